@@ -1,0 +1,14 @@
+/** Something that whoever started this can understand and change: shown as one line, never with a stack trace. */
+export class StackError extends Error {}
+
+/** The one line that tells what went wrong. */
+export function describeFailure(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code, path } = error as NodeJS.ErrnoException;
+  const place = path ? ` (${path})` : '';
+  if (code === 'ENOSPC') return `the disk is full${place}: free some space and start again`;
+  if (code === 'EDQUOT') return `the disk quota is used up${place}: free some space and start again`;
+  if (code === 'EROFS') return `the file system is read-only${place}`;
+  if (code === 'EACCES' || code === 'EPERM') return `not allowed${place}: ${error.message}`;
+  return error.message.split('\n', 1)[0] ?? error.name;
+}

@@ -1,0 +1,43 @@
+import { join } from 'node:path';
+import { readJson, replaceFile } from './json-file.ts';
+import { isAlive, stopProcess, type ProcessId } from './processes.ts';
+import type { Program, Started } from './program.ts';
+
+/** A process that was started, with what is needed to stop it when whoever started it is gone. */
+export interface Recorded extends ProcessId {
+  name: string;
+  port: number;
+  stopSignal: NodeJS.Signals;
+  stopWithinMs: number;
+}
+
+/** What is written down of a started program. */
+export function record({ name, port, stopSignal, stopWithinMs }: Program, { pid, startedAt }: Started): Recorded {
+  return { name, port, pid, startedAt, stopSignal, stopWithinMs };
+}
+
+/** Notes which processes run for a folder, in the order in which they were started. */
+export function writeRecords(folder: string, records: Recorded[]): void {
+  replaceFile(join(folder, 'children.json'), `${JSON.stringify(records, null, 2)}\n`);
+}
+
+/** The processes that run for a folder, as last noted; those that are gone are left out. */
+export function readRecords(folder: string): Recorded[] {
+  return (readJson<Recorded[]>(join(folder, 'children.json')) ?? []).filter(isAlive);
+}
+
+/**
+ * Stops what still runs for a folder: our programs one after the other in the order given, since each may need the
+ * next to finish, then all others (the servers) together.
+ */
+export async function stopRecorded(
+  records: Recorded[],
+  order: readonly string[],
+  say: (name: string, clean: boolean) => void = () => {},
+): Promise<void> {
+  const stop = async (one: Recorded) => say(one.name, await stopProcess(one, one.stopSignal, one.stopWithinMs));
+  for (const name of order) {
+    for (const one of records.filter((candidate) => candidate.name === name)) await stop(one);
+  }
+  await Promise.all(records.filter(({ name }) => !order.includes(name)).map(stop));
+}

@@ -1,0 +1,30 @@
+import { randomInt } from 'node:crypto';
+import { createServer } from 'node:net';
+import { StackError } from './errors.ts';
+
+// Below the ports that systems hand out to outgoing connections (from 32768 on Linux): else a client that tries again
+// and again while its server is away may be given that very port and take it from the server.
+const FIRST = 20_000;
+const LAST = 32_000;
+
+/** Finds ports that are free now, each a different one. */
+export async function freePorts(count: number): Promise<number[]> {
+  const found = new Set<number>();
+  for (let tries = 0; found.size < count; tries++) {
+    if (tries > 1_000) throw new StackError(`found no ${count} free ports from ${FIRST} to ${LAST} on 127.0.0.1`);
+    const port = randomInt(FIRST, LAST);
+    if (await isFree(port)) found.add(port);
+  }
+  return [...found];
+}
+
+/** Whether a server could listen on this port of 127.0.0.1 now. */
+export async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  const free = await new Promise<boolean>((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => resolve(true));
+  });
+  await new Promise((resolve) => server.close(resolve));
+  return free;
+}

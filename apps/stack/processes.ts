@@ -1,0 +1,74 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** A process, named so that another one which later got the same number is not taken for it. */
+export interface ProcessId {
+  pid: number;
+  /** When it started, in the system's own words. */
+  startedAt: string;
+}
+
+/** Names a running process; undefined when there is none of this number. */
+export function identify(pid: number): ProcessId | undefined {
+  const startedAt = process.platform === 'linux' ? startOnLinux(pid) : startByPs(pid);
+  return startedAt === undefined ? undefined : { pid, startedAt };
+}
+
+export function isAlive({ pid, startedAt }: ProcessId): boolean {
+  return identify(pid)?.startedAt === startedAt;
+}
+
+/** Asks a process to stop, and ends it when it has not done so in time. Tells whether it stopped by itself. */
+export async function stopProcess(id: ProcessId, signal: NodeJS.Signals, withinMs: number): Promise<boolean> {
+  send(id, signal);
+  if (await isGone(id, withinMs)) return true;
+  send(id, 'SIGKILL');
+  await isGone(id, 5_000);
+  return false;
+}
+
+async function isGone(id: ProcessId, withinMs: number): Promise<boolean> {
+  const deadline = performance.now() + withinMs;
+  while (isAlive(id)) {
+    if (performance.now() > deadline) return false;
+    await sleep(20);
+  }
+  return true;
+}
+
+function send(id: ProcessId, signal: NodeJS.Signals): void {
+  if (!isAlive(id)) return;
+  try {
+    process.kill(id.pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+// A process that ended but was not waited for is as good as gone: in a container nobody may ever wait for it.
+function startOnLinux(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The second field is the program's name, which may hold spaces and brackets.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
+    bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return `${bootId}/${fields[19]}`;
+  } catch {
+    return undefined;
+  }
+}
+
+let bootId: string | undefined;
+
+function startByPs(pid: number): string | undefined {
+  try {
+    const [state, ...start] = execFileSync('ps', ['-o', 'state=,lstart=', '-p', String(pid)], { encoding: 'utf8' })
+      .trim()
+      .split(/\s+/);
+    return state === undefined || state.startsWith('Z') ? undefined : start.join(' ');
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,91 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { StackError } from './errors.ts';
+import type { Program } from './program.ts';
+
+const run = promisify(execFile);
+
+/** Finds Redis or Valkey on the PATH, installs Redis where it may, else says which command would. */
+export async function ensureRedis(say: (line: string) => void): Promise<string> {
+  const found = await findRedis();
+  if (found) return found;
+  const install = 'apt-get update && apt-get install -y --no-install-recommends redis-server';
+  const rights = await aptRights();
+  if (!rights) {
+    const command = process.platform === 'darwin' ? 'brew install redis' : `sudo sh -c '${install}'`;
+    throw new StackError(`neither redis-server nor valkey-server is on the PATH; install one, e.g.: ${command}`);
+  }
+  say('installing redis-server with apt-get');
+  try {
+    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+    const [command, ...args] = rights;
+    await run(command, [...args, 'sh', '-c', `{ ${install}; } 2>&1`], { env, maxBuffer: 64 * 1024 * 1024 });
+  } catch (error) {
+    const output = (error as { stdout?: string }).stdout ?? '';
+    const cause = output.split('\n').find((line) => line.startsWith('E: ')) ?? 'apt-get failed';
+    throw new StackError(`redis-server could not be installed (${cause}); run: ${install}`);
+  }
+  const installed = await findRedis();
+  if (!installed) throw new StackError('redis-server was installed but is not on the PATH');
+  return installed;
+}
+
+/** Redis with everything it accepts in its append-only file, and nothing ever evicted. */
+export function redisProgram({ binary, folder, port }: { binary: string; folder: string; port: number }): Program {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const settings = {
+    bind: '127.0.0.1',
+    port,
+    dir: folder,
+    databases: 256,
+    appendonly: 'yes',
+    appendfsync: 'everysec',
+    save: '',
+    'maxmemory-policy': 'noeviction',
+    daemonize: 'no',
+  };
+  return {
+    name: 'redis',
+    port,
+    command: binary,
+    args: Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
+    env: { PATH: process.env.PATH, TZ: 'UTC' },
+    // While it still reads its file it answers -LOADING.
+    isReady: async () => (await ask(port, 'PING\r\nQUIT\r\n')).startsWith('+PONG'),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 30_000,
+  };
+}
+
+async function findRedis(): Promise<string | undefined> {
+  for (const binary of ['redis-server', 'valkey-server']) {
+    const version = await run(binary, ['--version']).catch(() => undefined);
+    if (!version) continue;
+    const [, major] = /v=(\d+)\./.exec(version.stdout) ?? [];
+    if (Number(major) >= 7) return binary;
+    throw new StackError(`${binary} is too old: version 7 or newer is needed, this is ${version.stdout.trim()}`);
+  }
+  return undefined;
+}
+
+// What stands before a command so that it runs as root: nothing (`env`) as root, sudo where it asks for no password.
+async function aptRights(): Promise<[string, ...string[]] | undefined> {
+  const has = (command: string, ...args: string[]) =>
+    run(command, args).then(
+      () => true,
+      () => false,
+    );
+  if (!(await has('apt-get', '--version'))) return undefined;
+  if (process.getuid?.() === 0) return ['env'];
+  return (await has('sudo', '-n', 'true')) ? ['sudo', '-n'] : undefined;
+}
+
+async function ask(port: number, question: string): Promise<string> {
+  const socket = createConnection({ port, host: '127.0.0.1', timeout: 1_000 });
+  socket.on('timeout', () => socket.destroy());
+  socket.write(question);
+  return await text(socket).catch(() => '');
+}

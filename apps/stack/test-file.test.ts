@@ -1,0 +1,39 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readSummary, runTestFile } from './test-file.ts';
+
+const folder = process.env.TEST_FOLDER ?? '';
+
+test('counts come from the summary', () => {
+  assert.equal(readSummary('  Total:     12\n  Passed:    12\n  Skipped:   0\n'), { passed: 12, failed: 0 });
+  assert.is(readSummary('  Total:     12\n  Passed:    10\n  Skipped:   0\n').failed, 2);
+});
+
+test('a file that runs no test, skips one, prints no summary or does not end is a failure', async () => {
+  const uvu = JSON.stringify(import.meta.resolve('uvu'));
+  const wrong: [string, RegExp][] = [
+    [`import { test } from ${uvu}; test('never run', () => {});`, /no summary/],
+    [`import { test } from ${uvu}; test.run();`, /no test/],
+    [`import { test } from ${uvu}; test('a', () => {}); test.skip('b', () => {}); test.run();`, /skipped 1/],
+    [`import { test } from ${uvu}; test('a', () => { throw new Error('no') }); test.run();`, /code 1/],
+    [
+      `import { test } from ${uvu}; test('a', () => {}); test.run(); process.on('exit', () => { process.exitCode = 3 });`,
+      /code 3/,
+    ],
+    [`import { test } from ${uvu}; test('a', () => {}); test.run(); setInterval(() => {}, 1000);`, /still ran after 1/],
+    [`throw new Error('at once')`, /code 1/],
+  ];
+  mkdirSync(folder, { recursive: true });
+  const results = wrong.map(async ([text, problem], i) => {
+    const file = join(folder, `file-${i}.mjs`);
+    writeFileSync(file, text);
+    const result = await runTestFile(file, { env: process.env, withinMs: 1_000, signal: new AbortController().signal });
+    assert.match(result.problem ?? '', problem, text);
+    assert.ok(result.failed > 0, text);
+  });
+  await Promise.all(results);
+});
+
+test.run();

@@ -1,0 +1,96 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { StackError } from './errors.ts';
+import { readJson, replaceFile } from './json-file.ts';
+import { readRecords, record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
+import { freePorts } from './ports.ts';
+import { identify, isAlive, type ProcessId } from './processes.ts';
+import { start, untilReady } from './program.ts';
+import { prepareServers, type Servers } from './servers.ts';
+
+export interface TestServers {
+  servers: Servers;
+  /** Calls back with a line when a server ends. */
+  onLoss: (tell: (line: string) => void) => void;
+}
+
+/** Makes the throw-away folder of one run; removes those of runs that were cut off, and ends what they left running. */
+export async function makeTestFolder(): Promise<string> {
+  for (const owner of globSync(join(tmpdir(), 'keytally-test-*', 'owner.json'))) {
+    const id = readJson<ProcessId>(owner);
+    if (id && !isAlive(id)) await removeTestFolder(dirname(owner));
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'keytally-test-'));
+  // PostgreSQL may run as another user, who has to pass through.
+  chmodSync(folder, 0o711);
+  replaceFile(join(folder, 'owner.json'), JSON.stringify(identify(process.pid)));
+  return folder;
+}
+
+/** Ends everything that runs for a test folder, stacks that a test started in it included, and removes it. */
+export async function removeTestFolder(folder: string): Promise<void> {
+  // A supervisor first: it would start again what is stopped here.
+  for (const file of globSync(join(folder, '**/supervisor.json'))) {
+    const id = readJson<ProcessId>(file);
+    if (id)
+      await stopRecorded([{ ...id, name: 'supervisor', port: 0, stopSignal: 'SIGKILL', stopWithinMs: 1_000 }], []);
+  }
+  for (const file of globSync(join(folder, '**/children.json'))) {
+    const records = readRecords(dirname(file)).map((one): Recorded => ({ ...one, stopSignal: 'SIGKILL' }));
+    await stopRecorded(records, []);
+  }
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+}
+
+/** Starts the three servers on free ports, with the migrated template database. */
+export async function startTestServers(folder: string, say: (line: string) => void): Promise<TestServers> {
+  const [postgres = 0, redis = 0, clickhouse = 0] = await freePorts(3);
+  const servers = await prepareServers({ folder, ports: { postgres, redis, clickhouse }, throwAway: true, say });
+  const records: Recorded[] = [];
+  const listeners: ((line: string) => void)[] = [];
+  await Promise.all(
+    servers.programs.map(async (program) => {
+      const log = join(folder, `${program.name}.log`);
+      const started = await start(program, log);
+      records.push(record(program, started));
+      writeRecords(folder, records);
+      void started.ended.then((how) => {
+        for (const tell of listeners) tell(`${program.name} ${how} during the run; see ${log}`);
+      });
+      await untilReady(program, started, log);
+    }),
+  );
+  await makeTemplate(folder, servers);
+  return { servers, onLoss: (tell) => void listeners.push(tell) };
+}
+
+// The name that shared/testing.ts copies a file's own database from: far faster than migrating each time.
+async function makeTemplate(folder: string, servers: Servers): Promise<void> {
+  await servers.createDatabase('keytally_template');
+  // Until the migration program is there.
+  if (!existsSync('apps/api/migrate.ts')) {
+    const { default: postgres } = await import('postgres');
+    const sql = postgres(servers.postgresUrl('keytally_template'), { max: 1, onnotice: () => {} });
+    for (const file of globSync('sql/postgres/*.sql').sort()) await sql.file(file);
+    return await sql.end();
+  }
+  const masterKey = join(folder, 'master.key');
+  writeFileSync(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
+  const env = {
+    ...process.env,
+    DATABASE_URL: servers.postgresUrl('keytally_template'),
+    REDIS_URL: servers.redisUrl,
+    CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally_template`,
+    MASTER_KEY_FILE: masterKey,
+  };
+  try {
+    await promisify(execFile)(process.execPath, ['apps/api/migrate.ts'], { env });
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new StackError(`the migrations failed:\n${stdout}${stderr}`);
+  }
+}

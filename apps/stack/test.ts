@@ -1,0 +1,105 @@
+// The test runner: node apps/stack/test.ts [part of a path]… [--jobs N]
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { describeFailure, StackError } from './errors.ts';
+import { readJson, replaceFile } from './json-file.ts';
+import { runTestFile } from './test-file.ts';
+import { makeTestFolder, removeTestFolder, startTestServers } from './test-servers.ts';
+
+const FILE_WITHIN_MS = 180_000;
+const TIMES_FILE = 'node_modules/.keytally-test-times.json';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { jobs: { type: 'string', default: '2' } },
+});
+const began = performance.now();
+const abort = new AbortController();
+let passed = 0;
+let failed = 0;
+let finished = false;
+const failures: string[] = [];
+
+const folder = await makeTestFolder();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    if (abort.signal.aborted) process.exit(1);
+    abort.abort(new StackError(`the run was cut off by ${signal}`));
+  });
+}
+
+try {
+  await main();
+} catch (error) {
+  fail(error instanceof StackError ? error.message : ((error as Error).stack ?? describeFailure(error)));
+} finally {
+  finished = true;
+  await removeTestFolder(folder);
+}
+for (const line of failures) console.error(`FAILED  ${line}`);
+console.log(`\n${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
+
+async function main(): Promise<void> {
+  process.chdir(join(import.meta.dirname, '../..'));
+  const files = findFiles(positionals);
+  const slots = new Map(files.map((file, index) => [file, index + 1]));
+  const times = readJson<Record<string, number>>(TIMES_FILE) ?? {};
+  const { servers, onLoss } = await startTestServers(folder, console.log);
+  onLoss((line) => {
+    if (finished) return;
+    fail(line);
+    abort.abort(new StackError(line));
+  });
+  console.log(`servers ready after ${seconds(performance.now() - began)}; ${files.length} test files\n`);
+
+  // Those that took longest come first, and new ones before them: no long one is left to run alone at the end.
+  const queue = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
+  const worker = async () => {
+    for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
+      const env = {
+        ...process.env,
+        TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
+        TEST_REDIS_URL: servers.redisUrl,
+        TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
+        TEST_SLOT: String(slots.get(file)),
+        // A place for what a file writes; whatever still runs for a stack in there is ended with the run.
+        TEST_FOLDER: join(folder, `slot-${slots.get(file)}`),
+        LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
+      };
+      const result = await runTestFile(file, { env, withinMs: FILE_WITHIN_MS, signal: abort.signal });
+      if (abort.signal.aborted) return;
+      times[file] = result.ms;
+      passed += result.passed;
+      failed += result.failed;
+      const counts = `${result.passed + result.failed} tests`.padStart(10);
+      console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(50)} ${counts}  ${seconds(result.ms)}`);
+      if (result.problem) {
+        failures.push(`${file}: ${result.problem}`);
+        console.log(`\n${result.output.trimEnd()}\n\n      ${file} ${result.problem}\n`);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.max(1, Number(values.jobs)) }, worker));
+  replaceFile(TIMES_FILE, JSON.stringify(times));
+  abort.signal.throwIfAborted();
+}
+
+function findFiles(wanted: string[]): string[] {
+  const all = globSync(['apps/**/*.test.ts', 'shared/**/*.test.ts']).sort();
+  const files = wanted.length === 0 ? all : all.filter((file) => wanted.some((part) => file.includes(part)));
+  if (files.length === 0)
+    throw new StackError(`there is no test file${wanted.length > 0 ? ` like ${wanted.join(' ')}` : ''}`);
+  return files;
+}
+
+function fail(line: string): void {
+  if (failures.includes(line)) return;
+  failures.push(line);
+  failed += 1;
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
