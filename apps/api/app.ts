@@ -1,0 +1,113 @@
+import { METHODS } from 'node:http';
+import Router from '@koa/router';
+import Koa from 'koa';
+import { koaBody } from 'koa-body';
+import { ApiError, errorEnvelope } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Metrics } from '../../shared/metrics.ts';
+import { openApi } from '../../shared/openapi.ts';
+import type { ProbeAnswer } from '../../shared/probes.ts';
+import { requestId } from '../../shared/request-id.ts';
+import { handle, type Pipeline } from './handle.ts';
+import type { ApiRoute } from './route.ts';
+
+type Parts = {
+  routes: readonly ApiRoute[];
+  pipeline: Pipeline;
+  probe(path: string): Promise<ProbeAnswer | undefined>;
+  metrics: Metrics;
+  log: Logger;
+  publicUrl: string;
+};
+
+const BODY_LIMIT = 64 * 1024;
+
+/** The api as a Koa application: observe, answer errors, probes, read the body, route. */
+export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl }: Parts): Koa {
+  const app = new Koa();
+  app.use(observe(log, metrics));
+  app.use(answerErrors(log));
+  app.use(probes(probe, JSON.stringify(openApi(routes, publicUrl))));
+  app.use(jsonBody());
+
+  const router = new Router({ strict: true });
+  for (const route of routes) {
+    router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, pipeline));
+  }
+  app.use(router.routes());
+  app.use(unknownPath(router));
+  return app;
+}
+
+function observe(log: Logger, metrics: Metrics): Koa.Middleware {
+  return async (ctx, next) => {
+    const started = performance.now();
+    ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
+    ctx.set('X-Request-Id', ctx.state['requestId'] as string);
+    await next();
+    const seconds = (performance.now() - started) / 1000;
+    const { method, status } = ctx;
+    // The route, never the path: a path may hold a link token.
+    const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';
+    metrics.httpSeconds.observe({ method, route, status }, seconds);
+    log.info({ requestId: ctx.state['requestId'], method, route, status, ms: Math.round(seconds * 1e5) / 100 }, 'request');
+  };
+}
+
+function answerErrors(log: Logger): Koa.Middleware {
+  return async (ctx, next) => {
+    try {
+      await next();
+    } catch (thrown) {
+      const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+      const requestId = ctx.state['requestId'] as string;
+      if (error.status >= 500) log[error.status === 500 ? 'error' : 'warn']({ requestId, error }, error.errorName);
+      ctx.status = error.status;
+      ctx.set(error.headers);
+      ctx.body = errorEnvelope(error, requestId);
+    }
+  };
+}
+
+function probes(probe: Parts['probe'], openApiText: string): Koa.Middleware {
+  return async (ctx, next) => {
+    const reads = ctx.method === 'GET' || ctx.method === 'HEAD';
+    const openApiAsked = ctx.path === '/openapi.json' && { status: 200, type: 'application/json', text: openApiText };
+    const answer = reads && (openApiAsked || (await probe(ctx.path)));
+    if (!answer) return next();
+    ctx.status = answer.status;
+    ctx.type = answer.type;
+    ctx.body = answer.text;
+  };
+}
+
+function jsonBody(): Koa.Middleware {
+  const parse = koaBody({
+    json: true,
+    jsonLimit: BODY_LIMIT,
+    urlencoded: false,
+    text: false,
+    multipart: false,
+    jsonTypes: ['application/json'],
+    onError(error) {
+      const status = (error as { status?: number }).status;
+      throw new ApiError(status === 413 ? 'body_too_large' : 'invalid_json', { cause: error, ...(status === 413 && tooLarge) });
+    },
+  });
+  return async (ctx, next) => {
+    const hasBody = Number(ctx.get('content-length')) > 0 || ctx.get('transfer-encoding') !== '';
+    if (hasBody && !ctx.is('application/json')) throw new ApiError('not_json');
+    return parse(ctx, next);
+  };
+}
+
+const tooLarge = { message: `The body is larger than ${BODY_LIMIT} bytes.` };
+
+/** Tells a path that does not exist from a method that it does not take. */
+function unknownPath(router: Router): Koa.Middleware {
+  return (ctx) => {
+    const allowed = METHODS.filter((method) => router.match(ctx.path, method).route);
+    if (allowed.length === 0) throw new ApiError('route_not_found');
+    throw new ApiError('method_not_allowed', { headers: { Allow: allowed.join(', ') } });
+  };
+}

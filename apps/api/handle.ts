@@ -1,0 +1,139 @@
+import type Koa from 'koa';
+import { bearerToken, requirePermission, type Authenticate, type Caller } from '../../shared/access-token.ts';
+import { ApiError, errorEnvelope } from '../../shared/errors.ts';
+import { requireOpen } from '../../shared/fence.ts';
+import type { Logger } from '../../shared/log.ts';
+import { asPostgresAway, type Sql, type Transaction } from '../../shared/postgres.ts';
+import { TextAnswer } from '../../shared/route.ts';
+import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
+import { within } from '../../shared/within.ts';
+import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
+import type { ApiRoute, Services } from './route.ts';
+import { applyChanges, recordChanges, type Change } from './sync.ts';
+
+/** What a request passes through besides its handler. */
+export type Pipeline = {
+  services: Omit<Services, 'sql' | 'changed' | 'caller'>;
+  sql: Sql;
+  authenticate: Authenticate;
+  authenticateForVerify: Authenticate;
+  clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  masterKey: Buffer;
+  deadlineMs: number;
+  log: Logger;
+};
+
+const OPEN_WITHIN_MS = 1_000;
+const NOBODY: Caller = { tokenId: '', teamId: '', permissions: new Set(), workspaceIds: [] };
+
+/** Turns a route into middleware: authenticate, validate, run its handler, in a transaction where it writes, answer. */
+export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
+  const readParams = route.params && parameterValidator(route.params);
+  const readQuery = parameterValidator(route.query ?? { type: 'object', additionalProperties: false });
+  const readBody = route.body && bodyValidator(route.body);
+  const authenticate = route.permission === 'key:verify' ? pipeline.authenticateForVerify : pipeline.authenticate;
+
+  return async (ctx) => {
+    const caller = route.permission ? await authenticate(ctx.get('authorization')) : NOBODY;
+    if (route.permission) requirePermission(caller, route.permission);
+
+    const body = (ctx.request as { body?: unknown }).body;
+    const call = {
+      ...pipeline.services,
+      sql: pipeline.sql,
+      changed: () => {},
+      caller,
+      params: readParams?.(ctx['params']),
+      query: readQuery({ ...ctx.query }),
+      body: readBody?.(body),
+      requestId: ctx.state['requestId'] as string,
+      clientAddress: pipeline.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for')),
+      header: (name: string) => ctx.get(name) || undefined,
+    };
+
+    const idempotencyKey = route.method === 'post' ? ctx.get('idempotency-key') : '';
+    const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
+    const repeat =
+      route.writes && idempotencyKey
+        ? repeatable(caller.tokenId, bearerToken(ctx.get('authorization')), idempotencyKey, request)
+        : undefined;
+    const work = route.writes ? write(route, call, pipeline, repeat) : read(route, call);
+    const answer = await within(pipeline.deadlineMs, work, () => new ApiError('deadline'));
+    ctx.status = answer.status;
+    ctx.type = answer.type;
+    ctx.body = answer.text;
+  };
+}
+
+type Answer = { status: number; type: string; text: string };
+// oxlint-disable-next-line no-explicit-any -- each handler knows its own call
+type AnyCall = any;
+
+async function read(route: ApiRoute, call: AnyCall): Promise<Answer> {
+  try {
+    return textOf(route, await route.handle(call));
+  } catch (error) {
+    throw asPostgresAway(error);
+  }
+}
+
+/**
+ * Runs a handler that changes something.
+ * 1. One transaction holds the change, its outbox rows and the kept answer: dying before its commit leaves nothing.
+ * 2. It is only committed while the shards that it touches are open, so that it can come into force.
+ * 3. What changed is applied to Redis. Dying before this, the sweeper does it.
+ */
+async function write(route: ApiRoute, call: AnyCall, pipeline: Pipeline, repeat: Repeatable | undefined): Promise<Answer> {
+  const { sql, masterKey } = pipeline;
+  const { link } = pipeline.services;
+  const kept = await sql
+    .begin(async (tx): Promise<KeptAnswer> => {
+      const first = repeat && (await claimKey(tx, masterKey, repeat));
+      if (first) return first;
+      const { status, text, changes } = await attempt(route, call, tx, repeat !== undefined);
+      const changeIds = await recordChanges(tx, changes);
+      const answer = { status, text, changeIds };
+      if (repeat) await keepAnswer(tx, masterKey, repeat, answer);
+      if (changes.some((change) => change.shard === null)) await requireOpen(link, OPEN_WITHIN_MS);
+      else if (changes.length > 0) await requireOpen(link, OPEN_WITHIN_MS, changes.map((change) => change.shard!));
+      return answer;
+    })
+    .catch((error: unknown) => {
+      throw asPostgresAway(error);
+    });
+  await bringIntoForce(pipeline, kept.changeIds);
+  return { status: kept.status, type: 'application/json', text: kept.text };
+}
+
+/** Runs the handler in a savepoint. A refusal is an answer too, kept like any other where the request may be repeated. */
+async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefusal: boolean) {
+  const changes: Change[] = [];
+  const changed: Services['changed'] = (kind, entityId, shard) => changes.push({ kind, entityId, shard: shard ?? null });
+  try {
+    const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed }));
+    return { ...textOf(route, result), changes };
+  } catch (error) {
+    if (!keepRefusal || !(error instanceof ApiError) || error.status >= 500) throw error;
+    return { status: error.status, text: JSON.stringify(errorEnvelope(error, call.requestId)), changes: [] };
+  }
+}
+
+async function bringIntoForce({ sql, services, log }: Pipeline, changeIds: number[]): Promise<void> {
+  if (changeIds.length === 0) return;
+  try {
+    const waiting = await sql<(Change & { id: number })[]>`
+      select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
+    await applyChanges(sql, services.link, waiting);
+  } catch (error) {
+    throw new ApiError('stored_not_in_force', { cause: error });
+  }
+  await sql`update changes set applied_at = now() where id = any(${changeIds})`.catch((error: unknown) => {
+    log.warn({ error }, 'applied changes could not be marked; the sweeper applies them once more');
+  });
+}
+
+function textOf(route: ApiRoute, result: unknown): Answer {
+  const status = route.status ?? 200;
+  if (result instanceof TextAnswer) return { status, type: result.type, text: result.text };
+  return { status, type: 'application/json', text: JSON.stringify(result) };
+}

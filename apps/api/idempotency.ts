@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import { ApiError } from '../../shared/errors.ts';
+import type { Transaction } from '../../shared/postgres.ts';
+import { deriveKey, seal, unseal } from '../../shared/seal.ts';
+
+/** An answer as it is kept: its status, its JSON text, and the changes that it promised to be in force. */
+export type KeptAnswer = { status: number; text: string; changeIds: number[] };
+
+/** A request that may be repeated; `secret` is what only its caller knows: the access token's text and the Idempotency-Key. */
+export type Repeatable = { tokenId: string; keyHash: string; requestHash: string; secret: string };
+
+const WAIT_FOR_FIRST = '5s';
+
+/** Describes a request that carries an Idempotency-Key; 400 when the key is none. */
+export function repeatable(tokenId: string, tokenText: string, idempotencyKey: string, request: string): Repeatable {
+  if (!/^[\x20-\x7e]{1,255}$/.test(idempotencyKey)) {
+    const message = 'must be 1 to 255 printable ASCII characters';
+    throw new ApiError('invalid_request', { details: [{ path: 'Idempotency-Key', message }] });
+  }
+  return { tokenId, keyHash: sha256(idempotencyKey), requestHash: sha256(request), secret: `${tokenText} ${idempotencyKey}` };
+}
+
+/**
+ * Takes the Idempotency-Key for this transaction, or gives the answer that it was used for. While another transaction
+ * holds it, the insert waits: Postgres decides the race.
+ */
+export async function claimKey(tx: Transaction, masterKey: Buffer, request: Repeatable): Promise<KeptAnswer | undefined> {
+  const { tokenId, keyHash, requestHash, secret } = request;
+  await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
+  const claimed = await tx`
+    insert into idempotency_keys (token_id, key_hash, request_hash) values (${tokenId}, ${keyHash}, ${requestHash})
+    on conflict do nothing returning true`.catch((error: unknown) => {
+    const busy = (error as { code?: string }).code === '55P03';
+    throw busy ? new ApiError('idempotency_busy', { headers: { 'Retry-After': '1' } }) : error;
+  });
+  await tx`select set_config('lock_timeout', '0', true)`;
+  if (claimed.length > 0) return undefined;
+
+  const [kept] = await tx<{ requestHash: string; status: number; answer: Buffer; changeIds: number[] }[]>`
+    select request_hash, status, answer, change_ids from idempotency_keys where token_id = ${tokenId} and key_hash = ${keyHash}`;
+  if (!kept || kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
+  const text = unseal(sealingKey(masterKey, secret), kept.answer, `${tokenId} ${keyHash}`);
+  return { status: kept.status, text, changeIds: kept.changeIds };
+}
+
+/** Keeps the answer, in the transaction of the change that it answers: both are stored, or neither. */
+export async function keepAnswer(tx: Transaction, masterKey: Buffer, request: Repeatable, answer: KeptAnswer): Promise<void> {
+  const { tokenId, keyHash, secret } = request;
+  const sealed = seal(sealingKey(masterKey, secret), answer.text, `${tokenId} ${keyHash}`);
+  await tx`
+    update idempotency_keys set status = ${answer.status}, answer = ${sealed}, change_ids = ${answer.changeIds}
+    where token_id = ${tokenId} and key_hash = ${keyHash}`;
+}
+
+function sealingKey(masterKey: Buffer, secret: string): Buffer {
+  return deriveKey(masterKey, 'kept answers', secret);
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}

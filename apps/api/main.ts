@@ -1,0 +1,74 @@
+import { createServer } from 'node:http';
+import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
+import { makeClientAddress } from '../../shared/client-address.ts';
+import { connectClickHouse } from '../../shared/clickhouse.ts';
+import { readConfig } from '../../shared/config.ts';
+import { requireOpen } from '../../shared/fence.ts';
+import { listen } from '../../shared/listen.ts';
+import { makeLogger } from '../../shared/log.ts';
+import { makeMetrics } from '../../shared/metrics.ts';
+import { watchOutbox } from '../../shared/outbox.ts';
+import { connectPostgres } from '../../shared/postgres.ts';
+import { makeProbes } from '../../shared/probes.ts';
+import { connectRedis } from '../../shared/redis.ts';
+import { run } from '../../shared/run.ts';
+import { makeVerify } from '../../shared/verify.ts';
+import { makeApp } from './app.ts';
+import { tokensFromPostgres } from './auth.ts';
+import { keepShardsOpen } from './reopen.ts';
+import { routes } from './routes/index.ts';
+import { makeSigningKeys } from './signing-keys.ts';
+import { startSweeper } from './sweeper.ts';
+
+const config = readConfig(
+  ...(['LOG_LEVEL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'MASTER_KEY', 'HOST', 'PORT', 'PUBLIC_API_URL'] as const),
+  ...(['TRUSTED_PROXIES', 'VERIFY_DEADLINE_MS', 'REQUEST_DEADLINE_MS', 'OUTBOX_MAX_ENTRIES'] as const),
+);
+const log = makeLogger('api', config.LOG_LEVEL);
+
+await run(log, async () => {
+  const metrics = makeMetrics('api');
+  const sql = connectPostgres(config.DATABASE_URL);
+  const link = connectRedis(config.REDIS_URL, log, { metrics });
+  const books = connectClickHouse(config.CLICKHOUSE_URL);
+  const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
+  const background = [outbox, keepShardsOpen({ sql, link, books, log }), startSweeper(sql, link, log)];
+
+  const app = makeApp({
+    routes,
+    pipeline: {
+      services: {
+        link,
+        books,
+        signingKeys: makeSigningKeys(config.MASTER_KEY),
+        verify: makeVerify(link, outbox.full, config.VERIFY_DEADLINE_MS, metrics),
+      },
+      sql,
+      authenticate: makeAuthenticate(tokensFromPostgres(sql)),
+      // A verification must not wait for Postgres, here as little as on verify's own port.
+      authenticateForVerify: makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
+      clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
+      masterKey: config.MASTER_KEY,
+      deadlineMs: config.REQUEST_DEADLINE_MS,
+      log,
+    },
+    probe: makeProbes(metrics, {
+      postgres: () => sql`select 1`,
+      redis: () => requireOpen(link, 1_000),
+      clickhouse: () => books.ready(),
+    }),
+    metrics,
+    log,
+    publicUrl: config.PUBLIC_API_URL,
+  });
+  const server = await listen(createServer(app.callback()), config.HOST, config.PORT);
+  log.info({ port: server.port }, 'listening');
+
+  return {
+    async stop() {
+      await server.stop();
+      await Promise.all(background.map((one) => one.stop()));
+      await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
+    },
+  };
+});

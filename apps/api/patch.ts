@@ -1,0 +1,13 @@
+import type { Query } from '../../shared/postgres.ts';
+
+type Value = string | number | boolean | string[] | null | undefined;
+
+/**
+ * The assignments of a PATCH: each value that was given (`null` clears), the next version and the time of the change.
+ * A field's name in camelCase is its column.
+ */
+export function set(sql: Query, values: Record<string, Value>) {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined);
+  const assigned = given.map(([field, value]) => sql`${sql(field)} = ${value as string | null},`);
+  return sql`${assigned} version = version + 1, updated_at = now()`;
+}

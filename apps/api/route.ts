@@ -1,0 +1,33 @@
+import type { TObject, TSchema } from 'typebox';
+import type { Books } from '../../shared/clickhouse.ts';
+import type { Query } from '../../shared/postgres.ts';
+import type { RedisLink } from '../../shared/redis.ts';
+import type { Route } from '../../shared/route.ts';
+import type { Verify } from '../../shared/verify.ts';
+import type { SigningKeys } from './signing-keys.ts';
+import type { ChangeKind } from './sync.ts';
+
+/** What the api's handlers work with, besides the request. */
+export type Services = {
+  /** A transaction where the route `writes`, else the pool. */
+  sql: Query;
+  /** Says that an entity changed and must come into force in Redis; `shard` where it lives in one alone. */
+  changed(kind: ChangeKind, entityId: string, shard?: number): void;
+  link: RedisLink;
+  books: Books;
+  signingKeys: SigningKeys;
+  verify: Verify;
+};
+
+// oxlint-disable-next-line no-explicit-any -- a list of routes holds handlers of unlike bodies
+export type ApiRoute = Route<any, any, any, any, Services>;
+
+/** Defines a route of the api; its types follow from its schemas. */
+export function route<
+  Response extends TSchema,
+  Params extends TObject = TObject<{}>,
+  Query extends TObject = TObject<{}>,
+  Body extends TSchema = TSchema,
+>(definition: Route<Params, Query, Body, Response, Services>): Route<Params, Query, Body, Response, Services> {
+  return definition;
+}

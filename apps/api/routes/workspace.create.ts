@@ -1,0 +1,26 @@
+import { newId } from '../../../shared/ids.ts';
+import { name, object } from '../../../shared/schemas.ts';
+import { route } from '../route.ts';
+import { presentWorkspace, workspace, workspaceColumns, workspaceDefaults, type WorkspaceRow } from '../workspaces.ts';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/workspace',
+  tag: 'Workspaces',
+  summary: 'Create a workspace',
+  permission: 'workspace:write',
+  status: 201,
+  writes: true,
+  body: object({ name, ...workspaceDefaults }),
+  response: object({ workspace }),
+
+  async handle({ sql, body, caller, changed }) {
+    const [row] = await sql<[WorkspaceRow]>`
+      insert into workspaces (id, team_id, name, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration)
+      values (${newId('ws')}, ${caller.teamId}, ${body.name}, ${body.defaultKeyPrefix ?? null}, ${body.defaultAllowedIPs ?? []},
+              ${body.defaultRateLimitPerSecond ?? null}, ${body.defaultExpiration ?? null})
+      returning ${workspaceColumns(sql)}`;
+    changed('workspace', row.id);
+    return { workspace: presentWorkspace(row) };
+  },
+});

@@ -1,0 +1,22 @@
+import { ApiError } from '../../../shared/errors.ts';
+import { id, object } from '../../../shared/schemas.ts';
+import { mayUse } from '../auth.ts';
+import { route } from '../route.ts';
+import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../workspaces.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}',
+  tag: 'Workspaces',
+  summary: 'Get a workspace',
+  permission: 'workspace:read',
+  params: object({ id: id('workspace') }),
+  response: object({ workspace }),
+
+  async handle({ sql, params, caller }) {
+    const [row] = await sql<WorkspaceRow[]>`
+      select ${workspaceColumns(sql)} from workspaces where id = ${params.id} and team_id = ${caller.teamId}`;
+    if (!row || !mayUse(caller, row.id)) throw new ApiError('workspace_forbidden');
+    return { workspace: presentWorkspace(row) };
+  },
+});

@@ -1,0 +1,26 @@
+import { Type } from 'typebox';
+import { object } from '../../../shared/schemas.ts';
+import { cut, nextCursor, pageOf, pageParameters } from '../pages.ts';
+import { route } from '../route.ts';
+import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../workspaces.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace',
+  tag: 'Workspaces',
+  summary: 'List the workspaces that the access token may use',
+  permission: 'workspace:read',
+  query: object(pageParameters),
+  response: object({ workspaces: Type.Array(workspace), nextCursor }),
+
+  async handle({ sql, query, caller }) {
+    const { after, take } = pageOf(query);
+    const rows = await sql<WorkspaceRow[]>`
+      select ${workspaceColumns(sql)} from workspaces
+      where team_id = ${caller.teamId} and id > ${after}
+        ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}
+      order by id limit ${take}`;
+    const { page, next } = cut(rows, take);
+    return { workspaces: page.map(presentWorkspace), ...next };
+  },
+});

@@ -1,0 +1,93 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeWorld, type World } from '../../../shared/testing.ts';
+
+let world: World;
+const test = suite('workspaces');
+test.before(async () => {
+  world = await makeWorld();
+});
+test.after(() => world.stop());
+
+test('a workspace is made, read, listed and changed', async () => {
+  const made = await world.call('post', '/api/v1/workspace', { name: 'Acme' });
+  assert.is(made.status, 201, made.text);
+  const { workspace } = made.body;
+  assert.match(workspace.id, /^ws_[0-9a-z]{26}$/);
+  assert.equal(workspace, { id: workspace.id, name: 'Acme', teamId: world.team.id, defaultAllowedIPs: [], createdAt: workspace.createdAt, updatedAt: workspace.createdAt });
+
+  const path = `/api/v1/workspace/${workspace.id}`;
+  assert.equal((await world.call('get', path)).body, made.body);
+  const changed = await world.call('patch', path, { defaultKeyPrefix: 'acme', defaultAllowedIPs: ['10.0.0.0/8'], defaultRateLimitPerSecond: 5, defaultExpiration: 60 });
+  assert.is(changed.status, 200, changed.text);
+  assert.is(changed.body.workspace.defaultKeyPrefix, 'acme');
+  assert.equal(changed.body.workspace.defaultAllowedIPs, ['10.0.0.0/8']);
+  const cleared = await world.call('patch', path, { defaultKeyPrefix: null, defaultAllowedIPs: null });
+  assert.is(cleared.body.workspace.defaultKeyPrefix, undefined);
+  assert.equal(cleared.body.workspace.defaultAllowedIPs, []);
+  assert.is(cleared.body.workspace.defaultRateLimitPerSecond, 5);
+  assert.equal((await world.call('get', '/api/v1/workspace')).body.workspaces, [cleared.body.workspace]);
+});
+
+test('a list is read page by page, each workspace once', async () => {
+  const team = await world.newTeam();
+  const options = { token: team.token };
+  for (let i = 0; i < 5; i++) await world.call('post', '/api/v1/workspace', { name: `w${i}` }, options);
+  const names: string[] = [];
+  let cursor = '';
+  do {
+    const page = await world.call('get', `/api/v1/workspace?limit=2${cursor && `&cursor=${cursor}`}`, undefined, options);
+    assert.is(page.status, 200, page.text);
+    names.push(...page.body.workspaces.map((one: { name: string }) => one.name));
+    cursor = page.body.nextCursor ?? '';
+  } while (cursor);
+  assert.equal(names, ['w0', 'w1', 'w2', 'w3', 'w4']);
+  const wrong = await world.call('get', '/api/v1/workspace?cursor=x', undefined, options);
+  assert.is(wrong.body.error.code, 40007);
+});
+
+test('bad input is a 400 that names the field', async () => {
+  for (const [body, path] of [
+    [{}, '/name'],
+    [{ name: '' }, '/name'],
+    [{ name: 'a\u0000b' }, '/name'],
+    [{ name: 'a', nmae: 'b' }, '/nmae'],
+    [{ name: 'a', defaultAllowedIPs: ['10.0.0.0/33'] }, '/defaultAllowedIPs/0'],
+    [{ name: 'a', defaultRateLimitPerSecond: 0 }, '/defaultRateLimitPerSecond'],
+    [{ name: 'a', defaultRateLimitPerSecond: '5' }, '/defaultRateLimitPerSecond'],
+  ] as const) {
+    const answer = await world.call('post', '/api/v1/workspace', body);
+    assert.is(answer.status, 400, answer.text);
+    assert.is(answer.body.error.code, 40001);
+    assert.ok(answer.body.error.details.some((detail: { path: string }) => detail.path === path), answer.text);
+  }
+});
+
+test('without a token, without the permission, or for another team, nothing is told', async () => {
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'ours' })).body;
+  const path = `/api/v1/workspace/${workspace.id}`;
+  const missing = await world.call('get', path, undefined, { token: null });
+  assert.is(missing.body.error.code, 40101);
+  assert.is(missing.headers.get('www-authenticate'), 'Bearer');
+  const reader = await world.newToken(world.team.id, ['key:read']);
+  assert.is((await world.call('get', path, undefined, { token: reader })).body.error.code, 40301);
+  const other = await world.newTeam();
+  assert.is((await world.call('get', path, undefined, { token: other.token })).body.error.code, 40302);
+  assert.is((await world.call('patch', path, { name: 'theirs' }, { token: other.token })).body.error.code, 40302);
+  const limited = await world.newToken(world.team.id, ['workspace:read'], ['ws_01h455vb4pex5vsknk084sn02q']);
+  assert.is((await world.call('get', path, undefined, { token: limited })).body.error.code, 40302);
+  assert.equal((await world.call('get', '/api/v1/workspace', undefined, { token: limited })).body.workspaces, []);
+});
+
+test('an Idempotency-Key makes repeating a creation safe', async () => {
+  const headers = { 'Idempotency-Key': 'create-once' };
+  const answers = await Promise.all([1, 2, 3].map(() => world.call('post', '/api/v1/workspace', { name: 'once' }, { headers })));
+  for (const answer of answers) {
+    assert.is(answer.status, 201, answer.text);
+    assert.equal(answer.body, answers[0]!.body);
+  }
+  const other = await world.call('post', '/api/v1/workspace', { name: 'twice' }, { headers });
+  assert.is(other.body.error.code, 40904);
+});
+
+test.run();

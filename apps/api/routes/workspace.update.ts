@@ -1,0 +1,31 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../shared/errors.ts';
+import { id, name, object } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { set } from '../patch.ts';
+import { route } from '../route.ts';
+import { presentWorkspace, workspace, workspaceColumns, workspaceDefaults, type WorkspaceRow } from '../workspaces.ts';
+
+export default route({
+  method: 'patch',
+  path: '/api/v1/workspace/{id}',
+  tag: 'Workspaces',
+  summary: "Change a workspace's name and the defaults of its keys",
+  permission: 'workspace:write',
+  writes: true,
+  params: object({ id: id('workspace') }),
+  body: object({ name: Type.Optional(name), ...workspaceDefaults }),
+  response: object({ workspace }),
+
+  async handle({ sql, params, body, caller, changed }) {
+    await requireWorkspace(sql, caller, params.id);
+    const { defaultAllowedIPs, ...values } = body;
+    const [row] = await sql<WorkspaceRow[]>`
+      update workspaces set ${set(sql, { ...values, defaultAllowedIps: defaultAllowedIPs === null ? [] : defaultAllowedIPs })}
+      where id = ${params.id} and team_id = ${caller.teamId}
+      returning ${workspaceColumns(sql)}`;
+    if (!row) throw new ApiError('workspace_forbidden');
+    changed('workspace', row.id);
+    return { workspace: presentWorkspace(row) };
+  },
+});

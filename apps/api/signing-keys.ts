@@ -1,0 +1,71 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type JsonWebKey, type KeyObject } from 'node:crypto';
+import { calculateJwkThumbprint } from 'jose';
+import { deriveKey, seal, unseal } from '../../shared/seal.ts';
+import type { Query } from '../../shared/postgres.ts';
+
+export type SigningKey = { kid: string; privateKey: KeyObject };
+
+/** The Ed25519 keys with which a team's JWTs are signed; private ones are stored encrypted. */
+export type SigningKeys = {
+  /** The team's current key; the first is made when it is first asked for, so `sql` is a transaction. */
+  current(sql: Query, teamId: string): Promise<SigningKey>;
+  /** Makes a new current key, in a transaction; what the earlier ones signed keeps verifying. */
+  rotate(sql: Query, teamId: string): Promise<SigningKey>;
+  /** The public key of exactly this kid, if it is the team's. */
+  find(sql: Query, teamId: string, kid: string): Promise<KeyObject | undefined>;
+  /** Public keys as JWKs (RFC 7517), of one team or of all. */
+  jwks(sql: Query, teamId?: string): Promise<JsonWebKey[]>;
+};
+
+export function makeSigningKeys(masterKey: Buffer): SigningKeys {
+  const sealingKey = deriveKey(masterKey, 'signing keys');
+  const bound = (teamId: string, kid: string) => `${teamId} ${kid}`;
+
+  async function stored(sql: Query, teamId: string): Promise<SigningKey | undefined> {
+    const [row] = await sql<{ kid: string; privateEncrypted: Buffer }[]>`
+      select kid, private_encrypted from signing_keys where team_id = ${teamId} and retired_at is null`;
+    if (!row) return undefined;
+    const pem = unseal(sealingKey, row.privateEncrypted, bound(teamId, row.kid));
+    return { kid: row.kid, privateKey: createPrivateKey(pem) };
+  }
+
+  // The team's row is the lock: of two first uses at once, the second finds the key that the first made.
+  async function lock(sql: Query, teamId: string): Promise<void> {
+    await sql`select from teams where id = ${teamId} for no key update`;
+  }
+
+  async function replace(sql: Query, teamId: string): Promise<SigningKey> {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    const jwk = publicKey.export({ format: 'jwk' });
+    const kid = await calculateJwkThumbprint({ kty: 'OKP', crv: 'Ed25519', x: jwk.x! });
+    const sealed = seal(sealingKey, privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(), bound(teamId, kid));
+    await sql`update signing_keys set retired_at = now() where team_id = ${teamId} and retired_at is null`;
+    await sql`
+      insert into signing_keys (kid, team_id, public_jwk, private_encrypted)
+      values (${kid}, ${teamId}, ${sql.json({ ...jwk, kid, alg: 'EdDSA', use: 'sig' })}, ${sealed})`;
+    return { kid, privateKey };
+  }
+
+  return {
+    async current(sql, teamId) {
+      const key = await stored(sql, teamId);
+      if (key) return key;
+      await lock(sql, teamId);
+      return (await stored(sql, teamId)) ?? replace(sql, teamId);
+    },
+    async rotate(sql, teamId) {
+      await lock(sql, teamId);
+      return replace(sql, teamId);
+    },
+    async find(sql, teamId, kid) {
+      const [row] = await sql<{ publicJwk: JsonWebKey }[]>`
+        select public_jwk from signing_keys where team_id = ${teamId} and kid = ${kid}`;
+      return row && createPublicKey({ key: row.publicJwk, format: 'jwk' });
+    },
+    async jwks(sql, teamId) {
+      const rows = await sql<{ publicJwk: JsonWebKey }[]>`
+        select public_jwk from signing_keys ${teamId ? sql`where team_id = ${teamId}` : sql``} order by created_at`;
+      return rows.map((row) => row.publicJwk);
+    },
+  };
+}

@@ -1,0 +1,58 @@
+import { SHARDS } from '../../shared/key-text.ts';
+import { keyspace } from '../../shared/keyspace.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Sql } from '../../shared/postgres.ts';
+import type { RedisLink } from '../../shared/redis.ts';
+import { repeat, type Repeating } from '../../shared/repeat.ts';
+import { applyChanges, type Change } from './sync.ts';
+
+const EVERY_MS = 1_000;
+const CHECKPOINT_EVERY_MS = 10_000;
+const CHECKPOINT_WITHIN_MS = 1_000;
+
+/** Applies changes whose process died, or lost Redis, between the commit and the apply; and moves the checkpoints on. */
+export function startSweeper(sql: Sql, link: RedisLink, log: Logger): Repeating {
+  let checkpoint = 0;
+  let checkpointed = 0;
+  return repeat(EVERY_MS, log, 'sweeping changes', async () => {
+    while ((await sweep(sql, link)) > 0);
+    if (performance.now() - checkpointed < CHECKPOINT_EVERY_MS) return;
+    checkpoint = await moveCheckpoints(sql, link, checkpoint);
+    checkpointed = performance.now();
+  });
+}
+
+/** Applies waiting changes that are older than a request takes; several sweepers share the work. Gives how many. */
+async function sweep(sql: Sql, link: RedisLink): Promise<number> {
+  return sql.begin(async (tx) => {
+    const waiting = await tx<(Change & { id: number })[]>`
+      select id, kind, entity_id, shard from changes
+      where applied_at is null and created_at < now() - interval '3 seconds'
+      order by id limit 500 for update skip locked`;
+    if (waiting.length === 0) return 0;
+    await applyChanges(sql, link, waiting);
+    await tx`update changes set applied_at = now() where id = any(${waiting.map((change) => change.id)})`;
+    return waiting.length;
+  });
+}
+
+/**
+ * Every transaction below xmin is over and its rows can be seen: when none of those rows waits, all shards hold every
+ * change up to there. Row ids would not do, since they become visible in another order than they are given.
+ */
+async function moveCheckpoints(sql: Sql, link: RedisLink, last: number): Promise<number> {
+  const runId = link.runId();
+  const [row] = await sql<{ horizon: number; waiting: boolean; moved: boolean }[]>`
+    with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as xmin)
+    select xmin::text::bigint as horizon,
+           exists (select from changes where applied_at is null and tx < xmin) as waiting,
+           exists (select from changes where tx >= ${String(last)}::text::xid8 and tx < xmin) as moved
+    from snapshot`;
+  if (!row || row.waiting || !row.moved) return last;
+  await Promise.all(
+    Array.from({ length: SHARDS }, (_, shard) =>
+      link.script('checkpoint', [keyspace.meta(shard)], [runId, row.horizon], CHECKPOINT_WITHIN_MS),
+    ),
+  );
+  return row.horizon;
+}

@@ -1,0 +1,30 @@
+import { parseArgs } from 'node:util';
+import { readConfig } from '../../shared/config.ts';
+import { makeLogger } from '../../shared/log.ts';
+import { connectPostgres } from '../../shared/postgres.ts';
+import { connectRedis } from '../../shared/redis.ts';
+import { applyChanges, recordChanges, type Change } from './sync.ts';
+import { createFullToken, findOrCreateTeam } from './tokens.ts';
+
+// Prints a full access token of a team alone on standard output: `npm run -s token -- --team NAME`.
+const { team } = parseArgs({ options: { team: { type: 'string' } } }).values;
+if (!team || team.length > 128) {
+  console.error('name the team, in at most 128 characters: npm run -s token -- --team NAME');
+  process.exit(2);
+}
+
+const config = readConfig('DATABASE_URL', 'REDIS_URL');
+const sql = connectPostgres(config.DATABASE_URL, { max: 2 });
+const { text, change } = await sql.begin(async (tx) => {
+  const token = await createFullToken(tx, await findOrCreateTeam(tx, team));
+  const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };
+  await recordChanges(tx, [change]);
+  return { text: token.text, change };
+});
+
+// In force at once where Redis can be reached; else it comes into force by itself, soon after Redis is back.
+const link = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'));
+await link.connected(2_000).then(() => applyChanges(sql, link, [change])).catch(() => {});
+link.client.disconnect();
+await sql.end();
+console.log(text);

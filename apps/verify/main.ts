@@ -1,0 +1,44 @@
+import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
+import { makeClientAddress } from '../../shared/client-address.ts';
+import { readConfig } from '../../shared/config.ts';
+import { requireOpen } from '../../shared/fence.ts';
+import { listen } from '../../shared/listen.ts';
+import { makeLogger } from '../../shared/log.ts';
+import { makeMetrics } from '../../shared/metrics.ts';
+import { watchOutbox } from '../../shared/outbox.ts';
+import { makeProbes } from '../../shared/probes.ts';
+import { connectRedis } from '../../shared/redis.ts';
+import { run } from '../../shared/run.ts';
+import { makeVerify } from '../../shared/verify.ts';
+import { makeServer } from './server.ts';
+
+const config = readConfig('LOG_LEVEL', 'REDIS_URL', 'HOST', 'PORT', 'PUBLIC_API_URL', 'TRUSTED_PROXIES', 'VERIFY_DEADLINE_MS', 'OUTBOX_MAX_ENTRIES');
+const log = makeLogger('verify', config.LOG_LEVEL);
+
+await run(log, async () => {
+  const metrics = makeMetrics('verify');
+  const link = connectRedis(config.REDIS_URL, log, { metrics });
+  const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
+  const server = await listen(
+    makeServer({
+      authenticate: makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
+      verify: makeVerify(link, outbox.full, config.VERIFY_DEADLINE_MS, metrics),
+      clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
+      probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }),
+      metrics,
+      log,
+      publicUrl: config.PUBLIC_API_URL,
+    }),
+    config.HOST,
+    config.PORT,
+  );
+  log.info({ port: server.port }, 'listening');
+
+  return {
+    async stop() {
+      await server.stop();
+      await outbox.stop();
+      await link.close();
+    },
+  };
+});

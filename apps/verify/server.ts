@@ -1,0 +1,99 @@
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { requirePermission, type Authenticate } from '../../shared/access-token.ts';
+import { ApiError, errorEnvelope } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Metrics } from '../../shared/metrics.ts';
+import { openApi } from '../../shared/openapi.ts';
+import type { ProbeAnswer } from '../../shared/probes.ts';
+import { requestId } from '../../shared/request-id.ts';
+import type { Operation } from '../../shared/route.ts';
+import { bodyValidator } from '../../shared/validate.ts';
+import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation, type Verify } from '../../shared/verify.ts';
+
+type Parts = {
+  authenticate: Authenticate;
+  verify: Verify;
+  clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  probe(path: string): Promise<ProbeAnswer | undefined>;
+  metrics: Metrics;
+  log: Logger;
+  publicUrl: string;
+};
+type Answer = { status: number; type: string; text: string; headers?: Record<string, string> };
+
+const readVerifyBody = bodyValidator(verifyBody);
+
+/** The verify server: one POST and the probes, without a framework between the socket and the script. */
+export function makeServer(parts: Parts): Server {
+  const operations: Operation[] = [verifyOperation];
+  const openApiText = JSON.stringify(openApi(operations, parts.publicUrl));
+
+  return createServer((request, response) => {
+    const started = performance.now();
+    const id = requestId(header(request, 'x-request-id'));
+    const path = (request.url ?? '').split('?', 1)[0]!;
+    answer(request, path)
+      .catch((thrown: unknown) => failure(thrown, id, parts.log))
+      .then(({ status, type, text, headers }) => {
+        response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text), 'X-Request-Id': id, ...headers });
+        response.end(request.method === 'HEAD' ? undefined : text);
+        const route = path === VERIFY_PATH ? VERIFY_PATH : 'none';
+        parts.metrics.httpSeconds.observe({ method: request.method, route, status }, (performance.now() - started) / 1000);
+      })
+      .catch((error: unknown) => response.destroy(error as Error));
+  });
+
+  async function answer(request: IncomingMessage, path: string): Promise<Answer> {
+    if (path === VERIFY_PATH) {
+      if (request.method === 'POST') return verify(request);
+      throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
+    }
+    const probed = path === '/openapi.json' ? { status: 200, type: 'application/json', text: openApiText } : await parts.probe(path);
+    if (!probed) throw new ApiError('route_not_found');
+    if (request.method === 'GET' || request.method === 'HEAD') return probed;
+    throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
+  }
+
+  async function verify(request: IncomingMessage): Promise<Answer> {
+    const caller = await parts.authenticate(header(request, 'authorization'));
+    requirePermission(caller, 'key:verify');
+    const body = readVerifyBody(await readJson(request));
+    const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
+    const decision = await parts.verify({ caller, body, clientAddress, idempotencyKey: header(request, 'idempotency-key') });
+    return { status: 200, type: 'application/json', text: decision.body };
+  }
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const type = header(request, 'content-type')?.split(';', 1)[0]?.trim().toLowerCase();
+  if (type !== 'application/json') throw new ApiError('not_json');
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > VERIFY_BODY_LIMIT) throw bodyTooLarge();
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+  } catch (error) {
+    throw new ApiError('invalid_json', { cause: error });
+  }
+}
+
+// The rest of the body is not read: the connection can't be used again.
+function bodyTooLarge(): ApiError {
+  const message = `The body is larger than ${VERIFY_BODY_LIMIT} bytes.`;
+  return new ApiError('body_too_large', { message, headers: { Connection: 'close' } });
+}
+
+function failure(thrown: unknown, id: string, log: Logger): Answer {
+  const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+  if (error.status >= 500) log[error.status === 500 ? 'error' : 'warn']({ requestId: id, error }, error.errorName);
+  return { status: error.status, type: 'application/json', text: JSON.stringify(errorEnvelope(error, id)), headers: error.headers };
+}
+
+function header(request: IncomingMessage, name: string): string | undefined {
+  const value = request.headers[name];
+  return Array.isArray(value) ? value.join(',') : value;
+}

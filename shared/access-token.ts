@@ -1,0 +1,105 @@
+import { ApiError } from './errors.ts';
+import { hashKeyText, keyShard } from './key-text.ts';
+import { keyspace, pack, SEPARATOR } from './keyspace.ts';
+import type { RedisLink } from './redis.ts';
+
+export const permissions = [
+  'workspace:read',
+  'workspace:write',
+  'key:read',
+  'key:write',
+  'key:verify',
+  'billing:read',
+  'billing:write',
+  'usage:read',
+  'jwt:sign',
+  'jwt:verify',
+  'link:read',
+  'link:write',
+  'token:write',
+  'audit:read',
+] as const;
+export type Permission = (typeof permissions)[number];
+
+export const ACCESS_TOKEN_PREFIX = 'kt';
+
+/** Whom an access token speaks for. `workspaceIds` undefined: all workspaces of the team. */
+export type Caller = {
+  tokenId: string;
+  teamId: string;
+  permissions: ReadonlySet<string>;
+  workspaceIds: readonly string[] | undefined;
+};
+
+/** Finds the caller behind an Authorization header, or throws 401. */
+export type Authenticate = (authorization: string | undefined) => Promise<Caller>;
+
+const CACHE_MS = 500;
+const CACHE_SIZE = 10_000;
+
+/**
+ * Authenticates by `load`, which finds a token that is in force, by the clock of its store. Its answers are kept for
+ * half a second: a revoked token is refused within one. Unknown tokens are not kept, so that guessing fills nothing.
+ */
+export function makeAuthenticate(load: (shard: number, hash: string) => Promise<Caller | undefined>): Authenticate {
+  const cache = new Map<string, { asked: number; caller: Promise<Caller | undefined> }>();
+
+  return async function authenticate(authorization) {
+    const text = bearerToken(authorization);
+    const shard = keyShard(text);
+    if (shard === undefined || !text.startsWith(`${ACCESS_TOKEN_PREFIX}_`)) throw new ApiError('token_unknown');
+    const hash = hashKeyText(text);
+
+    let entry = cache.get(hash);
+    if (!entry || performance.now() - entry.asked > CACHE_MS) {
+      entry = { asked: performance.now(), caller: load(shard, hash) };
+      if (cache.size >= CACHE_SIZE) cache.clear();
+      cache.set(hash, entry);
+    }
+    const caller = await entry.caller.catch((error: unknown) => {
+      cache.delete(hash);
+      throw error;
+    });
+    if (!caller) cache.delete(hash);
+    if (!caller) throw new ApiError('token_unknown');
+    return caller;
+  };
+}
+
+/** Throws 403 unless the caller holds the permission. */
+export function requirePermission(caller: Caller, permission: Permission): void {
+  if (caller.permissions.has(permission)) return;
+  throw new ApiError('permission_missing', { message: `The access token lacks the permission ${permission}.` });
+}
+
+/** The bearer token of a header; 401 when there is none (RFC 6750, the scheme's name in any case). */
+export function bearerToken(authorization: string | undefined): string {
+  const text = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+  if (!text) throw new ApiError('token_missing');
+  return text;
+}
+
+/** The record of an access token as Redis keeps it. */
+export function packToken(version: number, token: Caller, expiresAt: number | null): string {
+  const { tokenId, teamId, permissions, workspaceIds } = token;
+  const workspaces = workspaceIds ? workspaceIds.join(' ') : '*';
+  return pack(version, [tokenId, teamId, [...permissions].join(' '), workspaces, expiresAt ?? 0]);
+}
+
+/** Loads access tokens from Redis, for verification, which must not wait for Postgres. */
+export function tokensFromRedis(link: RedisLink, withinMs: number) {
+  return async function load(shard: number, hash: string): Promise<Caller | undefined> {
+    const keys = [keyspace.meta(shard), keyspace.token(shard, hash)];
+    const [status, now, record = ''] = await link.script('token', keys, [link.runId()], withinMs);
+    if (status !== 'OK') throw new ApiError('undecided');
+    const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = record.split(SEPARATOR);
+    const expired = Number(expiresAt) > 0 && Number(expiresAt) <= Number(now);
+    if (tokenId === '' || tokenId === '-' || expired) return undefined;
+    return {
+      tokenId,
+      teamId,
+      permissions: new Set(granted.split(' ')),
+      workspaceIds: workspaces === '*' ? undefined : workspaces.split(' '),
+    };
+  };
+}

@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs';
+
+/** One environment variable: how it is read, what it is when absent, and its line in the README. */
+type Variable<T> = { preset?: string; about: string; parse: (text: string) => T };
+
+/**
+ * Every environment variable that the programs read. A variable without a preset must be given. `NAME_FILE` names a
+ * file that holds the value instead, for secrets.
+ */
+export const variables = {
+  DATABASE_URL: text('PostgreSQL, the truth of all settings'),
+  REDIS_URL: text('Redis (AOF, `maxmemory-policy noeviction`), where keys are verified'),
+  CLICKHOUSE_URL: text('ClickHouse over HTTP, with the database in the path'),
+  MASTER_KEY: key('32 bytes in base64 under which signing keys and kept answers are encrypted'),
+  HOST: text('address to listen on', { preset: '127.0.0.1' }),
+  PORT: integer('port to listen on; 0 takes a free one', { preset: 0, min: 0, max: 65535 }),
+  PUBLIC_API_URL: text("the api's address as clients reach it, for the OpenAPI document", { preset: '/' }),
+  TRUSTED_PROXIES: list('addresses and CIDR blocks of proxies whose `X-Forwarded-For` counts'),
+  LOG_LEVEL: oneOf('least severe lines that are logged', ['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent']),
+  VERIFY_DEADLINE_MS: integer('a verification not decided by then is a 503', { preset: 250, min: 10, max: 10_000 }),
+  REQUEST_DEADLINE_MS: integer('a management request not answered by then is a 503', { preset: 10_000, min: 100, max: 60_000 }),
+  OUTBOX_MAX_ENTRIES: integer('usage events waiting in Redis above which metered verifications get 503', {
+    preset: 5_000_000,
+    min: 1,
+    max: 1_000_000_000,
+  }),
+  CONSUMER_NAME: text("the consumer's name in its group; each running consumer needs its own", { preset: 'consumer-1' }),
+} satisfies Record<string, Variable<unknown>>;
+
+export type Config = { [Name in keyof typeof variables]: ReturnType<(typeof variables)[Name]['parse']> };
+
+/** The configuration could not be read; `problems` has one line per variable. */
+export class ConfigError extends Error {
+  constructor(problems: string[]) {
+    super(`the configuration is not complete:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
+  }
+}
+
+/** Reads the variables that a program needs, or tells everything that is wrong with them at once. */
+export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Config, Name> {
+  const problems: string[] = [];
+  const entries = names.map((name) => {
+    const variable: Variable<unknown> = variables[name];
+    try {
+      const given = process.env[name] ?? fromFile(process.env[`${name}_FILE`]) ?? variable.preset;
+      if (given === undefined || (given === '' && variable.preset === undefined)) throw new Error('must be set');
+      return [name, variable.parse(given)];
+    } catch (error) {
+      problems.push(`${name} ${(error as Error).message} (${variable.about})`);
+      return [name, undefined];
+    }
+  });
+  if (problems.length > 0) throw new ConfigError(problems);
+  return Object.fromEntries(entries) as Pick<Config, Name>;
+}
+
+function fromFile(path: string | undefined): string | undefined {
+  return path === undefined ? undefined : readFileSync(path, 'utf8').trim();
+}
+
+function text(about: string, options: { preset?: string } = {}): Variable<string> {
+  return { about, parse: (given) => given, ...options };
+}
+
+function key(about: string): Variable<Buffer> {
+  return {
+    about,
+    parse(given) {
+      const bytes = Buffer.from(given, 'base64');
+      if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
+      return bytes;
+    },
+  };
+}
+
+function integer(about: string, { preset, min, max }: { preset: number; min: number; max: number }): Variable<number> {
+  return {
+    about,
+    preset: String(preset),
+    parse(given) {
+      const value = /^\d+$/.test(given) ? Number(given) : NaN;
+      if (!(value >= min && value <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+      return value;
+    },
+  };
+}
+
+function list(about: string): Variable<string[]> {
+  return { about, preset: '', parse: (given) => given.split(',').map((item) => item.trim()).filter(Boolean) };
+}
+
+function oneOf<const Choice extends string>(about: string, choices: readonly [Choice, ...Choice[]]): Variable<Choice> {
+  return {
+    about,
+    preset: choices[0],
+    parse(given) {
+      const choice = choices.find((candidate) => candidate === given);
+      if (!choice) throw new Error(`must be one of ${choices.join(', ')}`);
+      return choice;
+    },
+  };
+}

@@ -1,0 +1,40 @@
+/**
+ * Credits are whole micro-credits inside and decimal text outside. The most a record holds, 9e15 micro-credits, is
+ * below 2^53, so every amount is an exact integer in a double; nothing here ever divides one into a fraction.
+ */
+export const MAX_MICROS = 9_000_000_000_000_000;
+export const CREDITS_PATTERN = '^\\d{1,10}(\\.\\d{1,6})?$';
+
+const creditsPattern = new RegExp(CREDITS_PATTERN);
+
+/** Decimal text to micro-credits; `undefined` when it is not an amount of at most 9000000000 with six decimals. */
+export function parseCredits(text: string): number | undefined {
+  if (!creditsPattern.test(text)) return undefined;
+  const [whole = '', fraction = ''] = text.split('.');
+  const micros = Number(whole) * 1_000_000 + Number(fraction.padEnd(6, '0'));
+  return micros <= MAX_MICROS ? micros : undefined;
+}
+
+/** Micro-credits to canonical decimal text: no leading or trailing zeros. Negative amounts are corrections. */
+export function formatCredits(micros: number): string {
+  if (micros < 0) return `-${formatCredits(-micros)}`;
+  const digits = String(micros).padStart(7, '0');
+  const fraction = digits.slice(-6).replace(/0+$/, '');
+  return digits.slice(0, -6) + (fraction && `.${fraction}`);
+}
+
+/**
+ * A JSON number of credits to micro-credits; `undefined` when it is not above 0 or has more than six decimals.
+ * The number's shortest text is what the client wrote, up to 15 significant digits (IEEE 754).
+ */
+export function creditsFromNumber(value: number): number | undefined {
+  // From 1e-6 up to 1e21 a number prints without an exponent, and anything else is no amount.
+  const micros = parseCredits(String(value));
+  return micros === undefined || micros === 0 ? undefined : micros;
+}
+
+/** The most that may be used of a record, in micro-credits (decisions, section 4: billing and usage). */
+export function creditLimit(record: { totalMicros: number; allowOverages: boolean; spendCapMicros: number | null }) {
+  const cap = record.spendCapMicros ?? MAX_MICROS;
+  return record.allowOverages ? cap : Math.min(record.totalMicros, cap);
+}

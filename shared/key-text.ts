@@ -1,0 +1,76 @@
+import { createHash, randomBytes, randomInt } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+/** Virtual shards of the key space; each is one hash tag `{NN}` in Redis. */
+export const SHARDS = 64;
+export const PREFIX_PATTERN = '^[A-Za-z][A-Za-z0-9_]{0,31}$';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const RANDOM_LENGTH = 26;
+const CHECKSUM_LENGTH = 6;
+const keyPattern = /^[A-Za-z][A-Za-z0-9_]{0,31}_([0-9]{2})[0-9A-Za-z]{32}$/;
+
+/**
+ * A new key text: `<prefix>_<body>`; the body is 2 characters of shard, 26 random base62 characters (154 bits) and
+ * 6 characters of base62 CRC-32 of all before them, so that a mistyped key is told without any I/O.
+ */
+export function makeKeyText(prefix: string, shard: number): string {
+  const text = `${prefix}_${shardText(shard)}${randomBase62(RANDOM_LENGTH)}`;
+  return text + checksum(text);
+}
+
+/** The shard of a well-formed key text, or `undefined` for a text that is none (form, shard or checksum). */
+export function keyShard(text: string): number | undefined {
+  const match = keyPattern.exec(text);
+  if (!match) return undefined;
+  const shard = Number(match[1]);
+  if (shard >= SHARDS) return undefined;
+  return checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH) ? shard : undefined;
+}
+
+/** SHA-256 of a key text in base64url, the only form in which a key text is stored (over 150 random bits need no salt). */
+export function hashKeyText(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}
+
+/** What may be shown of a key: prefix, `_`, the body's first 4, `****`, the last 4. */
+export function maskKeyText(text: string): string {
+  const bodyStart = text.lastIndexOf('_') + 1;
+  return `${text.slice(0, bodyStart + 4)}****${text.slice(-4)}`;
+}
+
+/** The shard of whatever shares one Redis slot, from the name that its members share. */
+export function shardOf(name: string): number {
+  return createHash('sha256').update(name).digest().readUInt32BE(0) % SHARDS;
+}
+
+/** A shard for something that shares its slot with nothing else. */
+export function randomShard(): number {
+  return randomInt(SHARDS);
+}
+
+/** A shard as its two characters in a key text and in a hash tag. */
+export function shardText(shard: number): string {
+  return String(shard).padStart(2, '0');
+}
+
+// Bytes from 248 up are thrown away: 248 is the largest multiple of 62 below 256, so each character is equally likely.
+function randomBase62(length: number): string {
+  let text = '';
+  while (text.length < length) {
+    for (const byte of randomBytes(2 * length)) {
+      if (byte < 248 && text.length < length) text += BASE62[byte % 62];
+    }
+  }
+  return text;
+}
+
+function checksum(text: string): string {
+  let rest = crc32(text);
+  let digits = '';
+  for (let i = 0; i < CHECKSUM_LENGTH; i++) {
+    digits = BASE62[rest % 62] + digits;
+    rest = Math.floor(rest / 62);
+  }
+  return digits;
+}

@@ -1,0 +1,47 @@
+import { shardText } from './key-text.ts';
+
+/**
+ * Every name in Redis is made here, and in verify.lua for the three that it learns only from a key's record. All
+ * names of one shard carry its hash tag, so that whatever one script touches lives on one node of a cluster.
+ */
+export const keyspace = {
+  /** Hash: owner (the server's run id), epoch, checkpoint, and the build fields of a reopening. */
+  meta: (shard: number) => `${tag(shard)}meta`,
+  /** Stream of usage events on their way to the books. */
+  outbox: (shard: number) => `${tag(shard)}outbox`,
+  /** Packed record of an API key, one for each of its texts. */
+  keyText: (shard: number, hash: string) => `${tag(shard)}k:${hash}`,
+  /** Packed record of an access token. */
+  token: (shard: number, hash: string) => `${tag(shard)}t:${hash}`,
+  /** Hash: `d` the workspace's defaults, `s<ref>` each of its scopes. In every shard. */
+  workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
+  /** Hash: `s` settings, `u` used micro-credits, `n` sequence number, `e` the epoch that `n` counts in. */
+  billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
+  /** GCRA's theoretical arrival time of a key. */
+  rate: (shard: number, keyId: string) => `${tag(shard)}r:${keyId}`,
+  /** What an Idempotency-Key of a verification stands for, by access token and API key. */
+  idempotency: (shard: number, keyId: string, hash: string) => `${tag(shard)}i:${keyId}:${hash}`,
+};
+
+/** The consumer group that carries events from the outbox to the books. */
+export const OUTBOX_GROUP = 'books';
+
+/**
+ * Separates the fields of a packed record: a control character, which no field may contain. The first field is always
+ * the version, the second `-` for a tombstone.
+ */
+export const SEPARATOR = '\x1f';
+
+/** Packs a record; see unpack in the scripts that read it for the order of its fields. */
+export function pack(version: number, fields: readonly (string | number)[]): string {
+  return [version, ...fields].join(SEPARATOR);
+}
+
+/** What is left of a record that is gone: no late writer of an older version can fill its place. */
+export function tombstone(version: number): string {
+  return pack(version, ['-']);
+}
+
+function tag(shard: number): string {
+  return `{${shardText(shard)}}:`;
+}

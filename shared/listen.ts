@@ -1,0 +1,31 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+// A gateway keeps its connections open for about a minute: closing them earlier than it does gives its users 502s.
+const KEEP_ALIVE_MS = 75_000;
+const DRAIN_WITHIN_MS = 5_000;
+
+/** Listens; gives the port and a stop that lets requests in progress finish and then closes idle connections. */
+export async function listen(server: Server, host: string, port: number): Promise<{ port: number; stop(): Promise<void> }> {
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 15_000;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    async stop() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      // From here on every answer tells its client to open a new connection, which finds another process.
+      server.on('request', (_request, response) => response.setHeader('Connection', 'close'));
+      server.closeIdleConnections();
+      const closing = setInterval(() => server.closeIdleConnections(), 50);
+      const giveUp = setTimeout(() => server.closeAllConnections(), DRAIN_WITHIN_MS);
+      await closed;
+      clearInterval(closing);
+      clearTimeout(giveUp);
+    },
+  };
+}

@@ -1,0 +1,38 @@
+-- Writes versioned records of one shard. A record of a newer version is left as it is.
+--
+-- KEYS  1 meta, 2.. the record's key, one per record
+-- ARGV  1 fence: the run id of the open shard, or "build:<token>" of its reopening
+--       2 not after: Redis time in ms; a writer that comes later changes nothing
+--       then three per record: hash field ("" for a plain string), value (version first), lifetime in s (0: forever)
+-- Gives {"OK", now in ms, records left because newer} | {"CLOSED", now} | {"LATE", now}
+local fence, notAfter = ARGV[1], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local nowText = string.format('%.0f', now)
+
+local build = string.match(fence, '^build:(.+)$')
+if build then
+  if redis.call('HGET', KEYS[1], 'build') ~= build then return { 'CLOSED', nowText } end
+  redis.call('HSET', KEYS[1], 'buildUntil', string.format('%.0f', now + 5000))
+elseif redis.call('HGET', KEYS[1], 'owner') ~= fence then
+  return { 'CLOSED', nowText }
+end
+if now > notAfter then return { 'LATE', nowText } end
+
+local newer = 0
+for i = 2, #KEYS do
+  local key, field, value, lifetime = KEYS[i], ARGV[3 * i - 3], ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1])
+  local current
+  if field == '' then current = redis.call('GET', key) else current = redis.call('HGET', key, field) end
+  local currentVersion = current and tonumber(string.match(current, '^%d+'))
+  if currentVersion and currentVersion > tonumber(string.match(value, '^%d+')) then
+    newer = newer + 1
+  elseif field ~= '' then
+    redis.call('HSET', key, field, value)
+  elseif lifetime > 0 then
+    redis.call('SET', key, value, 'EX', lifetime)
+  else
+    redis.call('SET', key, value)
+  end
+end
+return { 'OK', nowText, tostring(newer) }

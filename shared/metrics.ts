@@ -1,0 +1,57 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
+
+/** Every metric of every program, in one place; a program that does not feed one leaves it out of its answer. */
+export type Metrics = ReturnType<typeof makeMetrics>;
+
+/** Metrics of one program, labelled with its name. */
+export function makeMetrics(program: string) {
+  const registry = new Registry();
+  registry.setDefaultLabels({ program });
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const fast = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+  return {
+    registry,
+    httpSeconds: new Histogram({
+      name: 'keytally_http_request_seconds',
+      help: 'Time to answer a request, by route and status',
+      labelNames: ['method', 'route', 'status'],
+      buckets: fast,
+      registers,
+    }),
+    verifications: new Counter({
+      name: 'keytally_verifications_total',
+      help: 'Verifications by status; UNDECIDED ended in a 503',
+      labelNames: ['status'],
+      registers,
+    }),
+    scriptSeconds: new Histogram({
+      name: 'keytally_script_seconds',
+      help: 'Time from sending a Redis script to its answer',
+      labelNames: ['script'],
+      buckets: fast,
+      registers,
+    }),
+    outboxEntries: new Gauge({ name: 'keytally_outbox_entries', help: 'Usage events waiting in Redis', registers }),
+    outboxAgeSeconds: new Gauge({ name: 'keytally_outbox_age_seconds', help: 'Age of the oldest waiting usage event', registers }),
+    unrecorded: new Counter({
+      name: 'keytally_unrecorded_verifications_total',
+      help: 'Verifications of unmetered keys that left no event because the outbox was full',
+      registers,
+    }),
+    consumedEvents: new Counter({ name: 'keytally_consumed_events_total', help: 'Usage events written to the books', registers }),
+    consumerLagSeconds: new Gauge({
+      name: 'keytally_consumer_lag_seconds',
+      help: 'Age of the oldest event in the batch written last',
+      registers,
+    }),
+    unreadableEvents: new Counter({ name: 'keytally_unreadable_events_total', help: 'Outbox entries that are no event', registers }),
+    jobSeconds: new Histogram({
+      name: 'keytally_job_seconds',
+      help: 'Time a job took, by outcome',
+      labelNames: ['job', 'outcome'],
+      buckets: [0.01, 0.1, 1, 10, 60],
+      registers,
+    }),
+  };
+}

@@ -1,0 +1,68 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { createClient } from '@clickhouse/client';
+import type { Sql } from './postgres.ts';
+
+const directory = new URL('../sql/', import.meta.url);
+
+/** Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction. Gives their names. */
+export async function migratePostgres(sql: Sql): Promise<string[]> {
+  return sql.begin(async (tx) => {
+    // One at a time: of two programs that migrate, the second finds nothing left to do.
+    await tx`select pg_advisory_xact_lock(hashtext('keytally migrations'))`;
+    await tx`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
+    const applied = new Set((await tx<{ name: string }[]>`select name from schema_migrations`).map((row) => row.name));
+    const missing = migrationFiles('postgres').filter(({ name }) => !applied.has(name));
+    for (const { name, text } of missing) {
+      await tx.unsafe(text);
+      await tx`insert into schema_migrations (name) values (${name})`;
+    }
+    return missing.map(({ name }) => name);
+  });
+}
+
+/**
+ * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
+ * has no transactions: a file's statements all say `if not exists`, so that a file that was cut short runs again.
+ */
+export async function migrateClickHouse(url: string): Promise<string[]> {
+  const database = decodeURIComponent(new URL(url).pathname.slice(1));
+  const root = new URL(url);
+  root.pathname = '/';
+  const server = createClient({ url: root });
+  await server.command({ query: `create database if not exists ${quote(database)}` }).finally(() => server.close());
+
+  const client = createClient({ url });
+  try {
+    await client.command({
+      query: `create table if not exists schema_migrations (name String, applied_at DateTime default now())
+              engine = ReplacingMergeTree order by name`,
+    });
+    const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
+    const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
+    const missing = migrationFiles('clickhouse').filter(({ name }) => !applied.has(name));
+    for (const { name, text } of missing) {
+      for (const statement of statements(text)) await client.command({ query: statement });
+      await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
+    }
+    return missing.map(({ name }) => name);
+  } finally {
+    await client.close();
+  }
+}
+
+function migrationFiles(store: 'postgres' | 'clickhouse'): { name: string; text: string }[] {
+  const folder = new URL(`${store}/`, directory);
+  const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
+  return names.sort().map((name) => ({ name, text: readFileSync(new URL(name, folder), 'utf8') }));
+}
+
+// ClickHouse takes one statement at a time; in our files each ends with a semicolon at the end of a line.
+function statements(text: string): string[] {
+  const withoutComments = text.replace(/^\s*--.*$/gm, '');
+  return withoutComments.split(/;\s*$/m).map((statement) => statement.trim()).filter(Boolean);
+}
+
+function quote(name: string): string {
+  if (!/^\w+$/.test(name)) throw new Error('CLICKHOUSE_URL must name a database of letters, digits and underscores in its path');
+  return `\`${name}\``;
+}

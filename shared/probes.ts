@@ -1,0 +1,42 @@
+import type { Metrics } from './metrics.ts';
+import { within } from './within.ts';
+
+/** Dependencies by name, each with a check that rejects or is false while it does not answer. */
+export type Checks = Record<string, () => Promise<unknown>>;
+export type ProbeAnswer = { status: number; type: string; text: string };
+
+const CHECK_WITHIN_MS = 1_500;
+
+/**
+ * The paths that every program answers without a token: `/healthz` (the process lives), `/readyz` (its dependencies
+ * answer), `/metrics` (Prometheus). `undefined` for any other path.
+ */
+export function makeProbes(metrics: Metrics, checks: Checks) {
+  return async function probe(path: string): Promise<ProbeAnswer | undefined> {
+    switch (path) {
+      case '/healthz':
+        return json(200, { status: 'ok' });
+      case '/readyz':
+        return readiness(checks);
+      case '/metrics':
+        return { status: 200, type: metrics.registry.contentType, text: await metrics.registry.metrics() };
+      default:
+        return undefined;
+    }
+  };
+}
+
+async function readiness(checks: Checks): Promise<ProbeAnswer> {
+  const results = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => {
+      const well = await within(CHECK_WITHIN_MS, check()).catch(() => false);
+      return [name, well === false ? 'away' : 'ok'] as const;
+    }),
+  );
+  const ready = results.every(([, state]) => state === 'ok');
+  return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks: Object.fromEntries(results) });
+}
+
+function json(status: number, value: unknown): ProbeAnswer {
+  return { status, type: 'application/json', text: JSON.stringify(value) };
+}

@@ -1,0 +1,106 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { Redis } from 'ioredis';
+import { ApiError } from './errors.ts';
+import type { Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { within } from './within.ts';
+
+const scripts = {
+  apply: undefined,
+  begin: 1,
+  checkpoint: 1,
+  open: 1,
+  token: 2,
+  verify: 3,
+} as const satisfies Record<string, number | undefined>;
+type ScriptName = keyof typeof scripts;
+
+/** A connection to Redis that knows which server it speaks to and how far that server's clock is from ours. */
+export type RedisLink = {
+  client: Redis;
+  /** The server's run id, new with each start of the server; throws while the connection is not ready. */
+  runId(): string;
+  /** The last moment, in Redis time (ms), at which a script may run so that its answer can still be here in time. */
+  notAfter(withinMs: number): number;
+  /** Settles once the connection is ready, or rejects after so long. */
+  connected(withinMs: number): Promise<void>;
+  /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_away`. */
+  script(name: ScriptName, keys: string[], args: (string | number)[], withinMs: number): Promise<string[]>;
+  close(): Promise<void>;
+};
+
+/**
+ * Connects. A command whose answer is lost is rejected at once and never sent again, for a verification that is sent
+ * twice is charged twice (ioredis: only `maxRetriesPerRequest: 0` does both); nor does a command wait for a connection.
+ */
+export function connectRedis(url: string, log: Logger, options: { metrics?: Metrics; blocking?: boolean } = {}): RedisLink {
+  const client = new Redis(url, {
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    enableOfflineQueue: false,
+    connectTimeout: 2_000,
+    maxLoadingRetryTime: 200,
+    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
+    // A peer that vanished without closing is noticed by its silence; a blocking read is silent for longer.
+    socketTimeout: options.blocking ? 10_000 : 2_000,
+  });
+  for (const [name, numberOfKeys] of Object.entries(scripts)) {
+    const lua = readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8');
+    client.defineCommand(commandName(name), { lua, ...(numberOfKeys && { numberOfKeys }) });
+  }
+
+  let runId = '';
+  let clockOffsetMs: number | undefined;
+  client.on('ready', () => {
+    learn().catch((error: unknown) => log.warn({ error }, 'redis did not tell its run id'));
+  });
+  client.on('close', () => (runId = ''));
+  client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
+
+  async function learn(): Promise<void> {
+    const [info, time] = await Promise.all([client.info('server'), client.time()]);
+    noteTime(Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000));
+    runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
+    client.emit('known');
+  }
+
+  // Measured against the moment the answer arrived, the offset errs to the early side, by the time of the way back:
+  // a script that passes its deadline check can still answer in time. A monotonic clock, so that ours may be set.
+  function noteTime(redisNowMs: number): void {
+    clockOffsetMs = redisNowMs - performance.now();
+  }
+
+  return {
+    client,
+    runId() {
+      if (!runId) throw new ApiError('redis_away');
+      return runId;
+    },
+    notAfter(withinMs) {
+      if (clockOffsetMs === undefined) throw new ApiError('redis_away');
+      return Math.floor(performance.now() + clockOffsetMs + withinMs);
+    },
+    async connected(withinMs) {
+      if (!runId) await within(withinMs, once(client, 'known'));
+    },
+    async script(name, keys, args, withinMs) {
+      const run = client as unknown as Record<string, (...args: (string | number)[]) => Promise<string[]>>;
+      const call = scripts[name] === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
+      const observed = options.metrics?.scriptSeconds.startTimer({ script: name });
+      const answer = await within(withinMs, run[commandName(name)]!(...call)).catch((error: unknown) => {
+        throw new ApiError('redis_away', { cause: error });
+      });
+      observed?.();
+      noteTime(Number(answer[1]));
+      return answer;
+    },
+    async close() {
+      await client.quit().catch(() => client.disconnect());
+    },
+  };
+}
+
+function commandName(script: string): string {
+  return `keytally_${script}`;
+}

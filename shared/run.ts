@@ -1,0 +1,34 @@
+import type { Logger } from './log.ts';
+
+/** What a running program hands back: how it stops without cutting what it is in the middle of. */
+export type Running = { stop(): Promise<void> };
+
+const STOP_WITHIN_MS = 10_000;
+
+/**
+ * Runs a program: starts it, and on SIGTERM or SIGINT drains it. A start that fails, and an error that nothing
+ * caught, end the process with a logged line, so that whoever watches it starts a fresh one.
+ */
+export async function run(log: Logger, start: () => Promise<Running>): Promise<void> {
+  const die = (error: unknown, message: string) => {
+    log.fatal({ error }, message);
+    process.exit(1);
+  };
+  process.on('uncaughtException', (error) => die(error, 'an error was not caught'));
+  process.on('unhandledRejection', (error) => die(error, 'a rejection was not caught'));
+
+  const running = await start().catch((error: unknown) => die(error, 'could not start'));
+  let stopping = false;
+  const stop = (signal: string) => {
+    if (stopping || !running) return;
+    stopping = true;
+    log.info({ signal }, 'stopping');
+    setTimeout(() => die(new Error(`still busy ${STOP_WITHIN_MS} ms after ${signal}`), 'could not stop'), STOP_WITHIN_MS).unref();
+    running.stop().then(
+      () => process.exit(0),
+      (error: unknown) => die(error, 'could not stop'),
+    );
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+}

@@ -1,0 +1,100 @@
+import { Type, type TObject, type TProperties, type TSchema } from 'typebox';
+import { CREDITS_PATTERN } from './credits.ts';
+import { PREFIX_PATTERN } from './key-text.ts';
+
+// The shapes that more than one route speaks of. Each JSON Schema is the source: it validates, it is the type
+// (`Static`), and it stands in the OpenAPI document.
+
+/** An object that has no other fields than these: a misspelt one is an error, never ignored. */
+export function object<Properties extends TProperties>(properties: Properties, options: { description?: string } = {}) {
+  return Type.Object(properties, { additionalProperties: false, ...options }) as TObject<Properties>;
+}
+
+/** A value that may be cleared with `null`. */
+export function nullable<Schema extends TSchema>(schema: Schema) {
+  return Type.Union([schema, Type.Null()]);
+}
+
+/** Text without control characters: they have no place in a name, and Redis records are split at one. */
+export function textOf(maxLength: number, description: string) {
+  return Type.String({ minLength: 1, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description });
+}
+
+export const id = (what: string) => Type.String({ description: `id of the ${what}` });
+export const name = textOf(128, 'what people call it');
+export const timestamp = (what: string) => Type.String({ format: 'date-time', description: `${what}, RFC 3339 in UTC` });
+export const instant = (what: string) => Type.Integer({ description: `${what}, in Unix milliseconds` });
+export const credits = (what: string) =>
+  Type.String({ pattern: CREDITS_PATTERN, description: `${what}: decimal text, at most six decimals, at most 9000000000` });
+export const prefix = Type.String({ pattern: PREFIX_PATTERN, description: 'what key texts start with' });
+export const rateLimit = Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'verifications per second' });
+export const allowedIps = Type.Array(Type.String({ maxLength: 64, format: 'ip-or-cidr' }), {
+  maxItems: 1000,
+  description: 'IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all',
+});
+export const representation = Type.String({
+  pattern: '^[A-Za-z0-9][A-Za-z0-9:._/*-]{0,127}$',
+  description: 'what the scope stands for, unique in its workspace',
+});
+
+const flag = (verb: string) => Type.Boolean({ default: false, description: `may ${verb}` });
+
+/** A scope as it is granted or asked for; missing flags are false, an `id` is accepted and counts for nothing. */
+export const scopeEntryInput = object({
+  representation,
+  create: Type.Optional(flag('create')),
+  read: Type.Optional(flag('read')),
+  update: Type.Optional(flag('update')),
+  del: Type.Optional(flag('delete')),
+  id: Type.Optional(Type.String({ maxLength: 128 })),
+});
+export const scopeEntries = Type.Array(scopeEntryInput, { maxItems: 100 });
+
+/** A scope as a key holds it. */
+export const scopeEntry = object({
+  representation,
+  create: Type.Boolean(),
+  read: Type.Boolean(),
+  update: Type.Boolean(),
+  del: Type.Boolean(),
+  id: Type.Optional(Type.String()),
+});
+
+/** A billing record, section 2 of the specification. */
+export const billing = object({
+  id: id('billing record'),
+  totalCredits: credits('credits bought'),
+  usedCredits: credits('credits used'),
+  allowOverages: Type.Boolean({ description: 'whether use may go on beyond totalCredits' }),
+  spendCap: Type.Optional(credits('most that may be used')),
+  createdAt: timestamp('when it was made'),
+  updatedAt: timestamp('when its settings last changed'),
+});
+
+export const errorEnvelope = object({
+  error: object({
+    code: Type.Integer({ exclusiveMinimum: 0, description: 'HTTP status times 100 plus a running number' }),
+    message: Type.String({ description: 'what is wrong and what would be right' }),
+    requestId: Type.Optional(Type.String()),
+    details: Type.Optional(Type.Array(object({ path: Type.String(), message: Type.String() }))),
+  }),
+});
+
+/** Create, read, update and delete flags of a scope entry as bits 1, 2, 4 and 8. */
+export type Flags = { create?: boolean; read?: boolean; update?: boolean; del?: boolean };
+
+export function flagBits(flags: Flags): number {
+  return (flags.create ? 1 : 0) | (flags.read ? 2 : 0) | (flags.update ? 4 : 0) | (flags.del ? 8 : 0);
+}
+
+/** A key's scope entry from its stored form. */
+export function scopeEntryOf(representation: string, bits: number, scopeId: string) {
+  return {
+    representation,
+    create: (bits & 1) > 0,
+    read: (bits & 2) > 0,
+    update: (bits & 4) > 0,
+    del: (bits & 8) > 0,
+    id: scopeId,
+  };
+}

@@ -1,0 +1,169 @@
+import { createHash } from 'node:crypto';
+import { Type, type Static } from 'typebox';
+import type { Caller } from './access-token.ts';
+import { formatCredits, parseCredits } from './credits.ts';
+import { ApiError } from './errors.ts';
+import { newId } from './ids.ts';
+import { addressBits } from './ip.ts';
+import { hashKeyText, keyShard } from './key-text.ts';
+import { keyspace } from './keyspace.ts';
+import type { Metrics } from './metrics.ts';
+import type { RedisLink } from './redis.ts';
+import type { Operation } from './route.ts';
+import { billing, credits, flagBits, id, instant, object, scopeEntries, scopeEntry, scopeEntryOf, textOf } from './schemas.ts';
+
+export const statuses = [
+  'VALID',
+  'EXPIRED',
+  'DISABLED',
+  'DELETED',
+  'RATE_LIMITED',
+  'USAGE_LIMITED',
+  'INVALID_SCOPES',
+  'INVALID',
+] as const;
+export type Status = (typeof statuses)[number];
+
+/** How people read a status (specification, section 3); the two limits are temporary blocks. */
+export const displayForms: Record<Status, string> = {
+  VALID: 'Active',
+  EXPIRED: 'Expired',
+  DISABLED: 'Inactive',
+  DELETED: 'Inactive',
+  RATE_LIMITED: 'Rate Limited',
+  USAGE_LIMITED: 'Usage Limited',
+  INVALID_SCOPES: 'Invalid Scopes',
+  INVALID: 'Invalid',
+};
+
+export const VERIFY_PATH = '/api/v1/api-key/verify';
+export const VERIFY_BODY_LIMIT = 16 * 1024;
+
+export const verifyBody = object({
+  key: Type.String({ description: 'the key to verify' }),
+  requestedScopes: Type.Optional(scopeEntries),
+  route: Type.Optional(Type.String({ maxLength: 1024, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description: 'recorded with the event' })),
+  billing: Type.Optional(
+    object({
+      usage: Type.Optional(credits('what this call costs')),
+      usageName: Type.Optional(textOf(128, 'what is counted')),
+    }),
+  ),
+  ip: Type.Optional(Type.String({ format: 'ip', description: "the end client's address, for allow lists" })),
+});
+export type VerifyBody = Static<typeof verifyBody>;
+
+export const verifyResponse = object({
+  status: Type.Enum([...statuses]),
+  reason: Type.Optional(Type.String({ description: 'in one word why the key was refused' })),
+  apiKeyId: Type.Optional(id('API key')),
+  customerId: Type.Optional(Type.String()),
+  externalMeterId: Type.Optional(Type.String()),
+  expiresAt: Type.Optional(instant('when the key expires')),
+  requestedScopes: Type.Optional(Type.Array(scopeEntry)),
+  scopes: Type.Optional(Type.Array(scopeEntry)),
+  billing: Type.Optional(billing),
+  rateLimit: Type.Optional(
+    object({
+      remaining: Type.Integer({ minimum: 0, description: "what is left of this second's allowance" }),
+      resetAt: instant('when the allowance is whole again'),
+    }),
+  ),
+  metadata: Type.Optional(Type.Object({})),
+});
+
+/** The operation, which the api and the verify app both serve. */
+export const verifyOperation = {
+  method: 'post',
+  path: VERIFY_PATH,
+  tag: 'API keys',
+  summary: 'Verify an API key and debit its cost',
+  permission: 'key:verify',
+  body: verifyBody,
+  response: verifyResponse,
+} as const satisfies Operation;
+
+/** A decided verification: its status, and the whole answer as JSON text. */
+export type Decision = { status: Status; body: string };
+export type VerifyCall = { caller: Caller; body: VerifyBody; clientAddress: string; idempotencyKey: string | undefined };
+export type Verify = (call: VerifyCall) => Promise<Decision>;
+
+/**
+ * Decides verifications: one script call each, sure to have cost nothing when it ends in an error.
+ * `outboxFull` tells whether events may be recorded; after `deadlineMs` a call is a 503.
+ */
+export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineMs: number, metrics: Metrics): Verify {
+  return async function verify(call) {
+    try {
+      const decided = await decide(call);
+      metrics.verifications.inc({ status: decided.status });
+      return decided;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 503) metrics.verifications.inc({ status: 'UNDECIDED' });
+      throw error;
+    }
+  };
+
+  async function decide({ caller, body, clientAddress, idempotencyKey }: VerifyCall): Promise<Decision> {
+    const shard = keyShard(body.key);
+    if (shard === undefined) return refuse(body, 'MALFORMED');
+    const hash = hashKeyText(body.key);
+    const keys = [keyspace.meta(shard), keyspace.keyText(shard, hash), keyspace.outbox(shard)];
+    const args = [
+      link.runId(),
+      link.notAfter(deadlineMs),
+      caller.teamId,
+      caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '',
+      addressBits(body.ip ?? clientAddress) ?? '',
+      costMicros(body),
+      body.billing?.usageName ?? 'default',
+      body.route ?? '',
+      newId('evt'),
+      outboxFull() ? '1' : '',
+      idempotencyKey ? createHash('sha256').update(`${caller.tokenId} ${idempotencyKey}`).digest('base64url') : '',
+    ];
+    for (const scope of body.requestedScopes ?? []) args.push(scope.representation, flagBits(scope));
+    return decision(await link.script('verify', keys, args, deadlineMs), body);
+  }
+}
+
+function costMicros(body: VerifyBody): number {
+  const micros = parseCredits(body.billing?.usage ?? '0');
+  if (micros !== undefined) return micros;
+  const message = 'must be at most 9000000000';
+  throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
+}
+
+function decision(answer: string[], body: VerifyBody): Decision {
+  const [status = '', , reason = '', keyPart, billingPart, used = '', remaining, resetAt, ...scopes] = answer;
+  switch (status) {
+    case 'CONFLICT':
+      throw new ApiError('idempotency_mismatch');
+    case 'OUTBOX_FULL':
+      throw new ApiError('outbox_full');
+    case 'CLOSED':
+    case 'LATE':
+    case 'CORRUPT':
+      throw new ApiError('undecided', { cause: new Error(`the verify script answered ${status}`) });
+  }
+  if (keyPart === undefined) return refuse(body, reason);
+
+  // The parts of the key and of the billing record were made when they were stored; only what changes is made here.
+  const parts = [`"status":"${status}"`, keyPart, `"scopes":${JSON.stringify(heldScopes(scopes))}`];
+  if (reason) parts.push(`"reason":"${reason}"`);
+  if (body.requestedScopes) parts.push(`"requestedScopes":${JSON.stringify(body.requestedScopes)}`);
+  if (used) parts.push(`"billing":{${billingPart},"usedCredits":"${formatCredits(Number(used))}"}`);
+  if (remaining) parts.push(`"rateLimit":{"remaining":${remaining},"resetAt":${resetAt}}`);
+  return { status: status as Status, body: `{${parts.join(',')}}` };
+}
+
+function refuse(body: VerifyBody, reason: string): Decision {
+  const { requestedScopes } = body;
+  return { status: 'INVALID', body: JSON.stringify({ status: 'INVALID', reason, ...(requestedScopes && { requestedScopes }) }) };
+}
+
+function heldScopes(flat: string[]) {
+  const scopes = [];
+  for (let i = 0; i < flat.length; i += 3) scopes.push(scopeEntryOf(flat[i + 1]!, Number(flat[i]), flat[i + 2]!));
+  return scopes;
+}

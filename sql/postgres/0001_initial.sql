@@ -1,0 +1,231 @@
+-- The truth of all settings. Amounts are whole micro-credits; instants that clients give or get as integers are Unix
+-- milliseconds. A foreign key between two rows of a team carries the team, so that no row can point into another one.
+
+create table teams (
+  id         text primary key,
+  name       text not null unique,
+  created_at timestamptz not null default now()
+);
+
+create table access_tokens (
+  id            text primary key,
+  team_id       text not null references teams,
+  name          text not null,
+  hash          text not null unique,
+  masked_token  text not null,
+  shard         smallint not null,
+  permissions   text[] not null,
+  workspace_ids text[],
+  expires_at    bigint,
+  revoked_at    timestamptz,
+  version       bigint not null default 1,
+  created_at    timestamptz not null default now(),
+  updated_at    timestamptz not null default now()
+);
+create index on access_tokens (team_id, id);
+create index on access_tokens (shard);
+
+create table workspaces (
+  id                            text primary key,
+  team_id                       text not null references teams,
+  name                          text not null,
+  default_key_prefix            text,
+  default_allowed_ips           text[] not null default '{}',
+  default_rate_limit_per_second int,
+  default_expiration            bigint,
+  last_scope_ref                int not null default 0,
+  version                       bigint not null default 1,
+  created_at                    timestamptz not null default now(),
+  updated_at                    timestamptz not null default now(),
+  unique (team_id, id)
+);
+
+-- A scope's ref is its number within the workspace, never used again: what a key's copy in Redis points at.
+create table scopes (
+  id             text primary key,
+  team_id        text not null,
+  workspace_id   text not null,
+  ref            int not null,
+  name           text not null,
+  representation text not null,
+  description    text,
+  deleted_at     timestamptz,
+  version        bigint not null default 1,
+  created_at     timestamptz not null default now(),
+  updated_at     timestamptz not null default now(),
+  foreign key (team_id, workspace_id) references workspaces (team_id, id),
+  unique (workspace_id, ref),
+  unique (team_id, id)
+);
+create unique index scopes_representation on scopes (workspace_id, representation) where deleted_at is null;
+
+create table api_keys (
+  id                    text primary key,
+  team_id               text not null,
+  workspace_id          text not null,
+  shard                 smallint not null,
+  name                  text not null,
+  prefix                text not null,
+  masked_key            text not null,
+  enabled               boolean not null,
+  deleted_at            timestamptz,
+  expires_at            bigint,
+  customer_id           text,
+  external_meter_id     text,
+  metadata              json,
+  rate_limit_per_second int,
+  allowed_ips           text[],
+  version               bigint not null default 1,
+  created_at            timestamptz not null default now(),
+  updated_at            timestamptz not null default now(),
+  foreign key (team_id, workspace_id) references workspaces (team_id, id),
+  unique (team_id, id)
+);
+create index on api_keys (workspace_id, id);
+create index on api_keys (workspace_id, customer_id, id);
+create index on api_keys (workspace_id, external_meter_id, id);
+create index on api_keys (shard);
+
+-- Every text a key ever had. The current one has neither date; one that a rotation replaced works until valid_until.
+create table key_texts (
+  hash        text primary key,
+  team_id     text not null,
+  key_id      text not null,
+  valid_until bigint,
+  replaced_at timestamptz,
+  foreign key (team_id, key_id) references api_keys (team_id, id)
+);
+create index on key_texts (key_id);
+create unique index key_texts_current on key_texts (key_id) where replaced_at is null;
+
+-- Flags: 1 create, 2 read, 4 update, 8 delete. Grants of a deleted scope stay and count for nothing.
+create table key_grants (
+  team_id  text not null,
+  key_id   text not null,
+  scope_id text not null,
+  flags    smallint not null check (flags between 0 and 15),
+  position smallint not null,
+  primary key (key_id, scope_id),
+  foreign key (team_id, key_id) references api_keys (team_id, id),
+  foreign key (team_id, scope_id) references scopes (team_id, id)
+);
+
+-- Apart from api_keys, so that noting a use neither bumps a key's version nor rewrites its row.
+create table key_last_used (
+  key_id       text primary key references api_keys,
+  last_used_at bigint not null
+) with (fillfactor = 70);
+
+-- used_micros is a copy for reading while Redis is away; the truth of it is Redis's and the books'.
+create table billing_records (
+  id                text primary key,
+  team_id           text not null,
+  workspace_id      text not null,
+  external_meter_id text not null,
+  shard             smallint not null,
+  total_micros      bigint not null check (total_micros between 0 and 9000000000000000),
+  used_micros       bigint not null default 0,
+  allow_overages    boolean not null,
+  spend_cap_micros  bigint check (spend_cap_micros between 0 and 9000000000000000),
+  version           bigint not null default 1,
+  created_at        timestamptz not null default now(),
+  updated_at        timestamptz not null default now(),
+  foreign key (team_id, workspace_id) references workspaces (team_id, id),
+  constraint billing_records_meter unique (workspace_id, external_meter_id),
+  unique (team_id, id)
+);
+create index on billing_records (shard);
+
+create table credit_ledger (
+  id            text primary key,
+  team_id       text not null,
+  billing_id    text not null,
+  amount_micros bigint not null,
+  total_micros  bigint not null,
+  token_id      text not null,
+  request_id    text not null,
+  created_at    timestamptz not null default now(),
+  foreign key (team_id, billing_id) references billing_records (team_id, id)
+);
+create index on credit_ledger (billing_id, id);
+
+create function refuse_change() returns trigger language plpgsql as $$
+begin
+  raise exception '% is only ever added to', tg_table_name;
+end $$;
+create trigger credit_ledger_append_only before update or delete or truncate on credit_ledger
+  for each statement execute function refuse_change();
+
+create table link_tokens (
+  id                  text primary key,
+  team_id             text not null,
+  workspace_id        text not null,
+  customer_id         text not null,
+  external_billing_id text,
+  hash                text not null unique,
+  expires_at          bigint not null,
+  revoked_at          timestamptz,
+  created_at          timestamptz not null default now(),
+  foreign key (team_id, workspace_id) references workspaces (team_id, id)
+);
+create index on link_tokens (expires_at);
+
+-- The private key is encrypted with AES-256-GCM under a key derived from the master key, bound to kid and team.
+create table signing_keys (
+  kid               text primary key,
+  team_id           text not null references teams,
+  public_jwk        json not null,
+  private_encrypted bytea not null,
+  retired_at        timestamptz,
+  created_at        timestamptz not null default now()
+);
+create unique index signing_keys_current on signing_keys (team_id) where retired_at is null;
+
+-- The first answer to a request that carried an Idempotency-Key, encrypted under a key that only the caller can complete.
+create table idempotency_keys (
+  token_id     text not null references access_tokens,
+  key_hash     text not null,
+  request_hash text not null,
+  status       smallint,
+  answer       bytea,
+  change_ids   bigint[],
+  created_at   timestamptz not null default now(),
+  primary key (token_id, key_hash)
+);
+create index on idempotency_keys (created_at);
+
+-- The outbox of changes on their way to Redis: written in the transaction of the change, applied right after it, and
+-- again by a sweeper if the process died in between. `tx` orders them for the checkpoints; a null shard means all.
+create table changes (
+  id         bigint generated always as identity primary key,
+  kind       text not null check (kind in ('token', 'workspace', 'scope', 'key', 'billing')),
+  entity_id  text not null,
+  shard      smallint,
+  tx         xid8 not null default pg_current_xact_id(),
+  created_at timestamptz not null default now(),
+  applied_at timestamptz
+);
+create index on changes (tx);
+create index changes_waiting on changes (id) where applied_at is null;
+
+-- The epoch of each Redis shard outlives Redis: a repeated one could hide a lost event.
+create table shards (
+  shard smallint primary key,
+  epoch bigint not null default 0
+);
+insert into shards (shard) select generate_series(0, 63);
+
+-- Days of a billing record whose sums in usage_daily are not (or no longer) whole.
+create sequence usage_marks_seq;
+create table usage_marks (
+  billing_id text not null,
+  day        date not null,
+  mark       bigint not null default nextval('usage_marks_seq'),
+  primary key (billing_id, day)
+);
+create index on usage_marks (day);
+
+create table job_watermarks (
+  job text primary key,
+  at  bigint not null
+);
