@@ -9,11 +9,13 @@ export interface Recorded extends ProcessId {
   port: number;
   stopSignal: NodeJS.Signals;
   stopWithinMs: number;
+  /** When it was started, by the clock. */
+  since: string;
 }
 
 /** What is written down of a started program. */
 export function record({ name, port, stopSignal, stopWithinMs }: Program, { pid, startedAt }: Started): Recorded {
-  return { name, port, pid, startedAt, stopSignal, stopWithinMs };
+  return { name, port, pid, startedAt, stopSignal, stopWithinMs, since: new Date().toISOString() };
 }
 
 /** Notes which processes run for a folder, in the order in which they were started. */

@@ -7,24 +7,30 @@ import { StackError } from './errors.ts';
 const FIRST = 20_000;
 const LAST = 32_000;
 
-/** Finds ports that are free now, each a different one. */
-export async function freePorts(count: number): Promise<number[]> {
+/** Finds ports that are free now, each a different one and none of those kept for others. */
+export async function freePorts(count: number, kept: number[] = []): Promise<number[]> {
   const found = new Set<number>();
   for (let tries = 0; found.size < count; tries++) {
     if (tries > 1_000) throw new StackError(`found no ${count} free ports from ${FIRST} to ${LAST} on 127.0.0.1`);
     const port = randomInt(FIRST, LAST);
-    if (await isFree(port)) found.add(port);
+    if (!kept.includes(port) && (await isFree(port))) found.add(port);
   }
   return [...found];
 }
 
 /** Whether a server could listen on this port of 127.0.0.1 now. */
 export async function isFree(port: number): Promise<boolean> {
+  return (await whyTaken(port)) === undefined;
+}
+
+/** Why no server could listen on this port of 127.0.0.1 now; undefined when one could. */
+export async function whyTaken(port: number): Promise<string | undefined> {
   const server = createServer();
-  const free = await new Promise<boolean>((resolve) => {
-    server.once('error', () => resolve(false));
-    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => resolve(true));
+  const code = await new Promise<string | undefined>((resolve) => {
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => resolve(undefined));
   });
   await new Promise((resolve) => server.close(resolve));
-  return free;
+  if (code === 'EADDRINUSE') return 'is in use';
+  return code === 'EACCES' ? 'may not be used by this user' : code && `cannot be used (${code})`;
 }

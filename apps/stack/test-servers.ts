@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -8,7 +8,7 @@ import { StackError } from './errors.ts';
 import { readJson, replaceFile } from './json-file.ts';
 import { readRecords, record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
 import { freePorts } from './ports.ts';
-import { identify, isAlive, type ProcessId } from './processes.ts';
+import { identify, isAlive, stopProcess, type ProcessId } from './processes.ts';
 import { start, untilReady } from './program.ts';
 import { prepareServers, type Servers } from './servers.ts';
 
@@ -36,8 +36,7 @@ export async function removeTestFolder(folder: string): Promise<void> {
   // A supervisor first: it would start again what is stopped here.
   for (const file of globSync(join(folder, '**/supervisor.json'))) {
     const id = readJson<ProcessId>(file);
-    if (id)
-      await stopRecorded([{ ...id, name: 'supervisor', port: 0, stopSignal: 'SIGKILL', stopWithinMs: 1_000 }], []);
+    if (id) await stopProcess(id, 'SIGKILL', 1_000);
   }
   for (const file of globSync(join(folder, '**/children.json'))) {
     const records = readRecords(dirname(file)).map((one): Recorded => ({ ...one, stopSignal: 'SIGKILL' }));
@@ -71,13 +70,6 @@ export async function startTestServers(folder: string, say: (line: string) => vo
 // The name that shared/testing.ts copies a file's own database from: far faster than migrating each time.
 async function makeTemplate(folder: string, servers: Servers): Promise<void> {
   await servers.createDatabase('keytally_template');
-  // Until the migration program is there.
-  if (!existsSync('apps/api/migrate.ts')) {
-    const { default: postgres } = await import('postgres');
-    const sql = postgres(servers.postgresUrl('keytally_template'), { max: 1, onnotice: () => {} });
-    for (const file of globSync('sql/postgres/*.sql').sort()) await sql.file(file);
-    return await sql.end();
-  }
   const masterKey = join(folder, 'master.key');
   writeFileSync(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
   const env = {

@@ -1,0 +1,124 @@
+// The process behind `make up`: starts the stack, then watches over it until `make down`.
+import { parseArgs } from 'node:util';
+import { describeFailure, StackError } from './errors.ts';
+import * as homes from './home.ts';
+import { readRecords, stopRecorded } from './leftovers.ts';
+import { identify } from './processes.ts';
+import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from './programs.ts';
+import { whyTaken } from './ports.ts';
+import type { Message } from './progress.ts';
+import { prepareServers } from './servers.ts';
+import { makeSupervisor } from './supervisor.ts';
+
+const { values } = parseArgs({ options: { home: { type: 'string' }, port: { type: 'string' } } });
+const home = homes.openHome({ KEYTALLY_HOME: values.home, KEYTALLY_PORT: values.port });
+const say = (line: string) => console.log(`${new Date().toISOString()} ${line}`);
+const supervisor = makeSupervisor({ folder: home.folder, logFile: (name) => homes.logFile(home, name), say });
+const cutOff = new AbortController();
+let up = false;
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void stop(signal));
+// Whoever waits for the stack went away before it was up: nobody would know of it.
+process.on('disconnect', () => up || void stop('the start was cut off'));
+
+try {
+  homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout });
+} catch (error) {
+  await fail(error);
+}
+try {
+  await startAll();
+  up = true;
+  await tell({ ready: true });
+} catch (error) {
+  // Stopped on the way: `stop` ends the process when it is done.
+  if (cutOff.signal.aborted) await new Promise(() => {});
+  say(`could not start: ${error instanceof StackError ? error.message : ((error as Error).stack ?? String(error))}`);
+  await supervisor.stop(stopOrder);
+  homes.leaveHome(home);
+  await fail(error);
+}
+
+async function startAll(): Promise<void> {
+  const left = readRecords(home.folder);
+  if (left.length > 0) {
+    await step(`ended what an earlier run had left: ${left.map(({ name }) => name).join(', ')}`, () =>
+      stopRecorded(left, stopOrder),
+    );
+  }
+  for (const [name, port] of [
+    ['api', home.apiPort],
+    ['verify', home.verifyPort],
+  ] as const) {
+    const why = await whyTaken(port);
+    if (why)
+      throw new StackError(
+        `port ${port} for ${name} ${why}; set KEYTALLY_PORT to another one, or stop what listens there`,
+      );
+  }
+  const ports = await homes.choosePorts(home);
+  const servers = await step('data folders', () =>
+    prepareServers({ folder: home.folder, ports, say: (line) => void tell({ note: line }) }),
+  );
+  await Promise.all(servers.programs.map((program) => step(program.name, () => supervisor.add(program))));
+
+  const addresses: Addresses = {
+    DATABASE_URL: servers.postgresUrl('keytally'),
+    REDIS_URL: servers.redisUrl,
+    CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
+  };
+  const env = programEnvironment(home, addresses);
+  await step('migrations', async () => {
+    await servers.createDatabase('keytally');
+    await runOnce('apps/api/migrate.ts', [], env, cutOff.signal);
+  });
+  const token = await step('access token', async () => {
+    const kept = homes.readEnvFile(home).KEYTALLY_TOKEN;
+    return kept ?? (await runOnce('apps/api/token.ts', ['--team', 'demo'], env, cutOff.signal)).trim();
+  });
+  homes.writeEnvFile(home, {
+    KEYTALLY_API_URL: home.apiUrl,
+    KEYTALLY_VERIFY_URL: home.verifyUrl,
+    KEYTALLY_TOKEN: token,
+    ...addresses,
+  });
+  await Promise.all(
+    ourPrograms(home, addresses, ports).map((program) => step(program.name, () => supervisor.add(program))),
+  );
+}
+
+async function step<T>(label: string, work: () => Promise<T>): Promise<T> {
+  cutOff.signal.throwIfAborted();
+  const began = performance.now();
+  void tell({ begin: label });
+  const result = await work();
+  const ms = performance.now() - began;
+  say(`${label}: done after ${Math.round(ms)} ms`);
+  void tell({ end: label, ms });
+  return result;
+}
+
+async function stop(why: string): Promise<void> {
+  if (cutOff.signal.aborted) return;
+  say(`stopping: ${why}`);
+  cutOff.abort(new StackError('stopped before it was ready'));
+  await supervisor.stop(stopOrder);
+  homes.leaveHome(home);
+  say('stopped');
+  process.exit(0);
+}
+
+async function fail(error: unknown): Promise<never> {
+  await tell({ failed: describeFailure(error) });
+  process.exit(1);
+}
+
+async function tell(message: Message): Promise<void> {
+  if (process.connected) await new Promise((resolve) => process.send?.(message, resolve));
+}
+
+function itself() {
+  const id = identify(process.pid);
+  if (!id) throw new Error('cannot tell which process this is');
+  return id;
+}

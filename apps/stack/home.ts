@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { StackError } from './errors.ts';
+import { readJson, replaceFile } from './json-file.ts';
+import { freePorts, isFree } from './ports.ts';
+import { isAlive, type ProcessId } from './processes.ts';
+
+/** The checkout that this file belongs to. */
+export const checkout = resolve(import.meta.dirname, '../..');
+
+/** Where a stack keeps everything that it knows, and the ports that it is reached on. */
+export interface Home {
+  folder: string;
+  apiPort: number;
+  verifyPort: number;
+  apiUrl: string;
+  verifyUrl: string;
+}
+
+/** Reads KEYTALLY_HOME and KEYTALLY_PORT. */
+export function openHome(environment: NodeJS.ProcessEnv): Home {
+  const text = environment.KEYTALLY_PORT || '8080';
+  const apiPort = /^\d+$/.test(text) ? Number(text) : 0;
+  if (apiPort < 1 || apiPort > 65_534)
+    throw new StackError(`KEYTALLY_PORT must be a port from 1 to 65534, not ${text}`);
+  const url = (port: number) => `http://127.0.0.1:${port}`;
+  return {
+    folder: resolve(checkout, environment.KEYTALLY_HOME || '.keytally'),
+    apiPort,
+    verifyPort: apiPort + 1,
+    apiUrl: url(apiPort),
+    verifyUrl: url(apiPort + 1),
+  };
+}
+
+export function logFile(home: Home, name: string): string {
+  return join(home.folder, 'logs', `${name}.log`);
+}
+
+const NEEDED_MB = 300;
+
+/** Makes the folder, and refuses a disk on which the servers could not even start. */
+export function prepareHome({ folder }: Home): void {
+  // Others may pass through but not look around: PostgreSQL may run as another user.
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  mkdirSync(join(folder, 'logs'), { recursive: true, mode: 0o700 });
+  const { bavail, bsize } = statfsSync(folder);
+  const freeMb = Math.floor((bavail * bsize) / 1024 / 1024);
+  if (freeMb < NEEDED_MB) {
+    throw new StackError(`the disk of ${folder} is full: ${freeMb} MB are free and ${NEEDED_MB} MB are needed`);
+  }
+}
+
+/** The process that watches over the others, as it has noted itself. */
+export interface SupervisorNote extends ProcessId {
+  apiPort: number;
+  checkout: string;
+}
+
+/** The supervisor of this home, if one is running. */
+export function findSupervisor({ folder }: Home): SupervisorNote | undefined {
+  const note = readJson<SupervisorNote>(join(folder, 'supervisor.json'));
+  return note && isAlive(note) ? note : undefined;
+}
+
+/** Takes the home for one supervisor; a note that a killed one left behind doesn't count. */
+export function takeHome(home: Home, note: SupervisorNote): void {
+  const file = join(home.folder, 'supervisor.json');
+  if (existsSync(file) && !findSupervisor(home)) rmSync(file);
+  try {
+    writeFileSync(file, JSON.stringify(note), { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    throw new StackError(`${home.folder} was taken by another stack just now`);
+  }
+}
+
+export function leaveHome({ folder }: Home): void {
+  rmSync(join(folder, 'supervisor.json'), { force: true });
+}
+
+const inner = ['postgres', 'redis', 'clickhouse', 'consumer'] as const;
+export type InnerPorts = Record<(typeof inner)[number], number>;
+
+/** The ports that nobody chose: those of the last time where they are still free, else new ones. */
+export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promise<InnerPorts> {
+  const file = join(folder, 'ports.json');
+  const last = readJson<InnerPorts>(file);
+  const usable = last && !inner.some((name) => last[name] === apiPort || last[name] === verifyPort);
+  if (usable && (await Promise.all(inner.map((name) => isFree(last[name])))).every(Boolean)) return last;
+  const [postgres = 0, redis = 0, clickhouse = 0, consumer = 0] = await freePorts(inner.length, [apiPort, verifyPort]);
+  const ports = { postgres, redis, clickhouse, consumer };
+  replaceFile(file, JSON.stringify(ports));
+  return ports;
+}
+
+/** The file with the key that signing keys and kept answers are encrypted under; made once. */
+export function masterKeyFile({ folder }: Home): string {
+  const file = join(folder, 'master.key');
+  if (!existsSync(file)) writeFileSync(file, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+  return file;
+}
+
+/** Writes the addresses and the token as shell lines. */
+export function writeEnvFile({ folder }: Home, values: Record<string, string>): void {
+  const lines = Object.entries(values).map(([name, value]) => `${name}='${value.replaceAll("'", "'\\''")}'\n`);
+  replaceFile(join(folder, 'env'), lines.join(''), 0o600);
+}
+
+/** Reads what `writeEnvFile` wrote; empty before the first start. */
+export function readEnvFile({ folder }: Home): Record<string, string> {
+  const file = join(folder, 'env');
+  if (!existsSync(file)) return {};
+  const lines = readFileSync(file, 'utf8').matchAll(/^(\w+)='(.*)'$/gm);
+  return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value.replaceAll("'\\''", "'")]));
+}

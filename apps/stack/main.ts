@@ -1,0 +1,52 @@
+// The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | token | migrate
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { describeFailure, StackError } from './errors.ts';
+import { checkout, findSupervisor, openHome, readEnvFile, type Home } from './home.ts';
+import { programEnvironment } from './programs.ts';
+
+const [command = '', ...args] = process.argv.slice(2);
+
+try {
+  process.exitCode = await run(openHome(process.env));
+} catch (error) {
+  const expected = error instanceof StackError || (error as NodeJS.ErrnoException).code !== undefined;
+  console.error(`keytally: ${expected ? describeFailure(error) : ((error as Error).stack ?? String(error))}`);
+  process.exitCode = 1;
+}
+
+async function run(home: Home): Promise<number> {
+  switch (command) {
+    case 'up':
+      await (await import('./up.ts')).up(home);
+      return 0;
+    case 'down':
+      await (await import('./down.ts')).down(home);
+      return 0;
+    case 'status':
+      return (await (await import('./status.ts')).status(home)) ? 0 : 1;
+    case 'logs':
+      await (await import('./logs.ts')).logs(home, args[0]);
+      return 0;
+    case 'token':
+    case 'migrate':
+      return runOnStack(home, `apps/api/${command}.ts`);
+    default:
+      throw new StackError(`usage: main.ts up | down | status | logs [NAME] | demo | token --team NAME | migrate`);
+  }
+}
+
+// These also run without a stack, on servers that the environment names; else they run on those of this home.
+async function runOnStack(home: Home, script: string): Promise<number> {
+  let env = process.env;
+  if (!env.DATABASE_URL) {
+    if (!findSupervisor(home)) throw new StackError(`keytally is not running in ${home.folder}: make up starts it`);
+    const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = readEnvFile(home);
+    env = programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
+  }
+  const child = spawn(process.execPath, [join(checkout, script), ...args], { env, stdio: 'inherit' });
+  return new Promise((resolve, reject) => {
+    child.once('exit', (code) => resolve(code ?? 1));
+    child.once('error', reject);
+  });
+}

@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { StackError } from './errors.ts';
+import { checkout, masterKeyFile, type Home, type InnerPorts } from './home.ts';
+import { answersOk, type Program } from './program.ts';
+
+/** Where the servers of a running stack are. */
+export interface Addresses {
+  DATABASE_URL: string;
+  REDIS_URL: string;
+  CLICKHOUSE_URL: string;
+}
+
+/** The order in which our programs stop: each may still need the next, and all of them the servers. */
+export const stopOrder = ['verify', 'api', 'consumer'] as const;
+
+/** api, verify and consumer, as they run on one machine. */
+export function ourPrograms(home: Home, addresses: Addresses, ports: InnerPorts): Program[] {
+  const env = programEnvironment(home, addresses);
+  const program = (name: string, port: number): Program => ({
+    name,
+    port,
+    command: process.execPath,
+    args: [join(checkout, `apps/${name}/main.ts`)],
+    env: { ...env, PORT: String(port) },
+    isReady: () => answersOk(`http://127.0.0.1:${port}/readyz`),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 20_000,
+  });
+  return [program('api', home.apiPort), program('verify', home.verifyPort), program('consumer', ports.consumer)];
+}
+
+/** What our programs find in their environment: what was given to `make up`, and this stack's own addresses. */
+export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
+  const given = Object.entries(process.env).filter(([name]) => !/^(npm_|INIT_CWD$|MASTER_KEY$|MAKE)/.test(name));
+  return {
+    ...Object.fromEntries(given),
+    ...addresses,
+    MASTER_KEY_FILE: masterKeyFile(home),
+    HOST: '127.0.0.1',
+    CONSUMER_NAME: 'consumer-1',
+    PUBLIC_API_URL: home.apiUrl,
+  };
+}
+
+/** Runs one of our programs that ends by itself, and gives what it printed. */
+export async function runOnce(
+  script: string,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [join(checkout, script), ...args], { env, signal });
+    return stdout;
+  } catch (error) {
+    if (signal.aborted) throw new StackError('stopped before it was ready');
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    const lines = `${stdout}\n${stderr}`.split('\n').filter((line) => line.trim());
+    const cause = lines.find((line) => /error|fatal/i.test(line)) ?? lines.at(-1) ?? (error as Error).message;
+    throw new StackError(`${script} failed: ${cause.trim().slice(0, 500)}`);
+  }
+}
