@@ -1,4 +1,4 @@
-import { shardText } from './key-text.ts';
+import { shardOf, shardText } from './key-text.ts';
 
 /**
  * Every name in Redis is made here, and in verify.lua for the three that it learns only from a key's record. All
@@ -22,6 +22,11 @@ export const keyspace = {
   /** What an Idempotency-Key of a verification stands for, by access token and API key. */
   idempotency: (shard: number, keyId: string, hash: string) => `${tag(shard)}i:${keyId}:${hash}`,
 };
+
+/** The shard of a workspace's external meter: its billing record, and every key that draws on it. */
+export function meterShard(workspaceId: string, meter: string): number {
+  return shardOf(`${workspaceId}:${meter}`);
+}
 
 /** The consumer group that carries events from the outbox to the books. */
 export const OUTBOX_GROUP = 'books';
