@@ -42,9 +42,11 @@ export function connectClickHouse(url: string): Books {
   };
 
   async function query<Row>(sql: string, params: Record<string, unknown>): Promise<Row[]> {
-    const result = await client.query({ query: sql, query_params: params, format: 'JSONEachRow' }).catch((error: unknown) => {
-      throw new ApiError('usage_away', { cause: error });
-    });
+    const result = await client
+      .query({ query: sql, query_params: params, format: 'JSONEachRow' })
+      .catch((error: unknown) => {
+        throw new ApiError('usage_away', { cause: error });
+      });
     return result.json<Row>();
   }
 }

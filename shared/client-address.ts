@@ -4,7 +4,9 @@ import { addressBits, blockBits } from './ip.ts';
  * The address of the client behind trusted proxies: the last one in `X-Forwarded-For` that no trusted proxy has. From
  * anybody else the header counts for nothing.
  */
-export function makeClientAddress(trustedProxies: string[]): (peer: string | undefined, forwardedFor: string | undefined) => string {
+export function makeClientAddress(
+  trustedProxies: string[],
+): (peer: string | undefined, forwardedFor: string | undefined) => string {
   const blocks = trustedProxies.map((text) => {
     const bits = blockBits(text);
     if (bits === undefined) throw new Error(`TRUSTED_PROXIES: ${text} is neither an address nor a CIDR block`);

@@ -16,15 +16,29 @@ export const variables = {
   PORT: integer('port to listen on; 0 takes a free one', { preset: 0, min: 0, max: 65535 }),
   PUBLIC_API_URL: text("the api's address as clients reach it, for the OpenAPI document", { preset: '/' }),
   TRUSTED_PROXIES: list('addresses and CIDR blocks of proxies whose `X-Forwarded-For` counts'),
-  LOG_LEVEL: oneOf('least severe lines that are logged', ['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent']),
+  LOG_LEVEL: oneOf('least severe lines that are logged', [
+    'info',
+    'trace',
+    'debug',
+    'warn',
+    'error',
+    'fatal',
+    'silent',
+  ]),
   VERIFY_DEADLINE_MS: integer('a verification not decided by then is a 503', { preset: 250, min: 10, max: 10_000 }),
-  REQUEST_DEADLINE_MS: integer('a management request not answered by then is a 503', { preset: 10_000, min: 100, max: 60_000 }),
+  REQUEST_DEADLINE_MS: integer('a management request not answered by then is a 503', {
+    preset: 10_000,
+    min: 100,
+    max: 60_000,
+  }),
   OUTBOX_MAX_ENTRIES: integer('usage events waiting in Redis above which metered verifications get 503', {
     preset: 5_000_000,
     min: 1,
     max: 1_000_000_000,
   }),
-  CONSUMER_NAME: text("the consumer's name in its group; each running consumer needs its own", { preset: 'consumer-1' }),
+  CONSUMER_NAME: text("the consumer's name in its group; each running consumer needs its own", {
+    preset: 'consumer-1',
+  }),
 } satisfies Record<string, Variable<unknown>>;
 
 export type Config = { [Name in keyof typeof variables]: ReturnType<(typeof variables)[Name]['parse']> };
@@ -86,7 +100,15 @@ function integer(about: string, { preset, min, max }: { preset: number; min: num
 }
 
 function list(about: string): Variable<string[]> {
-  return { about, preset: '', parse: (given) => given.split(',').map((item) => item.trim()).filter(Boolean) };
+  return {
+    about,
+    preset: '',
+    parse: (given) =>
+      given
+        .split(',')
+        .map((item) => item.trim())
+        .filter(Boolean),
+  };
 }
 
 function oneOf<const Choice extends string>(about: string, choices: readonly [Choice, ...Choice[]]): Variable<Choice> {

@@ -7,7 +7,10 @@ export const errors = {
   invalid_json: [40002, 'The body is not valid JSON; send one JSON object.'],
   unknown_scope: [40003, 'A scope that was granted does not exist in the workspace; create it first.'],
   expires_at_past: [40004, 'expiresAt must lie in the future, in Unix milliseconds.'],
-  registered_claim: [40005, 'The payload sets a registered claim; iss, aud, exp, iat, nbf and jti are set by the service.'],
+  registered_claim: [
+    40005,
+    'The payload sets a registered claim; iss, aud, exp, iat, nbf and jti are set by the service.',
+  ],
   credits_too_large: [40006, 'The sum would pass 9000000000 credits, the most a billing record holds.'],
   invalid_cursor: [40007, 'The cursor is not one that this list answered; start again without it.'],
   unknown_workspace_in_token: [40008, 'A workspace that the token is to be limited to does not exist in your team.'],
@@ -32,7 +35,10 @@ export const errors = {
   body_too_large: [41301, 'The body is too large.'],
   not_json: [41501, 'Send the body as application/json.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
-  redis_away: [50301, 'Verification state can not be reached; nothing was stored or charged. Repeat the request in a moment.'],
+  redis_away: [
+    50301,
+    'Verification state can not be reached; nothing was stored or charged. Repeat the request in a moment.',
+  ],
   postgres_away: [50302, 'The settings store can not be reached; repeat the request in a moment.'],
   usage_away: [50303, 'The usage store can not be reached; repeat the request in a moment.'],
   stored_not_in_force: [
@@ -40,7 +46,10 @@ export const errors = {
     'The change is stored but not yet in force; it comes into force by itself. Repeating it with its Idempotency-Key is safe.',
   ],
   undecided: [50305, 'The verification could not be decided in time; nothing was charged. Repeat the request.'],
-  outbox_full: [50306, 'Usage can not be recorded right now, so metered verifications wait; repeat the request in a moment.'],
+  outbox_full: [
+    50306,
+    'Usage can not be recorded right now, so metered verifications wait; repeat the request in a moment.',
+  ],
   deadline: [50307, 'The request took too long; with an Idempotency-Key repeating it is safe.'],
 } as const satisfies Record<string, readonly [number, string]>;
 

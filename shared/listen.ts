@@ -6,7 +6,11 @@ const KEEP_ALIVE_MS = 75_000;
 const DRAIN_WITHIN_MS = 5_000;
 
 /** Listens; gives the port and a stop that lets requests in progress finish and then closes idle connections. */
-export async function listen(server: Server, host: string, port: number): Promise<{ port: number; stop(): Promise<void> }> {
+export async function listen(
+  server: Server,
+  host: string,
+  port: number,
+): Promise<{ port: number; stop(): Promise<void> }> {
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = 10_000;
   server.requestTimeout = 15_000;

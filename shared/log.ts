@@ -14,7 +14,10 @@ export function makeLogger(program: string, level: string): Logger {
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: {
       paths: [
-        ...['authorization', 'x-api-key', 'cookie', 'idempotency-key'].flatMap((name) => [`*["${name}"]`, `*.*["${name}"]`]),
+        ...['authorization', 'x-api-key', 'cookie', 'idempotency-key'].flatMap((name) => [
+          `*["${name}"]`,
+          `*.*["${name}"]`,
+        ]),
         ...['key', 'token', 'jwt', 'password', 'body'].flatMap((name) => [name, `*.${name}`]),
       ],
       censor: '[redacted]',

@@ -33,19 +33,31 @@ export function makeMetrics(program: string) {
       registers,
     }),
     outboxEntries: new Gauge({ name: 'keytally_outbox_entries', help: 'Usage events waiting in Redis', registers }),
-    outboxAgeSeconds: new Gauge({ name: 'keytally_outbox_age_seconds', help: 'Age of the oldest waiting usage event', registers }),
+    outboxAgeSeconds: new Gauge({
+      name: 'keytally_outbox_age_seconds',
+      help: 'Age of the oldest waiting usage event',
+      registers,
+    }),
     unrecorded: new Counter({
       name: 'keytally_unrecorded_verifications_total',
       help: 'Verifications of unmetered keys that left no event because the outbox was full',
       registers,
     }),
-    consumedEvents: new Counter({ name: 'keytally_consumed_events_total', help: 'Usage events written to the books', registers }),
+    consumedEvents: new Counter({
+      name: 'keytally_consumed_events_total',
+      help: 'Usage events written to the books',
+      registers,
+    }),
     consumerLagSeconds: new Gauge({
       name: 'keytally_consumer_lag_seconds',
       help: 'Age of the oldest event in the batch written last',
       registers,
     }),
-    unreadableEvents: new Counter({ name: 'keytally_unreadable_events_total', help: 'Outbox entries that are no event', registers }),
+    unreadableEvents: new Counter({
+      name: 'keytally_unreadable_events_total',
+      help: 'Outbox entries that are no event',
+      registers,
+    }),
     jobSeconds: new Histogram({
       name: 'keytally_job_seconds',
       help: 'Time a job took, by outcome',

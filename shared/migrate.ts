@@ -53,16 +53,20 @@ export async function migrateClickHouse(url: string): Promise<string[]> {
 function migrationFiles(store: 'postgres' | 'clickhouse'): { name: string; text: string }[] {
   const folder = new URL(`${store}/`, directory);
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
-  return names.sort().map((name) => ({ name, text: readFileSync(new URL(name, folder), 'utf8') }));
+  return names.toSorted().map((name) => ({ name, text: readFileSync(new URL(name, folder), 'utf8') }));
 }
 
 // ClickHouse takes one statement at a time; in our files each ends with a semicolon at the end of a line.
 function statements(text: string): string[] {
   const withoutComments = text.replace(/^\s*--.*$/gm, '');
-  return withoutComments.split(/;\s*$/m).map((statement) => statement.trim()).filter(Boolean);
+  return withoutComments
+    .split(/;\s*$/m)
+    .map((statement) => statement.trim())
+    .filter(Boolean);
 }
 
 function quote(name: string): string {
-  if (!/^\w+$/.test(name)) throw new Error('CLICKHOUSE_URL must name a database of letters, digits and underscores in its path');
+  if (!/^\w+$/.test(name))
+    throw new Error('CLICKHOUSE_URL must name a database of letters, digits and underscores in its path');
   return `\`${name}\``;
 }

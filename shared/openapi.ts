@@ -25,7 +25,20 @@ export function openApi(operations: readonly Operation[], serverUrl: string) {
 }
 
 function describe(operation: Operation) {
-  const { method, path, tag, summary, permission, status = 200, params, query, body, response, writes, alternative } = operation;
+  const {
+    method,
+    path,
+    tag,
+    summary,
+    permission,
+    status = 200,
+    params,
+    query,
+    body,
+    response,
+    writes,
+    alternative,
+  } = operation;
   const answer = status === 201 ? 'Created' : 'OK';
   return {
     tags: [tag],
@@ -38,13 +51,17 @@ function describe(operation: Operation) {
       ...parameters('query', query),
       ...(writes && method === 'post' ? [idempotencyKey] : []),
     ],
-    ...(body && { requestBody: { required: !operation.bodyOptional, content: { 'application/json': { schema: body } } } }),
+    ...(body && {
+      requestBody: { required: !operation.bodyOptional, content: { 'application/json': { schema: body } } },
+    }),
     responses: {
       [status]: {
         description: answer,
         content: {
           'application/json': { schema: response },
-          ...(alternative && { [alternative.type]: { schema: { type: 'string', description: alternative.description } } }),
+          ...(alternative && {
+            [alternative.type]: { schema: { type: 'string', description: alternative.description } },
+          }),
         },
       },
       ...Object.fromEntries(errorStatuses(operation).map((code) => [code, errorResponse(code)])),
@@ -71,14 +88,25 @@ function parameters(place: 'path' | 'query', schema: Operation['params']) {
 }
 
 function errorStatuses({ permission, params, body, writes }: Operation): number[] {
-  return [400, ...(permission ? [401, 403] : []), ...(params ? [404] : []), ...(writes ? [409] : []), ...(body ? [413, 415] : []), 500, 503];
+  return [
+    400,
+    ...(permission ? [401, 403] : []),
+    ...(params ? [404] : []),
+    ...(writes ? [409] : []),
+    ...(body ? [413, 415] : []),
+    500,
+    503,
+  ];
 }
 
 function errorResponse(status: number) {
   const messages = Object.values(errors)
     .filter(([code]) => Math.floor(code / 100) === status)
     .map(([code, message]) => `${code}: ${message}`);
-  return { description: messages.join('\n\n'), content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } };
+  return {
+    description: messages.join('\n\n'),
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+  };
 }
 
 // `post /api/v1/workspace/{id}/scope` is postWorkspaceIdScope.

@@ -25,7 +25,9 @@ export function watchOutbox(link: RedisLink, maxEntries: number, metrics: Metric
 }
 
 /** Entries waiting in all outboxes, when the oldest was written, and Redis's own time, both in ms. */
-export async function outboxState(link: RedisLink): Promise<{ entries: number; oldestMs: number | undefined; nowMs: number }> {
+export async function outboxState(
+  link: RedisLink,
+): Promise<{ entries: number; oldestMs: number | undefined; nowMs: number }> {
   const pipeline = link.client.pipeline();
   for (let shard = 0; shard < SHARDS; shard++) {
     pipeline.xlen(keyspace.outbox(shard));
@@ -40,6 +42,6 @@ export async function outboxState(link: RedisLink): Promise<{ entries: number; o
     const at = first?.[0] && Number(first[0][0].split('-')[0]);
     if (at !== undefined && (oldestMs === undefined || at < oldestMs)) oldestMs = at;
   }
-  const [seconds, micros] = answers[2 * SHARDS]?.[1] as [string, string];
+  const [seconds, micros] = (answers[2 * SHARDS]?.[1] ?? []) as string[];
   return { entries, oldestMs, nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) };
 }

@@ -40,4 +40,5 @@ export function asPostgresAway(error: unknown): unknown {
 
 // Class 08 connection, 53 resources, 57 operator intervention (statement timeouts too), the read-only standby, and the
 // driver's and system's own names.
-const awayCodes = /^(08|53|57|25006)|^(CONNECT|CONNECTION)_|^(ECONN|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/;
+const awayCodes =
+  /^(08|53|57|25006)|^(CONNECT|CONNECTION)_|^(ECONN|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/;

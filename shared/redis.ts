@@ -34,7 +34,11 @@ export type RedisLink = {
  * Connects. A command whose answer is lost is rejected at once and never sent again, for a verification that is sent
  * twice is charged twice (ioredis: only `maxRetriesPerRequest: 0` does both); nor does a command wait for a connection.
  */
-export function connectRedis(url: string, log: Logger, options: { metrics?: Metrics; blocking?: boolean } = {}): RedisLink {
+export function connectRedis(
+  url: string,
+  log: Logger,
+  options: { metrics?: Metrics; blocking?: boolean } = {},
+): RedisLink {
   const client = new Redis(url, {
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,

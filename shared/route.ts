@@ -40,10 +40,15 @@ export type Call<Params extends TSchema, Query extends TSchema, Body extends TSc
 };
 
 /** An operation and its handler. A decision is returned as data; a failure is thrown as an ApiError. */
-export type Route<Params extends TObject, Query extends TObject, Body extends TSchema, Response extends TSchema, Services> =
-  Operation<Params, Query, Body, Response> & {
-    handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer>;
-  };
+export type Route<
+  Params extends TObject,
+  Query extends TObject,
+  Body extends TSchema,
+  Response extends TSchema,
+  Services,
+> = Operation<Params, Query, Body, Response> & {
+  handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer>;
+};
 
 /** An answer that is text already: another form than JSON, or JSON that was assembled from ready-made parts. */
 export class TextAnswer {

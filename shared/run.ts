@@ -23,7 +23,10 @@ export async function run(log: Logger, start: () => Promise<Running>): Promise<v
     if (stopping || !running) return;
     stopping = true;
     log.info({ signal }, 'stopping');
-    setTimeout(() => die(new Error(`still busy ${STOP_WITHIN_MS} ms after ${signal}`), 'could not stop'), STOP_WITHIN_MS).unref();
+    setTimeout(
+      () => die(new Error(`still busy ${STOP_WITHIN_MS} ms after ${signal}`), 'could not stop'),
+      STOP_WITHIN_MS,
+    ).unref();
     running.stop().then(
       () => process.exit(0),
       (error: unknown) => die(error, 'could not stop'),

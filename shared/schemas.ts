@@ -1,4 +1,4 @@
-import { Type, type TObject, type TProperties, type TSchema } from 'typebox';
+import { Type, type TProperties, type TSchema } from 'typebox';
 import { CREDITS_PATTERN } from './credits.ts';
 import { PREFIX_PATTERN } from './key-text.ts';
 
@@ -7,7 +7,7 @@ import { PREFIX_PATTERN } from './key-text.ts';
 
 /** An object that has no other fields than these: a misspelt one is an error, never ignored. */
 export function object<Properties extends TProperties>(properties: Properties, options: { description?: string } = {}) {
-  return Type.Object(properties, { additionalProperties: false, ...options }) as TObject<Properties>;
+  return Type.Object(properties, { additionalProperties: false, ...options });
 }
 
 /** A value that may be cleared with `null`. */
@@ -22,10 +22,14 @@ export function textOf(maxLength: number, description: string) {
 
 export const id = (what: string) => Type.String({ description: `id of the ${what}` });
 export const name = textOf(128, 'what people call it');
-export const timestamp = (what: string) => Type.String({ format: 'date-time', description: `${what}, RFC 3339 in UTC` });
+export const timestamp = (what: string) =>
+  Type.String({ format: 'date-time', description: `${what}, RFC 3339 in UTC` });
 export const instant = (what: string) => Type.Integer({ description: `${what}, in Unix milliseconds` });
 export const credits = (what: string) =>
-  Type.String({ pattern: CREDITS_PATTERN, description: `${what}: decimal text, at most six decimals, at most 9000000000` });
+  Type.String({
+    pattern: CREDITS_PATTERN,
+    description: `${what}: decimal text, at most six decimals, at most 9000000000`,
+  });
 export const prefix = Type.String({ pattern: PREFIX_PATTERN, description: 'what key texts start with' });
 export const rateLimit = Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'verifications per second' });
 export const allowedIps = Type.Array(Type.String({ maxLength: 64, format: 'ip-or-cidr' }), {

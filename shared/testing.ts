@@ -80,12 +80,19 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
 
   const team = await newTeam();
   const api = await start('api');
-  const [verify, consumer] = await Promise.all(
-    (['verify', 'consumer'] as const).map((program) => (programs.includes(program) ? start(program) : undefined)),
-  );
+  const verify = programs.includes('verify') ? await start('verify') : undefined;
+  const consumer = programs.includes('consumer') ? await start('consumer') : undefined;
 
   return {
-    ...{ sql, env, api, verify, consumer, team, newTeam, newToken, start },
+    sql,
+    env,
+    api,
+    verify,
+    consumer,
+    team,
+    newTeam,
+    newToken,
+    start,
     call: (method, path, body, options = {}) =>
       request(path.startsWith('http') ? path : api.url + path, method, { token: team.token, body, ...options }),
     async stop() {
@@ -127,7 +134,10 @@ export async function eventually<T>(what: string, look: () => Promise<T>, within
 async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {
   const path = new URL(`../apps/${program}/main.ts`, import.meta.url).pathname;
   const port = await new Promise<{ url: string; process: ChildProcess }>((resolve, reject) => {
-    const child = spawn(process.execPath, [path], { env: { ...env, LOG_LEVEL: 'info' }, stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [path], {
+      env: { ...env, LOG_LEVEL: 'info' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     child.once('exit', (code) => reject(new Error(`${program} ended with ${code}`)));
     let seen = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -153,7 +163,8 @@ async function startProgram(program: Program, env: Record<string, string>): Prom
 
 function requireEnv(name: string): string {
   const value = process.env[name];
-  if (!value) throw new Error(`${name} is not set: tests run on real servers, start them with make test FILE=<part of its path>`);
+  if (!value)
+    throw new Error(`${name} is not set: tests run on real servers, start them with make test FILE=<part of its path>`);
   return value;
 }
 

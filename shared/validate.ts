@@ -26,7 +26,11 @@ export function parameterValidator<Schema extends TSchema>(schema: Schema): Vali
   return validator(forParameters, schema, (error) => error.instancePath.slice(1));
 }
 
-function validator<Schema extends TSchema>(ajv: Ajv, schema: Schema, path: (error: ErrorObject) => string): Validate<Schema> {
+function validator<Schema extends TSchema>(
+  ajv: Ajv,
+  schema: Schema,
+  path: (error: ErrorObject) => string,
+): Validate<Schema> {
   const check = ajv.compile(schema);
   return (value) => {
     if (check(value)) return value as Static<Schema>;
@@ -41,6 +45,7 @@ function describe(error: ErrorObject, path: string): ErrorDetail {
   if (error.keyword === 'additionalProperties') {
     return { path: join(String(error.params['additionalProperty'])), message: 'is not a known field' };
   }
-  if (error.keyword === 'required') return { path: join(String(error.params['missingProperty'])), message: 'must be given' };
+  if (error.keyword === 'required')
+    return { path: join(String(error.params['missingProperty'])), message: 'must be given' };
   return { path, message: error.message ?? 'is not valid' };
 }

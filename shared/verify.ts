@@ -10,7 +10,18 @@ import { keyspace } from './keyspace.ts';
 import type { Metrics } from './metrics.ts';
 import type { RedisLink } from './redis.ts';
 import type { Operation } from './route.ts';
-import { billing, credits, flagBits, id, instant, object, scopeEntries, scopeEntry, scopeEntryOf, textOf } from './schemas.ts';
+import {
+  billing,
+  credits,
+  flagBits,
+  id,
+  instant,
+  object,
+  scopeEntries,
+  scopeEntry,
+  scopeEntryOf,
+  textOf,
+} from './schemas.ts';
 
 export const statuses = [
   'VALID',
@@ -42,7 +53,9 @@ export const VERIFY_BODY_LIMIT = 16 * 1024;
 export const verifyBody = object({
   key: Type.String({ description: 'the key to verify' }),
   requestedScopes: Type.Optional(scopeEntries),
-  route: Type.Optional(Type.String({ maxLength: 1024, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description: 'recorded with the event' })),
+  route: Type.Optional(
+    Type.String({ maxLength: 1024, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description: 'recorded with the event' }),
+  ),
   billing: Type.Optional(
     object({
       usage: Type.Optional(credits('what this call costs')),
@@ -85,7 +98,12 @@ export const verifyOperation = {
 
 /** A decided verification: its status, and the whole answer as JSON text. */
 export type Decision = { status: Status; body: string };
-export type VerifyCall = { caller: Caller; body: VerifyBody; clientAddress: string; idempotencyKey: string | undefined };
+export type VerifyCall = {
+  caller: Caller;
+  body: VerifyBody;
+  clientAddress: string;
+  idempotencyKey: string | undefined;
+};
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 
 /**
@@ -159,7 +177,10 @@ function decision(answer: string[], body: VerifyBody): Decision {
 
 function refuse(body: VerifyBody, reason: string): Decision {
   const { requestedScopes } = body;
-  return { status: 'INVALID', body: JSON.stringify({ status: 'INVALID', reason, ...(requestedScopes && { requestedScopes }) }) };
+  return {
+    status: 'INVALID',
+    body: JSON.stringify({ status: 'INVALID', reason, ...(requestedScopes && { requestedScopes }) }),
+  };
 }
 
 function heldScopes(flat: string[]) {

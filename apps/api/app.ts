@@ -1,5 +1,5 @@
 import { METHODS } from 'node:http';
-import Router from '@koa/router';
+import { Router } from '@koa/router';
 import Koa from 'koa';
 import { koaBody } from 'koa-body';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
@@ -50,7 +50,10 @@ function observe(log: Logger, metrics: Metrics): Koa.Middleware {
     // The route, never the path: a path may hold a link token.
     const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';
     metrics.httpSeconds.observe({ method, route, status }, seconds);
-    log.info({ requestId: ctx.state['requestId'], method, route, status, ms: Math.round(seconds * 1e5) / 100 }, 'request');
+    log.info(
+      { requestId: ctx.state['requestId'], method, route, status, ms: Math.round(seconds * 1e5) / 100 },
+      'request',
+    );
   };
 }
 
@@ -91,7 +94,10 @@ function jsonBody(): Koa.Middleware {
     jsonTypes: ['application/json'],
     onError(error) {
       const status = (error as { status?: number }).status;
-      throw new ApiError(status === 413 ? 'body_too_large' : 'invalid_json', { cause: error, ...(status === 413 && tooLarge) });
+      throw new ApiError(status === 413 ? 'body_too_large' : 'invalid_json', {
+        cause: error,
+        ...(status === 413 && tooLarge),
+      });
     },
   });
   return async (ctx, next) => {

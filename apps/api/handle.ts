@@ -83,7 +83,12 @@ async function read(route: ApiRoute, call: AnyCall): Promise<Answer> {
  * 2. It is only committed while the shards that it touches are open, so that it can come into force.
  * 3. What changed is applied to Redis. Dying before this, the sweeper does it.
  */
-async function write(route: ApiRoute, call: AnyCall, pipeline: Pipeline, repeat: Repeatable | undefined): Promise<Answer> {
+async function write(
+  route: ApiRoute,
+  call: AnyCall,
+  pipeline: Pipeline,
+  repeat: Repeatable | undefined,
+): Promise<Answer> {
   const { sql, masterKey } = pipeline;
   const { link } = pipeline.services;
   const kept = await sql
@@ -95,7 +100,12 @@ async function write(route: ApiRoute, call: AnyCall, pipeline: Pipeline, repeat:
       const answer = { status, text, changeIds };
       if (repeat) await keepAnswer(tx, masterKey, repeat, answer);
       if (changes.some((change) => change.shard === null)) await requireOpen(link, OPEN_WITHIN_MS);
-      else if (changes.length > 0) await requireOpen(link, OPEN_WITHIN_MS, changes.map((change) => change.shard!));
+      else if (changes.length > 0)
+        await requireOpen(
+          link,
+          OPEN_WITHIN_MS,
+          changes.map((change) => change.shard!),
+        );
       return answer;
     })
     .catch((error: unknown) => {
@@ -108,7 +118,8 @@ async function write(route: ApiRoute, call: AnyCall, pipeline: Pipeline, repeat:
 /** Runs the handler in a savepoint. A refusal is an answer too, kept like any other where the request may be repeated. */
 async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefusal: boolean) {
   const changes: Change[] = [];
-  const changed: Services['changed'] = (kind, entityId, shard) => changes.push({ kind, entityId, shard: shard ?? null });
+  const changed: Services['changed'] = (kind, entityId, shard) =>
+    changes.push({ kind, entityId, shard: shard ?? null });
   try {
     const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed }));
     return { ...textOf(route, result), changes };

@@ -17,14 +17,23 @@ export function repeatable(tokenId: string, tokenText: string, idempotencyKey: s
     const message = 'must be 1 to 255 printable ASCII characters';
     throw new ApiError('invalid_request', { details: [{ path: 'Idempotency-Key', message }] });
   }
-  return { tokenId, keyHash: sha256(idempotencyKey), requestHash: sha256(request), secret: `${tokenText} ${idempotencyKey}` };
+  return {
+    tokenId,
+    keyHash: sha256(idempotencyKey),
+    requestHash: sha256(request),
+    secret: `${tokenText} ${idempotencyKey}`,
+  };
 }
 
 /**
  * Takes the Idempotency-Key for this transaction, or gives the answer that it was used for. While another transaction
  * holds it, the insert waits: Postgres decides the race.
  */
-export async function claimKey(tx: Transaction, masterKey: Buffer, request: Repeatable): Promise<KeptAnswer | undefined> {
+export async function claimKey(
+  tx: Transaction,
+  masterKey: Buffer,
+  request: Repeatable,
+): Promise<KeptAnswer | undefined> {
   const { tokenId, keyHash, requestHash, secret } = request;
   await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
   const claimed = await tx`
@@ -44,7 +53,12 @@ export async function claimKey(tx: Transaction, masterKey: Buffer, request: Repe
 }
 
 /** Keeps the answer, in the transaction of the change that it answers: both are stored, or neither. */
-export async function keepAnswer(tx: Transaction, masterKey: Buffer, request: Repeatable, answer: KeptAnswer): Promise<void> {
+export async function keepAnswer(
+  tx: Transaction,
+  masterKey: Buffer,
+  request: Repeatable,
+  answer: KeptAnswer,
+): Promise<void> {
   const { tokenId, keyHash, secret } = request;
   const sealed = seal(sealingKey(masterKey, secret), answer.text, `${tokenId} ${keyHash}`);
   await tx`

@@ -21,7 +21,16 @@ import { makeSigningKeys } from './signing-keys.ts';
 import { startSweeper } from './sweeper.ts';
 
 const config = readConfig(
-  ...(['LOG_LEVEL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'MASTER_KEY', 'HOST', 'PORT', 'PUBLIC_API_URL'] as const),
+  ...([
+    'LOG_LEVEL',
+    'DATABASE_URL',
+    'REDIS_URL',
+    'CLICKHOUSE_URL',
+    'MASTER_KEY',
+    'HOST',
+    'PORT',
+    'PUBLIC_API_URL',
+  ] as const),
   ...(['TRUSTED_PROXIES', 'VERIFY_DEADLINE_MS', 'REQUEST_DEADLINE_MS', 'OUTBOX_MAX_ENTRIES'] as const),
 );
 const log = makeLogger('api', config.LOG_LEVEL);

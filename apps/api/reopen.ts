@@ -39,7 +39,9 @@ async function reopen({ sql, link, books, log }: Stores, shards: number[]): Prom
   const claims = await claim(link, runId, token, shards);
   if (claims.length === 0) return;
 
-  const [row] = await sql<{ horizon: number }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon`;
+  const [row] = await sql<
+    { horizon: number }[]
+  >`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon`;
   const horizon = row!.horizon;
   const fence = `build:${token}`;
 
@@ -58,7 +60,10 @@ async function reopen({ sql, link, books, log }: Stores, shards: number[]): Prom
 
 async function claim(link: RedisLink, runId: string, token: string, shards: number[]): Promise<Claim[]> {
   const answers = await Promise.all(
-    shards.map(async (shard) => ({ shard, answer: await link.script('begin', [keyspace.meta(shard)], [runId, token], STEP_WITHIN_MS) })),
+    shards.map(async (shard) => ({
+      shard,
+      answer: await link.script('begin', [keyspace.meta(shard)], [runId, token], STEP_WITHIN_MS),
+    })),
   );
   return answers
     .filter(({ answer }) => answer[0] === 'CLAIMED')

@@ -24,7 +24,10 @@ const { text, change } = await sql.begin(async (tx) => {
 
 // In force at once where Redis can be reached; else it comes into force by itself, soon after Redis is back.
 const link = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'));
-await link.connected(2_000).then(() => applyChanges(sql, link, [change])).catch(() => {});
+await link
+  .connected(2_000)
+  .then(() => applyChanges(sql, link, [change]))
+  .catch(() => {});
 link.client.disconnect();
 await sql.end();
 console.log(text);

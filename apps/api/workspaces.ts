@@ -2,7 +2,11 @@ import { Type } from 'typebox';
 import type { Query } from '../../shared/postgres.ts';
 import { allowedIps, id, name, nullable, object, prefix, rateLimit, timestamp } from '../../shared/schemas.ts';
 
-export const expirationSeconds = Type.Integer({ minimum: 1, maximum: 3_155_760_000, description: 'lifetime of a new key in seconds' });
+export const expirationSeconds = Type.Integer({
+  minimum: 1,
+  maximum: 3_155_760_000,
+  description: 'lifetime of a new key in seconds',
+});
 
 /** A workspace as it is answered, section 2 of the specification. */
 export const workspace = object({

@@ -12,7 +12,16 @@ import { run } from '../../shared/run.ts';
 import { makeVerify } from '../../shared/verify.ts';
 import { makeServer } from './server.ts';
 
-const config = readConfig('LOG_LEVEL', 'REDIS_URL', 'HOST', 'PORT', 'PUBLIC_API_URL', 'TRUSTED_PROXIES', 'VERIFY_DEADLINE_MS', 'OUTBOX_MAX_ENTRIES');
+const config = readConfig(
+  'LOG_LEVEL',
+  'REDIS_URL',
+  'HOST',
+  'PORT',
+  'PUBLIC_API_URL',
+  'TRUSTED_PROXIES',
+  'VERIFY_DEADLINE_MS',
+  'OUTBOX_MAX_ENTRIES',
+);
 const log = makeLogger('verify', config.LOG_LEVEL);
 
 await run(log, async () => {

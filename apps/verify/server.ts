@@ -35,10 +35,18 @@ export function makeServer(parts: Parts): Server {
     answer(request, path)
       .catch((thrown: unknown) => failure(thrown, id, parts.log))
       .then(({ status, type, text, headers }) => {
-        response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text), 'X-Request-Id': id, ...headers });
+        response.writeHead(status, {
+          'Content-Type': type,
+          'Content-Length': Buffer.byteLength(text),
+          'X-Request-Id': id,
+          ...headers,
+        });
         response.end(request.method === 'HEAD' ? undefined : text);
         const route = path === VERIFY_PATH ? VERIFY_PATH : 'none';
-        parts.metrics.httpSeconds.observe({ method: request.method, route, status }, (performance.now() - started) / 1000);
+        parts.metrics.httpSeconds.observe(
+          { method: request.method, route, status },
+          (performance.now() - started) / 1000,
+        );
       })
       .catch((error: unknown) => response.destroy(error as Error));
   });
@@ -48,7 +56,8 @@ export function makeServer(parts: Parts): Server {
       if (request.method === 'POST') return verify(request);
       throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
     }
-    const probed = path === '/openapi.json' ? { status: 200, type: 'application/json', text: openApiText } : await parts.probe(path);
+    const probed =
+      path === '/openapi.json' ? { status: 200, type: 'application/json', text: openApiText } : await parts.probe(path);
     if (!probed) throw new ApiError('route_not_found');
     if (request.method === 'GET' || request.method === 'HEAD') return probed;
     throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
@@ -59,7 +68,12 @@ export function makeServer(parts: Parts): Server {
     requirePermission(caller, 'key:verify');
     const body = readVerifyBody(await readJson(request));
     const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
-    const decision = await parts.verify({ caller, body, clientAddress, idempotencyKey: header(request, 'idempotency-key') });
+    const decision = await parts.verify({
+      caller,
+      body,
+      clientAddress,
+      idempotencyKey: header(request, 'idempotency-key'),
+    });
     return { status: 200, type: 'application/json', text: decision.body };
   }
 }
@@ -90,7 +104,12 @@ function bodyTooLarge(): ApiError {
 function failure(thrown: unknown, id: string, log: Logger): Answer {
   const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
   if (error.status >= 500) log[error.status === 500 ? 'error' : 'warn']({ requestId: id, error }, error.errorName);
-  return { status: error.status, type: 'application/json', text: JSON.stringify(errorEnvelope(error, id)), headers: error.headers };
+  return {
+    status: error.status,
+    type: 'application/json',
+    text: JSON.stringify(errorEnvelope(error, id)),
+    headers: error.headers,
+  };
 }
 
 function header(request: IncomingMessage, name: string): string | undefined {

@@ -1,0 +1,73 @@
+import fc from 'fast-check';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { addressBits, blockBits } from './ip.ts';
+
+const v4Bytes = fc.uint8Array({ minLength: 4, maxLength: 4 });
+const v6Words = fc
+  .uint16Array({ minLength: 8, maxLength: 8 })
+  .filter((words) => words.slice(0, 5).some((word) => word > 0));
+const v4Text = (bytes: Uint8Array) => [...bytes].join('.');
+const v6Text = (words: Uint16Array) => [...words].map((word) => word.toString(16)).join(':');
+const v4Bits = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('');
+const v6Bits = (words: Uint16Array) => [...words].map((word) => word.toString(2).padStart(16, '0')).join('');
+
+test('an IPv4 address lies in a block when their first bits are the same', () => {
+  fc.assert(
+    fc.property(v4Bytes, v4Bytes, fc.integer({ min: 0, max: 32 }), (address, block, length) => {
+      const inside = addressBits(v4Text(address))!.startsWith(blockBits(`${v4Text(block)}/${length}`)!);
+      assert.is(inside, v4Bits(address).slice(0, length) === v4Bits(block).slice(0, length));
+    }),
+  );
+});
+
+test('an IPv6 address lies in a block when their first bits are the same', () => {
+  fc.assert(
+    fc.property(v6Words, v6Words, fc.integer({ min: 0, max: 128 }), (address, block, length) => {
+      const inside = addressBits(v6Text(address))!.startsWith(blockBits(`${v6Text(block)}/${length}`)!);
+      assert.is(inside, v6Bits(address).slice(0, length) === v6Bits(block).slice(0, length));
+    }),
+  );
+});
+
+test('an address is the block of itself, and lies in every block cut from it', () => {
+  fc.assert(
+    fc.property(v4Bytes, fc.integer({ min: 0, max: 32 }), (address, length) => {
+      const text = v4Text(address);
+      assert.is(blockBits(text), addressBits(text));
+      assert.ok(addressBits(text)!.startsWith(blockBits(`${text}/${length}`)!));
+    }),
+  );
+});
+
+test('an IPv4 address in IPv6 clothes counts as IPv4, and the families never mix', () => {
+  assert.is(addressBits('::ffff:10.1.2.3'), addressBits('10.1.2.3'));
+  assert.is(blockBits('::ffff:10.0.0.0/104'), blockBits('10.0.0.0/8'));
+  assert.not.ok(addressBits('10.1.2.3')!.startsWith(blockBits('::/0')!));
+  assert.not.ok(addressBits('2001:db8::1')!.startsWith(blockBits('0.0.0.0/0')!));
+});
+
+test('what is no address is none', () => {
+  for (const text of [
+    '',
+    'a',
+    '10.1',
+    '010.0.0.1',
+    '1.2.3.4.5',
+    '256.1.1.1',
+    '0x7f.0.0.1',
+    '1.2.3.4 ',
+    ':::',
+    '10.0.0.0/33',
+    '::/129',
+    '10.0.0.0/',
+    '10.0.0.0/-1',
+    '1.1.1.1/8/8',
+  ]) {
+    assert.is(blockBits(text), undefined, text);
+    assert.is(addressBits(text), undefined, text);
+  }
+  assert.is(addressBits('10.0.0.0/8'), undefined);
+});
+
+test.run();

@@ -1,0 +1,66 @@
+import fc from 'fast-check';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { hashKeyText, keyShard, makeKeyText, maskKeyText, SHARDS } from './key-text.ts';
+
+const prefixes = fc.stringMatching(/^[A-Za-z][A-Za-z0-9_]{0,31}$/);
+const shards = fc.integer({ min: 0, max: SHARDS - 1 });
+const keys = fc.tuple(prefixes, shards).map(([prefix, shard]) => ({ prefix, shard, text: makeKeyText(prefix, shard) }));
+
+test('a key text tells its shard, and is its prefix and a body of 34 characters', () => {
+  fc.assert(
+    fc.property(keys, ({ prefix, shard, text }) => {
+      assert.is(keyShard(text), shard);
+      assert.is(text.slice(0, -35), prefix);
+      assert.match(text.slice(-35), /^_[0-9]{2}[0-9A-Za-z]{32}$/);
+    }),
+  );
+});
+
+test('a key text with any one character changed is none', () => {
+  fc.assert(
+    fc.property(keys, fc.nat(), fc.stringMatching(/^[0-9A-Za-z_]$/), ({ text }, at, character) => {
+      const index = at % text.length;
+      const changed = text.slice(0, index) + character + text.slice(index + 1);
+      assert.is(keyShard(changed), changed === text ? keyShard(text) : undefined);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('arbitrary text is no key text', () => {
+  fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => assert.is(keyShard(text), undefined)));
+  assert.is(keyShard(`${makeKeyText('key', 1)}\n`), undefined);
+});
+
+test('the mask shows the prefix, four characters at the start and four at the end', () => {
+  fc.assert(
+    fc.property(keys, ({ prefix, text }) => {
+      assert.is(maskKeyText(text), `${prefix}_${text.slice(-34, -30)}****${text.slice(-4)}`);
+    }),
+  );
+});
+
+test('no two key texts are alike, and a hash tells nothing of its text', () => {
+  const texts = Array.from({ length: 2000 }, () => makeKeyText('key', 0));
+  assert.is(new Set(texts).size, texts.length);
+  assert.is(new Set(texts.map(hashKeyText)).size, texts.length);
+  assert.match(hashKeyText(texts[0]!), /^[\w-]{43}$/);
+});
+
+test('each random character is as likely as any other', () => {
+  const counts = new Map<string, number>();
+  for (let i = 0; i < 5000; i++) {
+    for (const character of makeKeyText('key', 0).slice(6, 32)) counts.set(character, (counts.get(character) ?? 0) + 1);
+  }
+  const expected = (5000 * 26) / 62;
+  assert.is(counts.size, 62);
+  for (const [character, count] of counts) {
+    assert.ok(
+      Math.abs(count - expected) < 6 * Math.sqrt(expected),
+      `${character} came ${count} times, not about ${expected}`,
+    );
+  }
+});
+
+test.run();
