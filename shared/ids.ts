@@ -9,6 +9,11 @@ export function newId(prefix: IdPrefix): string {
   return `${prefix}_${base32(uuidv7obj())}`;
 }
 
+/** Whether a text has an id's form. Any other is unknown without asking: Postgres takes no NUL in a text, for one. */
+export function isId(text: string): boolean {
+  return /^[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(text);
+}
+
 // 128 bits as 26 characters of 5 bits, the first of them holding only 3.
 function base32(uuid: UUID): string {
   let text = '';

@@ -41,6 +41,19 @@ export const representation = Type.String({
   description: 'what the scope stands for, unique in its workspace',
 });
 
+export const customerId = textOf(256, 'your own id of the customer');
+export const externalMeterId = textOf(
+  256,
+  'your own id of the meter, which ties keys to the billing record of the same meter',
+);
+
+/** A JSON object of the client's own making; `x-limits` is a keyword of ours, see validate.ts. */
+export const metadata = Type.Unsafe<Record<string, unknown>>({
+  type: 'object',
+  'x-limits': { maxBytes: 4096, maxDepth: 5 },
+  description: 'a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype',
+});
+
 const flag = (verb: string) => Type.Boolean({ default: false, description: `may ${verb}` });
 
 /** A scope as it is granted or asked for; missing flags are false, an `id` is accepted and counts for nothing. */

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { Ajv, type ErrorObject } from 'ajv';
+import { Ajv, type ErrorObject, type FuncKeywordDefinition } from 'ajv';
 import type { Static, TSchema } from 'typebox';
 import { ApiError, type ErrorDetail } from './errors.ts';
 import { blockBits } from './ip.ts';
@@ -10,8 +10,11 @@ const formats = {
   'ip-or-cidr': (text: string) => blockBits(text) !== undefined,
   'date-time': true,
 } as const;
-const forBodies = new Ajv({ ...options, formats });
-const forParameters = new Ajv({ ...options, formats, coerceTypes: true });
+const keywords: FuncKeywordDefinition[] = [
+  { keyword: 'x-limits', type: 'object', schemaType: 'object', errors: true, validate: withinLimits },
+];
+const forBodies = new Ajv({ ...options, formats, keywords });
+const forParameters = new Ajv({ ...options, formats, keywords, coerceTypes: true });
 
 /** Checks a value against a schema and fills in presets; throws a 400 that names every wrong place. */
 export type Validate<Schema extends TSchema> = (value: unknown) => Static<Schema>;
@@ -48,4 +51,31 @@ function describe(error: ErrorObject, path: string): ErrorDetail {
   if (error.keyword === 'required')
     return { path: join(String(error.params['missingProperty'])), message: 'must be given' };
   return { path, message: error.message ?? 'is not valid' };
+}
+
+/** What a schema says of an object of the client's own making by `x-limits`. */
+type Limits = { maxBytes: number; maxDepth: number };
+
+const forbiddenKeys = ['__proto__', 'constructor', 'prototype'];
+
+// Depth first: what is nested deeper than the stack can't be turned into text.
+function withinLimits({ maxBytes, maxDepth }: Limits, value: object): boolean {
+  const message =
+    problemWithin(value, maxDepth, maxDepth) ??
+    (Buffer.byteLength(JSON.stringify(value)) > maxBytes ? `must be at most ${maxBytes} bytes of JSON` : undefined);
+  withinLimits.errors = message ? [{ keyword: 'x-limits', message, params: {} }] : [];
+  return !message;
+}
+withinLimits.errors = [] as Partial<ErrorObject>[];
+
+function problemWithin(value: unknown, maxDepth: number, levelsLeft: number): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (levelsLeft === 0) return `must be at most ${maxDepth} levels deep`;
+  const forbidden = forbiddenKeys.find((key) => Object.hasOwn(value, key));
+  if (forbidden) return `must not have a key ${forbidden}, at any depth`;
+  for (const inner of Object.values(value)) {
+    const problem = problemWithin(inner, maxDepth, levelsLeft - 1);
+    if (problem) return problem;
+  }
+  return undefined;
 }

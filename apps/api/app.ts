@@ -93,6 +93,11 @@ function jsonBody(): Koa.Middleware {
     multipart: false,
     jsonTypes: ['application/json'],
     onError(error) {
+      if (error.message.includes('forbidden prototype')) {
+        throw new ApiError('invalid_request', {
+          message: 'The body holds a key __proto__, which is not allowed anywhere.',
+        });
+      }
       const status = (error as { status?: number }).status;
       throw new ApiError(status === 413 ? 'body_too_large' : 'invalid_json', {
         cause: error,

@@ -1,5 +1,6 @@
 import type { Caller } from '../../shared/access-token.ts';
 import { ApiError } from '../../shared/errors.ts';
+import { isId } from '../../shared/ids.ts';
 import { asPostgresAway, type Query, type Sql } from '../../shared/postgres.ts';
 
 /** Loads access tokens from Postgres, so that what needs no verification state works without Redis. */
@@ -19,7 +20,7 @@ export function tokensFromPostgres(sql: Sql) {
 
 /** Whether the access token may use the workspace, should it exist in its team. */
 export function mayUse(caller: Caller, workspaceId: string): boolean {
-  return caller.workspaceIds === undefined || caller.workspaceIds.includes(workspaceId);
+  return isId(workspaceId) && (caller.workspaceIds === undefined || caller.workspaceIds.includes(workspaceId));
 }
 
 /** Throws 403 unless the workspace exists in the caller's team and its token may use it; unknown or forbidden looks the same. */

@@ -37,7 +37,9 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
     const caller = route.permission ? await authenticate(ctx.get('authorization')) : NOBODY;
     if (route.permission) requirePermission(caller, route.permission);
 
-    const body = (ctx.request as { body?: unknown }).body;
+    // A body that may be left out is the same as an empty one then.
+    const given = (ctx.request as { body?: unknown }).body;
+    const body = given === undefined && route.bodyOptional ? {} : given;
     const call = {
       ...pipeline.services,
       sql: pipeline.sql,

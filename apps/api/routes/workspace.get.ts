@@ -14,9 +14,10 @@ export default route({
   response: object({ workspace }),
 
   async handle({ sql, params, caller }) {
+    if (!mayUse(caller, params.id)) throw new ApiError('workspace_forbidden');
     const [row] = await sql<WorkspaceRow[]>`
       select ${workspaceColumns(sql)} from workspaces where id = ${params.id} and team_id = ${caller.teamId}`;
-    if (!row || !mayUse(caller, row.id)) throw new ApiError('workspace_forbidden');
+    if (!row) throw new ApiError('workspace_forbidden');
     return { workspace: presentWorkspace(row) };
   },
 });
