@@ -3,6 +3,7 @@ import { Ajv, type ErrorObject, type FuncKeywordDefinition } from 'ajv';
 import type { Static, TSchema } from 'typebox';
 import { ApiError, type ErrorDetail } from './errors.ts';
 import { blockBits } from './ip.ts';
+import { checkJsonObject, type JsonLimits } from './json-object.ts';
 
 const options = { allErrors: true, useDefaults: true, strict: true, allowUnionTypes: true } as const;
 const formats = {
@@ -53,29 +54,10 @@ function describe(error: ErrorObject, path: string): ErrorDetail {
   return { path, message: error.message ?? 'is not valid' };
 }
 
-/** What a schema says of an object of the client's own making by `x-limits`. */
-type Limits = { maxBytes: number; maxDepth: number };
-
-const forbiddenKeys = ['__proto__', 'constructor', 'prototype'];
-
-// Depth first: what is nested deeper than the stack can't be turned into text.
-function withinLimits({ maxBytes, maxDepth }: Limits, value: object): boolean {
-  const message =
-    problemWithin(value, maxDepth, maxDepth) ??
-    (Buffer.byteLength(JSON.stringify(value)) > maxBytes ? `must be at most ${maxBytes} bytes of JSON` : undefined);
+// The keyword `x-limits`, for an object of the client's own making.
+function withinLimits(limits: JsonLimits, value: object): boolean {
+  const message = checkJsonObject(value, limits);
   withinLimits.errors = message ? [{ keyword: 'x-limits', message, params: {} }] : [];
   return !message;
 }
 withinLimits.errors = [] as Partial<ErrorObject>[];
-
-function problemWithin(value: unknown, maxDepth: number, levelsLeft: number): string | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  if (levelsLeft === 0) return `must be at most ${maxDepth} levels deep`;
-  const forbidden = forbiddenKeys.find((key) => Object.hasOwn(value, key));
-  if (forbidden) return `must not have a key ${forbidden}, at any depth`;
-  for (const inner of Object.values(value)) {
-    const problem = problemWithin(inner, maxDepth, levelsLeft - 1);
-    if (problem) return problem;
-  }
-  return undefined;
-}
