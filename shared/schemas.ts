@@ -1,5 +1,6 @@
 import { Type, type TProperties, type TSchema } from 'typebox';
 import { CREDITS_PATTERN } from './credits.ts';
+import type { JsonLimits } from './json-object.ts';
 import { PREFIX_PATTERN } from './key-text.ts';
 
 // The shapes that more than one route speaks of. Each JSON Schema is the source: it validates, it is the type
@@ -25,6 +26,7 @@ export const name = textOf(128, 'what people call it');
 export const timestamp = (what: string) =>
   Type.String({ format: 'date-time', description: `${what}, RFC 3339 in UTC` });
 export const instant = (what: string) => Type.Integer({ description: `${what}, in Unix milliseconds` });
+export const day = (what: string) => Type.String({ format: 'date', description: `${what}, YYYY-MM-DD in UTC` });
 export const credits = (what: string) =>
   Type.String({
     pattern: CREDITS_PATTERN,
@@ -48,11 +50,15 @@ export const externalMeterId = textOf(
 );
 
 /** A JSON object of the client's own making; `x-limits` is a keyword of ours, see validate.ts. */
-export const metadata = Type.Unsafe<Record<string, unknown>>({
-  type: 'object',
-  'x-limits': { maxBytes: 4096, maxDepth: 5 },
-  description: 'a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype',
-});
+export function jsonObject(what: string, limits: JsonLimits) {
+  return Type.Unsafe<Record<string, unknown>>({
+    type: 'object',
+    'x-limits': limits,
+    description: `${what}: a JSON object of at most ${limits.maxBytes} bytes and ${limits.maxDepth} levels, without keys __proto__, constructor and prototype`,
+  });
+}
+
+export const metadata = jsonObject('data of your own', { maxBytes: 4096, maxDepth: 5 });
 
 const flag = (verb: string) => Type.Boolean({ default: false, description: `may ${verb}` });
 

@@ -10,6 +10,7 @@ const formats = {
   ip: (text: string) => isIP(text) > 0,
   'ip-or-cidr': (text: string) => blockBits(text) !== undefined,
   'date-time': true,
+  date: isDay,
 } as const;
 const keywords: FuncKeywordDefinition[] = [
   { keyword: 'x-limits', type: 'object', schemaType: 'object', errors: true, validate: withinLimits },
@@ -61,3 +62,9 @@ function withinLimits(limits: JsonLimits, value: object): boolean {
   return !message;
 }
 withinLimits.errors = [] as Partial<ErrorObject>[];
+
+// A day that the calendar has: 2026-02-30 would become another one without a word.
+function isDay(text: string): boolean {
+  const time = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : NaN;
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text);
+}

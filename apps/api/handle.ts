@@ -54,7 +54,8 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
     };
 
     const idempotencyKey = route.method === 'post' ? ctx.get('idempotency-key') : '';
-    const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
+    // Only a body that its schema let pass: one nested without bounds can't be turned into text.
+    const request = `${route.method} ${ctx.path} ${JSON.stringify(readBody ? body : null)}`;
     const repeat =
       route.writes && idempotencyKey
         ? repeatable(caller.tokenId, bearerToken(ctx.get('authorization')), idempotencyKey, request)
