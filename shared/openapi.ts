@@ -82,7 +82,7 @@ function parameters(place: 'path' | 'query', schema: Operation['params']) {
   return Object.entries((schema?.properties ?? {}) as Record<string, TSchema>).map(([name, property]) => ({
     name,
     in: place,
-    required: place === 'path' || (required.has(name) && property.default === undefined),
+    required: place === 'path' || (required.has(name) && !('default' in property)),
     schema: property,
   }));
 }
