@@ -1,4 +1,4 @@
-import { Type, type TProperties, type TSchema } from 'typebox';
+import { Type, type Static, type TProperties, type TSchema } from 'typebox';
 import { CREDITS_PATTERN } from './credits.ts';
 import type { JsonLimits } from './json-object.ts';
 import { PREFIX_PATTERN } from './key-text.ts';
@@ -13,7 +13,9 @@ export function object<Properties extends TProperties>(properties: Properties, o
 
 /** A value that may be cleared with `null`. */
 export function nullable<Schema extends TSchema>(schema: Schema) {
-  return Type.Union([schema, Type.Null()]);
+  // No union of two schemas: its error would name both, and presets inside of it would be ignored.
+  const { type } = schema as { type?: string };
+  return Type.Unsafe<Static<Schema> | null>({ ...schema, type: [type, 'null'] });
 }
 
 /** Text without control characters: they have no place in a name, and Redis records are split at one. */

@@ -1,5 +1,32 @@
 import type { ApiRoute } from '../route.ts';
+import createAccessToken from './access-token.create.ts';
+import revokeAccessToken from './access-token.delete.ts';
+import listAccessTokens from './access-token.list.ts';
+import createApiKey from './api-key.create.ts';
+import deleteApiKey from './api-key.delete.ts';
+import getApiKey from './api-key.get.ts';
+import listApiKeys from './api-key.list.ts';
+import rotateApiKey from './api-key.rotate.ts';
+import updateApiKey from './api-key.update.ts';
 import verifyApiKey from './api-key.verify.ts';
+import createBilling from './customer-billing.create.ts';
+import getBilling from './customer-billing.get.ts';
+import billingLedger from './customer-billing.ledger.ts';
+import refillBilling from './customer-billing.refill.ts';
+import updateBilling from './customer-billing.update.ts';
+import createJwt from './jwt.create.ts';
+import jwtKeys from './jwt.keys.ts';
+import rotateJwtKey from './jwt.rotate.ts';
+import verifyJwt from './jwt.verify.ts';
+import createLinkToken from './link-token.create.ts';
+import revokeLinkToken from './link-token.delete.ts';
+import validateLinkToken from './link-token.get.ts';
+import createScope from './scope.create.ts';
+import deleteScope from './scope.delete.ts';
+import getScope from './scope.get.ts';
+import listScopes from './scope.list.ts';
+import updateScope from './scope.update.ts';
+import getUsage from './usage.get.ts';
 import createWorkspace from './workspace.create.ts';
 import getWorkspace from './workspace.get.ts';
 import listWorkspaces from './workspace.list.ts';
@@ -8,9 +35,41 @@ import updateWorkspace from './workspace.update.ts';
 /** The whole API on one page. */
 export const routes: readonly ApiRoute[] = [
   verifyApiKey,
+  createApiKey,
+  listApiKeys,
+  getApiKey,
+  updateApiKey,
+  rotateApiKey,
+  deleteApiKey,
 
   createWorkspace,
   listWorkspaces,
   getWorkspace,
   updateWorkspace,
+
+  createScope,
+  listScopes,
+  getScope,
+  updateScope,
+  deleteScope,
+
+  createBilling,
+  getBilling,
+  refillBilling,
+  updateBilling,
+  billingLedger,
+  getUsage,
+
+  createJwt,
+  verifyJwt,
+  rotateJwtKey,
+  jwtKeys,
+
+  createLinkToken,
+  validateLinkToken,
+  revokeLinkToken,
+
+  createAccessToken,
+  listAccessTokens,
+  revokeAccessToken,
 ];

@@ -1,0 +1,25 @@
+import { object } from '../../../shared/schemas.ts';
+import { apiKey, keyParams, lockKey, readKey } from '../keys.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'delete',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  summary: 'Delete an API key for good; its record stays readable',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  response: object({ apiKey }),
+
+  async handle({ sql, params, caller, changed }) {
+    const { shard, deleted } = await lockKey(sql, caller, params);
+    if (!deleted) {
+      await sql`
+        update api_keys set deleted_at = now(), version = version + 1, updated_at = now() where id = ${params.akid}`;
+    }
+    // Once more where it was deleted already: the first time it may have been stored and not come into force.
+    changed('key', params.akid, shard);
+    return { apiKey: await readKey(sql, params) };
+  },
+});

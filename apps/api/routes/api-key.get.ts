@@ -1,0 +1,19 @@
+import { object } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { apiKey, keyParams, readKey } from '../keys.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  summary: 'Get an API key, without its text',
+  permission: 'key:read',
+  params: keyParams,
+  response: object({ apiKey }),
+
+  async handle({ sql, params, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    return { apiKey: await readKey(sql, params) };
+  },
+});

@@ -1,0 +1,41 @@
+import { Type } from 'typebox';
+import { customerId, externalMeterId, id, object } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { apiKey, presentKey, selectKeys } from '../keys.ts';
+import { cut, nextCursor, pageOf, pageParameters } from '../pages.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/api-keys',
+  tag: 'API keys',
+  summary: 'List the API keys of a workspace, deleted ones too unless asked otherwise',
+  permission: 'key:read',
+  params: object({ id: id('workspace') }),
+  query: object({
+    ...pageParameters,
+    customerId: Type.Optional(customerId),
+    externalMeterId: Type.Optional(externalMeterId),
+    enabled: Type.Optional(Type.Boolean()),
+    deleted: Type.Optional(Type.Boolean()),
+  }),
+  response: object({ apiKeys: Type.Array(apiKey), nextCursor }),
+
+  async handle({ sql, params, query, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    const { after, take } = pageOf(query);
+    const { customerId, externalMeterId, enabled, deleted } = query;
+    const rows = await selectKeys(
+      sql,
+      sql`
+        where k.workspace_id = ${params.id} and k.id > ${after}
+          ${customerId === undefined ? sql`` : sql`and k.customer_id = ${customerId}`}
+          ${externalMeterId === undefined ? sql`` : sql`and k.external_meter_id = ${externalMeterId}`}
+          ${enabled === undefined ? sql`` : sql`and k.enabled = ${enabled}`}
+          ${deleted === undefined ? sql`` : sql`and (k.deleted_at is not null) = ${deleted}`}
+        order by k.id limit ${take}`,
+    );
+    const { page, next } = cut(rows, take);
+    return { apiKeys: page.map(presentKey), ...next };
+  },
+});

@@ -1,0 +1,42 @@
+import type { JSONValue } from 'postgres';
+import { Type } from 'typebox';
+import { ApiError } from '../../../shared/errors.ts';
+import { allowedIps, metadata, name, nullable, object, rateLimit } from '../../../shared/schemas.ts';
+import { replaceGrants } from '../grants.ts';
+import { apiKey, expiresAt, grants, keyParams, lockKey, readKey, requireFuture } from '../keys.ts';
+import { set } from '../patch.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'patch',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  summary: 'Change an API key; null clears a setting',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  body: object({
+    name: Type.Optional(name),
+    enabled: Type.Optional(Type.Boolean()),
+    expiresAt: Type.Optional(nullable(expiresAt)),
+    scopes: Type.Optional(nullable(grants)),
+    metadata: Type.Optional(nullable(metadata)),
+    rateLimitPerSecond: Type.Optional(nullable(rateLimit)),
+    allowedIPs: Type.Optional(nullable(allowedIps)),
+  }),
+  response: object({ apiKey }),
+
+  async handle({ sql, params, body, caller, changed }) {
+    const { shard, deleted } = await lockKey(sql, caller, params);
+    if (deleted) throw new ApiError('key_deleted');
+    requireFuture(body.expiresAt, Date.now());
+    const { scopes, metadata, allowedIPs, ...values } = body;
+    const json = metadata ? sql.json(metadata as JSONValue) : metadata;
+    await sql`
+      update api_keys set ${set(sql, { ...values, metadata: json, allowedIps: allowedIPs })} where id = ${params.akid}`;
+    const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
+    if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
+    changed('key', params.akid, shard);
+    return { apiKey: await readKey(sql, params) };
+  },
+});

@@ -1,0 +1,27 @@
+import { ApiError } from '../../../shared/errors.ts';
+import { object } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { route } from '../route.ts';
+import { isScopeOf, presentScope, scope, scopeColumns, scopeParams, type ScopeRow } from '../scopes.ts';
+
+export default route({
+  method: 'delete',
+  path: '/api/v1/workspace/{id}/scope/{sid}',
+  tag: 'Scopes',
+  summary: 'Delete a scope and with it every grant of it',
+  permission: 'workspace:write',
+  writes: true,
+  params: scopeParams,
+  response: object({ scope }),
+
+  async handle({ sql, params, caller, changed }) {
+    await requireWorkspace(sql, caller, params.id);
+    // The grants stay as they are and count for nothing: the cost does not depend on the number of keys.
+    const [row] = await sql<ScopeRow[]>`
+      update scopes set deleted_at = now(), version = version + 1, updated_at = now() where ${isScopeOf(sql, params)}
+      returning ${scopeColumns(sql)}`;
+    if (!row) throw new ApiError('scope_not_found');
+    changed('scope', row.id);
+    return { scope: presentScope(row) };
+  },
+});

@@ -1,0 +1,31 @@
+import { ApiError } from '../../../shared/errors.ts';
+import { violates } from '../../../shared/postgres.ts';
+import { object } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { set } from '../patch.ts';
+import { route } from '../route.ts';
+import { isScopeOf, presentScope, scope, scopeChange, scopeColumns, scopeParams, type ScopeRow } from '../scopes.ts';
+
+export default route({
+  method: 'patch',
+  path: '/api/v1/workspace/{id}/scope/{sid}',
+  tag: 'Scopes',
+  summary: 'Change a scope; keys that were granted it follow',
+  permission: 'workspace:write',
+  writes: true,
+  params: scopeParams,
+  body: scopeChange,
+  response: object({ scope }),
+
+  async handle({ sql, params, body, caller, changed }) {
+    await requireWorkspace(sql, caller, params.id);
+    const [row] = await sql<ScopeRow[]>`
+      update scopes set ${set(sql, body)} where ${isScopeOf(sql, params)}
+      returning ${scopeColumns(sql)}`.catch((error: unknown) => {
+      throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;
+    });
+    if (!row) throw new ApiError('scope_not_found');
+    changed('scope', row.id);
+    return { scope: presentScope(row) };
+  },
+});

@@ -1,0 +1,55 @@
+import { Type } from 'typebox';
+import { isId } from '../../shared/ids.ts';
+import type { Query } from '../../shared/postgres.ts';
+import { id, name, nullable, object, representation, timestamp } from '../../shared/schemas.ts';
+
+export const MAX_SCOPES = 1000;
+
+const description = nullable(
+  Type.String({ maxLength: 1024, pattern: '^[^\\u0000]*$', description: 'what the scope is for' }),
+);
+
+/** A workspace scope as it is answered, section 2 of the specification. */
+export const scope = object({
+  id: id('scope'),
+  name,
+  representation,
+  description,
+  createdAt: timestamp('when it was made'),
+  updatedAt: timestamp('when it last changed'),
+});
+
+export const newScope = object({ name, representation, description: Type.Optional(description) });
+export const scopeChange = object({
+  name: Type.Optional(name),
+  representation: Type.Optional(representation),
+  description: Type.Optional(description),
+});
+
+/** The path of one scope. */
+export const scopeParams = object({ id: id('workspace'), sid: id('scope') });
+
+export type ScopeRow = {
+  id: string;
+  name: string;
+  representation: string;
+  description: string | null;
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+/** The columns of a ScopeRow, for a select or a returning. */
+export const scopeColumns = (sql: Query) => sql`id, name, representation, description, created_at, updated_at`;
+
+/** The condition for the scope that a path names, in a workspace that the caller may use. */
+export function isScopeOf(sql: Query, { id, sid }: { id: string; sid: string }) {
+  return sql`workspace_id = ${id} and id = ${isId(sid) ? sid : ''} and deleted_at is null`;
+}
+
+export function presentScope({ id, name, representation, description, createdAt, updatedAt }: ScopeRow) {
+  return {
+    ...{ id, name, representation, description },
+    createdAt: createdAt.toISOString(),
+    updatedAt: updatedAt.toISOString(),
+  };
+}
