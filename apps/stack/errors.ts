@@ -10,5 +10,6 @@ export function describeFailure(error: unknown): string {
   if (code === 'EDQUOT') return `the disk quota is used up${place}: free some space and start again`;
   if (code === 'EROFS') return `the file system is read-only${place}`;
   if (code === 'EACCES' || code === 'EPERM') return `not allowed${place}: ${error.message}`;
-  return error.message.split('\n', 1)[0] ?? error.name;
+  const line = error.message.split('\n', 1)[0] ?? error.name;
+  return /no space left on device/i.test(line) ? `the disk is full: ${line}` : line;
 }

@@ -18,20 +18,16 @@ export interface Home {
   verifyUrl: string;
 }
 
-/** Reads KEYTALLY_HOME and KEYTALLY_PORT. */
+/** Reads KEYTALLY_HOME and KEYTALLY_PORT. A stack that runs already is found without its port being told again. */
 export function openHome(environment: NodeJS.ProcessEnv): Home {
-  const text = environment.KEYTALLY_PORT || '8080';
+  const folder = resolve(checkout, environment.KEYTALLY_HOME || '.keytally');
+  const text = environment.KEYTALLY_PORT || String(findSupervisor({ folder })?.apiPort ?? 8080);
   const apiPort = /^\d+$/.test(text) ? Number(text) : 0;
   if (apiPort < 1 || apiPort > 65_534)
     throw new StackError(`KEYTALLY_PORT must be a port from 1 to 65534, not ${text}`);
   const url = (port: number) => `http://127.0.0.1:${port}`;
-  return {
-    folder: resolve(checkout, environment.KEYTALLY_HOME || '.keytally'),
-    apiPort,
-    verifyPort: apiPort + 1,
-    apiUrl: url(apiPort),
-    verifyUrl: url(apiPort + 1),
-  };
+  const verifyPort = apiPort + 1;
+  return { folder, apiPort, verifyPort, apiUrl: url(apiPort), verifyUrl: url(verifyPort) };
 }
 
 export function logFile(home: Home, name: string): string {
@@ -59,7 +55,7 @@ export interface SupervisorNote extends ProcessId {
 }
 
 /** The supervisor of this home, if one is running. */
-export function findSupervisor({ folder }: Home): SupervisorNote | undefined {
+export function findSupervisor({ folder }: Pick<Home, 'folder'>): SupervisorNote | undefined {
   const note = readJson<SupervisorNote>(join(folder, 'supervisor.json'));
   return note && isAlive(note) ? note : undefined;
 }

@@ -7,6 +7,9 @@ import { programEnvironment } from './programs.ts';
 
 const [command = '', ...args] = process.argv.slice(2);
 
+// Whoever reads the output may stop reading (`make up | head`): that must not cut the start off.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
 try {
   process.exitCode = await run(openHome(process.env));
 } catch (error) {

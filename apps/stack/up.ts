@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from './errors.ts';
-import { checkout, findSupervisor, logFile, prepareHome, readEnvFile, type Home, type SupervisorNote } from './home.ts';
+import { checkout, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from './home.ts';
 import { readRecords } from './leftovers.ts';
 import { answersOk } from './program.ts';
 import { makeProgress, type Message } from './progress.ts';
@@ -11,22 +11,27 @@ import { makeProgress, type Message } from './progress.ts';
 /** Starts the stack, or finds it running; returns when it is ready to serve. */
 export async function up(home: Home): Promise<void> {
   const began = performance.now();
-  const found = findSupervisor(home);
-  if (found) {
-    await waitForRunning(home, found);
+  if (findSupervisor(home)) {
+    await waitForRunning(home);
     console.log('keytally is already running.');
   } else {
     refuseStaleInstall();
     prepareHome(home);
     console.log(`starting keytally in ${home.folder}`);
-    await startSupervisor(home);
+    await startSupervisor(home).catch(async (error: unknown) => {
+      // Two were started at once, and the other one was first.
+      if (findSupervisor(home)) await waitForRunning(home);
+      else throw error;
+    });
     console.log(`keytally is up after ${((performance.now() - began) / 1000).toFixed(1)} s.`);
   }
   console.log(welcome(home));
 }
 
 // Starting and serving are the same to a second `make up`: it waits for the first to be done.
-async function waitForRunning(home: Home, found: SupervisorNote): Promise<void> {
+async function waitForRunning(home: Home): Promise<void> {
+  const found = findSupervisor(home);
+  if (!found) throw new StackError('the stack was stopped meanwhile');
   if (found.checkout !== checkout) {
     throw new StackError(
       `${home.folder} is in use by a stack of the checkout ${found.checkout}; set KEYTALLY_HOME to another folder`,

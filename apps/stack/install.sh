@@ -1,0 +1,55 @@
+#!/bin/sh
+# Brings node_modules in line with package-lock.json, when it is not. Needs nothing but Node and npm.
+set -eu
+cd "$(dirname "$0")/../.."
+
+stamp=node_modules/.installed-lock.json
+fail() {
+  echo "keytally: $1" >&2
+  exit 1
+}
+current() { cmp -s package-lock.json "$stamp"; }
+
+current && exit 0
+
+# Two that start at once in one checkout would spoil each other's work.
+if command -v flock >/dev/null; then
+  exec 9>"${TMPDIR:-/tmp}/keytally-install-$(id -u)-$(pwd | cksum | cut -d ' ' -f 1).lock"
+  flock 9
+  current && exit 0
+fi
+
+command -v node >/dev/null && command -v npm >/dev/null ||
+  fail 'Node (18 or newer) with npm is needed to install the packages, e.g.: apt-get install -y nodejs npm'
+[ "$(node -p 'parseInt(process.versions.node) >= 18')" = true ] || fail "Node 18 or newer is needed, this is $(node --version)"
+# npm replaces the whole folder, and a running stack would lose its files.
+if ls -l /proc/[0-9]*/exe 2>/dev/null | grep -qF -- "-> $(pwd -P)/node_modules/"; then
+  fail 'package-lock.json has changed, and programs of this checkout still run: stop them (make down), then try again'
+fi
+free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
+[ "$free_mb" -ge 1500 ] || fail "the disk is full: the packages need 1500 MB here, and $free_mb MB are free"
+
+echo 'installing the npm packages of package-lock.json (some 900 MB, with PostgreSQL and ClickHouse)'
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+npm ci --no-audit --no-fund --loglevel=error >"$log" 2>&1 9>&- &
+npm=$!
+trap 'kill "$npm" 2>/dev/null; exit 130' INT TERM
+began=$(date +%s)
+while kill -0 "$npm" 2>/dev/null; do
+  sleep 1
+  seconds=$(($(date +%s) - began))
+  if [ -t 1 ]; then
+    printf '\r  … %d s' "$seconds"
+  elif [ $((seconds % 10)) -eq 0 ]; then
+    echo "  … $seconds s"
+  fi
+done
+[ ! -t 1 ] || printf '\r'
+wait "$npm" || {
+  cat "$log" >&2
+  if grep -q ENOSPC "$log"; then fail 'the disk is full: free some space and try again'; fi
+  fail 'npm ci failed, for the reason above'
+}
+cp package-lock.json "$stamp"
+printf '  %-36s %5d s\n' 'npm packages' "$(($(date +%s) - began))"
