@@ -4,11 +4,23 @@ import { ApiError } from './errors.ts';
 /** Sums of one day and one usage name of a billing record. */
 export type UsageRow = { day: string; usageName: string; costMicros: number; events: number };
 
+/** Which days of a record are asked for, both ends included, and which of them must not be read from the stored sums. */
+export type UsageQuery = {
+  billingId: string;
+  from: string;
+  to: string;
+  liveDays: string[];
+  liveFrom: string;
+  usageName?: string;
+};
+
 /** The books: usage events and their daily sums. */
 export type Books = {
   client: ClickHouseClient;
   /** Used micro-credits by billing record, from all its distinct events; a record without events is missing. */
   usedCredits(billingIds: string[]): Promise<Map<string, number>>;
+  /** Usage by day and usage name: of days that are over from their stored sums, of live ones from the events. */
+  dailyUsage(wanted: UsageQuery): Promise<UsageRow[]>;
   ready(): Promise<boolean>;
   close(): Promise<void>;
 };
@@ -36,6 +48,28 @@ export function connectClickHouse(url: string): Books {
         { billingIds },
       );
       return new Map(rows.map((row) => [row.billing_id, Number(row.used)]));
+    },
+    async dailyUsage({ usageName, ...wanted }) {
+      const named = usageName === undefined ? '' : 'and usage_name = {usageName:String}';
+      const rows = await query<{ of_day: string; name: string; cost: string; number: string }>(
+        `select toString(day) as of_day, name, toString(cost) as cost, toString(number) as number from (
+           select day, usage_name as name, cost_micros as cost, events as number from usage_daily final
+           where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
+             and day < {liveFrom:Date} and day not in {liveDays:Array(Date)}
+           union all
+           select day, usage_name, sum(cost_micros), count() from usage_events final
+           where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
+             and (day >= {liveFrom:Date} or day in {liveDays:Array(Date)})
+           group by day, usage_name
+         ) order by day, name`,
+        { ...wanted, ...(usageName !== undefined && { usageName }) },
+      );
+      return rows.map((row) => ({
+        day: row.of_day,
+        usageName: row.name,
+        costMicros: Number(row.cost),
+        events: Number(row.number),
+      }));
     },
     ready: async () => (await client.ping()).success,
     close: () => client.close(),

@@ -12,15 +12,20 @@ const scripts = {
   checkpoint: 1,
   open: 1,
   token: 2,
+  used: 2,
   verify: 3,
 } as const satisfies Record<string, number | undefined>;
 type ScriptName = keyof typeof scripts;
+
+const NOW_WITHIN_MS = 1_000;
 
 /** A connection to Redis that knows which server it speaks to and how far that server's clock is from ours. */
 export type RedisLink = {
   client: Redis;
   /** The server's run id, new with each start of the server; throws while the connection is not ready. */
   runId(): string;
+  /** The server's clock, in ms: the one that days and limits go by. */
+  now(): Promise<number>;
   /** The last moment, in Redis time (ms), at which a script may run so that its answer can still be here in time. */
   notAfter(withinMs: number): number;
   /** Settles once the connection is ready, or rejects after so long. */
@@ -63,10 +68,15 @@ export function connectRedis(
   client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
 
   async function learn(): Promise<void> {
-    const [info, time] = await Promise.all([client.info('server'), client.time()]);
-    noteTime(Number(time[0]) * 1000 + Math.floor(Number(time[1]) / 1000));
+    const [info, redisNowMs] = await Promise.all([client.info('server'), time()]);
+    noteTime(redisNowMs);
     runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
     client.emit('known');
+  }
+
+  async function time(): Promise<number> {
+    const [seconds, micros] = await client.time();
+    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
   }
 
   // Measured against the moment the answer arrived, the offset errs to the early side, by the time of the way back:
@@ -81,6 +91,7 @@ export function connectRedis(
       if (!runId) throw new ApiError('redis_away');
       return runId;
     },
+    now: () => within(NOW_WITHIN_MS, time()),
     notAfter(withinMs) {
       if (clockOffsetMs === undefined) throw new ApiError('redis_away');
       return Math.floor(performance.now() + clockOffsetMs + withinMs);

@@ -1,7 +1,20 @@
-import { createPrivateKey, createPublicKey, generateKeyPairSync, type JsonWebKey, type KeyObject } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { calculateJwkThumbprint } from 'jose';
+import { Type, type Static } from 'typebox';
+import { object } from '../../shared/schemas.ts';
 import { deriveKey, seal, unseal } from '../../shared/seal.ts';
 import type { Query } from '../../shared/postgres.ts';
+
+/** A public signing key (RFC 8037). */
+export const publicJwk = object({
+  kty: Type.Literal('OKP'),
+  crv: Type.Literal('Ed25519'),
+  x: Type.String({ description: 'the key itself, base64url' }),
+  kid: Type.String(),
+  alg: Type.Literal('EdDSA'),
+  use: Type.Literal('sig'),
+});
+export type PublicJwk = Static<typeof publicJwk>;
 
 export type SigningKey = { kid: string; privateKey: KeyObject };
 
@@ -14,7 +27,7 @@ export type SigningKeys = {
   /** The public key of exactly this kid, if it is the team's. */
   find(sql: Query, teamId: string, kid: string): Promise<KeyObject | undefined>;
   /** Public keys as JWKs (RFC 7517), of one team or of all. */
-  jwks(sql: Query, teamId?: string): Promise<JsonWebKey[]>;
+  jwks(sql: Query, teamId?: string): Promise<PublicJwk[]>;
 };
 
 export function makeSigningKeys(masterKey: Buffer): SigningKeys {
@@ -36,13 +49,14 @@ export function makeSigningKeys(masterKey: Buffer): SigningKeys {
 
   async function replace(sql: Query, teamId: string): Promise<SigningKey> {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-    const jwk = publicKey.export({ format: 'jwk' });
-    const kid = await calculateJwkThumbprint({ kty: 'OKP', crv: 'Ed25519', x: jwk.x! });
+    const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.export({ format: 'jwk' }).x! } as const;
+    const kid = await calculateJwkThumbprint(jwk);
+    const published: PublicJwk = { ...jwk, kid, alg: 'EdDSA', use: 'sig' };
     const sealed = seal(sealingKey, privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(), bound(teamId, kid));
     await sql`update signing_keys set retired_at = now() where team_id = ${teamId} and retired_at is null`;
     await sql`
       insert into signing_keys (kid, team_id, public_jwk, private_encrypted)
-      values (${kid}, ${teamId}, ${sql.json({ ...jwk, kid, alg: 'EdDSA', use: 'sig' })}, ${sealed})`;
+      values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed})`;
     return { kid, privateKey };
   }
 
@@ -58,12 +72,12 @@ export function makeSigningKeys(masterKey: Buffer): SigningKeys {
       return replace(sql, teamId);
     },
     async find(sql, teamId, kid) {
-      const [row] = await sql<{ publicJwk: JsonWebKey }[]>`
+      const [row] = await sql<{ publicJwk: PublicJwk }[]>`
         select public_jwk from signing_keys where team_id = ${teamId} and kid = ${kid}`;
       return row && createPublicKey({ key: row.publicJwk, format: 'jwk' });
     },
     async jwks(sql, teamId) {
-      const rows = await sql<{ publicJwk: JsonWebKey }[]>`
+      const rows = await sql<{ publicJwk: PublicJwk }[]>`
         select public_jwk from signing_keys ${teamId ? sql`where team_id = ${teamId}` : sql``} order by created_at`;
       return rows.map((row) => row.publicJwk);
     },

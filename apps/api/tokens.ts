@@ -1,7 +1,67 @@
-import { ACCESS_TOKEN_PREFIX, permissions, type Permission } from '../../shared/access-token.ts';
+import { Type } from 'typebox';
+import { ACCESS_TOKEN_PREFIX, permissions, type Caller, type Permission } from '../../shared/access-token.ts';
 import { newId } from '../../shared/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../shared/key-text.ts';
 import type { Query } from '../../shared/postgres.ts';
+import { id, instant, name, object, timestamp } from '../../shared/schemas.ts';
+
+const accessTokenFields = {
+  id: id('access token'),
+  name,
+  maskedToken: Type.String({ description: 'what may be shown of its text' }),
+  permissions: Type.Array(Type.String()),
+  workspaceIds: Type.Optional(Type.Array(id('workspace'), { description: 'workspaces it is limited to; absent: all' })),
+  expiresAt: Type.Optional(instant('when it expires')),
+  revoked: Type.Boolean({ description: 'whether it was revoked; that is final' }),
+  revokedAt: Type.Optional(timestamp('when it was revoked')),
+  createdAt: timestamp('when it was made'),
+};
+
+/** An access token as it is answered, and as it is answered this once, with its text. */
+export const accessToken = object(accessTokenFields);
+export const newAccessToken = object({
+  ...accessTokenFields,
+  token: Type.String({ description: 'its text, shown this once' }),
+});
+
+export type TokenRow = {
+  id: string;
+  name: string;
+  maskedToken: string;
+  shard: number;
+  permissions: string[];
+  workspaceIds: string[] | null;
+  expiresAt: number | null;
+  revokedAt: Date | null;
+  createdAt: Date;
+};
+
+/** The columns of a TokenRow, for a select or a returning. */
+export const tokenColumns = (sql: Query) => sql`
+  id, name, masked_token, shard, permissions, workspace_ids, expires_at, revoked_at, created_at`;
+
+/**
+ * The condition under which a caller sees a token: one of its team, and where the caller is limited to workspaces, one
+ * that is limited to some of them too.
+ */
+export const withinReach = (sql: Query, { teamId, workspaceIds }: Caller) => sql`
+  team_id = ${teamId} ${workspaceIds ? sql`and workspace_ids <@ ${[...workspaceIds]}::text[]` : sql``}`;
+
+/** A row as it is answered: what is not set is left out. */
+export function presentToken(row: TokenRow) {
+  const { id, name, maskedToken, permissions, workspaceIds, expiresAt, revokedAt, createdAt } = row;
+  return {
+    id,
+    name,
+    maskedToken,
+    permissions,
+    ...(workspaceIds !== null && { workspaceIds }),
+    ...(expiresAt !== null && { expiresAt }),
+    revoked: revokedAt !== null,
+    ...(revokedAt !== null && { revokedAt: revokedAt.toISOString() }),
+    createdAt: createdAt.toISOString(),
+  };
+}
 
 type NewToken = {
   teamId: string;
@@ -16,12 +76,12 @@ export async function createToken(sql: Query, { teamId, name, permissions, works
   const shard = randomShard();
   const text = makeKeyText(ACCESS_TOKEN_PREFIX, shard);
   const tokenId = newId('tok');
-  const [row] = await sql<[{ createdAt: Date; updatedAt: Date }]>`
+  const [row] = await sql<[TokenRow]>`
     insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions, workspace_ids, expires_at)
     values (${tokenId}, ${teamId}, ${name}, ${hashKeyText(text)}, ${maskKeyText(text)}, ${shard}, ${[...permissions]},
             ${workspaceIds ? [...workspaceIds] : null}, ${expiresAt ?? null})
-    returning created_at, updated_at`;
-  return { tokenId, text, shard, ...row };
+    returning ${tokenColumns(sql)}`;
+  return { tokenId, text, shard, row };
 }
 
 /** Finds a team by its name or makes it. */

@@ -1,0 +1,25 @@
+/** Rows as CSV (RFC 4180) under a header line. */
+export function csv(names: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  return [names, ...rows].map((row) => `${row.map(field).join(',')}\r\n`).join('');
+}
+
+/** Whether an Accept header would rather have CSV than JSON (RFC 9110); between equals, what it names first. */
+export function prefersCsv(accept: string | undefined): boolean {
+  const asked = (accept ?? '').split(',').map((range) => {
+    const [type, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    return { type, weight: weight === undefined ? 1 : Number(weight.slice(2)) };
+  });
+  const known = asked.filter(({ type, weight }) => weight > 0 && (type === 'text/csv' || type === 'application/json'));
+  return known.toSorted((a, b) => b.weight - a.weight)[0]?.type === 'text/csv';
+}
+
+const amount = /^-?\d+(\.\d+)?$/;
+
+// A spreadsheet takes text that starts like a formula for one, and runs it; with an apostrophe before it, it is text.
+// A negative amount starts that way too and stays a number.
+function field(value: string | number): string {
+  const text = String(value);
+  const guarded = /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) && !amount.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded;
+}

@@ -1,0 +1,38 @@
+import { Type } from 'typebox';
+import { keyShard } from '../../shared/key-text.ts';
+import { id, instant, object } from '../../shared/schemas.ts';
+
+export const LINK_TOKEN_PREFIX = 'lt';
+
+/** What a link token is worth, section 2 of the specification. The caller's own expired or revoked ones keep their fields. */
+export const linkTokenResult = object({
+  valid: Type.Boolean(),
+  expiresAt: Type.Optional(instant('when it expires')),
+  workspaceId: Type.Optional(id('workspace')),
+  customerId: Type.Optional(Type.String()),
+  externalBillingId: Type.Optional(Type.String()),
+});
+
+export type LinkTokenRow = {
+  valid: boolean;
+  expiresAt: number;
+  workspaceId: string;
+  customerId: string;
+  externalBillingId: string | null;
+};
+
+/** Whether a text has a link token's form; any other is unknown without asking Postgres. */
+export function isLinkToken(text: string): boolean {
+  return text.startsWith(`${LINK_TOKEN_PREFIX}_`) && keyShard(text) !== undefined;
+}
+
+/** A row as it is answered. */
+export function presentLinkToken({ valid, expiresAt, workspaceId, customerId, externalBillingId }: LinkTokenRow) {
+  return {
+    valid,
+    expiresAt,
+    workspaceId,
+    customerId,
+    ...(externalBillingId !== null && { externalBillingId }),
+  };
+}

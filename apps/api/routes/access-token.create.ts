@@ -1,0 +1,78 @@
+import { Type } from 'typebox';
+import { permissions, type Caller, type Permission } from '../../../shared/access-token.ts';
+import { ApiError } from '../../../shared/errors.ts';
+import { isId } from '../../../shared/ids.ts';
+import type { Query } from '../../../shared/postgres.ts';
+import { id, name, object } from '../../../shared/schemas.ts';
+import { expiresAtInput, requireFuture } from '../expires-at.ts';
+import { route } from '../route.ts';
+import { createToken, newAccessToken, presentToken } from '../tokens.ts';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/access-token',
+  tag: 'Access tokens',
+  summary: 'Create an access token that may do at most what yours may',
+  permission: 'token:write',
+  status: 201,
+  writes: true,
+  body: object({
+    name,
+    permissions: Type.Array(Type.Enum([...permissions]), { minItems: 1, uniqueItems: true }),
+    workspaceIds: Type.Optional(
+      Type.Array(id('workspace'), {
+        minItems: 1,
+        maxItems: 100,
+        uniqueItems: true,
+        description: 'workspaces it is limited to; absent: all of the team',
+      }),
+    ),
+    expiresAt: Type.Optional(expiresAtInput),
+  }),
+  response: object({ accessToken: newAccessToken }),
+
+  async handle({ sql, body, caller, changed }) {
+    if (body.expiresAt !== undefined) requireFuture(body.expiresAt, Date.now());
+    await requireGrantable(sql, caller, body);
+    await requireKnown(sql, caller.teamId, body.workspaceIds ?? []);
+    const { text, row } = await createToken(sql, { teamId: caller.teamId, ...body });
+    changed('token', row.id, row.shard);
+    return { accessToken: { ...presentToken(row), token: text } };
+  },
+});
+
+type Wanted = { permissions: Permission[]; workspaceIds?: string[]; expiresAt?: number };
+
+/** Throws 403 unless the caller holds all of it: permissions, workspaces, and as long a life. */
+async function requireGrantable(sql: Query, caller: Caller, wanted: Wanted): Promise<void> {
+  const lacking = wanted.permissions.filter((permission) => !caller.permissions.has(permission));
+  if (lacking.length > 0) throw notGrantable(`it lacks ${lacking.join(', ')}`);
+
+  const own = caller.workspaceIds;
+  if (own && !wanted.workspaceIds?.every((workspaceId) => own.includes(workspaceId))) {
+    throw notGrantable('it is limited to workspaces; name some of them in workspaceIds');
+  }
+
+  const [row] = await sql<[{ expiresAt: number | null }]>`
+    select expires_at from access_tokens where id = ${caller.tokenId}`;
+  if (row.expiresAt !== null && (wanted.expiresAt ?? Infinity) > row.expiresAt) {
+    throw notGrantable(`it expires itself; expiresAt must be given and be at most ${row.expiresAt}`);
+  }
+}
+
+async function requireKnown(sql: Query, teamId: string, workspaceIds: string[]): Promise<void> {
+  const wellFormed = workspaceIds.filter(isId);
+  const rows = await sql<{ id: string }[]>`
+    select id from workspaces where team_id = ${teamId} and id = any(${wellFormed})`;
+  const known = new Set(rows.map((row) => row.id));
+  const details = workspaceIds.flatMap((workspaceId, i) =>
+    known.has(workspaceId) ? [] : [{ path: `/workspaceIds/${i}`, message: 'does not exist in your team' }],
+  );
+  if (details.length > 0) throw new ApiError('unknown_workspace_in_token', { details });
+}
+
+function notGrantable(why: string): ApiError {
+  return new ApiError('permission_not_grantable', {
+    message: `A token can only grant what it holds itself, and ${why}.`,
+  });
+}

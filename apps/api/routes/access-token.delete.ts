@@ -1,0 +1,28 @@
+import { ApiError } from '../../../shared/errors.ts';
+import { isId } from '../../../shared/ids.ts';
+import { id, object } from '../../../shared/schemas.ts';
+import { route } from '../route.ts';
+import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../tokens.ts';
+
+export default route({
+  method: 'delete',
+  path: '/api/v1/access-token/{id}',
+  tag: 'Access tokens',
+  summary: 'Revoke an access token, your own included; it is refused within a second',
+  permission: 'token:write',
+  writes: true,
+  params: object({ id: id('access token') }),
+  response: object({ accessToken }),
+
+  async handle({ sql, params, caller, changed }) {
+    const [row] = isId(params.id)
+      ? await sql<TokenRow[]>`
+          update access_tokens set revoked_at = coalesce(revoked_at, now()), version = version + 1, updated_at = now()
+          where id = ${params.id} and ${withinReach(sql, caller)}
+          returning ${tokenColumns(sql)}`
+      : [];
+    if (!row) throw new ApiError('access_token_not_found');
+    changed('token', row.id, row.shard);
+    return { accessToken: presentToken(row) };
+  },
+});

@@ -1,0 +1,44 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../shared/errors.ts';
+import { newId } from '../../../shared/ids.ts';
+import { meterShard } from '../../../shared/keyspace.ts';
+import { billing, credits, externalMeterId, id, object } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { billingColumns, creditsIn, presentBilling, type BillingRow } from '../billings.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/customer-billing',
+  tag: 'Customer billing',
+  summary: "Create the billing record of a workspace's external meter",
+  permission: 'billing:write',
+  status: 201,
+  writes: true,
+  body: object({
+    workspaceId: id('workspace'),
+    externalMeterId,
+    totalCredits: Type.Optional(credits('credits to begin with, preset 0')),
+    allowOverages: Type.Optional(
+      Type.Boolean({ description: 'whether use may go on beyond totalCredits, preset false' }),
+    ),
+    spendCap: Type.Optional(credits('most that may be used')),
+  }),
+  response: object({ billing }),
+
+  async handle({ sql, body, caller, changed, link }) {
+    await requireWorkspace(sql, caller, body.workspaceId);
+    const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
+    // Of two at once, the second waits for the first's commit and then finds the meter taken.
+    const [row] = await sql<BillingRow[]>`
+      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages, spend_cap_micros)
+      values (${newId('bill')}, ${caller.teamId}, ${workspaceId}, ${externalMeterId}, ${meterShard(workspaceId, externalMeterId)},
+              ${creditsIn('totalCredits', totalCredits)}, ${allowOverages},
+              ${spendCap === undefined ? null : creditsIn('spendCap', spendCap)})
+      on conflict (workspace_id, external_meter_id) do nothing
+      returning ${billingColumns(sql)}`;
+    if (!row) throw new ApiError('billing_exists');
+    changed('billing', row.id, row.shard);
+    return { billing: await presentBilling(link, row) };
+  },
+});

@@ -1,0 +1,25 @@
+import { ApiError } from '../../../shared/errors.ts';
+import { billing, externalMeterId, id, object } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { billingColumns, presentBilling, type BillingRow } from '../billings.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/customer-billing',
+  tag: 'Customer billing',
+  summary: "Get the billing record of a workspace's external meter",
+  permission: 'billing:read',
+  query: object({ workspaceId: id('workspace'), externalMeterId }),
+  response: object({ billing }),
+
+  async handle({ sql, query, caller, link }) {
+    await requireWorkspace(sql, caller, query.workspaceId);
+    const [row] = await sql<BillingRow[]>`
+      select ${billingColumns(sql)} from billing_records
+      where team_id = ${caller.teamId} and workspace_id = ${query.workspaceId}
+        and external_meter_id = ${query.externalMeterId}`;
+    if (!row) throw new ApiError('billing_not_found');
+    return { billing: await presentBilling(link, row) };
+  },
+});

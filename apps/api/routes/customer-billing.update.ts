@@ -1,0 +1,32 @@
+import { Type } from 'typebox';
+import { billing, credits, id, nullable, object } from '../../../shared/schemas.ts';
+import { billingColumns, creditsIn, presentBilling, requireBilling, type BillingRow } from '../billings.ts';
+import { set } from '../patch.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'patch',
+  path: '/api/v1/customer-billing/{bid}',
+  tag: 'Customer billing',
+  summary: 'Change whether a billing record may be overdrawn, and its spend cap',
+  permission: 'billing:write',
+  writes: true,
+  params: object({ bid: id('billing record') }),
+  body: object({
+    allowOverages: Type.Optional(Type.Boolean({ description: 'whether use may go on beyond totalCredits' })),
+    spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
+  }),
+  response: object({ billing }),
+
+  async handle({ sql, params, body, caller, changed, link }) {
+    const { id } = await requireBilling(sql, caller, params.bid);
+    const { allowOverages, spendCap } = body;
+    const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
+    const [row] = await sql<[BillingRow]>`
+      update billing_records set ${set(sql, { allowOverages, spendCapMicros })}
+      where id = ${id}
+      returning ${billingColumns(sql)}`;
+    changed('billing', row.id, row.shard);
+    return { billing: await presentBilling(link, row) };
+  },
+});

@@ -1,0 +1,28 @@
+import { Type } from 'typebox';
+import { object } from '../../../shared/schemas.ts';
+import { verifyJwt } from '../jwts.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/jwt/verify',
+  tag: 'JWT',
+  summary: 'Verify a JWT of your team',
+  permission: 'jwt:verify',
+  body: object({ jwt: Type.String({ description: 'the JWT to verify' }) }),
+  response: object({
+    status: Type.Enum(['VALID', 'EXPIRED', 'INVALID']),
+    payload: Type.Optional(
+      Type.Unsafe<Record<string, unknown>>({
+        type: 'object',
+        description: 'as it was given, when the signature is good',
+      }),
+    ),
+    exp: Type.Optional(Type.Integer({ description: 'when it expires, in Unix seconds' })),
+    aud: Type.Optional(Type.String({ description: 'whom it is meant for' })),
+  }),
+
+  async handle({ sql, body, caller, signingKeys }) {
+    return verifyJwt(sql, signingKeys, caller.teamId, body.jwt, new Date());
+  },
+});

@@ -1,0 +1,59 @@
+import { Type } from 'typebox';
+import { newId } from '../../../shared/ids.ts';
+import { hashKeyText, makeKeyText, randomShard } from '../../../shared/key-text.ts';
+import { customerId, id, instant, object, textOf } from '../../../shared/schemas.ts';
+import { requireWorkspace } from '../auth.ts';
+import { LINK_TOKEN_PREFIX } from '../link-tokens.ts';
+import { route } from '../route.ts';
+
+const PRESET_SECONDS = 900;
+const externalBillingId = textOf(256, 'your own id of the billing that is to be linked');
+
+export default route({
+  method: 'post',
+  path: '/api/v1/link-token',
+  tag: 'Link tokens',
+  summary: 'Create a link token',
+  permission: 'link:write',
+  status: 201,
+  writes: true,
+  body: object({
+    workspaceId: id('workspace'),
+    customerId,
+    externalBillingId: Type.Optional(externalBillingId),
+    expiresIn: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 86_400, description: `lifetime in seconds, preset ${PRESET_SECONDS}` }),
+    ),
+  }),
+  response: object({
+    linkToken: object({
+      id: id('link token'),
+      token: Type.String({ description: 'the link token, shown this once' }),
+      expiresAt: instant('when it expires'),
+      workspaceId: id('workspace'),
+      customerId,
+      externalBillingId: Type.Optional(externalBillingId),
+    }),
+  }),
+
+  async handle({ sql, body, caller }) {
+    await requireWorkspace(sql, caller, body.workspaceId);
+    const { workspaceId, customerId, externalBillingId, expiresIn = PRESET_SECONDS } = body;
+    const token = makeKeyText(LINK_TOKEN_PREFIX, randomShard());
+    const [row] = await sql<[{ id: string; expiresAt: number }]>`
+      insert into link_tokens (id, team_id, workspace_id, customer_id, external_billing_id, hash, expires_at)
+      values (${newId('link')}, ${caller.teamId}, ${workspaceId}, ${customerId}, ${externalBillingId ?? null},
+              ${hashKeyText(token)}, floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint)
+      returning id, expires_at`;
+    return {
+      linkToken: {
+        id: row.id,
+        token,
+        expiresAt: row.expiresAt,
+        workspaceId,
+        customerId,
+        ...(externalBillingId !== undefined && { externalBillingId }),
+      },
+    };
+  },
+});

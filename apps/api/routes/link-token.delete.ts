@@ -1,0 +1,28 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../shared/errors.ts';
+import { hashKeyText } from '../../../shared/key-text.ts';
+import { object } from '../../../shared/schemas.ts';
+import { isLinkToken, linkTokenResult, presentLinkToken, type LinkTokenRow } from '../link-tokens.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'delete',
+  path: '/api/v1/link-token/{token}',
+  tag: 'Link tokens',
+  summary: 'Revoke a link token',
+  permission: 'link:write',
+  writes: true,
+  params: object({ token: Type.String({ description: 'the link token' }) }),
+  response: linkTokenResult,
+
+  async handle({ sql, params, caller }) {
+    if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');
+    const [row] = await sql<LinkTokenRow[]>`
+      update link_tokens set revoked_at = coalesce(revoked_at, now())
+      where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
+        ${caller.workspaceIds ? sql`and workspace_id = any(${[...caller.workspaceIds]})` : sql``}
+      returning false as valid, expires_at, workspace_id, customer_id, external_billing_id`;
+    if (!row) throw new ApiError('link_token_not_found');
+    return presentLinkToken(row);
+  },
+});

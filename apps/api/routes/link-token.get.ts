@@ -1,0 +1,26 @@
+import { Type } from 'typebox';
+import { hashKeyText } from '../../../shared/key-text.ts';
+import { object } from '../../../shared/schemas.ts';
+import { mayUse } from '../auth.ts';
+import { isLinkToken, linkTokenResult, presentLinkToken, type LinkTokenRow } from '../link-tokens.ts';
+import { route } from '../route.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/link-token/{token}',
+  tag: 'Link tokens',
+  summary: 'Validate a link token',
+  permission: 'link:read',
+  params: object({ token: Type.String({ description: 'the link token' }) }),
+  response: linkTokenResult,
+
+  async handle({ sql, params, caller }) {
+    if (!isLinkToken(params.token)) return { valid: false };
+    // One clock: the one that the lifetime was counted from.
+    const [row] = await sql<LinkTokenRow[]>`
+      select revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid,
+             expires_at, workspace_id, customer_id, external_billing_id
+      from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}`;
+    return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };
+  },
+});

@@ -1,0 +1,92 @@
+import { Type, type Static } from 'typebox';
+import { formatCredits } from '../../../shared/credits.ts';
+import { ApiError } from '../../../shared/errors.ts';
+import type { Query } from '../../../shared/postgres.ts';
+import { TextAnswer } from '../../../shared/route.ts';
+import { day, id, object, textOf } from '../../../shared/schemas.ts';
+import { requireBilling } from '../billings.ts';
+import { csv, prefersCsv } from '../csv.ts';
+import { route } from '../route.ts';
+
+const usageRow = object({
+  billingId: id('billing record'),
+  day: day('the day'),
+  totalBillingUsage: Type.String({
+    description: 'credits used that day, decimal text; a correction may make it negative',
+  }),
+  billingUsageName: Type.String({ description: 'what is counted' }),
+  events: Type.Integer({ minimum: 0, description: 'verifications, those that cost nothing too' }),
+});
+type UsageAnswerRow = Static<typeof usageRow>;
+
+const DAY_MS = 86_400_000;
+
+export default route({
+  method: 'get',
+  path: '/api/v1/usage/{bid}',
+  tag: 'Usage',
+  summary: 'Daily usage of a billing record, by day and then by usage name',
+  permission: 'usage:read',
+  params: object({ bid: id('billing record') }),
+  query: object({
+    from: Type.Optional(day('first day')),
+    to: Type.Optional(day('last day')),
+    usageName: Type.Optional(textOf(128, 'only what is counted under this name')),
+    format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'in place of an Accept header' })),
+  }),
+  response: object({ data: Type.Array(usageRow) }),
+  alternative: { type: 'text/csv', description: 'RFC 4180, with a header line' },
+
+  async handle({ sql, params, query, caller, books, header }) {
+    const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;
+    if (from > to)
+      throw new ApiError('invalid_request', { details: [{ path: 'from', message: 'must not be after to' }] });
+    const { id: billingId } = await requireBilling(sql, caller, params.bid);
+
+    // The marks before the sums: a mark that is cleared in between had its sums stored first, and is only read live.
+    const liveDays = await markedDays(sql, billingId);
+    const rows = await books.dailyUsage({
+      billingId,
+      from: from < FIRST_DAY ? FIRST_DAY : from,
+      to: to > LAST_DAY ? LAST_DAY : to,
+      liveDays,
+      liveFrom: yesterday(Date.now()),
+      ...(usageName !== undefined && { usageName }),
+    });
+    const data = rows.map((row) => ({
+      billingId,
+      day: row.day,
+      totalBillingUsage: formatCredits(row.costMicros),
+      billingUsageName: row.usageName,
+      events: row.events,
+    }));
+    const asCsv = format ? format === 'csv' : prefersCsv(header('accept'));
+    return asCsv ? new TextAnswer('text/csv; charset=utf-8; header=present', toCsv(data)) : { data };
+  },
+});
+
+// The days that the books can hold.
+const FIRST_DAY = '1970-01-01';
+const LAST_DAY = '2149-06-06';
+
+/** Days whose stored sums are not, or no longer, whole. */
+async function markedDays(sql: Query, billingId: string): Promise<string[]> {
+  const rows = await sql<{ day: string }[]>`select day from usage_marks where billing_id = ${billingId}`;
+  return rows.map((row) => row.day);
+}
+
+/**
+ * From here on days are summed live. Days are Redis's and this clock is ours: a day of margin makes the answer right
+ * however far apart they may be, without asking.
+ */
+function yesterday(nowMs: number): string {
+  return new Date(nowMs - DAY_MS).toISOString().slice(0, 10);
+}
+
+function toCsv(data: UsageAnswerRow[]): string {
+  const names = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
+  return csv(
+    names,
+    data.map((row) => names.map((name) => row[name])),
+  );
+}
