@@ -9,6 +9,8 @@ type Value = string | number | boolean | string[] | Parameter | null | undefined
  */
 export function set(sql: Query, values: Record<string, Value>) {
   const given = Object.entries(values).filter(([, value]) => value !== undefined);
-  const assigned = given.map(([field, value]) => sql`${sql(field)} = ${value as string | null},`);
-  return sql`${assigned} version = version + 1, updated_at = now()`;
+  return given.reduce(
+    (assigned, [field, value]) => sql`${assigned}, ${sql(field)} = ${value as string | null}`,
+    sql`version = version + 1, updated_at = now()`,
+  );
 }
