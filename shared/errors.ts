@@ -35,17 +35,17 @@ export const errors = {
   body_too_large: [41301, 'The body is too large.'],
   not_json: [41501, 'Send the body as application/json.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
-  redis_away: [
-    50301,
-    'Verification state can not be reached; nothing was stored or charged. Repeat the request in a moment.',
-  ],
+  redis_away: [50301, 'Verification state can not be reached; nothing was stored. Repeat the request in a moment.'],
   postgres_away: [50302, 'The settings store can not be reached; repeat the request in a moment.'],
   usage_away: [50303, 'The usage store can not be reached; repeat the request in a moment.'],
   stored_not_in_force: [
     50304,
     'The change is stored but not yet in force; it comes into force by itself. Repeating it with its Idempotency-Key is safe.',
   ],
-  undecided: [50305, 'The verification could not be decided in time; nothing was charged. Repeat the request.'],
+  undecided: [
+    50305,
+    'The verification could not be decided in time. Repeat it; with an Idempotency-Key it is debited once.',
+  ],
   outbox_full: [
     50306,
     'Usage can not be recorded right now, so metered verifications wait; repeat the request in a moment.',

@@ -68,8 +68,10 @@ export function connectRedis(
   client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
 
   async function learn(): Promise<void> {
+    const sentAt = performance.now();
     const [info, redisNowMs] = await Promise.all([client.info('server'), time()]);
-    noteTime(redisNowMs);
+    clockOffsetMs = undefined;
+    noteTime(redisNowMs, sentAt);
     runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
     client.emit('known');
   }
@@ -79,10 +81,13 @@ export function connectRedis(
     return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
   }
 
-  // Measured against the moment the answer arrived, the offset errs to the early side, by the time of the way back:
-  // a script that passes its deadline check can still answer in time. A monotonic clock, so that ours may be set.
-  function noteTime(redisNowMs: number): void {
-    clockOffsetMs = redisNowMs - performance.now();
+  // Redis's clock was read after sending and before the answer was here, which bounds its offset from ours on both
+  // sides. The highest lower bound is kept, so that a busy moment of ours does not make deadlines early; it errs by the
+  // time of an answer's way back. Above a new upper bound it can't be right: then Redis's clock was set back.
+  function noteTime(redisNowMs: number, sentAt: number): void {
+    const atLeast = redisNowMs - performance.now();
+    const atMost = redisNowMs + 1 - sentAt;
+    if (clockOffsetMs === undefined || clockOffsetMs < atLeast || clockOffsetMs > atMost) clockOffsetMs = atLeast;
   }
 
   return {
@@ -102,12 +107,13 @@ export function connectRedis(
     async script(name, keys, args, withinMs) {
       const run = client as unknown as Record<string, (...args: (string | number)[]) => Promise<string[]>>;
       const call = scripts[name] === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
+      const sentAt = performance.now();
       const observed = options.metrics?.scriptSeconds.startTimer({ script: name });
       const answer = await within(withinMs, run[commandName(name)]!(...call)).catch((error: unknown) => {
         throw new ApiError('redis_away', { cause: error });
       });
       observed?.();
-      noteTime(Number(answer[1]));
+      noteTime(Number(answer[1]), sentAt);
       return answer;
     },
     async close() {

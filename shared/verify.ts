@@ -107,7 +107,7 @@ export type VerifyCall = {
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 
 /**
- * Decides verifications: one script call each, sure to have cost nothing when it ends in an error.
+ * Decides verifications: one script call each; what was not decided in time costs nothing later.
  * `outboxFull` tells whether events may be recorded; after `deadlineMs` a call is a 503.
  */
 export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineMs: number, metrics: Metrics): Verify {
@@ -117,8 +117,10 @@ export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineM
       metrics.verifications.inc({ status: decided.status });
       return decided;
     } catch (error) {
-      if (error instanceof ApiError && error.status === 503) metrics.verifications.inc({ status: 'UNDECIDED' });
-      throw error;
+      if (!(error instanceof ApiError) || error.status !== 503) throw error;
+      metrics.verifications.inc({ status: 'UNDECIDED' });
+      // An answer that was lost may have been a debit: unlike elsewhere, "nothing was stored" would be too much to say.
+      throw error.errorName === 'redis_away' ? new ApiError('undecided', { cause: error }) : error;
     }
   };
 

@@ -1,7 +1,7 @@
 import type { Parameter } from 'postgres';
 import type { Query } from '../../shared/postgres.ts';
 
-type Value = string | number | boolean | string[] | Parameter | null | undefined;
+type Value = string | number | boolean | string[] | Parameter<Record<string, unknown>> | null | undefined;
 
 /**
  * The assignments of a PATCH: each value that was given (`null` clears), the next version and the time of the change.
