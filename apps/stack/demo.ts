@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { showBooks } from './demo-books.ts';
 import { makeClient, type Client } from './demo-client.ts';
 import { bar, percentile, table } from './demo-print.ts';
 import { StackError } from './errors.ts';
@@ -6,92 +6,93 @@ import { findSupervisor, readEnvFile, type Home } from './home.ts';
 
 const CALLS = 20_000;
 const AT_ONCE = 32;
-const SETTLE_WITHIN_MS = 60_000;
 
-type Customer = {
+export type Customer = {
   name: string;
+  workspaceId: string;
+  externalMeterId: string;
+  billingId: string;
+  /** What each call is counted as, and costs. */
   usageName: string;
   cost: string;
-  billingId: string;
-  externalMeterId: string;
-  key: string;
 };
-type Traffic = { weight: number; key: string; usage: string; usageName: string; representation: string };
-type Seen = { status: string; ms: number };
+
+/** One kind of call among the traffic. */
+type Traffic = { weight: number; customer: Customer; key: string; representation: string; unknown?: boolean };
+export type Seen = { traffic: Traffic; status: string; ms: number };
 
 /** Shows the product working: makes customers, sends traffic, and reads the books back, which must add up. */
 export async function demo(home: Home): Promise<boolean> {
-  const env = readEnvFile(home);
-  const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = env;
+  const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = readEnvFile(home);
   if (!findSupervisor(home) || !api || !verify || !token) {
     throw new StackError(`keytally is not running in ${home.folder}: make up starts it`);
   }
   const client = makeClient({ api, verify, token });
-  const { workspaceId, customers, traffic } = await setUp(client);
-  console.log(
-    `workspace ${workspaceId}: ${customers.length} customers, 2 scopes, ${CALLS.toLocaleString('en')} verifications\n`,
-  );
+  const { customers, traffic } = await setUp(client);
+  console.log(`a workspace, 2 scopes, ${customers.length} customers, ${number(CALLS)} verifications\n`);
 
   const started = performance.now();
   const seen = await send(client, traffic);
-  const seconds = (performance.now() - started) / 1000;
+  const perSecond = (1000 * CALLS) / (performance.now() - started);
   printStatuses(seen);
+  const wronged = seen.filter((one) => one.status === 'INVALID' && !one.traffic.unknown).length;
+  console.log(`\n${number(perSecond)} verifications/s, client and servers on this machine`);
   console.log(
-    `\n${Math.round(CALLS / seconds).toLocaleString('en')} verifications/s, client and servers on this machine;`,
+    `${number(client.undecided())} times a call was not decided (503) and was repeated with its Idempotency-Key`,
   );
-  console.log(`${client.undecided()} calls got no decision at first and were repeated with their Idempotency-Key\n`);
-  return showBooks(client, workspaceId, customers);
+  console.log(`${number(wronged)} times a good key was answered INVALID\n`);
+  const right = await showBooks(client, customers, seen);
+  return right && wronged === 0;
 }
 
-async function setUp(client: Client) {
+async function setUp(client: Client): Promise<{ customers: Customer[]; traffic: Traffic[] }> {
   const { workspace } = await client.manage('POST', '/api/v1/workspace', { name: `demo ${new Date().toISOString()}` });
   const workspaceId = workspace.id as string;
   for (const representation of ['documents', 'reports']) {
     await client.manage('POST', `/api/v1/workspace/${workspaceId}/scope`, { name: representation, representation });
   }
+  const acme = await newCustomer('Acme', { usageName: 'requests', cost: '1' }, { totalCredits: '100000' });
+  const globex = await newCustomer(
+    'Globex',
+    { usageName: 'tokens', cost: '0.002317' },
+    { allowOverages: true, spendCap: '5000' },
+  );
+  const initech = await newCustomer('Initech', { usageName: 'pages', cost: '0.25' }, { totalCredits: '400' });
+  const umbrella = await newCustomer('Umbrella', { usageName: 'requests', cost: '1' }, { totalCredits: '250.5' });
+  const acmeKey = await newKey(acme);
+  const mistyped = acmeKey.slice(0, -1) + (acmeKey.endsWith('0') ? '1' : '0');
+  const representation = 'documents';
+  return {
+    customers: [acme, globex, initech, umbrella],
+    traffic: [
+      { weight: 45, customer: acme, key: acmeKey, representation },
+      { weight: 25, customer: globex, key: await newKey(globex), representation },
+      { weight: 10, customer: initech, key: await newKey(initech), representation },
+      { weight: 5, customer: umbrella, key: await newKey(umbrella), representation },
+      { weight: 7, customer: acme, key: await newKey(acme, { rateLimitPerSecond: 50 }), representation },
+      { weight: 5, customer: acme, key: acmeKey, representation: 'reports' },
+      { weight: 3, customer: acme, key: mistyped, representation, unknown: true },
+    ],
+  };
 
-  const plans = [
-    { name: 'Acme', usageName: 'requests', cost: '1', billing: { totalCredits: '100000' } },
-    { name: 'Globex', usageName: 'tokens', cost: '0.002317', billing: { allowOverages: true, spendCap: '5000' } },
-    { name: 'Initech', usageName: 'pages', cost: '0.25', billing: { totalCredits: '400' } },
-    { name: 'Umbrella', usageName: 'requests', cost: '1', billing: { totalCredits: '250.5' } },
-  ];
-  const customers: Customer[] = [];
-  for (const { name, usageName, cost, billing } of plans) {
+  async function newCustomer(
+    name: string,
+    counted: { usageName: string; cost: string },
+    plan: object,
+  ): Promise<Customer> {
     const externalMeterId = `meter-${name.toLowerCase()}`;
-    const record = await client.manage('POST', '/api/v1/customer-billing', {
+    const { billing } = await client.manage('POST', '/api/v1/customer-billing', {
       workspaceId,
       externalMeterId,
-      ...billing,
+      ...plan,
     });
-    const customerId = name.toLowerCase();
-    const key = await newKey({ name, customerId, externalMeterId });
-    customers.push({ name, usageName, cost, billingId: record.billing.id, externalMeterId, key });
+    return { name, workspaceId, externalMeterId, billingId: billing.id, ...counted };
   }
-  const hasty = await newKey({
-    name: 'hasty',
-    customerId: 'acme',
-    externalMeterId: 'meter-acme',
-    rateLimitPerSecond: 50,
-  });
 
-  const weights = [45, 25, 10, 5];
-  const traffic: Traffic[] = customers.map(({ key, cost, usageName }, i) => ({
-    weight: weights[i]!,
-    ...{ key, usage: cost, usageName, representation: 'documents' },
-  }));
-  const [acme] = traffic as [Traffic];
-  traffic.push(
-    { ...acme, weight: 7, key: hasty },
-    { ...acme, weight: 5, representation: 'reports' },
-    { ...acme, weight: 3, key: `${acme.key.slice(0, -1)}${acme.key.endsWith('0') ? '1' : '0'}` },
-  );
-  return { workspaceId, customers, traffic };
-
-  async function newKey(fields: object): Promise<string> {
+  async function newKey({ name, externalMeterId }: Customer, more: object = {}): Promise<string> {
     const scopes = [{ representation: 'documents', create: true, read: true }];
-    const { apiKey } = await client.manage('POST', '/api/v1/api-key', { workspaceId, scopes, ...fields });
-    return apiKey.key as string;
+    const fields = { workspaceId, name, customerId: name.toLowerCase(), externalMeterId, scopes, ...more };
+    return (await client.manage('POST', '/api/v1/api-key', fields)).apiKey.key as string;
   }
 }
 
@@ -101,23 +102,19 @@ async function send(client: Client, traffic: Traffic[]): Promise<Seen[]> {
   const seen: Seen[] = [];
   let sent = 0;
   let shown = 0;
-  await Promise.all(
-    Array.from({ length: AT_ONCE }, async () => {
-      while (sent < CALLS) {
-        sent++;
-        seen.push(await client.verify(verification(pick(traffic, Math.random() * total))));
-        if (seen.length === CALLS || performance.now() - shown > 200) showProgress(seen.length);
-      }
-    }),
-  );
-  return seen;
 
-  function showProgress(done: number): void {
-    shown = performance.now();
-    const line = `  verifying ${bar(done / CALLS, 30)} ${done.toLocaleString('en').padStart(6)} / ${CALLS.toLocaleString('en')}`;
-    if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${line}${done === CALLS ? '\n\n' : ''}`);
-    else if (done === CALLS) console.log(`${line}\n`);
+  async function sendOneByOne(): Promise<void> {
+    while (sent < CALLS) {
+      sent++;
+      const one = pick(traffic, Math.random() * total);
+      seen.push({ traffic: one, ...(await client.verify(verification(one))) });
+      if (seen.length < CALLS && performance.now() - shown < 200) continue;
+      shown = performance.now();
+      showProgress(seen.length);
+    }
   }
+  await Promise.all(Array.from({ length: AT_ONCE }, sendOneByOne));
+  return seen;
 }
 
 function pick(traffic: Traffic[], point: number): Traffic {
@@ -125,73 +122,29 @@ function pick(traffic: Traffic[], point: number): Traffic {
   return traffic.find((one) => (rest -= one.weight) < 0) ?? traffic[0]!;
 }
 
-function verification({ key, usage, usageName, representation }: Traffic) {
+function verification({ key, customer, representation }: Traffic) {
   const requestedScopes = [{ representation, read: true }];
-  return { key, requestedScopes, route: `/v2/${representation}`, billing: { usage, usageName } };
+  const billing = { usage: customer.cost, usageName: customer.usageName };
+  return { key, requestedScopes, route: `/v2/${representation}`, billing };
+}
+
+function showProgress(done: number): void {
+  const line = `  verifying ${bar(done / CALLS, 30)} ${number(done).padStart(6)} / ${number(CALLS)}`;
+  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${line}${done === CALLS ? '\n\n' : ''}`);
+  else if (done === CALLS) console.log(`${line}\n`);
 }
 
 function printStatuses(seen: Seen[]): void {
-  const statuses = [...new Set(seen.map((one) => one.status))].toSorted();
-  const row = (label: string, some: Seen[]) => {
+  const byStatus = Object.entries(Object.groupBy(seen, (one) => one.status)).toSorted();
+  const rows = [...byStatus, ['all', seen] as const].map(([label, some = []]) => {
     const times = some.map((one) => one.ms).toSorted((a, b) => a - b);
-    const share = `${((100 * some.length) / seen.length).toFixed(1)} %`;
+    const share = some.length / seen.length;
     const at = (part: number) => `${percentile(times, part).toFixed(1)} ms`;
-    return [label, some.length.toLocaleString('en'), share, bar(some.length / seen.length, 20), at(0.5), at(0.99)];
-  };
-  const rows = statuses.map((status) =>
-    row(
-      status,
-      seen.filter((one) => one.status === status),
-    ),
-  );
-  console.log(table(['status', '>calls', '>share', '', '>p50', '>p99'], [...rows, row('all', seen)]));
+    return [label, number(some.length), `${(100 * share).toFixed(1)} %`, bar(share, 20), at(0.5), at(0.99)];
+  });
+  console.log(table(['status', '>calls', '>share', '', '>p50', '>p99'], rows));
 }
 
-/** Waits until usage has come through, and compares it with what was debited. */
-async function showBooks(client: Client, workspaceId: string, customers: Customer[]): Promise<boolean> {
-  const until = performance.now() + SETTLE_WITHIN_MS;
-  for (;;) {
-    const books = await Promise.all(customers.map(async (customer) => readBooks(client, workspaceId, customer)));
-    const right = books.every((one) => one.usage === one.used);
-    if (!right && performance.now() < until) {
-      await sleep(250);
-      continue;
-    }
-    const rows = books.flatMap(({ customer, rows, used }) =>
-      rows.map((row, i) => [
-        customer,
-        row.day,
-        row.billingUsageName,
-        row.events.toLocaleString('en'),
-        row.totalBillingUsage,
-        i === 0 ? used : '',
-      ]),
-    );
-    console.log(table(['customer', 'day', 'usage', '>events', '>/api/v1/usage', '>usedCredits'], rows));
-    console.log(
-      right ? '\nThe books are right: usage equals used credits for every customer.' : '\nThe books do NOT add up.',
-    );
-    return right;
-  }
-}
-
-type UsageRow = { day: string; billingUsageName: string; events: number; totalBillingUsage: string };
-
-async function readBooks(client: Client, workspaceId: string, { name, billingId, externalMeterId }: Customer) {
-  const query = new URLSearchParams({ workspaceId, externalMeterId });
-  const { data } = await client.manage('GET', `/api/v1/usage/${billingId}`);
-  const { billing } = await client.manage('GET', `/api/v1/customer-billing?${query.toString()}`);
-  const rows = data as UsageRow[];
-  const micros = rows.reduce((sum, row) => sum + toMicros(row.totalBillingUsage), 0n);
-  return {
-    customer: name,
-    rows,
-    used: billing.usedCredits as string,
-    usage: micros === toMicros(billing.usedCredits) ? (billing.usedCredits as string) : `${micros} micro-credits`,
-  };
-}
-
-function toMicros(credits: string): bigint {
-  const [whole = '0', fraction = ''] = credits.split('.');
-  return BigInt(whole + fraction.padEnd(6, '0'));
+function number(value: number): string {
+  return Math.round(value).toLocaleString('en');
 }

@@ -31,6 +31,8 @@ async function run(home: Home): Promise<number> {
     case 'logs':
       await (await import('./logs.ts')).logs(home, args[0]);
       return 0;
+    case 'demo':
+      return (await (await import('./demo.ts')).demo(home)) ? 0 : 1;
     case 'token':
     case 'migrate':
       return runOnStack(home, `apps/api/${command}.ts`);
