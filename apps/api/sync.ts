@@ -52,13 +52,16 @@ export async function* loadChanged(sql: Query, changes: Change[]): AsyncGenerato
 export async function* loadShards(sql: Query, shards: number[]): AsyncGenerator<Entry[]> {
   const wanted = new Set(shards);
   for (const kind of kindsInOrder) {
-    for await (const entries of loaders[kind](sql, { shards })) yield entries.filter((entry) => wanted.has(entry.shard));
+    for await (const entries of loaders[kind](sql, { shards }))
+      yield entries.filter((entry) => wanted.has(entry.shard));
   }
 }
 
 /** Writes entries, in calls of one shard each, behind the fence: a run id for open shards, a build token for closed ones. */
 export async function writeEntries(link: RedisLink, fence: string, entries: Entry[]): Promise<void> {
-  const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) => chunks(ofShard!, ENTRIES_PER_CALL));
+  const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) =>
+    chunks(ofShard!, ENTRIES_PER_CALL),
+  );
   for (const together of chunks(calls, CALLS_AT_ONCE)) {
     await Promise.all(
       together.map(async (call) => {
@@ -66,7 +69,8 @@ export async function writeEntries(link: RedisLink, fence: string, entries: Entr
         const values = call.flatMap((entry) => [entry.field, entry.value, entry.lifetimeSeconds]);
         const args = [fence, link.notAfter(APPLY_WITHIN_MS), ...values];
         const [status] = await link.script('apply', keys, args, APPLY_WITHIN_MS);
-        if (status !== 'OK') throw new ApiError('redis_away', { cause: new Error(`the apply script answered ${status}`) });
+        if (status !== 'OK')
+          throw new ApiError('redis_away', { cause: new Error(`the apply script answered ${status}`) });
       }),
     );
   }
@@ -139,10 +143,23 @@ async function* loadScopes(sql: Query, which: Which): AsyncGenerator<Entry[]> {
     );
   }
 }
-type ScopeRow = { id: string; workspaceId: string; ref: number; representation: string; version: number; deleted: boolean };
+type ScopeRow = {
+  id: string;
+  workspaceId: string;
+  ref: number;
+  representation: string;
+  version: number;
+  deleted: boolean;
+};
 
 function inEachShard(workspaceId: string, field: string, value: string): Entry[] {
-  return ALL_SHARDS.map((shard) => ({ shard, key: keyspace.workspace(shard, workspaceId), field, value, lifetimeSeconds: 0 }));
+  return ALL_SHARDS.map((shard) => ({
+    shard,
+    key: keyspace.workspace(shard, workspaceId),
+    field,
+    value,
+    lifetimeSeconds: 0,
+  }));
 }
 
 async function* loadBillings(sql: Query, which: Which): AsyncGenerator<Entry[]> {
@@ -177,23 +194,25 @@ async function* loadKeys(sql: Query, which: Which): AsyncGenerator<Entry[]> {
   const rows = sql<KeyRow[]>`
     select k.id, k.team_id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted, k.expires_at,
            k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.version,
-           t.hash, t.valid_until, t.replaced_at is not null as replaced,
+           t.hash, t.valid_until,
+           ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
+           t.replaced_at is not null as replaced,
            coalesce((select string_agg(s.ref || '=' || g.flags, ' ' order by g.position)
                      from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
                      where g.key_id = k.id), '') as grants
     from api_keys k join key_texts t on t.key_id = k.id
-    where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = any(${which.shards})`}
-      and (t.replaced_at is null or t.replaced_at > now() - interval '1 day' or t.valid_until > extract(epoch from now()) * 1000)
-    `.cursor(1000);
+    where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = any(${which.shards})`}`.cursor(1000);
   for await (const batch of rows) {
     yield batch.map((key) => {
-      const gone = key.replaced && key.validUntil === null;
+      // However long ago a text was replaced: a Redis that was down since may still hold it as valid.
+      const graceSeconds = Math.max(0, key.graceSeconds ?? 0);
+      const gone = key.replaced && graceSeconds === 0;
       return {
         shard: key.shard,
         key: keyspace.keyText(key.shard, key.hash),
         field: '',
         value: gone ? tombstone(key.version) : keyRecord(key),
-        lifetimeSeconds: gone ? TOMBSTONE_SECONDS : 0,
+        lifetimeSeconds: key.replaced ? graceSeconds + TOMBSTONE_SECONDS : 0,
       };
     });
   }
@@ -214,6 +233,7 @@ type KeyRow = {
   version: number;
   hash: string;
   validUntil: number | null;
+  graceSeconds: number | null;
   replaced: boolean;
   grants: string;
 };
