@@ -13,9 +13,11 @@ export const expiresAtInput = Type.Integer({
 /** Throws 400 for an instant that is over; seconds that were taken for milliseconds are always long over, and are told. */
 export function requireFuture(expiresAt: number, nowMs: number): void {
   if (expiresAt > nowMs) return;
-  const asSeconds = expiresAt * 1000 > nowMs ? ' The given value looks like seconds; multiply it by 1000.' : '';
+  // As milliseconds it would lie in the first years of the seventies, which nobody means.
+  const inSeconds = expiresAt > 100_000_000 && expiresAt < nowMs / 10;
+  const hint = inSeconds ? ' The given value looks like seconds; multiply it by 1000.' : '';
   throw new ApiError('expires_at_past', {
-    message: `expiresAt must lie in the future, in Unix milliseconds.${asSeconds}`,
+    message: `expiresAt must lie in the future, in Unix milliseconds.${hint}`,
     details: [{ path: '/expiresAt', message: 'must lie in the future, in Unix milliseconds' }],
   });
 }

@@ -56,11 +56,7 @@ export const grants = Type.Array(scopeEntryInput, {
   description: 'what the key may do; a representation that is given twice is refused',
 });
 
-// The maximum is the last date of JavaScript.
-export const expiresAt = Type.Integer({
-  maximum: 8_640_000_000_000_000,
-  description: 'when the key expires, in Unix milliseconds; null: never',
-});
+const JSON_OID = 114;
 
 type KeyRow = {
   id: string;
@@ -115,6 +111,11 @@ export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: st
   return row;
 }
 
+/** Metadata as a statement's value; jsonb, as which the driver would send it, takes no NUL in a text. */
+export function metadataValue(sql: Query, metadata: Record<string, unknown> | null | undefined) {
+  return metadata && sql.typed(metadata, JSON_OID);
+}
+
 /** A row as it is answered: what is not set is left out. */
 export function presentKey(row: KeyRow) {
   const { customerId, externalMeterId, billingId, metadata, rateLimitPerSecond, allowedIps } = row;
@@ -137,17 +138,4 @@ export function presentKey(row: KeyRow) {
     updatedAt: row.updatedAt.toISOString(),
     ...(row.lastUsedAt !== null && { lastUsedAt: new Date(row.lastUsedAt).toISOString() }),
   };
-}
-
-/** Throws 400 when an expiresAt was given and does not lie ahead; one that was given in seconds lies in 1970, which is said. */
-export function requireFuture(expiresAt: number | null | undefined, now: number): void {
-  if (expiresAt === null || expiresAt === undefined || expiresAt > now) return;
-  const inSeconds = expiresAt >= 100_000_000 && expiresAt < 100_000_000_000;
-  const message = inSeconds
-    ? `expiresAt ${expiresAt} looks like seconds; it must be in Unix milliseconds (${expiresAt}000) and in the future.`
-    : `expiresAt ${expiresAt} is in the past; it must lie in the future, in Unix milliseconds.`;
-  throw new ApiError('expires_at_past', {
-    message,
-    details: [{ path: '/expiresAt', message: 'must lie in the future' }],
-  });
 }

@@ -46,10 +46,6 @@ export function isScopeOf(sql: Query, { id, sid }: { id: string; sid: string }) 
   return sql`workspace_id = ${id} and id = ${isId(sid) ? sid : ''} and deleted_at is null`;
 }
 
-export function presentScope({ id, name, representation, description, createdAt, updatedAt }: ScopeRow) {
-  return {
-    ...{ id, name, representation, description },
-    createdAt: createdAt.toISOString(),
-    updatedAt: updatedAt.toISOString(),
-  };
+export function presentScope(row: ScopeRow) {
+  return { ...row, createdAt: row.createdAt.toISOString(), updatedAt: row.updatedAt.toISOString() };
 }

@@ -1,4 +1,3 @@
-import type { JSONValue } from 'postgres';
 import { Type } from 'typebox';
 import { newId } from '../../../shared/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../shared/key-text.ts';
@@ -16,8 +15,9 @@ import {
   rateLimit,
 } from '../../../shared/schemas.ts';
 import { requireWorkspace } from '../auth.ts';
+import { expiresAtInput, requireFuture } from '../expires-at.ts';
 import { replaceGrants } from '../grants.ts';
-import { apiKeyWithText, expiresAt, grants, readKey, requireFuture } from '../keys.ts';
+import { apiKeyWithText, grants, metadataValue, readKey } from '../keys.ts';
 import { route } from '../route.ts';
 
 const DEFAULT_PREFIX = 'key';
@@ -37,7 +37,7 @@ export default route({
     enabled: Type.Optional(Type.Boolean({ default: true })),
     customerId: Type.Optional(customerId),
     prefix: Type.Optional(prefix),
-    expiresAt: Type.Optional(nullable(expiresAt)),
+    expiresAt: Type.Optional(nullable(expiresAtInput)),
     externalMeterId: Type.Optional(externalMeterId),
     metadata: Type.Optional(metadata),
     rateLimitPerSecond: Type.Optional(rateLimit),
@@ -51,7 +51,7 @@ export default route({
     const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
       select default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces where id = ${workspaceId}`;
     const now = Date.now();
-    requireFuture(body.expiresAt, now);
+    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, now);
     const byDefault = defaults.lifetimeSeconds === null ? null : now + defaults.lifetimeSeconds * 1000;
     const expiresAt = body.expiresAt === undefined ? byDefault : body.expiresAt;
     const prefix = body.prefix ?? defaults.prefix ?? DEFAULT_PREFIX;
@@ -64,7 +64,7 @@ export default route({
                             external_meter_id, metadata, rate_limit_per_second, allowed_ips)
       values (${akid}, ${caller.teamId}, ${workspaceId}, ${shard}, ${body.name}, ${prefix}, ${maskKeyText(text)},
               ${body.enabled ?? true}, ${expiresAt}, ${body.customerId ?? null}, ${externalMeterId ?? null},
-              ${metadata ? sql.json(metadata as JSONValue) : null}, ${body.rateLimitPerSecond ?? null},
+              ${metadataValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null},
               ${body.allowedIPs ?? null})`;
     await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
     await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);

@@ -1,9 +1,9 @@
-import type { JSONValue } from 'postgres';
 import { Type } from 'typebox';
 import { ApiError } from '../../../shared/errors.ts';
 import { allowedIps, metadata, name, nullable, object, rateLimit } from '../../../shared/schemas.ts';
+import { expiresAtInput, requireFuture } from '../expires-at.ts';
 import { replaceGrants } from '../grants.ts';
-import { apiKey, expiresAt, grants, keyParams, lockKey, readKey, requireFuture } from '../keys.ts';
+import { apiKey, grants, keyParams, lockKey, metadataValue, readKey } from '../keys.ts';
 import { set } from '../patch.ts';
 import { route } from '../route.ts';
 
@@ -18,7 +18,7 @@ export default route({
   body: object({
     name: Type.Optional(name),
     enabled: Type.Optional(Type.Boolean()),
-    expiresAt: Type.Optional(nullable(expiresAt)),
+    expiresAt: Type.Optional(nullable(expiresAtInput)),
     scopes: Type.Optional(nullable(grants)),
     metadata: Type.Optional(nullable(metadata)),
     rateLimitPerSecond: Type.Optional(nullable(rateLimit)),
@@ -29,11 +29,10 @@ export default route({
   async handle({ sql, params, body, caller, changed }) {
     const { shard, deleted } = await lockKey(sql, caller, params);
     if (deleted) throw new ApiError('key_deleted');
-    requireFuture(body.expiresAt, Date.now());
+    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, Date.now());
     const { scopes, metadata, allowedIPs, ...values } = body;
-    const json = metadata ? sql.json(metadata as JSONValue) : metadata;
-    await sql`
-      update api_keys set ${set(sql, { ...values, metadata: json, allowedIps: allowedIPs })} where id = ${params.akid}`;
+    const assigned = set(sql, { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs });
+    await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
     changed('key', params.akid, shard);
