@@ -1,4 +1,4 @@
-import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { ApiError } from './errors.ts';
 
 /** Sums of one day and one usage name of a billing record. */
@@ -33,6 +33,8 @@ export function connectClickHouse(url: string): Books {
   const client = createClient({
     url,
     request_timeout: 30_000,
+    // Its own lines go to the console and hold parameters; a failure is logged where it is handled.
+    log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: {
       async_insert: 0,
       output_format_json_quote_64bit_integers: 1,
@@ -76,11 +78,11 @@ export function connectClickHouse(url: string): Books {
   };
 
   async function query<Row>(sql: string, params: Record<string, unknown>): Promise<Row[]> {
-    const result = await client
-      .query({ query: sql, query_params: params, format: 'JSONEachRow' })
-      .catch((error: unknown) => {
-        throw new ApiError('usage_away', { cause: error });
-      });
-    return result.json<Row>();
+    try {
+      const result = await client.query({ query: sql, query_params: params, format: 'JSONEachRow' });
+      return await result.json<Row>();
+    } catch (error) {
+      throw new ApiError('usage_away', { cause: error });
+    }
   }
 }

@@ -39,16 +39,15 @@ export default route({
 
   async handle({ sql, params, query, caller, books, header }) {
     const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;
-    if (from > to)
-      throw new ApiError('invalid_request', { details: [{ path: 'from', message: 'must not be after to' }] });
+    if (query.from && query.to && from > to) throw fromAfterTo();
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
 
     // The marks before the sums: a mark that is cleared in between had its sums stored first, and is only read live.
     const liveDays = await markedDays(sql, billingId);
     const rows = await books.dailyUsage({
       billingId,
-      from: from < FIRST_DAY ? FIRST_DAY : from,
-      to: to > LAST_DAY ? LAST_DAY : to,
+      from: clamp(from),
+      to: clamp(to),
       liveDays,
       liveFrom: yesterday(Date.now()),
       ...(usageName !== undefined && { usageName }),
@@ -69,6 +68,14 @@ export default route({
 const FIRST_DAY = '1970-01-01';
 const LAST_DAY = '2149-06-06';
 
+function clamp(day: string): string {
+  return day < FIRST_DAY ? FIRST_DAY : day > LAST_DAY ? LAST_DAY : day;
+}
+
+function fromAfterTo(): ApiError {
+  return new ApiError('invalid_request', { details: [{ path: 'from', message: 'must not be after to' }] });
+}
+
 /** Days whose stored sums are not, or no longer, whole. */
 async function markedDays(sql: Query, billingId: string): Promise<string[]> {
   const rows = await sql<{ day: string }[]>`select day from usage_marks where billing_id = ${billingId}`;
@@ -76,8 +83,8 @@ async function markedDays(sql: Query, billingId: string): Promise<string[]> {
 }
 
 /**
- * From here on days are summed live. Days are Redis's and this clock is ours: a day of margin makes the answer right
- * however far apart they may be, without asking.
+ * From here on days are summed live. A day is over by Redis's clock and this one is ours: while they are less than a
+ * day apart the answer is right without asking Redis, which may be away.
  */
 function yesterday(nowMs: number): string {
   return new Date(nowMs - DAY_MS).toISOString().slice(0, 10);

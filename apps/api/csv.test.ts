@@ -1,0 +1,45 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { csv, prefersCsv } from './csv.ts';
+
+const test = suite('CSV');
+
+test('what holds a comma, a quote or a line break is quoted', () => {
+  const text = csv(
+    ['a', 'b'],
+    [
+      ['x,y', 1],
+      ['say "no"', -2.5],
+      ['two\nlines', ''],
+      ['plain ü', 0],
+    ],
+  );
+  assert.is(text, 'a,b\r\n"x,y",1\r\n"say ""no""",-2.5\r\n"two\nlines",\r\nplain ü,0\r\n');
+});
+
+test('text that a spreadsheet would run as a formula stays text, and amounts stay numbers', () => {
+  for (const name of ['=1+1', '+SUM(A1)', '-A1', '@cmd', '\t=1', '＝1+1', '-', '+5']) {
+    assert.is(csv(['n'], [[name]]), `n\r\n'${name}\r\n`);
+  }
+  assert.is(csv(['n'], [['=HYPERLINK("x",1)']]), 'n\r\n"\'=HYPERLINK(""x"",1)"\r\n');
+  for (const amount of ['-1.5', '-0.000001', '12', 'a=b']) assert.is(csv(['n'], [[amount]]), `n\r\n${amount}\r\n`);
+});
+
+test('the Accept header decides, JSON when it does not', () => {
+  for (const accept of ['text/csv', 'TEXT/CSV; header=present', 'text/csv, */*', 'application/json;q=0.5, text/csv']) {
+    assert.ok(prefersCsv(accept), accept);
+  }
+  for (const accept of [
+    undefined,
+    '',
+    '*/*',
+    'application/json',
+    'application/json, text/csv',
+    'text/csv;q=0',
+    'text/*',
+  ]) {
+    assert.not.ok(prefersCsv(accept), String(accept));
+  }
+});
+
+test.run();

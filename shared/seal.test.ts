@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto';
+import * as fc from 'fast-check';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { deriveKey, seal, unseal } from './seal.ts';
+
+const test = suite('sealed texts');
+const master = randomBytes(32);
+const key = deriveKey(master, 'test');
+
+test('what is sealed opens again, with the same key and in its own place alone', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme' }), fc.string(), fc.string(), (text, place, other) => {
+      const sealed = seal(key, text, place);
+      assert.is(unseal(key, sealed, place), text);
+      assert.is.not(sealed.toString('hex'), seal(key, text, place).toString('hex'), 'never the same twice');
+      assert.throws(() => unseal(deriveKey(master, 'other'), sealed, place));
+      if (other !== place) assert.throws(() => unseal(key, sealed, other));
+    }),
+  );
+});
+
+test('a sealed text in which one bit was changed does not open', () => {
+  const sealed = seal(key, 'text', 'place');
+  for (let i = 0; i < sealed.length * 8; i++) {
+    const changed = Buffer.from(sealed);
+    changed[i >> 3]! ^= 1 << (i & 7);
+    assert.throws(() => unseal(key, changed, 'place'), undefined, `bit ${i}`);
+  }
+  for (const length of [0, 5, 27]) assert.throws(() => unseal(key, sealed.subarray(0, length), 'place'));
+});
+
+test('a derived key depends on the master key, the purpose and the caller', () => {
+  const keys = [
+    deriveKey(master, 'a'),
+    deriveKey(master, 'b'),
+    deriveKey(master, 'a', 'secret'),
+    deriveKey(master, 'a', 'other secret'),
+    deriveKey(randomBytes(32), 'a'),
+  ];
+  assert.is(new Set(keys.map((one) => one.toString('hex'))).size, keys.length);
+  assert.equal(deriveKey(master, 'a', 'secret'), keys[2]);
+});
+
+test.run();
