@@ -14,6 +14,7 @@ type Claim = { shard: number; emptied: boolean; checkpoint: number; epoch: numbe
 
 const LOOK_EVERY_MS = 250;
 const STEP_WITHIN_MS = 2_000;
+const CLOSED_AT_LEAST_MS = 1_000;
 
 /** Looks for closed shards and opens them again, until stopped. */
 export function keepShardsOpen(stores: Stores): Repeating {
@@ -50,6 +51,8 @@ async function reopen({ sql, link, books, log }: Stores, shards: number[]): Prom
   for await (const entries of loadSince(sql, behind)) await writeEntries(link, fence, entries);
   for await (const entries of loadShards(sql, whole)) await writeEntries(link, fence, entries);
   const emptied = claims.filter((one) => one.emptied).map((one) => one.shard);
+  // The shards stay closed for a second anyway; meanwhile what the consumers had in hand reaches the books.
+  if (emptied.length > 0) await sleep(CLOSED_AT_LEAST_MS);
   for await (const entries of usedFromBooks(sql, books, emptied)) await writeEntries(link, fence, entries);
 
   const epochs = await nextEpochs(sql, claims);

@@ -21,6 +21,9 @@ type Parts = {
 };
 type Answer = { status: number; type: string; text: string; headers?: Record<string, string> };
 
+// While Redis is away every call fails the same way: a line a second tells it.
+const LOG_EVERY_MS = 1_000;
+
 const readVerifyBody = bodyValidator(verifyBody);
 
 /** The verify server: one POST and the probes, without a framework between the socket and the script. */
@@ -33,7 +36,7 @@ export function makeServer(parts: Parts): Server {
     const id = requestId(header(request, 'x-request-id'));
     const path = (request.url ?? '').split('?', 1)[0]!;
     answer(request, path)
-      .catch((thrown: unknown) => failure(thrown, id, parts.log))
+      .catch((thrown: unknown) => failure(thrown, id))
       .then(({ status, type, text, headers }) => {
         response.writeHead(status, {
           'Content-Type': type,
@@ -50,6 +53,21 @@ export function makeServer(parts: Parts): Server {
       })
       .catch((error: unknown) => response.destroy(error as Error));
   });
+
+  let loggedAt = -Infinity;
+  let notLogged = 0;
+
+  function failure(thrown: unknown, requestId: string): Answer {
+    const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+    if (error.status === 500) parts.log.error({ requestId, error }, error.errorName);
+    else if (error.status > 500 && performance.now() - loggedAt > LOG_EVERY_MS) {
+      parts.log.warn({ requestId, error, notLogged }, error.errorName);
+      loggedAt = performance.now();
+      notLogged = 0;
+    } else if (error.status > 500) notLogged++;
+    const text = JSON.stringify(errorEnvelope(error, requestId));
+    return { status: error.status, type: 'application/json', text, headers: error.headers };
+  }
 
   async function answer(request: IncomingMessage, path: string): Promise<Answer> {
     if (path === VERIFY_PATH) {
@@ -99,17 +117,6 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
 function bodyTooLarge(): ApiError {
   const message = `The body is larger than ${VERIFY_BODY_LIMIT} bytes.`;
   return new ApiError('body_too_large', { message, headers: { Connection: 'close' } });
-}
-
-function failure(thrown: unknown, id: string, log: Logger): Answer {
-  const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
-  if (error.status >= 500) log[error.status === 500 ? 'error' : 'warn']({ requestId: id, error }, error.errorName);
-  return {
-    status: error.status,
-    type: 'application/json',
-    text: JSON.stringify(errorEnvelope(error, id)),
-    headers: error.headers,
-  };
 }
 
 function header(request: IncomingMessage, name: string): string | undefined {
