@@ -121,7 +121,7 @@ test('an error has the code, the type and the status that a ClickHouse server gi
     assert.match(await response.text(), new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\)`, 's'));
   }
   const unknown = await client
-    .query({ query: 'select 1', clickhouse_settings: { no_such: 1 } as never })
+    .query({ query: 'select 1', clickhouse_settings: { no_such: 1 } })
     .catch((reason: unknown) => reason);
   assert.is((unknown as ClickHouseError).type, 'UNKNOWN_SETTING');
   const rejected = await client

@@ -9,7 +9,7 @@ export async function logs(home: Home, name?: string): Promise<void> {
   const known = globSync(join(home.folder, 'logs/*.log')).map((file) => basename(file, '.log'));
   if (known.length === 0) throw new StackError(`there are no logs in ${home.folder}: the stack was never started`);
   if (name && !known.includes(name))
-    throw new StackError(`there is no log of ${name}; there are: ${known.sort().join(', ')}`);
+    throw new StackError(`there is no log of ${name}; there are: ${known.toSorted().join(', ')}`);
   const files = (name ? [name] : known).map((one) => logFile(home, one));
   const tail = spawn('tail', ['-n', name ? '200' : '20', '-F', ...files], { stdio: 'inherit' });
   process.on('SIGINT', () => {});

@@ -24,10 +24,12 @@ export async function chooseUser(binary: string, folder: string): Promise<Postgr
   if (await reaches(plain, binary, folder)) return plain;
 
   const become = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups'];
-  const keep = ['--inh-caps=-all,+dac_override', '--ambient-caps=-all,+dac_override', '--'];
+  const keep = ['--inh-caps=-all,+dac_override', '--ambient-caps=-all,+dac_override'];
+  // Else access(2), by which initdb looks for its files, would ignore the capability.
+  const heed = ['--securebits=+no_setuid_fixup', '--'];
   const capable: PostgresUser = {
     files: owner,
-    command: (command, args) => ({ command: 'setpriv', args: [...become, ...keep, command, ...args] }),
+    command: (command, args) => ({ command: 'setpriv', args: [...become, ...keep, ...heed, command, ...args] }),
   };
   if (await reaches(capable, binary, folder)) return capable;
   throw new StackError(

@@ -54,7 +54,8 @@ export async function untilReady(
   let ended: string | undefined;
   void started.ended.then((how) => (ended = how));
   while (!(await program.isReady())) {
-    if (ended === undefined && !isAlive(started)) ended = 'ended';
+    // The words for it come a moment after the process is gone.
+    if (!isAlive(started)) ended ??= await started.ended;
     if (ended !== undefined) throw new StackError(`${program.name} ${ended}: ${lastLine(logFile)} (${logFile})`);
     if (performance.now() > deadline) {
       throw new StackError(`${program.name} was not ready within ${withinMs / 1000} s; see ${logFile}`);

@@ -12,7 +12,8 @@ const run = promisify(execFile);
 export async function ensureRedis(say: (line: string) => void): Promise<string> {
   const found = await findRedis();
   if (found) return found;
-  const install = 'apt-get update && apt-get install -y --no-install-recommends redis-server';
+  const add = 'apt-get install -y --no-install-recommends redis-server';
+  const install = `apt-get update && ${add}`;
   const rights = await aptRights();
   if (!rights) {
     const command = process.platform === 'darwin' ? 'brew install redis' : `sudo sh -c '${install}'`;
@@ -22,10 +23,13 @@ export async function ensureRedis(say: (line: string) => void): Promise<string> 
   try {
     const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
     const [command, ...args] = rights;
-    await run(command, [...args, 'sh', '-c', `{ ${install}; } 2>&1`], { env, maxBuffer: 64 * 1024 * 1024 });
+    await run(command, [...args, 'sh', '-c', `{ ${add} || { ${install}; }; } 2>&1`], {
+      env,
+      maxBuffer: 64 * 1024 * 1024,
+    });
   } catch (error) {
     const output = (error as { stdout?: string }).stdout ?? '';
-    const cause = output.split('\n').find((line) => line.startsWith('E: ')) ?? 'apt-get failed';
+    const cause = output.split('\n').findLast((line) => line.startsWith('E: ')) ?? 'apt-get failed';
     throw new StackError(`redis-server could not be installed (${cause}); run: ${install}`);
   }
   const installed = await findRedis();
@@ -61,13 +65,15 @@ export function redisProgram({ binary, folder, port }: { binary: string; folder:
 }
 
 async function findRedis(): Promise<string | undefined> {
+  let tooOld: string | undefined;
   for (const binary of ['redis-server', 'valkey-server']) {
     const version = await run(binary, ['--version']).catch(() => undefined);
     if (!version) continue;
     const [, major] = /v=(\d+)\./.exec(version.stdout) ?? [];
     if (Number(major) >= 7) return binary;
-    throw new StackError(`${binary} is too old: version 7 or newer is needed, this is ${version.stdout.trim()}`);
+    tooOld ??= `${binary} is too old: version 7 or newer is needed, this is ${version.stdout.trim()}`;
   }
+  if (tooOld) throw new StackError(tooOld);
   return undefined;
 }
 

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describeFailure, StackError } from './errors.ts';
 import { replaceFile } from './json-file.ts';
 import { record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
+import { stopProcess } from './processes.ts';
 import { start, untilReady, type Program, type Started } from './program.ts';
 
 export interface Supervisor {
@@ -32,8 +33,15 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
   return {
     async add(program) {
       const first = await launch(program);
+      try {
+        await untilReady(program, first, logFile(program.name));
+      } catch (error) {
+        await stopProcess(first, program.stopSignal, program.stopWithinMs);
+        running.delete(program.name);
+        write();
+        throw error;
+      }
       void keep(program, first);
-      await untilReady(program, first, logFile(program.name));
     },
     async stop(order) {
       stopping = true;

@@ -87,7 +87,7 @@ async function main(): Promise<void> {
 }
 
 function findFiles(wanted: string[]): string[] {
-  const all = globSync(['apps/**/*.test.ts', 'shared/**/*.test.ts']).sort();
+  const all = globSync(['apps/**/*.test.ts', 'shared/**/*.test.ts']).toSorted();
   const files = wanted.length === 0 ? all : all.filter((file) => wanted.some((part) => file.includes(part)));
   if (files.length === 0)
     throw new StackError(`there is no test file${wanted.length > 0 ? ` like ${wanted.join(' ')}` : ''}`);

@@ -1,0 +1,101 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readJson } from './json-file.ts';
+import { freePorts } from './ports.ts';
+import { identify, isAlive } from './processes.ts';
+import { answersOk, type Program } from './program.ts';
+import { makeSupervisor } from './supervisor.ts';
+
+const folder = join(process.env.TEST_FOLDER ?? '', 'supervisor');
+const said: string[] = [];
+const supervisor = makeSupervisor({ folder, logFile, say: (line) => said.push(line) });
+
+test.before(() => void mkdirSync(folder, { recursive: true }));
+test.after(() => supervisor.stop([]));
+
+test('a program that ends is running again within 2 seconds, and processes.json tells it', async () => {
+  await supervisor.add(await serving('steady'));
+  const first = processes().steady;
+  assert.ok(first && identify(first.pid));
+  for (const signal of ['SIGKILL', 'SIGTERM', 'SIGKILL'] as const) {
+    const before = processes().steady;
+    assert.ok(before);
+    process.kill(before.pid, signal);
+    const killedAt = performance.now();
+    while (isThere(before.pid)) await sleep(5);
+    while (!(processes().steady && (await answersOk(`http://127.0.0.1:${before.port}`)))) {
+      const listed = processes().steady?.pid === before.pid;
+      assert.not.ok(listed && performance.now() - killedAt > 200, 'a process that is gone is not listed for long');
+      assert.ok(performance.now() - killedAt < 2_000, said.join('\n'));
+      await sleep(10);
+    }
+    assert.is.not(processes().steady?.pid, before.pid);
+    assert.is(processes().steady?.port, before.port);
+  }
+});
+
+test('a program that ends before it is ready is told with the last it said', async () => {
+  const broken = await serving('broken', "console.error('Error: the disk is on fire'); process.exit(3)");
+  try {
+    await supervisor.add(broken);
+    assert.unreachable();
+  } catch (error) {
+    assert.match((error as Error).message, /^broken ended with code 3: Error: the disk is on fire \(.*broken\.log\)$/);
+  }
+});
+
+test('what is stopped stays down, in the order asked for, and what does not stop is ended', async () => {
+  const otherFolder = join(folder, 'other');
+  mkdirSync(otherFolder);
+  const other = makeSupervisor({ folder: otherFolder, logFile, say: (line) => said.push(line) });
+  const stubborn = await serving('stubborn', "process.on('SIGTERM', () => {})");
+  await Promise.all(
+    [await serving('last'), { ...stubborn, stopWithinMs: 300 }, await serving('first')].map((program) =>
+      other.add(program),
+    ),
+  );
+  const pids = Object.values(processes(otherFolder)).map(({ pid }) => pid);
+  assert.is(pids.length, 3);
+  const ids = pids.map(identify);
+  said.length = 0;
+  await other.stop(['first', 'stubborn']);
+  assert.equal(said, ['first stopped', 'stubborn did not stop in time and was ended', 'last stopped']);
+  assert.equal(processes(otherFolder), {});
+  await sleep(300);
+  assert.not.ok(ids.some((id) => id && isAlive(id)));
+  assert.equal(processes(otherFolder), {});
+});
+
+test.run();
+
+async function serving(name: string, first = ''): Promise<Program> {
+  const [port = 0] = await freePorts(1);
+  const code = `${first}; require('node:http').createServer((q, r) => r.end()).listen(${port}, '127.0.0.1')`;
+  return {
+    name,
+    port,
+    command: process.execPath,
+    args: ['-e', code],
+    env: {},
+    isReady: () => answersOk(`http://127.0.0.1:${port}`),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 2_000,
+  };
+}
+
+function logFile(name: string): string {
+  return join(folder, `${name}.log`);
+}
+
+function processes(of = folder): Record<string, { pid: number; port: number }> {
+  const file = join(of, 'processes.json');
+  assert.not.throws(() => JSON.parse(readFileSync(file, 'utf8')), 'it is whole at any time');
+  return readJson(file) ?? {};
+}
+
+function isThere(pid: number): boolean {
+  return identify(pid) !== undefined;
+}
