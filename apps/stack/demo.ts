@@ -135,7 +135,7 @@ function showProgress(done: number): void {
 }
 
 function printStatuses(seen: Seen[]): void {
-  const byStatus = Object.entries(Object.groupBy(seen, (one) => one.status)).toSorted();
+  const byStatus = Object.entries(Object.groupBy(seen, (one) => one.status)).toSorted(([a], [b]) => a.localeCompare(b));
   const rows = [...byStatus, ['all', seen] as const].map(([label, some = []]) => {
     const times = some.map((one) => one.ms).toSorted((a, b) => a - b);
     const share = some.length / seen.length;

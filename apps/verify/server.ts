@@ -30,6 +30,8 @@ const readVerifyBody = bodyValidator(verifyBody);
 export function makeServer(parts: Parts): Server {
   const operations: Operation[] = [verifyOperation];
   const openApiText = JSON.stringify(openApi(operations, parts.publicUrl));
+  let loggedAt = -Infinity;
+  let notLogged = 0;
 
   return createServer((request, response) => {
     const started = performance.now();
@@ -53,9 +55,6 @@ export function makeServer(parts: Parts): Server {
       })
       .catch((error: unknown) => response.destroy(error as Error));
   });
-
-  let loggedAt = -Infinity;
-  let notLogged = 0;
 
   function failure(thrown: unknown, requestId: string): Answer {
     const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
