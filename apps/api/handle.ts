@@ -7,9 +7,10 @@ import { asPostgresAway, type Sql, type Transaction } from '../../shared/postgre
 import { TextAnswer } from '../../shared/route.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { within } from '../../shared/within.ts';
+import type { Change } from './entries.ts';
 import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { ApiRoute, Services } from './route.ts';
-import { applyChanges, recordChanges, type Change } from './sync.ts';
+import { applyChanges, recordChanges } from './sync.ts';
 
 /** What a request passes through besides its handler. */
 export type Pipeline = {

@@ -7,7 +7,8 @@ import type { Logger } from '../../shared/log.ts';
 import type { Sql } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import { repeat, type Repeating } from '../../shared/repeat.ts';
-import { loadChanged, loadShards, writeEntries, type Change } from './sync.ts';
+import { loadChanged, loadShards, type Change } from './entries.ts';
+import { writeEntries } from './sync.ts';
 
 type Stores = { sql: Sql; link: RedisLink; books: Books; log: Logger };
 type Claim = { shard: number; emptied: boolean; checkpoint: number; epoch: number };

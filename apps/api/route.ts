@@ -5,7 +5,7 @@ import type { RedisLink } from '../../shared/redis.ts';
 import type { Route } from '../../shared/route.ts';
 import type { Verify } from '../../shared/verify.ts';
 import type { SigningKeys } from './signing-keys.ts';
-import type { ChangeKind } from './sync.ts';
+import type { ChangeKind } from './entries.ts';
 
 /** What the api's handlers work with, besides the request. */
 export type Services = {

@@ -4,7 +4,8 @@ import type { Logger } from '../../shared/log.ts';
 import type { Sql } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import { repeat, type Repeating } from '../../shared/repeat.ts';
-import { applyChanges, type Change } from './sync.ts';
+import type { Change } from './entries.ts';
+import { applyChanges } from './sync.ts';
 
 const EVERY_MS = 1_000;
 const CHECKPOINT_EVERY_MS = 10_000;

@@ -3,7 +3,8 @@ import { readConfig } from '../../shared/config.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
 import { connectRedis } from '../../shared/redis.ts';
-import { applyChanges, recordChanges, type Change } from './sync.ts';
+import type { Change } from './entries.ts';
+import { applyChanges, recordChanges } from './sync.ts';
 import { createFullToken, findOrCreateTeam } from './tokens.ts';
 
 // Prints a full access token of a team alone on standard output: `npm run -s token -- --team NAME`.
