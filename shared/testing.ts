@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { permissions, type Permission } from './access-token.ts';
@@ -131,6 +132,29 @@ export async function eventually<T>(what: string, look: () => Promise<T>, within
   }
 }
 
+/** Puts a wire before a server that a URL names, which can be cut: the server is away then for who uses this URL. */
+export async function wireTo(url: string): Promise<{ url: string; cut(): Promise<void> }> {
+  const { hostname, port } = new URL(url);
+  const sockets = new Set<Socket>();
+  const server = createServer((inner) => {
+    const outer = connect(Number(port), hostname);
+    inner.pipe(outer).pipe(inner);
+    for (const socket of [inner, outer]) sockets.add(socket.on('error', () => socket.destroy()));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const wired = new URL(url);
+  wired.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url: wired.href,
+    async cut() {
+      const closed = once(server, 'close');
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
 async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {
   const path = new URL(`../apps/${program}/main.ts`, import.meta.url).pathname;
   const port = await new Promise<{ url: string; process: ChildProcess }>((resolve, reject) => {
@@ -150,7 +174,11 @@ async function startProgram(program: Program, env: Record<string, string>): Prom
       resolve({ url: `http://127.0.0.1:${listening}`, process: child });
     });
   });
-  await eventually(`${program} is ready`, async () => (await fetch(`${port.url}/readyz`)).ok, 20_000);
+  await eventually(`${program} is ready`, async () => (await fetch(`${port.url}/readyz`)).ok, 20_000).catch((error) => {
+    // Else it would keep the test file from ending.
+    port.process.kill('SIGKILL');
+    throw error;
+  });
   return {
     ...port,
     async stop(signal = 'SIGTERM') {

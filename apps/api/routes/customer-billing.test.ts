@@ -4,7 +4,7 @@ import { MAX_MICROS, formatCredits } from '../../../shared/credits.ts';
 import { keyspace, meterShard } from '../../../shared/keyspace.ts';
 import { connectRedis } from '../../../shared/redis.ts';
 import { makeLogger } from '../../../shared/log.ts';
-import { eventually, makeWorld, type World } from '../../../shared/testing.ts';
+import { eventually, makeWorld, wireTo, type World } from '../../../shared/testing.ts';
 
 const PATH = '/api/v1/customer-billing';
 let world: World;
@@ -248,6 +248,24 @@ test('usedCredits is what Redis counts, and the snapshot while Redis can not tel
     async () => (await link.client.hget(keyspace.meta(shard), 'owner')) === link.runId(),
   );
   await link.close();
+});
+
+test('while Redis is away a record is read with its snapshot, and no refill is stored', async () => {
+  const { id } = await newRecord('away', { totalCredits: '10' });
+  await world.sql`update billing_records set used_micros = 4500000 where id = ${id}`;
+  const wire = await wireTo(world.env.REDIS_URL!);
+  const api = await world.start('api', { REDIS_URL: wire.url });
+  await wire.cut();
+  const query = new URLSearchParams({ workspaceId, externalMeterId: 'away' }).toString();
+  const read = await world.call('get', `${api.url}${PATH}?${query}`);
+  assert.is(read.body.billing?.usedCredits, '4.5', read.text);
+  const body = { workspaceId, externalMeterId: 'away', refill: 1 };
+  const headers = { 'Idempotency-Key': 'while-away' };
+  const refused = await world.call('post', `${api.url}${PATH}/refill`, body, { headers });
+  assert.equal([refused.status, refused.body.error.code], [503, 50301]);
+  assert.equal((await world.call('get', `${PATH}/${id}/ledger`)).body, { ledger: [] });
+  const repeated = await world.call('post', `${PATH}/refill`, body, { headers });
+  assert.is(repeated.body.billing.totalCredits, '11', 'the refusal was not kept: repeating it does it');
 });
 
 test('settings and refills are in force with the answer', async () => {

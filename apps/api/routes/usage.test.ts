@@ -1,9 +1,8 @@
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/ids.ts';
-import { eventually, makeWorld, type World } from '../../../shared/testing.ts';
+import { eventually, makeWorld, wireTo, type World } from '../../../shared/testing.ts';
 
 const PATH = '/api/v1/usage';
 let world: World;
@@ -156,10 +155,8 @@ test('without a token, without the permission, or for another team or workspace,
 
 test('while ClickHouse is away usage is a 503 and everything else goes on', async () => {
   const id = await newRecord();
-  const wire = await cuttable(Number(new URL(world.env.CLICKHOUSE_URL!).port));
-  const behindWire = new URL(world.env.CLICKHOUSE_URL!);
-  behindWire.port = String(wire.port);
-  const api = await world.start('api', { CLICKHOUSE_URL: behindWire.href });
+  const wire = await wireTo(world.env.CLICKHOUSE_URL!);
+  const api = await world.start('api', { CLICKHOUSE_URL: wire.url });
   assert.is((await world.call('get', `${api.url}${PATH}/${id}`)).status, 200);
   await wire.cut();
   const answer = await world.call('get', `${api.url}${PATH}/${id}`);
@@ -199,22 +196,4 @@ async function insertEvents(billingId: string, ago: number, events: TestEvent[])
 async function insertDaily(billingId: string, ago: number, name: string, costMicros: number, events: number) {
   const values = [{ billing_id: billingId, day: daysAgo(ago), usage_name: name, cost_micros: costMicros, events }];
   await books.insert({ table: 'usage_daily', values, format: 'JSONEachRow' });
-}
-
-/** A port that leads to another until it is cut. */
-async function cuttable(target: number) {
-  const sockets = new Set<Socket>();
-  const server = createServer((inner) => {
-    const outer = connect(target, '127.0.0.1');
-    inner.pipe(outer).pipe(inner);
-    for (const socket of [inner, outer]) sockets.add(socket.on('error', () => socket.destroy()));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    port: (server.address() as AddressInfo).port,
-    async cut() {
-      for (const socket of sockets) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
 }
