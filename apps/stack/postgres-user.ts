@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { statSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { StackError } from './errors.ts';
 
@@ -17,9 +18,11 @@ export interface PostgresUser {
  * PostgreSQL refuses to run as root. Started by root, it runs as the user `postgres`, which is made when missing. That
  * user can't enter a folder like /root; there it is started with the one capability that lets it pass.
  */
-export async function chooseUser(binary: string, folder: string): Promise<PostgresUser> {
+export async function chooseUser(binary: string, folder: string, data: string): Promise<PostgresUser> {
   if (process.getuid?.() !== 0) return { command: (command, args) => ({ command, args }) };
-  const owner = (await findUser()) ?? (await makeUser());
+  // Data that is there already stays with whom it belongs to: it may have been made by a start without root.
+  const { uid, gid } = statSync(data, { throwIfNoEntry: false }) ?? (await findUser()) ?? (await makeUser());
+  const owner = { uid, gid };
   const plain: PostgresUser = { files: owner, command: (command, args) => ({ command, args, owner }) };
   if (await reaches(plain, binary, folder)) return plain;
 

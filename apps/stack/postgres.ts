@@ -38,7 +38,7 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
   const data = join(folder, 'data');
   // Passed through by the user that PostgreSQL runs as; what is inside is for that user alone.
   mkdirSync(folder, { recursive: true, mode: 0o711 });
-  const user = await chooseUser(binaries.postgres, folder);
+  const user = await chooseUser(binaries.postgres, folder, data);
   const password = keepPassword(join(folder, 'password'));
   if (!existsSync(data)) await initialise({ binaries, folder, data, password, user, throwAway });
 

@@ -19,9 +19,10 @@ interface Options {
   say: (line: string) => void;
 }
 
-// Before a program is started again: soon while it may have been an accident, slower when it keeps ending.
-const pausesMs = [50, 200, 500, 1_000, 1_500, 5_000];
-const STEADY_AFTER_MS = 30_000;
+// Before a program is started again: soon while it may have been an accident, slower when it keeps ending, and never
+// later than the two seconds within which it must run again.
+const pausesMs = [50, 200, 500, 1_000, 1_500];
+const STEADY_AFTER_MS = 10_000;
 
 /** Keeps programs running, and tells in `processes.json` and `children.json` which processes they are. */
 export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, globSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -21,7 +21,9 @@ export interface TestServers {
 /** Makes the throw-away folder of one run; removes those of runs that were cut off, and ends what they left running. */
 export async function makeTestFolder(): Promise<string> {
   for (const owner of globSync(join(tmpdir(), 'keytally-test-*', 'owner.json'))) {
-    const id = readJson<ProcessId>(owner);
+    // Those of another user are not ours to read or to remove.
+    const ours = statSync(owner, { throwIfNoEntry: false })?.uid === process.getuid?.();
+    const id = ours ? readJson<ProcessId>(owner) : undefined;
     if (id && !isAlive(id)) await removeTestFolder(dirname(owner));
   }
   const folder = mkdtempSync(join(tmpdir(), 'keytally-test-'));
