@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, globSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -44,7 +44,21 @@ export async function removeTestFolder(folder: string): Promise<void> {
     const records = readRecords(dirname(file)).map((one): Recorded => ({ ...one, stopSignal: 'SIGKILL' }));
     await stopRecorded(records, []);
   }
+  for (const id of findStrays(folder)) await stopProcess(id, 'SIGKILL', 1_000);
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+}
+
+// What a test started by itself and could not stop, since it was cut off: known by the environment it was given.
+function findStrays(folder: string): ProcessId[] {
+  return globSync('/proc/[0-9]*/environ').flatMap((file) => {
+    try {
+      const strayed = readFileSync(file, 'latin1').includes(`\0TEST_FOLDER=${folder}/`);
+      return strayed ? (identify(Number(file.split('/')[2])) ?? []) : [];
+    } catch {
+      // Gone meanwhile, or of another user.
+      return [];
+    }
+  });
 }
 
 /** Starts the three servers on free ports, with the migrated template database. */
