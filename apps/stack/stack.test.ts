@@ -65,7 +65,8 @@ test('a second up finds the stack running, changes nothing and says the same', a
 
 test('each process that is killed runs again within 2 seconds on its port', async () => {
   const before = processes();
-  for (const name of names) process.kill(before[name]?.pid ?? 0, 'SIGKILL');
+  assert.equal(Object.keys(before).toSorted(), names.toSorted());
+  for (const { pid } of Object.values(before)) process.kill(pid, 'SIGKILL');
   const killedAt = performance.now();
   while (!names.every((name) => processes()[name] && processes()[name]?.pid !== before[name]?.pid)) {
     assert.ok(performance.now() - killedAt < 2_000, JSON.stringify(processes()));
