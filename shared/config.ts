@@ -41,6 +41,37 @@ export const variables = {
   }),
 } satisfies Record<string, Variable<unknown>>;
 
+/** What each program reads. docker-compose.yml is held to it, so that a misspelt variable there is found by a test. */
+export const programs = {
+  api: [
+    'LOG_LEVEL',
+    'DATABASE_URL',
+    'REDIS_URL',
+    'CLICKHOUSE_URL',
+    'MASTER_KEY',
+    'HOST',
+    'PORT',
+    'PUBLIC_API_URL',
+    'TRUSTED_PROXIES',
+    'VERIFY_DEADLINE_MS',
+    'REQUEST_DEADLINE_MS',
+    'OUTBOX_MAX_ENTRIES',
+  ],
+  verify: [
+    'LOG_LEVEL',
+    'REDIS_URL',
+    'HOST',
+    'PORT',
+    'PUBLIC_API_URL',
+    'TRUSTED_PROXIES',
+    'VERIFY_DEADLINE_MS',
+    'OUTBOX_MAX_ENTRIES',
+  ],
+  consumer: ['LOG_LEVEL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'HOST', 'PORT', 'CONSUMER_NAME'],
+  migrate: ['DATABASE_URL', 'CLICKHOUSE_URL'],
+  token: ['DATABASE_URL', 'REDIS_URL'],
+} as const satisfies Record<string, readonly (keyof typeof variables)[]>;
+
 export type Config = { [Name in keyof typeof variables]: ReturnType<(typeof variables)[Name]['parse']> };
 
 /** The configuration could not be read; `problems` has one line per variable. */

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
 import { makeClientAddress } from '../../shared/client-address.ts';
 import { connectClickHouse } from '../../shared/clickhouse.ts';
-import { readConfig } from '../../shared/config.ts';
+import { programs, readConfig } from '../../shared/config.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
@@ -20,19 +20,7 @@ import { routes } from './routes/index.ts';
 import { makeSigningKeys } from './signing-keys.ts';
 import { startSweeper } from './sweeper.ts';
 
-const config = readConfig(
-  ...([
-    'LOG_LEVEL',
-    'DATABASE_URL',
-    'REDIS_URL',
-    'CLICKHOUSE_URL',
-    'MASTER_KEY',
-    'HOST',
-    'PORT',
-    'PUBLIC_API_URL',
-  ] as const),
-  ...(['TRUSTED_PROXIES', 'VERIFY_DEADLINE_MS', 'REQUEST_DEADLINE_MS', 'OUTBOX_MAX_ENTRIES'] as const),
-);
+const config = readConfig(...programs.api);
 const log = makeLogger('api', config.LOG_LEVEL);
 
 await run(log, async () => {

@@ -1,9 +1,9 @@
-import { readConfig } from '../../shared/config.ts';
+import { programs, readConfig } from '../../shared/config.ts';
 import { migrateClickHouse, migratePostgres } from '../../shared/migrate.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
 
 // Brings the schemas of Postgres and ClickHouse up to date: `npm run migrate`. Running it again changes nothing.
-const config = readConfig('DATABASE_URL', 'CLICKHOUSE_URL');
+const config = readConfig(...programs.migrate);
 const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0 });
 const applied = [...(await migratePostgres(sql)), ...(await migrateClickHouse(config.CLICKHOUSE_URL))];
 await sql.end();

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { readConfig } from '../../shared/config.ts';
+import { programs, readConfig } from '../../shared/config.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
 import { connectRedis } from '../../shared/redis.ts';
@@ -14,7 +14,7 @@ if (!team || team.length > 128) {
   process.exit(2);
 }
 
-const config = readConfig('DATABASE_URL', 'REDIS_URL');
+const config = readConfig(...programs.token);
 const sql = connectPostgres(config.DATABASE_URL, { max: 2 });
 const { text, change } = await sql.begin(async (tx) => {
   const token = await createFullToken(tx, await findOrCreateTeam(tx, team));

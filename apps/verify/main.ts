@@ -1,6 +1,6 @@
 import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
 import { makeClientAddress } from '../../shared/client-address.ts';
-import { readConfig } from '../../shared/config.ts';
+import { programs, readConfig } from '../../shared/config.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
@@ -12,16 +12,7 @@ import { run } from '../../shared/run.ts';
 import { makeVerify } from '../../shared/verify.ts';
 import { makeServer } from './server.ts';
 
-const config = readConfig(
-  'LOG_LEVEL',
-  'REDIS_URL',
-  'HOST',
-  'PORT',
-  'PUBLIC_API_URL',
-  'TRUSTED_PROXIES',
-  'VERIFY_DEADLINE_MS',
-  'OUTBOX_MAX_ENTRIES',
-);
+const config = readConfig(...programs.verify);
 const log = makeLogger('verify', config.LOG_LEVEL);
 
 await run(log, async () => {
