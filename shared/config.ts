@@ -39,7 +39,53 @@ export const variables = {
   CONSUMER_NAME: text("the consumer's name in its group; each running consumer needs its own", {
     preset: 'consumer-1',
   }),
+  BUS: oneOf('what carries usage events to the books: the consumer reads Redis itself, or Kafka that relays feed', [
+    'redis',
+    'kafka',
+  ]),
+  KAFKA_BROKERS: list('addresses of Kafka brokers, `host:port`; must be set with `BUS=kafka`'),
+  KAFKA_TOPIC_PREFIX: text('what the names of topics and of the consumer group begin with', { preset: 'keytally' }),
+  KAFKA_TOPIC_PARTITIONS: integer('partitions of the usage topic when it is made: at most so many consumers share it', {
+    preset: 12,
+    min: 1,
+    max: 1_000,
+  }),
+  KAFKA_TOPIC_RETENTION_HOURS: integer('for how long Kafka keeps usage events: longer than any outage of the books', {
+    preset: 168,
+    min: 1,
+    max: 100_000,
+  }),
+  KAFKA_TOPIC_REPLICATION: integer('brokers that keep each usage event; 3 where there are as many', {
+    preset: 1,
+    min: 1,
+    max: 10,
+  }),
+  KAFKA_TLS: flag('whether Kafka is spoken to over TLS'),
+  KAFKA_TLS_CA: text("certificate (PEM) of the authority that signed the brokers', where the system does not know it", {
+    preset: '',
+  }),
+  KAFKA_SASL_MECHANISM: oneOf('how to log in to Kafka; empty for not at all', [
+    '',
+    'plain',
+    'scram-sha-256',
+    'scram-sha-512',
+  ]),
+  KAFKA_SASL_USERNAME: text('user to log in to Kafka as', { preset: '' }),
+  KAFKA_SASL_PASSWORD: text('its password', { preset: '' }),
+  KAFKA_WATCHDOG_SECONDS: integer('a consumer whose events wait for so long in a Kafka that answers, ends', {
+    preset: 120,
+    min: 5,
+    max: 86_400,
+  }),
 } satisfies Record<string, Variable<unknown>>;
+
+/** What connects a program to Kafka. */
+export const kafkaVariables = [
+  ...(['KAFKA_BROKERS', 'KAFKA_TLS', 'KAFKA_TLS_CA'] as const),
+  ...(['KAFKA_SASL_MECHANISM', 'KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'] as const),
+  ...(['KAFKA_TOPIC_PREFIX', 'KAFKA_TOPIC_PARTITIONS'] as const),
+  ...(['KAFKA_TOPIC_RETENTION_HOURS', 'KAFKA_TOPIC_REPLICATION'] as const),
+] as const;
 
 /** What each program reads. docker-compose.yml is held to it, so that a misspelt variable there is found by a test. */
 export const programs = {
@@ -67,12 +113,25 @@ export const programs = {
     'VERIFY_DEADLINE_MS',
     'OUTBOX_MAX_ENTRIES',
   ],
-  consumer: ['LOG_LEVEL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'HOST', 'PORT', 'CONSUMER_NAME'],
+  consumer: [
+    'LOG_LEVEL',
+    'DATABASE_URL',
+    'REDIS_URL',
+    'CLICKHOUSE_URL',
+    'HOST',
+    'PORT',
+    'CONSUMER_NAME',
+    'BUS',
+    ...kafkaVariables,
+    'KAFKA_WATCHDOG_SECONDS',
+  ],
+  relay: ['LOG_LEVEL', 'REDIS_URL', 'HOST', 'PORT', 'CONSUMER_NAME', ...kafkaVariables],
   migrate: ['DATABASE_URL', 'CLICKHOUSE_URL'],
   token: ['DATABASE_URL', 'REDIS_URL'],
 } as const satisfies Record<string, readonly (keyof typeof variables)[]>;
 
 export type Config = { [Name in keyof typeof variables]: ReturnType<(typeof variables)[Name]['parse']> };
+export type KafkaConfig = Pick<Config, (typeof kafkaVariables)[number]>;
 
 /** The configuration could not be read; `problems` has one line per variable. */
 export class ConfigError extends Error {
@@ -142,13 +201,24 @@ function list(about: string): Variable<string[]> {
   };
 }
 
+function flag(about: string): Variable<boolean> {
+  return {
+    about,
+    preset: 'false',
+    parse(given) {
+      if (given !== 'true' && given !== 'false') throw new Error('must be true or false');
+      return given === 'true';
+    },
+  };
+}
+
 function oneOf<const Choice extends string>(about: string, choices: readonly [Choice, ...Choice[]]): Variable<Choice> {
   return {
     about,
     preset: choices[0],
     parse(given) {
       const choice = choices.find((candidate) => candidate === given);
-      if (!choice) throw new Error(`must be one of ${choices.join(', ')}`);
+      if (choice === undefined) throw new Error(`must be one of ${choices.map((one) => one || 'nothing').join(', ')}`);
       return choice;
     },
   };

@@ -4,6 +4,7 @@ import { createConnection } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { StackError } from './errors.ts';
+import { installPackage } from './packages.ts';
 import type { Program } from './program.ts';
 
 const run = promisify(execFile);
@@ -12,26 +13,8 @@ const run = promisify(execFile);
 export async function ensureRedis(say: (line: string) => void): Promise<string> {
   const found = await findRedis();
   if (found) return found;
-  const add = 'apt-get install -y --no-install-recommends redis-server';
-  const install = `apt-get update && ${add}`;
-  const rights = await aptRights();
-  if (!rights) {
-    const command = process.platform === 'darwin' ? 'brew install redis' : `sudo sh -c '${install}'`;
-    throw new StackError(`neither redis-server nor valkey-server is on the PATH; install one, e.g.: ${command}`);
-  }
-  say('installing redis-server with apt-get');
-  try {
-    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-    const [command, ...args] = rights;
-    await run(command, [...args, 'sh', '-c', `{ ${add} || { ${install}; }; } 2>&1`], {
-      env,
-      maxBuffer: 64 * 1024 * 1024,
-    });
-  } catch (error) {
-    const output = (error as { stdout?: string }).stdout ?? '';
-    const cause = output.split('\n').findLast((line) => line.startsWith('E: ')) ?? 'apt-get failed';
-    throw new StackError(`redis-server could not be installed (${cause}); run: ${install}`);
-  }
+  const missing = 'neither redis-server nor valkey-server is on the PATH';
+  await installPackage({ what: 'redis-server', packages: ['redis-server'], brew: 'redis', missing }, say);
   const installed = await findRedis();
   if (!installed) throw new StackError('redis-server was installed but is not on the PATH');
   return installed;
@@ -75,18 +58,6 @@ async function findRedis(): Promise<string | undefined> {
   }
   if (tooOld) throw new StackError(tooOld);
   return undefined;
-}
-
-// What stands before a command so that it runs as root: nothing (`env`) as root, sudo where it asks for no password.
-async function aptRights(): Promise<[string, ...string[]] | undefined> {
-  const has = (command: string, ...args: string[]) =>
-    run(command, args).then(
-      () => true,
-      () => false,
-    );
-  if (!(await has('apt-get', '--version'))) return undefined;
-  if (process.getuid?.() === 0) return ['env'];
-  return (await has('sudo', '-n', 'true')) ? ['sudo', '-n'] : undefined;
 }
 
 async function ask(port: number, question: string): Promise<string> {

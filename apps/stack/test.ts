@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { describeFailure, StackError } from './errors.ts';
 import { readJson, replaceFile } from './json-file.ts';
 import { runTestFile } from './test-file.ts';
+import { needsKafka, startTestKafka } from './test-kafka.ts';
 import { makeTestFolder, removeTestFolder, startTestServers } from './test-servers.ts';
 
 const FILE_WITHIN_MS = 180_000;
@@ -20,6 +21,7 @@ let passed = 0;
 let failed = 0;
 let finished = false;
 const failures: string[] = [];
+const leftOut: string[] = [];
 
 const folder = await makeTestFolder();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -37,6 +39,7 @@ try {
   finished = true;
   await removeTestFolder(folder);
 }
+for (const line of leftOut) console.error(`****  ${line}`);
 for (const line of failures) console.error(`FAILED  ${line}`);
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
@@ -55,11 +58,23 @@ async function main(): Promise<void> {
   console.log(`servers ready after ${seconds(performance.now() - began)}; ${files.length} test files\n`);
 
   // Those that took longest come first, and new ones before them: no long one is left to run alone at the end.
-  const queue = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
-  const worker = async () => {
-    for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
+  const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
+  const queue = sorted.filter((file) => !needsKafka(file));
+  const kafkaQueue = sorted.filter(needsKafka);
+  const kafka = kafkaQueue.length > 0 ? startKafka(kafkaQueue) : undefined;
+  let kafkaEnv: Record<string, string> | undefined;
+  void kafka?.then((env) => (kafkaEnv = env));
+
+  const worker = async (_: unknown, index: number) => {
+    // One of the workers runs what needs Kafka, as soon as Kafka is ready and something else meanwhile.
+    const next = async () => {
+      if (index === 0 && queue.length === 0) await kafka;
+      return (index === 0 && kafkaEnv && kafkaQueue.shift()) || queue.shift();
+    };
+    for (let file = await next(); file && !abort.signal.aborted; file = await next()) {
       const env = {
         ...process.env,
+        ...(needsKafka(file) && kafkaEnv),
         TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
         TEST_REDIS_URL: servers.redisUrl,
         TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
@@ -84,6 +99,20 @@ async function main(): Promise<void> {
   await Promise.all(Array.from({ length: Math.max(1, Number(values.jobs)) }, worker));
   replaceFile(TIMES_FILE, JSON.stringify(times));
   abort.signal.throwIfAborted();
+}
+
+/** Starts the broker for the files that need one. Where it can't be had they are left out, and that is said aloud. */
+async function startKafka(files: string[]): Promise<Record<string, string> | undefined> {
+  try {
+    return await startTestKafka(folder, console.log);
+  } catch (error) {
+    if (!(error instanceof StackError)) throw error;
+    const line = `NOT TESTED, for want of Kafka (${error.message}): ${files.join(' ')}`;
+    leftOut.push(line);
+    console.log(`\n****  ${line}\n`);
+    if (process.env.CI === 'true') fail(line);
+    return undefined;
+  }
 }
 
 function findFiles(wanted: string[]): string[] {

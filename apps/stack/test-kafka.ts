@@ -1,0 +1,24 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { prepareKafka } from './kafka.ts';
+import { freePorts } from './ports.ts';
+import { makeSupervisor } from './supervisor.ts';
+
+/** The test files that need a Kafka broker; only one of them runs at a time, for they also end it. */
+export function needsKafka(file: string): boolean {
+  return file.endsWith('kafka.test.ts');
+}
+
+/**
+ * Starts the broker of a test run, which is started again whenever a test ends it. Gives what its test files find in their
+ * environment: its address, and the file that tells its process id.
+ */
+export async function startTestKafka(folder: string, say: (line: string) => void): Promise<Record<string, string>> {
+  const own = join(folder, 'kafka');
+  mkdirSync(own, { recursive: true, mode: 0o700 });
+  const [kafka = 0, kafkaController = 0] = await freePorts(2);
+  const program = await prepareKafka({ folder: own, ports: { kafka, kafkaController }, say });
+  // Found by who removes the run's folder, and ended then.
+  await makeSupervisor({ folder: own, logFile: () => join(own, 'log'), say: () => {} }).add(program);
+  return { TEST_KAFKA_BROKERS: `127.0.0.1:${kafka}`, TEST_KAFKA_PROCESSES: join(own, 'processes.json') };
+}
