@@ -33,6 +33,8 @@ export function connectClickHouse(url: string): Books {
   const client = createClient({
     url,
     request_timeout: 30_000,
+    // A thousand ids do not fit into a URL (node:http takes 16 KB of it): long parameters go into the body.
+    use_multipart_params_auto: true,
     // Its own lines go to the console and hold parameters; a failure is logged where it is handled.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: {

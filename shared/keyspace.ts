@@ -9,6 +9,8 @@ export const keyspace = {
   meta: (shard: number) => `${tag(shard)}meta`,
   /** Stream of usage events on their way to the books. */
   outbox: (shard: number) => `${tag(shard)}outbox`,
+  /** Stream of outbox entries that are no event, each with the reason: nothing is thrown away unseen. */
+  dead: (shard: number) => `${tag(shard)}dead`,
   /** Packed record of an API key, one for each of its texts. */
   keyText: (shard: number, hash: string) => `${tag(shard)}k:${hash}`,
   /** Packed record of an access token. */

@@ -1,3 +1,4 @@
+import { createServer, type Server } from 'node:http';
 import type { Metrics } from './metrics.ts';
 import { within } from './within.ts';
 
@@ -24,6 +25,19 @@ export function makeProbes(metrics: Metrics, checks: Checks) {
         return undefined;
     }
   };
+}
+
+/** A server of the probes alone, for programs that serve nothing else. */
+export function makeProbeServer(probe: (path: string) => Promise<ProbeAnswer | undefined>): Server {
+  return createServer((request, response) => {
+    probe((request.url ?? '').split('?', 1)[0]!)
+      .then((answer) => {
+        const { status, type, text } = answer ?? { status: 404, type: 'text/plain', text: 'not found\n' };
+        response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) });
+        response.end(request.method === 'HEAD' ? undefined : text);
+      })
+      .catch((error: unknown) => response.destroy(error as Error));
+  });
 }
 
 async function readiness(checks: Checks): Promise<ProbeAnswer> {

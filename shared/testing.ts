@@ -132,8 +132,11 @@ export async function eventually<T>(what: string, look: () => Promise<T>, within
   }
 }
 
+/** A way to a server that can be cut, and mended again. */
+export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void> };
+
 /** Puts a wire before a server that a URL names, which can be cut: the server is away then for who uses this URL. */
-export async function wireTo(url: string): Promise<{ url: string; cut(): Promise<void> }> {
+export async function wireTo(url: string): Promise<Wire> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
   const server = createServer((inner) => {
@@ -151,6 +154,9 @@ export async function wireTo(url: string): Promise<{ url: string; cut(): Promise
       server.close();
       for (const socket of sockets) socket.destroy();
       await closed;
+    },
+    async mend() {
+      await once(server.listen(Number(wired.port), '127.0.0.1'), 'listening');
     },
   };
 }

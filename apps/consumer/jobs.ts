@@ -1,0 +1,69 @@
+import { schedule } from 'node-cron';
+import type { Logger } from '../../shared/log.ts';
+import type { Metrics } from '../../shared/metrics.ts';
+import type { Sql } from '../../shared/postgres.ts';
+import type { Running } from '../../shared/run.ts';
+
+/** Work done again and again. A job that is stopped or dies in the middle is simply done again. */
+export type Job = { name: string; cron: string; work(signal: AbortSignal): Promise<void> };
+
+/**
+ * Runs each job at its times: never twice at once, not in this process and not in any other. A failure is logged, and
+ * the next time comes all the same.
+ */
+export function startJobs(jobs: Job[], { sql, metrics, log }: { sql: Sql; metrics: Metrics; log: Logger }): Running {
+  const stopping = new AbortController();
+  const running = new Map<string, Promise<void>>();
+  const tasks = jobs.map((job) =>
+    schedule(
+      job.cron,
+      () => {
+        if (running.has(job.name)) return;
+        running.set(
+          job.name,
+          runJob(job).finally(() => running.delete(job.name)),
+        );
+      },
+      // A time that was missed while this process was busy is made up for by the next one.
+      { timezone: 'UTC', suppressMissedWarning: true },
+    ),
+  );
+  return {
+    async stop() {
+      stopping.abort();
+      for (const task of tasks) await task.destroy();
+      await Promise.all(running.values());
+    },
+  };
+
+  async function runJob({ name, work }: Job): Promise<void> {
+    const started = performance.now();
+    const observe = (outcome: string) =>
+      metrics.jobSeconds.observe({ job: name, outcome }, (performance.now() - started) / 1000);
+    try {
+      if (await alone(sql, name, () => work(stopping.signal))) observe('done');
+    } catch (error) {
+      if (stopping.signal.aborted) return;
+      observe('failed');
+      log.warn({ error, job: name }, 'a job failed; it is done again at its next time');
+    }
+  }
+}
+
+/** Does some work unless another process does it; gives whether it was done. The lock goes with its connection. */
+async function alone(sql: Sql, name: string, work: () => Promise<void>): Promise<boolean> {
+  const connection = await sql.reserve();
+  try {
+    const [lock] = await connection<{ taken: boolean }[]>`
+      select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext(${name})) as taken`;
+    if (!lock!.taken) return false;
+    try {
+      await work();
+    } finally {
+      await connection`select pg_advisory_unlock(hashtext('keytally jobs'), hashtext(${name}))`;
+    }
+    return true;
+  } finally {
+    connection.release();
+  }
+}
