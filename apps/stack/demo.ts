@@ -23,8 +23,10 @@ export type Seen = { traffic: Traffic; status: string; ms: number };
 
 /** Shows the product working: makes customers, sends traffic, and reads the books back, which must add up. */
 export async function demo(home: Home): Promise<boolean> {
-  const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = readEnvFile(home);
-  if (!findSupervisor(home) || !api || !verify || !token) {
+  // On Docker Compose it runs in a container, and the environment says where the others are.
+  const known = process.env.KEYTALLY_API_URL ? process.env : findSupervisor(home) ? readEnvFile(home) : {};
+  const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = known;
+  if (!api || !verify || !token) {
     throw new StackError(`keytally is not running in ${home.folder}: make up starts it`);
   }
   const client = makeClient({ api, verify, token });

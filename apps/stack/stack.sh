@@ -1,0 +1,43 @@
+#!/bin/sh
+# What make runs: up | down | status | logs [NAME] | token --team NAME | migrate | demo, on Docker Compose where an engine
+# answers, on the stack of one machine where none does. STACK=docker or STACK=native decides it beforehand.
+set -eu
+cd "$(dirname "$0")/../.."
+
+fail() {
+  echo "keytally: $1" >&2
+  exit 1
+}
+engine_answers() { docker info && docker compose version; } >/dev/null 2>&1
+# A stack that was started without an engine is not left alone because one answers meanwhile.
+runs_natively() {
+  pid=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "${KEYTALLY_HOME:-.keytally}/supervisor.json" 2>/dev/null) &&
+    [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null
+}
+
+case ${STACK:-} in
+docker)
+  engine_answers ||
+    fail 'STACK=docker needs a Docker engine and its compose plugin, and none answers here: see docker info and docker compose version'
+  ;;
+native) ;;
+'')
+  # token and migrate also run on servers that the environment names.
+  case $1${DATABASE_URL:+ elsewhere} in
+  'token elsewhere' | 'migrate elsewhere') STACK=native ;;
+  *) if ! runs_natively && engine_answers; then STACK=docker; else STACK=native; fi ;;
+  esac
+  ;;
+*) fail "STACK is docker or native, not $STACK" ;;
+esac
+[ "$STACK" = native ] || exec apps/stack/compose.sh "$@"
+
+# What must also work on a stack that still runs with the packages of an older lockfile takes those that are there.
+case $1 in
+up | migrate | demo) apps/stack/install.sh ;;
+*) [ -d node_modules/.bin ] || apps/stack/install.sh ;;
+esac
+# The Node that the lockfile brings; the host's own where there is none for this platform.
+node=node_modules/.bin/node
+[ -e "$node" ] || node=node
+exec "$node" apps/stack/main.ts "$@"
