@@ -44,8 +44,8 @@ export type NodeOptions = {
   metrics?: Metrics;
   /** For reads that wait at the server. */
   blocking?: boolean;
-  /** Replicas that must have a script's writes before its answer counts; preset 0. */
-  minReplicas?: number;
+  /** Replicas that must have a script's writes before its answer counts; preset 1 on a cluster, else 0. */
+  minReplicas?: number | undefined;
 };
 
 /**

@@ -32,7 +32,7 @@ export function connectRedis(url: string, log: Logger, options: NodeOptions = {}
   if (!cluster) return oneServer(url, log, options);
   const [, scheme = '', credentials = '', seeds = ''] = cluster;
   const urlOf = (address: string) => `${scheme}://${credentials}${address}`;
-  return clusterOf(seeds.split(','), urlOf, log, options);
+  return clusterOf(seeds.split(','), urlOf, log, { ...options, minReplicas: options.minReplicas ?? 1 });
 }
 
 function oneServer(url: string, log: Logger, options: NodeOptions): RedisLink {
