@@ -27,7 +27,7 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
   for (let i = 0; i < PRIMARIES; i++) {
     const primaryId = (await members[i]!.client.cluster('MYID')) as string;
     // A member can only follow one that it has heard of.
-    await until(async () => (await members[i + PRIMARIES]!.client.cluster('NODES')).includes(primaryId));
+    await until(async () => String(await members[i + PRIMARIES]!.client.cluster('NODES')).includes(primaryId));
     await members[i + PRIMARIES]!.client.cluster('REPLICATE', primaryId);
   }
   for (const member of members) {
