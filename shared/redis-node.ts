@@ -42,8 +42,6 @@ export type RedisNode = {
 
 export type NodeOptions = {
   metrics?: Metrics;
-  /** For reads that wait at the server. */
-  blocking?: boolean;
   /** Replicas that must have a script's writes before its answer counts; preset 1 on a cluster, else 0. */
   minReplicas?: number | undefined;
 };
@@ -61,8 +59,8 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
     connectTimeout: 2_000,
     maxLoadingRetryTime: 200,
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // A peer that vanished without closing is noticed by its silence; a blocking read is silent for longer.
-    socketTimeout: options.blocking ? 10_000 : 2_000,
+    // A peer that vanished without closing is noticed by its silence.
+    socketTimeout: 2_000,
   });
   for (const [name, numberOfKeys] of Object.entries(scripts)) {
     const lua = readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8');

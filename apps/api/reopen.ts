@@ -55,9 +55,10 @@ async function reopen({ sql, link, books, log }: Stores, node: RedisNode, shards
   const horizon = row!.horizon;
   const fence = () => `build:${token}`;
 
-  const whole = await shardsToWriteWhole(sql, claims);
-  const behind = claims.filter((one) => !whole.includes(one.shard));
+  const behind = claims.filter((one) => !one.emptied);
   for await (const entries of loadSince(sql, behind)) await writeEntries(link, fence, entries);
+  // Asked for only now: what was removed before or while the changes were read shows here.
+  const whole = await shardsToWriteWhole(sql, claims);
   for await (const entries of loadShards(sql, whole)) await writeEntries(link, fence, entries);
   const emptied = claims.filter((one) => one.emptied).map((one) => one.shard);
   // The shards stay closed for a second anyway; meanwhile what the consumers had in hand reaches the books.

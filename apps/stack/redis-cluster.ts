@@ -25,7 +25,7 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
     await members[i]!.client.cluster('ADDSLOTSRANGE', from, to);
   }
   for (let i = 0; i < PRIMARIES; i++) {
-    const primaryId = (await members[i]!.client.cluster('MYID')) as string;
+    const primaryId = await members[i]!.client.cluster('MYID');
     // A member can only follow one that it has heard of.
     await until(async () => String(await members[i + PRIMARIES]!.client.cluster('NODES')).includes(primaryId));
     await members[i + PRIMARIES]!.client.cluster('REPLICATE', primaryId);
