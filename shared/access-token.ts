@@ -90,7 +90,8 @@ export function packToken(version: number, token: Caller, expiresAt: number | nu
 export function tokensFromRedis(link: RedisLink, withinMs: number) {
   return async function load(shard: number, hash: string): Promise<Caller | undefined> {
     const keys = [keyspace.meta(shard), keyspace.token(shard, hash)];
-    const [status, now, record = ''] = await link.script('token', keys, [link.runId()], withinMs);
+    const node = link.node(shard);
+    const [status, now, record = ''] = await node.script('token', keys, [node.runId()], withinMs);
     if (status !== 'OK') throw new ApiError('undecided');
     const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = record.split(SEPARATOR);
     const expired = Number(expiresAt) > 0 && Number(expiresAt) <= Number(now);

@@ -9,7 +9,14 @@ type Variable<T> = { preset?: string; about: string; parse: (text: string) => T 
  */
 export const variables = {
   DATABASE_URL: text('PostgreSQL, the truth of all settings'),
-  REDIS_URL: text('Redis (AOF, `maxmemory-policy noeviction`), where keys are verified'),
+  REDIS_URL: text(
+    'Redis (AOF, `maxmemory-policy noeviction`), where keys are verified; `redis+cluster://host:port,host:port` names nodes of a cluster',
+  ),
+  REDIS_MIN_REPLICAS: {
+    about: 'replicas that must have a debit or a change before it is answered; empty: 1 on a cluster, else 0',
+    preset: '',
+    parse: (given) => (given === '' ? undefined : wholeNumber(given, 0, 10)),
+  } satisfies Variable<number | undefined>,
   CLICKHOUSE_URL: text('ClickHouse over HTTP, with the database in the path'),
   MASTER_KEY: key('32 bytes in base64 under which signing keys and kept answers are encrypted'),
   HOST: text('address to listen on', { preset: '127.0.0.1' }),
@@ -93,6 +100,7 @@ export const programs = {
     'LOG_LEVEL',
     'DATABASE_URL',
     'REDIS_URL',
+    'REDIS_MIN_REPLICAS',
     'CLICKHOUSE_URL',
     'MASTER_KEY',
     'HOST',
@@ -106,6 +114,7 @@ export const programs = {
   verify: [
     'LOG_LEVEL',
     'REDIS_URL',
+    'REDIS_MIN_REPLICAS',
     'HOST',
     'PORT',
     'PUBLIC_API_URL',
@@ -182,9 +191,7 @@ function integer(about: string, { preset, min, max }: { preset: number; min: num
     about,
     preset: String(preset),
     parse(given) {
-      const value = /^\d+$/.test(given) ? Number(given) : NaN;
-      if (!(value >= min && value <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
-      return value;
+      return wholeNumber(given, min, max);
     },
   };
 }
@@ -222,4 +229,10 @@ function oneOf<const Choice extends string>(about: string, choices: readonly [Ch
       return choice;
     },
   };
+}
+
+function wholeNumber(given: string, min: number, max: number): number {
+  const value = /^\d+$/.test(given) ? Number(given) : NaN;
+  if (!(value >= min && value <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+  return value;
 }

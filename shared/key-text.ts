@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 
 /** Virtual shards of the key space; each is one hash tag `{NN}` in Redis. */
 export const SHARDS = 64;
+export const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) => shard);
 export const PREFIX_PATTERN = '^[A-Za-z][A-Za-z0-9_]{0,31}$';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

@@ -1,7 +1,7 @@
-import { SHARDS } from './key-text.ts';
 import { keyspace } from './keyspace.ts';
 import type { Logger } from './log.ts';
 import type { Metrics } from './metrics.ts';
+import type { RedisNode } from './redis-node.ts';
 import type { RedisLink } from './redis.ts';
 import { repeat, type Repeating } from './repeat.ts';
 import { within } from './within.ts';
@@ -16,32 +16,34 @@ const WITHIN_MS = 1_000;
 export function watchOutbox(link: RedisLink, maxEntries: number, metrics: Metrics, log: Logger): OutboxWatch {
   let full = false;
   const repeating = repeat(EVERY_MS, log, 'watching the outbox', async () => {
-    const { entries, oldestMs, nowMs } = await outboxState(link);
+    const { entries, oldestAgeMs } = await outboxState(link);
     full = entries >= maxEntries;
     metrics.outboxEntries.set(entries);
-    metrics.outboxAgeSeconds.set(oldestMs === undefined ? 0 : Math.max(0, nowMs - oldestMs) / 1000);
+    metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
   });
   return { ...repeating, full: () => full };
 }
 
-/** Entries waiting in all outboxes, when the oldest was written, and Redis's own time, both in ms. */
-export async function outboxState(
-  link: RedisLink,
-): Promise<{ entries: number; oldestMs: number | undefined; nowMs: number }> {
-  const pipeline = link.client.pipeline();
-  for (let shard = 0; shard < SHARDS; shard++) {
+/** How many usage events wait in all outboxes, and the age of the oldest, by the clock that stamped it. */
+export async function outboxState(link: RedisLink): Promise<{ entries: number; oldestAgeMs: number }> {
+  const ofNodes = await Promise.all([...link.byNode()].map(async ([node, shards]) => nodeState(node, shards)));
+  return {
+    entries: ofNodes.reduce((sum, one) => sum + one.entries, 0),
+    oldestAgeMs: Math.max(0, ...ofNodes.map((one) => one.oldestAgeMs)),
+  };
+}
+
+async function nodeState(node: RedisNode, shards: number[]) {
+  const pipeline = node.client.pipeline();
+  for (const shard of shards) {
     pipeline.xlen(keyspace.outbox(shard));
     pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
   }
-  const answers = (await within(WITHIN_MS, pipeline.time().exec())) ?? [];
-  let entries = 0;
-  let oldestMs: number | undefined;
-  for (let shard = 0; shard < SHARDS; shard++) {
-    entries += Number(answers[2 * shard]?.[1] ?? 0);
-    const first = answers[2 * shard + 1]?.[1] as [[id: string]] | [] | undefined;
-    const at = first?.[0] && Number(first[0][0].split('-')[0]);
-    if (at !== undefined && (oldestMs === undefined || at < oldestMs)) oldestMs = at;
-  }
-  const [seconds, micros] = (answers[2 * SHARDS]?.[1] ?? []) as string[];
-  return { entries, oldestMs, nowMs: Number(seconds) * 1000 + Math.floor(Number(micros) / 1000) };
+  const [answers, nowMs] = await Promise.all([within(WITHIN_MS, pipeline.exec()), node.now()]);
+  const entries = shards.map((_, i) => Number(answers?.[2 * i]?.[1] ?? 0));
+  const ages = shards.map((_, i) => {
+    const [first] = (answers?.[2 * i + 1]?.[1] ?? []) as [id: string][];
+    return first ? nowMs - Number(first[0].split('-')[0]) : 0;
+  });
+  return { entries: entries.reduce((sum, one) => sum + one, 0), oldestAgeMs: Math.max(0, ...ages) };
 }

@@ -1,127 +1,138 @@
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { Redis } from 'ioredis';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
 import { ApiError } from './errors.ts';
+import { ALL_SHARDS } from './key-text.ts';
+import { keyspace } from './keyspace.ts';
 import type { Logger } from './log.ts';
-import type { Metrics } from './metrics.ts';
+import { connectNode, type NodeOptions, type RedisNode } from './redis-node.ts';
+import { repeat } from './repeat.ts';
 import { within } from './within.ts';
 
-const scripts = {
-  apply: undefined,
-  begin: 1,
-  checkpoint: 1,
-  open: 1,
-  token: 2,
-  used: 2,
-  verify: 3,
-} as const satisfies Record<string, number | undefined>;
-type ScriptName = keyof typeof scripts;
-
-const NOW_WITHIN_MS = 1_000;
-
-/** A connection to Redis that knows which server it speaks to and how far that server's clock is from ours. */
+/** Redis as a whole: one server, or the primaries of a cluster, each with the shards that it holds now. */
 export type RedisLink = {
-  client: Redis;
-  /** The server's run id, new with each start of the server; throws while the connection is not ready. */
-  runId(): string;
-  /** The server's clock, in ms: the one that days and limits go by. */
+  /** The server that holds a shard; throws while none is known. */
+  node(shard: number): RedisNode;
+  /** The shards, of those given or of all, by the server that holds them; those that none is known for are left out. */
+  byNode(shards?: readonly number[]): Map<RedisNode, number[]>;
+  /** The clock that days and limits go by, in ms. */
   now(): Promise<number>;
-  /** The last moment, in Redis time (ms), at which a script may run so that its answer can still be here in time. */
-  notAfter(withinMs: number): number;
-  /** Settles once the connection is ready, or rejects after so long. */
+  /** Settles once every shard has a server that answers, or rejects after so long. */
   connected(withinMs: number): Promise<void>;
-  /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_away`. */
-  script(name: ScriptName, keys: string[], args: (string | number)[], withinMs: number): Promise<string[]>;
+  /** Calls back whenever a server has become ready. */
+  onReady(listener: () => void): void;
   close(): Promise<void>;
 };
 
+const LOOK_EVERY_MS = 500;
+const ASK_WITHIN_MS = 1_000;
+
+/** Connects to `redis://host:port`, or to the cluster that `redis+cluster://host:port,host:port` names some nodes of. */
+export function connectRedis(url: string, log: Logger, options: NodeOptions = {}): RedisLink {
+  const cluster = /^(rediss?)\+cluster:\/\/(.*@)?([^/]+)/.exec(url);
+  if (!cluster) return oneServer(url, log, options);
+  const [, scheme = '', credentials = '', seeds = ''] = cluster;
+  const urlOf = (address: string) => `${scheme}://${credentials}${address}`;
+  return clusterOf(seeds.split(','), urlOf, log, { ...options, minReplicas: options.minReplicas ?? 1 });
+}
+
+function oneServer(url: string, log: Logger, options: NodeOptions): RedisLink {
+  const node = connectNode(url, log, options);
+  return {
+    node: () => node,
+    byNode: (shards = ALL_SHARDS) => new Map([[node, [...shards]]]),
+    now: node.now,
+    connected: node.connected,
+    onReady: (listener) => node.client.on('ready', listener),
+    close: node.close,
+  };
+}
+
 /**
- * Connects. A command whose answer is lost is rejected at once and never sent again, for a verification that is sent
- * twice is charged twice (ioredis: only `maxRetriesPerRequest: 0` does both); nor does a command wait for a connection.
+ * Follows a cluster's map of slots itself and sends each call straight to the server of its shard. A client that follows
+ * redirections would carry the run id of the server that it meant to another, and so past the fence: here a MOVED is a
+ * failed call, and the map is read anew.
  */
-export function connectRedis(
-  url: string,
-  log: Logger,
-  options: { metrics?: Metrics; blocking?: boolean } = {},
-): RedisLink {
-  const client = new Redis(url, {
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    enableOfflineQueue: false,
-    connectTimeout: 2_000,
-    maxLoadingRetryTime: 200,
-    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // A peer that vanished without closing is noticed by its silence; a blocking read is silent for longer.
-    socketTimeout: options.blocking ? 10_000 : 2_000,
-  });
-  for (const [name, numberOfKeys] of Object.entries(scripts)) {
-    const lua = readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8');
-    client.defineCommand(commandName(name), { lua, ...(numberOfKeys && { numberOfKeys }) });
+function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Logger, options: NodeOptions): RedisLink {
+  const nodes = new Map<string, RedisNode>(seeds.map((address) => [address, connect(address)]));
+  const listeners: (() => void)[] = [];
+  let holders: (RedisNode | undefined)[] = [];
+  const looking = repeat(LOOK_EVERY_MS, log, 'reading the map of the cluster', look);
+
+  function connect(address: string): RedisNode {
+    const node = connectNode(urlOf(address), log, options);
+    node.client.on('ready', () => looking.soon());
+    node.client.on('ready', () => listeners.forEach((listener) => listener()));
+    node.client.on('close', () => looking.soon());
+    return node;
   }
 
-  let runId = '';
-  let clockOffsetMs: number | undefined;
-  client.on('ready', () => {
-    learn().catch((error: unknown) => log.warn({ error }, 'redis did not tell its run id'));
-  });
-  client.on('close', () => (runId = ''));
-  client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
-
-  async function learn(): Promise<void> {
-    const sentAt = performance.now();
-    const [info, redisNowMs] = await Promise.all([client.info('server'), time()]);
-    clockOffsetMs = undefined;
-    noteTime(redisNowMs, sentAt);
-    runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
-    client.emit('known');
+  async function look(): Promise<void> {
+    const ready = [...nodes.values()].filter((node) => node.client.status === 'ready');
+    const answers = await Promise.allSettled(ready.map((node) => within(ASK_WITHIN_MS, readMap(node.client))));
+    const maps = answers.filter((answer) => answer.status === 'fulfilled').map((answer) => answer.value);
+    // Of several maps the one of the highest epoch is the newest: a server that was cut off still has an older one.
+    const newest = maps.filter((map) => map.ok).toSorted((a, b) => b.epoch - a.epoch)[0];
+    if (!newest) return;
+    holders = ALL_SHARDS.map((shard) => {
+      const slot = newest.slots[shard]!;
+      const address = newest.ranges.find(({ first, last }) => first <= slot && slot <= last)?.address;
+      if (address === undefined) return undefined;
+      const known = nodes.get(address) ?? connect(address);
+      nodes.set(address, known);
+      return known;
+    });
   }
 
-  async function time(): Promise<number> {
-    const [seconds, micros] = await client.time();
-    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-  }
-
-  // Redis's clock was read after sending and before the answer was here, which bounds its offset from ours on both
-  // sides. The highest lower bound is kept, so that a busy moment of ours does not make deadlines early; it errs by the
-  // time of an answer's way back. Above a new upper bound it can't be right: then Redis's clock was set back.
-  function noteTime(redisNowMs: number, sentAt: number): void {
-    const atLeast = redisNowMs - performance.now();
-    const atMost = redisNowMs + 1 - sentAt;
-    if (clockOffsetMs === undefined || clockOffsetMs < atLeast || clockOffsetMs > atMost) clockOffsetMs = atLeast;
+  function node(shard: number): RedisNode {
+    const holder = holders[shard];
+    if (!holder) throw new ApiError('redis_away', { cause: new Error(`no server is known for shard ${shard}`) });
+    return holder;
   }
 
   return {
-    client,
-    runId() {
-      if (!runId) throw new ApiError('redis_away');
-      return runId;
+    node,
+    byNode(shards = ALL_SHARDS) {
+      const known = shards.filter((shard) => holders[shard]);
+      return Map.groupBy(known, node);
     },
-    now: () => within(NOW_WITHIN_MS, time()),
-    notAfter(withinMs) {
-      if (clockOffsetMs === undefined) throw new ApiError('redis_away');
-      return Math.floor(performance.now() + clockOffsetMs + withinMs);
-    },
+    now: async () => node(0).now(),
     async connected(withinMs) {
-      if (!runId) await within(withinMs, once(client, 'known'));
+      const until = performance.now() + withinMs;
+      while (!ALL_SHARDS.every((shard) => holders[shard])) {
+        if (performance.now() > until) throw new ApiError('redis_away');
+        await sleep(20);
+      }
+      await Promise.all([...new Set(holders)].map((holder) => holder!.connected(until - performance.now())));
     },
-    async script(name, keys, args, withinMs) {
-      const run = client as unknown as Record<string, (...args: (string | number)[]) => Promise<string[]>>;
-      const call = scripts[name] === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
-      const sentAt = performance.now();
-      const observed = options.metrics?.scriptSeconds.startTimer({ script: name });
-      const answer = await within(withinMs, run[commandName(name)]!(...call)).catch((error: unknown) => {
-        throw new ApiError('redis_away', { cause: error });
-      });
-      observed?.();
-      noteTime(Number(answer[1]), sentAt);
-      return answer;
-    },
+    onReady: (listener) => listeners.push(listener),
     async close() {
-      await client.quit().catch(() => client.disconnect());
+      await looking.stop();
+      await Promise.all([...nodes.values()].map((one) => one.close()));
     },
   };
 }
 
-function commandName(script: string): string {
-  return `keytally_${script}`;
+type SlotMap = {
+  ok: boolean;
+  epoch: number;
+  /** The slot of each shard, in which all its names lie. */
+  slots: number[];
+  ranges: { first: number; last: number; address: string | undefined }[];
+};
+
+/** A server's view of the cluster: which primary holds which slots. */
+async function readMap(client: Redis): Promise<SlotMap> {
+  const slots = ALL_SHARDS.map((shard) => client.cluster('KEYSLOT', keyspace.meta(shard)));
+  const [info, ranges] = await Promise.all([client.cluster('INFO'), client.cluster('SLOTS')]);
+  return {
+    ok: info.includes('cluster_state:ok'),
+    epoch: Number(/cluster_current_epoch:(\d+)/.exec(info)?.[1]),
+    slots: await Promise.all(slots),
+    ranges: ranges.map(([first, last, primary]) => ({ first, last, address: addressOf(primary, client) })),
+  };
+}
+
+// A server that was not told its own address leaves the host out: it is the one that it was asked at.
+function addressOf(server: [host: string, port: number, ...rest: unknown[]] | undefined, client: Redis) {
+  return server && `${server[0] || client.options.host}:${server[1]}`;
 }

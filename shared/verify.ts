@@ -127,11 +127,12 @@ export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineM
   async function decide({ caller, body, clientAddress, idempotencyKey }: VerifyCall): Promise<Decision> {
     const shard = keyShard(body.key);
     if (shard === undefined) return refuse(body, 'MALFORMED');
+    const node = link.node(shard);
     const hash = hashKeyText(body.key);
     const keys = [keyspace.meta(shard), keyspace.keyText(shard, hash), keyspace.outbox(shard)];
     const args = [
-      link.runId(),
-      link.notAfter(deadlineMs),
+      node.runId(),
+      node.notAfter(deadlineMs),
       caller.teamId,
       caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '',
       addressBits(body.ip ?? clientAddress) ?? '',
@@ -143,7 +144,7 @@ export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineM
       idempotencyKey ? createHash('sha256').update(`${caller.tokenId} ${idempotencyKey}`).digest('base64url') : '',
     ];
     for (const scope of body.requestedScopes ?? []) args.push(scope.representation, flagBits(scope));
-    return decision(await link.script('verify', keys, args, deadlineMs), body);
+    return decision(await node.script('verify', keys, args, deadlineMs), body);
   }
 }
 

@@ -68,7 +68,8 @@ async function usedNow(link: RedisLink, row: BillingRow): Promise<number | undef
   const { shard, workspaceId, externalMeterId } = row;
   const keys = [keyspace.meta(shard), keyspace.billing(shard, workspaceId, externalMeterId)];
   try {
-    const [status, , used] = await link.script('used', keys, [link.runId()], USED_WITHIN_MS);
+    const node = link.node(shard);
+    const [status, , used] = await node.script('used', keys, [node.runId()], USED_WITHIN_MS);
     return status === 'OK' ? Number(used) : undefined;
   } catch (error) {
     if (error instanceof ApiError && error.errorName === 'redis_away') return undefined;

@@ -39,15 +39,16 @@ export async function claimKey(
   const claimed = await tx`
     insert into idempotency_keys (token_id, key_hash, request_hash) values (${tokenId}, ${keyHash}, ${requestHash})
     on conflict do nothing returning true`.catch((error: unknown) => {
-    const busy = (error as { code?: string }).code === '55P03';
-    throw busy ? new ApiError('idempotency_busy', { headers: { 'Retry-After': '1' } }) : error;
+    throw (error as { code?: string }).code === '55P03' ? busy() : error;
   });
   await tx`select set_config('lock_timeout', '0', true)`;
   if (claimed.length > 0) return undefined;
 
   const [kept] = await tx<{ requestHash: string; status: number; answer: Buffer; changeIds: number[] }[]>`
     select request_hash, status, answer, change_ids from idempotency_keys where token_id = ${tokenId} and key_hash = ${keyHash}`;
-  if (!kept || kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
+  // It ran out between the two statements: the next attempt is the first again.
+  if (!kept) throw busy();
+  if (kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
   const text = unseal(sealingKey(masterKey, secret), kept.answer, `${tokenId} ${keyHash}`);
   return { status: kept.status, text, changeIds: kept.changeIds };
 }
@@ -64,6 +65,10 @@ export async function keepAnswer(
   await tx`
     update idempotency_keys set status = ${answer.status}, answer = ${sealed}, change_ids = ${answer.changeIds}
     where token_id = ${tokenId} and key_hash = ${keyHash}`;
+}
+
+function busy(): ApiError {
+  return new ApiError('idempotency_busy', { headers: { 'Retry-After': '1' } });
 }
 
 function sealingKey(masterKey: Buffer, secret: string): Buffer {

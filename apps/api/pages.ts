@@ -7,7 +7,9 @@ export const pageParameters = {
   cursor: Type.Optional(Type.String({ maxLength: 256, description: '`nextCursor` of the answer before' })),
 };
 
-export const nextCursor = Type.Optional(Type.String({ description: 'where the next page starts; absent on the last one' }));
+export const nextCursor = Type.Optional(
+  Type.String({ description: 'where the next page starts; absent on the last one' }),
+);
 
 /** The page that a query asks for: items after this id, one more than wanted, to know whether there is a next page. */
 export function pageOf({ limit, cursor }: { limit: number; cursor?: string }): { after: string; take: number } {
@@ -15,7 +17,10 @@ export function pageOf({ limit, cursor }: { limit: number; cursor?: string }): {
 }
 
 /** Cuts the extra item off and makes the cursor to it. */
-export function cut<Row extends { id: string }>(rows: Row[], take: number): { page: Row[]; next: { nextCursor?: string } } {
+export function cut<Row extends { id: string }>(
+  rows: Row[],
+  take: number,
+): { page: Row[]; next: { nextCursor?: string } } {
   if (rows.length < take) return { page: rows, next: {} };
   const page = rows.slice(0, take - 1);
   return { page, next: { nextCursor: Buffer.from(page.at(-1)!.id).toString('base64url') } };

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Books } from '../../shared/clickhouse.ts';
-import { closedShards } from '../../shared/fence.ts';
+import { openShards } from '../../shared/fence.ts';
 import { keyspace } from '../../shared/keyspace.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Sql } from '../../shared/postgres.ts';
+import type { RedisNode } from '../../shared/redis-node.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import { repeat, type Repeating } from '../../shared/repeat.ts';
 import { loadChanged, loadShards, type Change } from './entries.ts';
@@ -17,13 +18,20 @@ const LOOK_EVERY_MS = 250;
 const STEP_WITHIN_MS = 2_000;
 const CLOSED_AT_LEAST_MS = 1_000;
 
-/** Looks for closed shards and opens them again, until stopped. */
+/** Looks for closed shards and opens them again, until stopped; each server's by themselves, as servers come back. */
 export function keepShardsOpen(stores: Stores): Repeating {
-  const repeating = repeat(LOOK_EVERY_MS, stores.log, 'reopening shards', async () => {
-    const closed = await closedShards(stores.link, STEP_WITHIN_MS);
-    if (closed.length > 0) await reopen(stores, closed);
+  const { link, log } = stores;
+  const repeating = repeat(LOOK_EVERY_MS, log, 'looking for closed shards', async () => {
+    const open = await openShards(link, STEP_WITHIN_MS);
+    const ofNodes = [...link.byNode()].map(async ([node, shards]) => {
+      const closed = shards.filter((shard) => !open.has(shard));
+      if (closed.length > 0) await reopen(stores, node, closed);
+    });
+    const results = await Promise.allSettled(ofNodes);
+    for (const result of results)
+      if (result.status === 'rejected') log.warn({ error: result.reason }, 'shards stay closed');
   });
-  stores.link.client.on('ready', repeating.soon);
+  link.onReady(repeating.soon);
   return repeating;
 }
 
@@ -34,22 +42,23 @@ export function keepShardsOpen(stores: Stores): Repeating {
  * 3. Write what they lack, behind the build token: another's claim stops us with the next write.
  * 4. Open, in a new epoch. Dying before this leaves them closed: 503, never a wrong answer.
  */
-async function reopen({ sql, link, books, log }: Stores, shards: number[]): Promise<void> {
+async function reopen({ sql, link, books, log }: Stores, node: RedisNode, shards: number[]): Promise<void> {
   const started = performance.now();
-  const runId = link.runId();
+  const runId = node.runId();
   const token = randomUUID();
-  const claims = await claim(link, runId, token, shards);
+  const claims = await claim(node, runId, token, shards);
   if (claims.length === 0) return;
 
   const [row] = await sql<
     { horizon: number }[]
   >`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon`;
   const horizon = row!.horizon;
-  const fence = `build:${token}`;
+  const fence = () => `build:${token}`;
 
-  const whole = await shardsToWriteWhole(sql, claims);
-  const behind = claims.filter((one) => !whole.includes(one.shard));
+  const behind = claims.filter((one) => !one.emptied);
   for await (const entries of loadSince(sql, behind)) await writeEntries(link, fence, entries);
+  // Asked for only now: what was removed before or while the changes were read shows here.
+  const whole = await shardsToWriteWhole(sql, claims);
   for await (const entries of loadShards(sql, whole)) await writeEntries(link, fence, entries);
   const emptied = claims.filter((one) => one.emptied).map((one) => one.shard);
   // The shards stay closed for a second anyway; meanwhile what the consumers had in hand reaches the books.
@@ -57,16 +66,16 @@ async function reopen({ sql, link, books, log }: Stores, shards: number[]): Prom
   for await (const entries of usedFromBooks(sql, books, emptied)) await writeEntries(link, fence, entries);
 
   const epochs = await nextEpochs(sql, claims);
-  await Promise.all(claims.map(({ shard }) => open(link, shard, [runId, token, epochs.get(shard)!, horizon])));
+  await Promise.all(claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon])));
   const tookMs = Math.round(performance.now() - started);
   log.info({ shards: claims.length, emptied: emptied.length, tookMs }, 'shards opened');
 }
 
-async function claim(link: RedisLink, runId: string, token: string, shards: number[]): Promise<Claim[]> {
+async function claim(node: RedisNode, runId: string, token: string, shards: number[]): Promise<Claim[]> {
   const answers = await Promise.all(
     shards.map(async (shard) => ({
       shard,
-      answer: await link.script('begin', [keyspace.meta(shard)], [runId, token], STEP_WITHIN_MS),
+      answer: await node.script('begin', [keyspace.meta(shard)], [runId, token], STEP_WITHIN_MS),
     })),
   );
   return answers
@@ -128,9 +137,9 @@ async function nextEpochs(sql: Sql, claims: Claim[]): Promise<Map<number, number
   return new Map(rows.map((row) => [row.shard, row.epoch]));
 }
 
-async function open(link: RedisLink, shard: number, args: (string | number)[]): Promise<void> {
+async function open(node: RedisNode, shard: number, args: (string | number)[]): Promise<void> {
   for (;;) {
-    const [status, , waitMs] = await link.script('open', [keyspace.meta(shard)], args, STEP_WITHIN_MS);
+    const [status, , waitMs] = await node.script('open', [keyspace.meta(shard)], args, STEP_WITHIN_MS);
     if (status === 'OPEN') return;
     if (status === 'LOST') throw new Error(`shard ${shard} was claimed by another builder`);
     await sleep(Number(waitMs));

@@ -1,3 +1,4 @@
+import { openShards } from '../../shared/fence.ts';
 import { SHARDS } from '../../shared/key-text.ts';
 import { keyspace } from '../../shared/keyspace.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -10,6 +11,7 @@ import { applyChanges } from './sync.ts';
 const EVERY_MS = 1_000;
 const CHECKPOINT_EVERY_MS = 10_000;
 const CHECKPOINT_WITHIN_MS = 1_000;
+const LOOK_WITHIN_MS = 1_000;
 
 /** Applies changes whose process died, or lost Redis, between the commit and the apply; and moves the checkpoints on. */
 export function startSweeper(sql: Sql, link: RedisLink, log: Logger): Repeating {
@@ -25,10 +27,13 @@ export function startSweeper(sql: Sql, link: RedisLink, log: Logger): Repeating 
 
 /** Applies waiting changes that are older than a request takes; several sweepers share the work. Gives how many. */
 async function sweep(sql: Sql, link: RedisLink): Promise<number> {
+  const open = await openShards(link, LOOK_WITHIN_MS);
   return sql.begin(async (tx) => {
+    // What a closed shard waits for must not keep the others waiting.
     const waiting = await tx<(Change & { id: number })[]>`
       select id, kind, entity_id, shard from changes
       where applied_at is null and created_at < now() - interval '3 seconds'
+        and (shard = any(${[...open]}) or (shard is null and ${open.size === SHARDS}))
       order by id limit 500 for update skip locked`;
     if (waiting.length === 0) return 0;
     await applyChanges(sql, link, waiting);
@@ -42,7 +47,8 @@ async function sweep(sql: Sql, link: RedisLink): Promise<number> {
  * change up to there. Row ids would not do, since they become visible in another order than they are given.
  */
 async function moveCheckpoints(sql: Sql, link: RedisLink, last: number): Promise<number> {
-  const runId = link.runId();
+  const open = await openShards(link, LOOK_WITHIN_MS);
+  const runIds = new Map([...open].map((shard) => [shard, link.node(shard).runId()]));
   const [row] = await sql<{ horizon: number; waiting: boolean; moved: boolean }[]>`
     with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as xmin)
     select xmin::text::bigint as horizon,
@@ -51,8 +57,8 @@ async function moveCheckpoints(sql: Sql, link: RedisLink, last: number): Promise
     from snapshot`;
   if (!row || row.waiting || !row.moved) return last;
   await Promise.all(
-    Array.from({ length: SHARDS }, (_, shard) =>
-      link.script('checkpoint', [keyspace.meta(shard)], [runId, row.horizon], CHECKPOINT_WITHIN_MS),
+    [...runIds].map(([shard, runId]) =>
+      link.node(shard).script('checkpoint', [keyspace.meta(shard)], [runId, row.horizon], CHECKPOINT_WITHIN_MS),
     ),
   );
   return row.horizon;

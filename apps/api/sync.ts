@@ -21,21 +21,24 @@ export async function recordChanges(sql: Query, changes: Change[]): Promise<numb
  * how often or in which order changes are applied. Fails when a shard can't be written; the sweeper then tries again.
  */
 export async function applyChanges(sql: Sql, link: RedisLink, changes: Change[]): Promise<void> {
-  for await (const entries of loadChanged(sql, changes)) await writeEntries(link, link.runId(), entries);
+  const fence = (shard: number) => link.node(shard).runId();
+  for await (const entries of loadChanged(sql, changes)) await writeEntries(link, fence, entries);
 }
 
-/** Writes entries, in calls of one shard each, behind the fence: a run id for open shards, a build token for closed ones. */
-export async function writeEntries(link: RedisLink, fence: string, entries: Entry[]): Promise<void> {
+/** Writes entries, in calls of one shard each, behind its fence: the run id of an open shard, the build token of a closed one. */
+export async function writeEntries(link: RedisLink, fence: (shard: number) => string, entries: Entry[]): Promise<void> {
   const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) =>
     chunks(ofShard!, ENTRIES_PER_CALL),
   );
   for (const together of chunks(calls, CALLS_AT_ONCE)) {
     await Promise.all(
       together.map(async (call) => {
-        const keys = [keyspace.meta(call[0]!.shard), ...call.map((entry) => entry.key)];
+        const { shard } = call[0]!;
+        const node = link.node(shard);
+        const keys = [keyspace.meta(shard), ...call.map((entry) => entry.key)];
         const values = call.flatMap((entry) => [entry.field, entry.value, entry.lifetimeSeconds]);
-        const args = [fence, link.notAfter(APPLY_WITHIN_MS), ...values];
-        const [status] = await link.script('apply', keys, args, APPLY_WITHIN_MS);
+        const args = [fence(shard), node.notAfter(APPLY_WITHIN_MS), ...values];
+        const [status] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
         if (status !== 'OK')
           throw new ApiError('redis_away', { cause: new Error(`the apply script answered ${status}`) });
       }),

@@ -29,6 +29,6 @@ await link
   .connected(2_000)
   .then(() => applyChanges(sql, link, [change]))
   .catch(() => {});
-link.client.disconnect();
+await link.close();
 await sql.end();
 console.log(text);

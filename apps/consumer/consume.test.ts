@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/ids.ts';
-import { shardOf } from '../../shared/key-text.ts';
+import { ALL_SHARDS, shardOf } from '../../shared/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/keyspace.ts';
+import { outboxSource, type Source } from '../../shared/outbox-source.ts';
 import { eventually, wireTo } from '../../shared/testing.ts';
 import type { Running } from '../../shared/run.ts';
-import { startConsuming, type Source } from './consume.ts';
+import { startConsuming } from './consume.ts';
 import { makeMarkDays } from './marks.ts';
-import { outboxSource } from './outbox-source.ts';
 import { makeBench, type Bench } from './test-events.ts';
 
 let bench: Bench;
@@ -95,7 +95,7 @@ test('entries of a consumer that died are taken over by another', async () => {
   const billingId = newId('bill');
   await bench.append(billingId, events(500));
   const stream = keyspace.outbox(shardOf(billingId));
-  await bench.link.client.xreadgroup('GROUP', OUTBOX_GROUP, 'dead', 'COUNT', 400, 'STREAMS', stream, '>');
+  await bench.node.client.xreadgroup('GROUP', OUTBOX_GROUP, 'dead', 'COUNT', 400, 'STREAMS', stream, '>');
   await sleep(350);
   const alive = consume(sourceOf('c1', 300));
   await eventually('the other 100 are inserted', async () => (await bench.booked(billingId)).events >= 100);
@@ -143,16 +143,16 @@ test('SIGTERM finishes the batch in hand: what is inserted is acknowledged, the 
   assert.is(physical, booked);
   assert.is(booked + entries, 10_000);
   assert.is((await bench.world.sql`select from usage_marks where billing_id = ${billingId}`).count, booked > 0 ? 1 : 0);
-  await bench.link.client.flushdb();
+  await bench.node.client.flushdb();
 });
 
 test('what another server gave is not acknowledged here, where its ids may mean other entries', async () => {
   const billingId = newId('bill');
   await bench.append(billingId, events(10));
-  const { reader, metrics, log } = bench;
+  const { metrics, log } = bench;
   let elsewhere = false;
-  const link = { ...bench.link, runId: () => (elsewhere ? 'another' : bench.link.runId()) };
-  const source = outboxSource({ reader, link, name: 'c1', metrics, log });
+  const node = { ...bench.node, runId: () => (elsewhere ? 'another' : bench.node.runId()) };
+  const source = outboxSource({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log });
   const batch = (await source.read(AbortSignal.timeout(5_000))) ?? (await source.read(AbortSignal.timeout(5_000)));
   assert.is(batch!.events.length, 10);
   elsewhere = true;
@@ -169,7 +169,7 @@ test('an emptied Redis gets its groups again, and what is appended then is read'
     const billingId = newId('bill');
     await bench.append(billingId, events(10));
     await eventually('inserted', async () => (await bench.booked(billingId)).events === 10);
-    await bench.link.client.flushdb();
+    await bench.node.client.flushdb();
   }
   const billingId = newId('bill');
   await bench.append(billingId, events(10));
@@ -184,14 +184,14 @@ test('an entry that is no event is set aside with its reason and holds nothing u
   await bench.append(billingId, events(5));
   const stream = keyspace.outbox(shard);
   const broken = ['i', newId('evt'), 't', String(Date.now()), 'k', newId('key'), 'b', billingId, 'c', '1e9'];
-  const entry = await bench.link.client.xadd(stream, '*', ...broken);
-  await bench.link.client.xadd(stream, '*', 'hello', 'world');
+  const entry = await bench.node.client.xadd(stream, '*', ...broken);
+  await bench.node.client.xadd(stream, '*', 'hello', 'world');
   await bench.append(billingId, events(5));
   const one = consume(sourceOf('c1'));
   await eventually('all are acknowledged', async () => (await bench.waiting()).entries === 0);
   await one.stop();
   assert.is((await bench.booked(billingId)).events, 10);
-  const dead = await bench.link.client.xrange(keyspace.dead(shard), '-', '+');
+  const dead = await bench.node.client.xrange(keyspace.dead(shard), '-', '+');
   assert.equal(
     dead.map(([, fields]) => fields),
     [
@@ -239,8 +239,9 @@ function events(count: number) {
 }
 
 function sourceOf(name: string, claimIdleMs = 30_000): Source {
-  const { reader, link, metrics, log } = bench;
-  return outboxSource({ reader, link, name, metrics, log, claimIdleMs });
+  const { node, metrics, log } = bench;
+  const shards = [...ALL_SHARDS];
+  return outboxSource({ node, shards, name, metrics, log, claimIdleMs });
 }
 
 function consume(source: Source) {

@@ -2,18 +2,10 @@ import type { Books } from '../../shared/clickhouse.ts';
 import { eventColumns, eventRow, type UsageEvent } from '../../shared/event.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
+import type { Batch, Source } from '../../shared/outbox-source.ts';
 import { retry } from '../../shared/retry.ts';
 import type { Running } from '../../shared/run.ts';
 import type { MarkDays } from './marks.ts';
-
-/** Events that were read together. Until they are acknowledged they may come again, here or in another consumer. */
-export type Batch = { events: UsageEvent[]; acknowledge(): Promise<void> };
-
-/** Where events come from. */
-export type Source = {
-  /** The next batch, full or about a second old; undefined when nothing came. Cut short by the signal. */
-  read(signal: AbortSignal): Promise<Batch | undefined>;
-};
 
 type Parts = {
   source: Source;

@@ -3,6 +3,7 @@ import { programs, readConfig } from '../../shared/config.ts';
 import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeMetrics } from '../../shared/metrics.ts';
+import { outboxSource, perNode } from '../../shared/outbox-source.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
 import { makeProbes, makeProbeServer } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
@@ -11,7 +12,6 @@ import { startConsuming } from './consume.ts';
 import { removeExpired } from './expire.ts';
 import { startJobs, type Job } from './jobs.ts';
 import { makeMarkDays } from './marks.ts';
-import { outboxSource } from './outbox-source.ts';
 import { copyRecentUse } from './recent-use.ts';
 import { rollUp } from './rollup.ts';
 
@@ -22,11 +22,14 @@ await run(log, async () => {
   const metrics = makeMetrics('consumer');
   const sql = connectPostgres(config.DATABASE_URL);
   const link = connectRedis(config.REDIS_URL, log, { metrics });
-  const reader = connectRedis(config.REDIS_URL, log, { metrics, blocking: true });
   const books = connectClickHouse(config.CLICKHOUSE_URL);
 
-  const source = outboxSource({ reader, link, name: config.CONSUMER_NAME, metrics, log });
-  const consuming = startConsuming({ source, books, markDays: makeMarkDays(sql), now: link.now, metrics, log });
+  const markDays = makeMarkDays(sql);
+  const name = config.CONSUMER_NAME;
+  const consuming = perNode(link, log, (node, shards) => {
+    const source = outboxSource({ node, shards, name, metrics, log });
+    return startConsuming({ source, books, markDays, now: link.now, metrics, log });
+  });
   const stores = { sql, books };
   const everyTwentySeconds = '*/20 * * * * *';
   const everyMinute = '30 * * * * *';
@@ -42,7 +45,7 @@ await run(log, async () => {
 
   const probe = makeProbes(metrics, {
     postgres: () => sql`select 1`,
-    redis: () => link.client.ping(),
+    redis: () => link.now(),
     clickhouse: () => books.ready(),
   });
   const server = await listen(makeProbeServer(probe), config.HOST, config.PORT);
@@ -52,7 +55,7 @@ await run(log, async () => {
     async stop() {
       await Promise.all([consuming.stop(), jobs.stop()]);
       await server.stop();
-      await Promise.all([sql.end({ timeout: 5 }), link.close(), reader.close(), books.close()]);
+      await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
     },
   };
 });

@@ -26,9 +26,9 @@ export async function makeBench() {
   // Failures are what these tests make happen.
   const log = makeLogger('test', 'silent');
   const link = connectRedis(world.env.REDIS_URL!, log);
-  const reader = connectRedis(world.env.REDIS_URL!, log, { blocking: true });
+  const node = link.node(0);
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await Promise.all([link.connected(5_000), reader.connected(5_000)]);
+  await link.connected(5_000);
 
   const rows = async <Row>(query: string, query_params: Record<string, unknown> = {}): Promise<Row[]> =>
     (await books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Row>();
@@ -37,14 +37,14 @@ export async function makeBench() {
     world,
     log,
     link,
-    reader,
+    node,
     books,
     rows,
     metrics: makeMetrics('test'),
     /** Appends events as verify.lua does; gives their ids. */
     async append(billingId: string, events: Wanted[]): Promise<string[]> {
       const now = await link.now();
-      const pipeline = link.client.pipeline();
+      const pipeline = node.client.pipeline();
       const ids = events.map((event, i) => {
         const id = event.id ?? newId('evt');
         const { ms = now, key = KEY, name = 'default', cost = 1, seq = i + 1, used = seq } = event;
@@ -59,8 +59,8 @@ export async function makeBench() {
     async waiting(): Promise<{ entries: number; pending: number }> {
       const sum = { entries: 0, pending: 0 };
       for (let shard = 0; shard < SHARDS; shard++) {
-        sum.entries += await link.client.xlen(keyspace.outbox(shard));
-        const pending = await link.client.xpending(keyspace.outbox(shard), OUTBOX_GROUP).catch(() => [0]);
+        sum.entries += await node.client.xlen(keyspace.outbox(shard));
+        const pending = await node.client.xpending(keyspace.outbox(shard), OUTBOX_GROUP).catch(() => [0]);
         sum.pending += pending[0] as number;
       }
       return sum;
@@ -76,7 +76,7 @@ export async function makeBench() {
       return row!;
     },
     async stop() {
-      await Promise.all([link.close(), reader.close(), books.close()]);
+      await Promise.all([link.close(), books.close()]);
       await world.stop();
     },
   };

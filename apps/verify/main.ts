@@ -17,7 +17,7 @@ const log = makeLogger('verify', config.LOG_LEVEL);
 
 await run(log, async () => {
   const metrics = makeMetrics('verify');
-  const link = connectRedis(config.REDIS_URL, log, { metrics });
+  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const server = await listen(
     makeServer({

@@ -233,19 +233,19 @@ test('usedCredits is what Redis counts, and the snapshot while Redis can not tel
   const link = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
   await link.connected(2_000);
   const shard = meterShard(workspaceId, 'used');
-  await link.client.hset(keyspace.billing(shard, workspaceId, 'used'), 'u', '8999999999999999');
+  await link.node(shard).client.hset(keyspace.billing(shard, workspaceId, 'used'), 'u', '8999999999999999');
   assert.is((await get('used')).body.billing.usedCredits, '8999999999.999999');
-  await link.client.hdel(keyspace.billing(shard, workspaceId, 'used'), 's');
+  await link.node(shard).client.hdel(keyspace.billing(shard, workspaceId, 'used'), 's');
   assert.is(
     (await get('used')).body.billing.usedCredits,
     '3',
     'a record that is not there is not a record without use',
   );
-  await link.client.hset(keyspace.meta(shard), 'owner', 'another');
+  await link.node(shard).client.hset(keyspace.meta(shard), 'owner', 'another');
   assert.is((await get('used')).body.billing.usedCredits, '3', 'nor is a closed shard');
   await eventually(
     'the shard is open again',
-    async () => (await link.client.hget(keyspace.meta(shard), 'owner')) === link.runId(),
+    async () => (await link.node(shard).client.hget(keyspace.meta(shard), 'owner')) === link.node(shard).runId(),
   );
   await link.close();
 });
@@ -273,10 +273,8 @@ test('settings and refills are in force with the answer', async () => {
   await world.call('post', `${PATH}/refill`, { workspaceId, externalMeterId: 'forced', refill: 1.5 });
   const link = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
   await link.connected(2_000);
-  const record = await link.client.hget(
-    keyspace.billing(meterShard(workspaceId, 'forced'), workspaceId, 'forced'),
-    's',
-  );
+  const shard = meterShard(workspaceId, 'forced');
+  const record = await link.node(shard).client.hget(keyspace.billing(shard, workspaceId, 'forced'), 's');
   assert.is(record!.split('\x1f')[2], '2500000');
   await link.close();
 });

@@ -14,11 +14,23 @@ test('a workspace is made, read, listed and changed', async () => {
   assert.is(made.status, 201, made.text);
   const { workspace } = made.body;
   assert.match(workspace.id, /^ws_[0-9a-z]{26}$/);
-  assert.equal(workspace, { id: workspace.id, name: 'Acme', teamId: world.team.id, defaultAllowedIPs: [], createdAt: workspace.createdAt, updatedAt: workspace.createdAt });
+  assert.equal(workspace, {
+    id: workspace.id,
+    name: 'Acme',
+    teamId: world.team.id,
+    defaultAllowedIPs: [],
+    createdAt: workspace.createdAt,
+    updatedAt: workspace.createdAt,
+  });
 
   const path = `/api/v1/workspace/${workspace.id}`;
   assert.equal((await world.call('get', path)).body, made.body);
-  const changed = await world.call('patch', path, { defaultKeyPrefix: 'acme', defaultAllowedIPs: ['10.0.0.0/8'], defaultRateLimitPerSecond: 5, defaultExpiration: 60 });
+  const changed = await world.call('patch', path, {
+    defaultKeyPrefix: 'acme',
+    defaultAllowedIPs: ['10.0.0.0/8'],
+    defaultRateLimitPerSecond: 5,
+    defaultExpiration: 60,
+  });
   assert.is(changed.status, 200, changed.text);
   assert.is(changed.body.workspace.defaultKeyPrefix, 'acme');
   assert.equal(changed.body.workspace.defaultAllowedIPs, ['10.0.0.0/8']);
@@ -36,7 +48,12 @@ test('a list is read page by page, each workspace once', async () => {
   const names: string[] = [];
   let cursor = '';
   do {
-    const page = await world.call('get', `/api/v1/workspace?limit=2${cursor && `&cursor=${cursor}`}`, undefined, options);
+    const page = await world.call(
+      'get',
+      `/api/v1/workspace?limit=2${cursor && `&cursor=${cursor}`}`,
+      undefined,
+      options,
+    );
     assert.is(page.status, 200, page.text);
     names.push(...page.body.workspaces.map((one: { name: string }) => one.name));
     cursor = page.body.nextCursor ?? '';
@@ -59,7 +76,10 @@ test('bad input is a 400 that names the field', async () => {
     const answer = await world.call('post', '/api/v1/workspace', body);
     assert.is(answer.status, 400, answer.text);
     assert.is(answer.body.error.code, 40001);
-    assert.ok(answer.body.error.details.some((detail: { path: string }) => detail.path === path), answer.text);
+    assert.ok(
+      answer.body.error.details.some((detail: { path: string }) => detail.path === path),
+      answer.text,
+    );
   }
 });
 
@@ -81,7 +101,9 @@ test('without a token, without the permission, or for another team, nothing is t
 
 test('an Idempotency-Key makes repeating a creation safe', async () => {
   const headers = { 'Idempotency-Key': 'create-once' };
-  const answers = await Promise.all([1, 2, 3].map(() => world.call('post', '/api/v1/workspace', { name: 'once' }, { headers })));
+  const answers = await Promise.all(
+    [1, 2, 3].map(() => world.call('post', '/api/v1/workspace', { name: 'once' }, { headers })),
+  );
   for (const answer of answers) {
     assert.is(answer.status, 201, answer.text);
     assert.equal(answer.body, answers[0]!.body);

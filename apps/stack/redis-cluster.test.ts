@@ -1,0 +1,182 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually, makeWorld, request, type Answer, type World } from '../../shared/testing.ts';
+import { VERIFY_PATH } from '../../shared/verify.ts';
+import { isInSync, isPrimary, kill, restart, startRedisCluster, until, type Member } from './redis-cluster.ts';
+
+// Verification, its credits and its fence on six real servers, with the failovers that a cluster is for.
+
+const folder = mkdtempSync(join(tmpdir(), 'keytally-cluster-'));
+const test = suite('redis cluster');
+let members: Member[] = [];
+let world: World;
+let workspaceId: string;
+let keys: Key[];
+
+type Key = { id: string; key: string; meter: string };
+
+test.before(async () => {
+  members = await startRedisCluster(folder);
+  const seeds = members.map((member) => member.address).join(',');
+  world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis+cluster://${seeds}` });
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'cluster' }))).body.workspace.id;
+  keys = await Promise.all(Array.from({ length: 24 }, () => newKey('1000000')));
+});
+test.after(async () => {
+  await world?.stop();
+  for (const member of members) member.client.disconnect();
+  await Promise.all(members.map(kill));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('keys, limits and credits are spread over all servers and exact on each', async () => {
+  const holders = new Set<string>();
+  for (const member of members.slice(0, 3)) if ((await member.client.dbsize()) > 30) holders.add(member.address);
+  assert.is(holders.size, 3);
+
+  const { key, meter } = await newKey('300');
+  const answers = await Promise.all(Array.from({ length: 600 }, () => spend(key)));
+  const valid = answers.filter((answer) => answer.body.status === 'VALID').length;
+  assert.is(valid, 300);
+  assert.is(answers.filter((answer) => answer.body.status === 'USAGE_LIMITED').length, 300);
+  assert.is(await usedCredits(meter), '300');
+  await eventually('the books have them', async () => (await usage(meter)) === '300');
+});
+
+test('no answered debit and no answered change is gone after a failover', async () => {
+  const changed = keys.slice(0, 12);
+  const spent = keys.slice(12);
+  const seen = new Map(spent.map(({ meter }) => [meter, 0]));
+  const undecided = new Map(spent.map(({ meter }) => [meter, 0]));
+  let stopped = false;
+  const traffic = Promise.all(
+    spent.map(async ({ key, meter }) => {
+      while (!stopped) {
+        const answer = await spend(key);
+        const counts = answer.body.status === 'VALID' ? seen : undecided;
+        assert.ok(answer.body.status === 'VALID' || answer.status === 503, answer.text);
+        counts.set(meter, counts.get(meter)! + 1);
+        await sleep(2);
+      }
+    }),
+  );
+  await sleep(300);
+  const disabled: string[] = [];
+  const changes = (async () => {
+    for (const { id, key } of changed) {
+      const path = `/api/v1/workspace/${workspaceId}/api-key/${id}`;
+      if ((await world.call('patch', path, { enabled: false })).status === 200) disabled.push(key);
+      await sleep(30);
+    }
+  })();
+  await sleep(100);
+  const [failed, , , follower] = members as [Member, Member, Member, Member];
+  await kill(failed);
+  await until(() => isPrimary(follower));
+  // Alone it has nobody to copy to, so its shards wait for the failed one to come back, as its replica.
+  await sleep(500);
+  assert.not.ok(await isReady());
+  await restart(failed);
+  await eventually('every shard is open again', isReady, 20_000);
+  await changes;
+  await sleep(300);
+  stopped = true;
+  await traffic;
+
+  assert.ok(disabled.length > 0);
+  for (const key of disabled) assert.is((await verify(key)).body.status, 'DISABLED');
+  for (const { meter } of spent) {
+    const used = Number(await usedCredits(meter));
+    const [least, most] = [seen.get(meter)!, seen.get(meter)! + undecided.get(meter)!];
+    assert.ok(least <= used && used <= most, `${meter}: ${least} answered, ${most - least} undecided, ${used} used`);
+    await eventually('the books agree', async () => (await usage(meter)) === String(used));
+  }
+  await until(() => isInSync(failed));
+});
+
+test('a replica that lagged is fenced when it takes over, and nothing that was revoked comes back', async () => {
+  // These answer without waiting for a replica.
+  const api = await world.start('api', { REDIS_MIN_REPLICAS: '0' });
+  const lax = await world.start('verify', { REDIS_MIN_REPLICAS: '0' });
+  const primaries = await Promise.all(members.map(isPrimary));
+  const [primary] = members.filter((_, i) => primaries[i]) as [Member];
+  const followers = await Promise.all(
+    members.map(async (one) => (await one.client.info('replication')).includes(`master_port:${primary.program.port}`)),
+  );
+  const replica = members.find((_, i) => followers[i])!;
+
+  // From here on the replica gets nothing more: it may not follow, and its connection is cut.
+  await primary.client.call('ACL', 'SETUSER', 'default', '-psync', '-replconf');
+  await primary.client.call('CLIENT', 'KILL', 'TYPE', 'replica');
+  const disabled = await Promise.all(
+    keys.slice(12).map(async ({ id, key }) => {
+      const path = `${api.url}/api/v1/workspace/${workspaceId}/api-key/${id}`;
+      await must(200, world.call('patch', path, { enabled: false }));
+      return key;
+    }),
+  );
+  await kill(primary);
+  await replica.client.cluster('FAILOVER', 'TAKEOVER');
+  await until(() => isPrimary(replica));
+  const answers: Answer[] = [];
+  do {
+    answers.push(...(await Promise.all(disabled.map((key) => verify(key, '0', lax)))));
+  } while (!(await isReady(lax)));
+  answers.push(...(await Promise.all(disabled.map((key) => verify(key, '0', lax)))));
+  for (const answer of answers) assert.ok(answer.status === 503 || answer.body.status === 'DISABLED', answer.text);
+  assert.is(answers.at(-1)!.body.status, 'DISABLED');
+  await Promise.all([lax.stop(), api.stop()]);
+  await restart(primary);
+  await until(() => isInSync(primary));
+});
+
+async function isReady({ url } = world.verify!): Promise<boolean> {
+  return (await fetch(`${url}/readyz`)).ok;
+}
+
+function verify(key: string, usage = '0', { url } = world.verify!): Promise<Answer> {
+  return request(url + VERIFY_PATH, 'post', { token: world.team.token, body: { key, billing: { usage } } });
+}
+
+function spend(key: string): Promise<Answer> {
+  return verify(key, '1');
+}
+
+async function newKey(totalCredits: string): Promise<Key> {
+  const meter = `meter-${Math.random()}`;
+  await must(
+    201,
+    world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId: meter, totalCredits }),
+  );
+  const made = await must(
+    201,
+    world.call('post', '/api/v1/api-key', { name: 'k', workspaceId, externalMeterId: meter }),
+  );
+  return { ...made.body.apiKey, meter };
+}
+
+async function usedCredits(meter: string): Promise<string> {
+  return (await billing(meter)).usedCredits;
+}
+
+async function billing(meter: string): Promise<{ id: string; usedCredits: string }> {
+  const query = new URLSearchParams({ workspaceId, externalMeterId: meter });
+  return (await must(200, world.call('get', `/api/v1/customer-billing?${query.toString()}`))).body.billing;
+}
+
+async function usage(meter: string): Promise<string | undefined> {
+  const { data } = (await must(200, world.call('get', `/api/v1/usage/${(await billing(meter)).id}`))).body;
+  return data[0]?.totalBillingUsage;
+}
+
+async function must(status: number, answer: Promise<Answer>): Promise<Answer> {
+  const given = await answer;
+  assert.is(given.status, status, given.text);
+  return given;
+}
+
+test.run();

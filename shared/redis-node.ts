@@ -1,0 +1,150 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { ApiError } from './errors.ts';
+import type { Logger } from './log.ts';
+import type { Metrics } from './metrics.ts';
+import { within } from './within.ts';
+
+const scripts = {
+  apply: undefined,
+  begin: 1,
+  checkpoint: 1,
+  open: 1,
+  token: 2,
+  used: 2,
+  verify: 3,
+} as const satisfies Record<string, number | undefined>;
+type ScriptName = keyof typeof scripts;
+
+// What these wrote is only answered once enough replicas have it.
+const replicated: ReadonlySet<ScriptName> = new Set(['apply', 'verify']);
+
+const NOW_WITHIN_MS = 1_000;
+const WAIT_MS = 200;
+
+/** A connection to one Redis server that knows which one it is and how far that server's clock is from ours. */
+export type RedisNode = {
+  client: Redis;
+  /** The server's run id, new with each start of the server; throws while the connection is not ready. */
+  runId(): string;
+  /** The server's clock, in ms: the one that days and limits go by. */
+  now(): Promise<number>;
+  /** The last moment, in Redis time (ms), at which a script may run so that its answer can still be here in time. */
+  notAfter(withinMs: number): number;
+  /** Settles once the connection is ready, or rejects after so long. */
+  connected(withinMs: number): Promise<void>;
+  /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_away`. */
+  script(name: ScriptName, keys: string[], args: (string | number)[], withinMs: number): Promise<string[]>;
+  close(): Promise<void>;
+};
+
+export type NodeOptions = {
+  metrics?: Metrics;
+  /** Replicas that must have a script's writes before its answer counts; preset 1 on a cluster, else 0. */
+  minReplicas?: number | undefined;
+};
+
+/**
+ * Connects to one server. A command whose answer is lost is rejected at once and never sent again, for a verification
+ * that is sent twice is charged twice (ioredis: only `maxRetriesPerRequest: 0` does both); nor does a command wait for a
+ * connection.
+ */
+export function connectNode(url: string, log: Logger, options: NodeOptions = {}): RedisNode {
+  const client = new Redis(url, {
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    enableOfflineQueue: false,
+    connectTimeout: 2_000,
+    maxLoadingRetryTime: 200,
+    retryStrategy: (attempt) => Math.min(50 * attempt, 500),
+    // A peer that vanished without closing is noticed by its silence.
+    socketTimeout: 2_000,
+  });
+  for (const [name, numberOfKeys] of Object.entries(scripts)) {
+    const lua = readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8');
+    client.defineCommand(commandName(name), { lua, ...(numberOfKeys && { numberOfKeys }) });
+  }
+
+  const { minReplicas = 0 } = options;
+  let runId = '';
+  let clockOffsetMs: number | undefined;
+  client.on('ready', () => {
+    learn().catch((error: unknown) => log.warn({ error }, 'redis did not tell its run id'));
+  });
+  client.on('close', () => (runId = ''));
+  client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
+
+  async function learn(): Promise<void> {
+    const sentAt = performance.now();
+    const [info, redisNowMs] = await Promise.all([client.info('server'), time()]);
+    clockOffsetMs = undefined;
+    noteTime(redisNowMs, sentAt);
+    runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
+    client.emit('known');
+  }
+
+  async function time(): Promise<number> {
+    const [seconds, micros] = await client.time();
+    return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+  }
+
+  // Redis's clock was read after sending and before the answer was here, which bounds its offset from ours on both
+  // sides. The highest lower bound is kept, so that a busy moment of ours does not make deadlines early; it errs by the
+  // time of an answer's way back. Above a new upper bound it can't be right: then Redis's clock was set back.
+  function noteTime(redisNowMs: number, sentAt: number): void {
+    const atLeast = redisNowMs - performance.now();
+    const atMost = redisNowMs + 1 - sentAt;
+    if (clockOffsetMs === undefined || clockOffsetMs < atLeast || clockOffsetMs > atMost) clockOffsetMs = atLeast;
+  }
+
+  // One WAIT for all that was sent in this turn of the event loop: it speaks for everything before it.
+  let copying: Promise<void> | undefined;
+  function copied(): Promise<void> | undefined {
+    if (minReplicas > 0) copying ??= nextTurn().then(waitForReplicas);
+    return copying;
+  }
+
+  async function waitForReplicas(): Promise<void> {
+    copying = undefined;
+    const replicas = await client.wait(minReplicas, WAIT_MS);
+    if (replicas < minReplicas) throw new Error(`${replicas} of ${minReplicas} replicas have it`);
+  }
+
+  return {
+    client,
+    runId() {
+      if (!runId) throw new ApiError('redis_away');
+      return runId;
+    },
+    now: () => within(NOW_WITHIN_MS, time()),
+    notAfter(withinMs) {
+      if (clockOffsetMs === undefined) throw new ApiError('redis_away');
+      return Math.floor(performance.now() + clockOffsetMs + withinMs);
+    },
+    async connected(withinMs) {
+      if (!runId) await within(withinMs, once(client, 'known'));
+    },
+    async script(name, keys, args, withinMs) {
+      const run = client as unknown as Record<string, (...args: (string | number)[]) => Promise<string[]>>;
+      const call = scripts[name] === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
+      const sentAt = performance.now();
+      const observed = options.metrics?.scriptSeconds.startTimer({ script: name });
+      const answered = Promise.all([run[commandName(name)]!(...call), replicated.has(name) ? copied() : undefined]);
+      const [answer] = await within(withinMs, answered).catch((error: unknown) => {
+        throw new ApiError('redis_away', { cause: error });
+      });
+      observed?.();
+      noteTime(Number(answer[1]), sentAt);
+      return answer;
+    },
+    async close() {
+      await client.quit().catch(() => client.disconnect());
+    },
+  };
+}
+
+function commandName(script: string): string {
+  return `keytally_${script}`;
+}
