@@ -26,10 +26,13 @@ export type Books = {
 };
 
 /**
- * Connects over HTTP, lazily. Inserts are synchronous (newer servers turn async_insert on) and never deduplicated by
- * block, since events carry their own identity.
+ * What a cluster's replicas need to be as exact as one server: an insert counts once most of them have it, and a read
+ * sees all that counted. Else a day could be summed up on a replica that lags.
  */
-export function connectClickHouse(url: string): Books {
+const onCluster = { insert_quorum: 'auto', insert_quorum_parallel: 0, select_sequential_consistency: '1' } as const;
+
+/** Connects over HTTP, lazily. Inserts are synchronous (newer servers turn async_insert on). */
+export function connectClickHouse(url: string, cluster = ''): Books {
   const client = createClient({
     url,
     request_timeout: 30_000,
@@ -41,6 +44,7 @@ export function connectClickHouse(url: string): Books {
       async_insert: 0,
       output_format_json_quote_64bit_integers: 1,
       do_not_merge_across_partitions_select_final: 1,
+      ...(cluster !== '' && onCluster),
     },
   });
   return {

@@ -18,6 +18,7 @@ export const variables = {
     parse: (given) => (given === '' ? undefined : wholeNumber(given, 0, 10)),
   } satisfies Variable<number | undefined>,
   CLICKHOUSE_URL: text('ClickHouse over HTTP, with the database in the path'),
+  CLICKHOUSE_CLUSTER: text('the ClickHouse cluster to make replicated tables on; empty: one server', { preset: '' }),
   MASTER_KEY: key('32 bytes in base64 under which signing keys and kept answers are encrypted'),
   HOST: text('address to listen on', { preset: '127.0.0.1' }),
   PORT: integer('port to listen on; 0 takes a free one', { preset: 0, min: 0, max: 65535 }),
@@ -102,6 +103,7 @@ export const programs = {
     'REDIS_URL',
     'REDIS_MIN_REPLICAS',
     'CLICKHOUSE_URL',
+    'CLICKHOUSE_CLUSTER',
     'MASTER_KEY',
     'HOST',
     'PORT',
@@ -127,6 +129,7 @@ export const programs = {
     'DATABASE_URL',
     'REDIS_URL',
     'CLICKHOUSE_URL',
+    'CLICKHOUSE_CLUSTER',
     'HOST',
     'PORT',
     'CONSUMER_NAME',
@@ -135,7 +138,7 @@ export const programs = {
     'KAFKA_WATCHDOG_SECONDS',
   ],
   relay: ['LOG_LEVEL', 'REDIS_URL', 'HOST', 'PORT', 'CONSUMER_NAME', ...kafkaVariables],
-  migrate: ['DATABASE_URL', 'CLICKHOUSE_URL'],
+  migrate: ['DATABASE_URL', 'CLICKHOUSE_URL', 'CLICKHOUSE_CLUSTER'],
   token: ['DATABASE_URL', 'REDIS_URL'],
 } as const satisfies Record<string, readonly (keyof typeof variables)[]>;
 

@@ -22,32 +22,50 @@ export async function migratePostgres(sql: Sql): Promise<string[]> {
 
 /**
  * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
- * has no transactions: a file's statements all say `if not exists`, so that a file that was cut short runs again.
+ * has no transactions: a file's statements all say `if not exists`, so that a file that was cut short runs again. With
+ * the name of a cluster, tables are replicated ones on all its servers.
  */
-export async function migrateClickHouse(url: string): Promise<string[]> {
+export async function migrateClickHouse(url: string, cluster = ''): Promise<string[]> {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
   const root = new URL(url);
   root.pathname = '/';
   const server = createClient({ url: root });
-  await server.command({ query: `create database if not exists ${quote(database)}` }).finally(() => server.close());
+  const createDatabase = onCluster(`create database if not exists ${quote(database)}`, cluster);
+  await server.command({ query: createDatabase }).finally(() => server.close());
 
   const client = createClient({ url });
   try {
-    await client.command({
-      query: `create table if not exists schema_migrations (name String, applied_at DateTime default now())
-              engine = ReplacingMergeTree order by name`,
-    });
+    await client.command({ query: onCluster(createMigrations, cluster) });
     const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
     const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
     const missing = migrationFiles('clickhouse').filter(({ name }) => !applied.has(name));
     for (const { name, text } of missing) {
-      for (const statement of statements(text)) await client.command({ query: statement });
+      for (const statement of statements(text)) await client.command({ query: onCluster(statement, cluster) });
       await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
     }
     return missing.map(({ name }) => name);
   } finally {
     await client.close();
   }
+}
+
+/** Every statement that migrateClickHouse runs on an empty database, in order. */
+export function clickHouseStatements(database: string, cluster: string): string[] {
+  const ofFiles = migrationFiles('clickhouse').flatMap(({ text }) => statements(text));
+  const all = [`create database if not exists ${quote(database)}`, createMigrations, ...ofFiles];
+  return all.map((statement) => onCluster(statement, cluster));
+}
+
+const createMigrations = `create table if not exists schema_migrations (name String, applied_at DateTime default now())
+engine = ReplacingMergeTree
+order by name`;
+
+// Our files are written for one server: a statement for a cluster differs in these two places.
+function onCluster(statement: string, cluster: string): string {
+  if (cluster === '') return statement;
+  return statement
+    .replace(/^create (database|table) if not exists \S+/, (start) => `${start} on cluster ${quote(cluster)}`)
+    .replace(/^engine = (\w*MergeTree)/m, 'engine = Replicated$1');
 }
 
 function migrationFiles(store: 'postgres' | 'clickhouse'): { name: string; text: string }[] {
@@ -67,6 +85,8 @@ function statements(text: string): string[] {
 
 function quote(name: string): string {
   if (!/^\w+$/.test(name))
-    throw new Error('CLICKHOUSE_URL must name a database of letters, digits and underscores in its path');
+    throw new Error(
+      `ClickHouse's database (in CLICKHOUSE_URL) and cluster are named with letters, digits and underscores`,
+    );
   return `\`${name}\``;
 }

@@ -27,7 +27,7 @@ await run(log, async () => {
   const metrics = makeMetrics('api');
   const sql = connectPostgres(config.DATABASE_URL);
   const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
-  const books = connectClickHouse(config.CLICKHOUSE_URL);
+  const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const background = [outbox, keepShardsOpen({ sql, link, books, log }), startSweeper(sql, link, log)];
 
