@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually, makeWorld, request, type Answer, type World } from '../../shared/testing.ts';
-import { VERIFY_PATH } from '../../shared/verify.ts';
+import { makeCustomers, must, type Customers } from '../../shared/testing-customers.ts';
+import { eventually, makeWorld, type Answer, type World } from '../../shared/testing.ts';
 import { freePorts } from './ports.ts';
 import { start, untilReady, type Program, type Started } from './program.ts';
 import { ensureRedis, redisProgram } from './redis.ts';
@@ -21,6 +21,7 @@ let running: Started;
 let admin: Redis;
 let world: World;
 let workspaceId: string;
+let customers: Customers;
 
 test.before(async () => {
   const [port = 0] = await freePorts(1);
@@ -30,6 +31,7 @@ test.before(async () => {
   admin.on('error', () => {});
   world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis://127.0.0.1:${port}` });
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'fence' })).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
 });
 test.after(async () => {
   await world.stop();
@@ -40,7 +42,7 @@ test.after(async () => {
 });
 
 test('a killed Redis that starts again serves within 3 s of being up, with all that it knew', async () => {
-  const { key, meter } = await meteredKey('10');
+  const { key, meter } = await customers.meteredKey('10');
   await spend(key, '1.5');
   const during = watch(key);
   await killRedis();
@@ -52,27 +54,27 @@ test('a killed Redis that starts again serves within 3 s of being up, with all t
   assert.ok(performance.now() - up < 3_000, `reopened after ${Math.round(performance.now() - up)} ms`);
   assert.equal(await during.statuses(), new Set([503, 'VALID']));
   assert.is((await spend(key, '1')).body.billing.usedCredits, '2.5');
-  assert.is(await usedCredits(meter), '2.5');
+  assert.is((await customers.billing(meter)).usedCredits, '2.5');
 });
 
 test('an emptied Redis answers 503, never INVALID, until settings and balances are back', async () => {
-  const { key, meter } = await meteredKey('10');
+  const { key, meter } = await customers.meteredKey('10');
   await spend(key, '3.25');
   await spend(key, '0.5');
-  await eventually('the books have it', async () => (await usage(meter)) === '3.75');
+  await eventually('the books have it', async () => (await customers.usage(meter)) === '3.75');
   const during = watch(key);
   await admin.flushall();
   await eventually('the loss is noticed', async () => during.seen().has(503));
   await untilValid(key);
   assert.equal(await during.statuses(), new Set(['VALID', 503]));
-  assert.is(await usedCredits(meter), '3.75');
+  assert.is((await customers.billing(meter)).usedCredits, '3.75');
   assert.is((await spend(key, '6.25')).body.billing.usedCredits, '10');
   assert.is((await spend(key, '0.000001')).body.status, 'USAGE_LIMITED');
 });
 
 test('a Redis that comes back older enables nothing that was disabled, rotated or revoked since', async () => {
-  const disabled = await meteredKey('10');
-  const rotated = await meteredKey('10');
+  const disabled = await customers.meteredKey('10');
+  const rotated = await customers.meteredKey('10');
   const revoked = (await world.call('post', '/api/v1/access-token', { name: 'gateway', permissions: ['key:verify'] }))
     .body.accessToken;
   assert.is((await verify(disabled.key, { token: revoked.token })).body.status, 'VALID');
@@ -86,7 +88,7 @@ test('a Redis that comes back older enables nothing that was disabled, rotated o
   await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
   const fresh = (await must(200, world.call('post', `${path}/${rotated.id}/rotate`))).body.apiKey.key as string;
   await must(200, world.call('delete', `/api/v1/access-token/${revoked.id}`));
-  const later = await meteredKey('10');
+  const later = await customers.meteredKey('10');
   assert.is((await verify(later.key)).body.status, 'VALID');
 
   await killRedis();
@@ -102,7 +104,7 @@ test('a Redis that comes back older enables nothing that was disabled, rotated o
 });
 
 test('calls that a frozen Redis kept waiting are 503 and are not debited when it goes on', async () => {
-  const { key, meter } = await meteredKey('1000');
+  const { key, meter } = await customers.meteredKey('1000');
   await spend(key, '1');
   process.kill(running.pid, 'SIGSTOP');
   const answers = await Promise.all(Array.from({ length: 100 }, () => spend(key, '1')));
@@ -112,11 +114,11 @@ test('calls that a frozen Redis kept waiting are 503 and are not debited when it
   }
   process.kill(running.pid, 'SIGCONT');
   await untilValid(key);
-  assert.is(await usedCredits(meter), '1');
+  assert.is((await customers.billing(meter)).usedCredits, '1');
 });
 
 test('without Redis a change is refused before anything is stored, and reading goes on', async () => {
-  const { id, meter } = await meteredKey('10');
+  const { id, meter } = await customers.meteredKey('10');
   const path = `/api/v1/workspace/${workspaceId}/api-key/${id}`;
   await killRedis();
   const refused = await world.call('patch', path, { name: 'changed' });
@@ -132,7 +134,7 @@ test('without Redis a change is refused before anything is stored, and reading g
 });
 
 test('a change whose process died before it was in force comes into force by itself', async () => {
-  const { key, id } = await meteredKey('10');
+  const { key, id } = await customers.meteredKey('10');
   await world.sql`update api_keys set enabled = false, version = version + 1 where id = ${id}`;
   await world.sql`insert into changes (kind, entity_id, shard) select 'key', id, shard from api_keys where id = ${id}`;
   assert.is((await verify(key)).body.status, 'VALID');
@@ -142,7 +144,7 @@ test('a change whose process died before it was in force comes into force by its
 type Options = { token?: string; usage?: string };
 
 function verify(key: string, { token = world.team.token, usage = '0' }: Options = {}): Promise<Answer> {
-  return request(world.verify!.url + VERIFY_PATH, 'post', { token, body: { key, billing: { usage } } });
+  return customers.verify({ key, billing: { usage } }, { token });
 }
 
 function spend(key: string, usage: string): Promise<Answer> {
@@ -174,33 +176,6 @@ function watch(key: string) {
   };
 }
 
-async function meteredKey(totalCredits: string): Promise<{ id: string; key: string; meter: string }> {
-  const meter = `meter-${Math.random()}`;
-  await must(
-    201,
-    world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId: meter, totalCredits }),
-  );
-  const made = await must(
-    201,
-    world.call('post', '/api/v1/api-key', { name: 'k', workspaceId, externalMeterId: meter }),
-  );
-  return { ...made.body.apiKey, meter };
-}
-
-async function usedCredits(meter: string): Promise<string> {
-  return (await billing(meter)).usedCredits;
-}
-
-async function billing(meter: string): Promise<{ id: string; usedCredits: string }> {
-  const query = new URLSearchParams({ workspaceId, externalMeterId: meter });
-  return (await must(200, world.call('get', `/api/v1/customer-billing?${query.toString()}`))).body.billing;
-}
-
-async function usage(meter: string): Promise<string | undefined> {
-  const { data } = (await must(200, world.call('get', `/api/v1/usage/${(await billing(meter)).id}`))).body;
-  return data[0]?.totalBillingUsage;
-}
-
 async function startRedis(): Promise<void> {
   const log = join(folder, 'redis.log');
   running = await start(program, log);
@@ -215,12 +190,6 @@ async function killRedis(): Promise<void> {
 async function stopRedis(): Promise<void> {
   process.kill(running.pid, 'SIGTERM');
   await running.ended;
-}
-
-async function must(status: number, answer: Promise<Answer>): Promise<Answer> {
-  const given = await answer;
-  assert.is(given.status, status, given.text);
-  return given;
 }
 
 test.run();

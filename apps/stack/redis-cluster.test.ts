@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually, makeWorld, request, type Answer, type World } from '../../shared/testing.ts';
-import { VERIFY_PATH } from '../../shared/verify.ts';
+import { makeCustomers, must, type Customers, type TestKey } from '../../shared/testing-customers.ts';
+import { eventually, makeWorld, type Answer, type World } from '../../shared/testing.ts';
 import { isInSync, isPrimary, kill, restart, startRedisCluster, until, type Member } from './redis-cluster.ts';
 
 // Verification, its credits and its fence on six real servers, with the failovers that a cluster is for.
@@ -15,16 +15,16 @@ const test = suite('redis cluster');
 let members: Member[] = [];
 let world: World;
 let workspaceId: string;
-let keys: Key[];
-
-type Key = { id: string; key: string; meter: string };
+let customers: Customers;
+let keys: TestKey[];
 
 test.before(async () => {
   members = await startRedisCluster(folder);
   const seeds = members.map((member) => member.address).join(',');
   world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis+cluster://${seeds}` });
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'cluster' }))).body.workspace.id;
-  keys = await Promise.all(Array.from({ length: 24 }, () => newKey('1000000')));
+  customers = makeCustomers(world, workspaceId);
+  keys = await Promise.all(Array.from({ length: 24 }, () => customers.meteredKey('1000000')));
 });
 test.after(async () => {
   await world?.stop();
@@ -38,13 +38,13 @@ test('keys, limits and credits are spread over all servers and exact on each', a
   for (const member of members.slice(0, 3)) if ((await member.client.dbsize()) > 30) holders.add(member.address);
   assert.is(holders.size, 3);
 
-  const { key, meter } = await newKey('300');
+  const { key, meter } = await customers.meteredKey('300');
   const answers = await Promise.all(Array.from({ length: 600 }, () => spend(key)));
   const valid = answers.filter((answer) => answer.body.status === 'VALID').length;
   assert.is(valid, 300);
   assert.is(answers.filter((answer) => answer.body.status === 'USAGE_LIMITED').length, 300);
-  assert.is(await usedCredits(meter), '300');
-  await eventually('the books have them', async () => (await usage(meter)) === '300');
+  assert.is((await customers.billing(meter)).usedCredits, '300');
+  await eventually('the books have them', async () => (await customers.usage(meter)) === '300');
 });
 
 test('no answered debit and no answered change is gone after a failover', async () => {
@@ -90,10 +90,10 @@ test('no answered debit and no answered change is gone after a failover', async 
   assert.ok(disabled.length > 0);
   for (const key of disabled) assert.is((await verify(key)).body.status, 'DISABLED');
   for (const { meter } of spent) {
-    const used = Number(await usedCredits(meter));
+    const used = Number((await customers.billing(meter)).usedCredits);
     const [least, most] = [seen.get(meter)!, seen.get(meter)! + undecided.get(meter)!];
     assert.ok(least <= used && used <= most, `${meter}: ${least} answered, ${most - least} undecided, ${used} used`);
-    await eventually('the books agree', async () => (await usage(meter)) === String(used));
+    await eventually('the books agree', async () => (await customers.usage(meter)) === String(used));
   }
   await until(() => isInSync(failed));
 });
@@ -139,44 +139,11 @@ async function isReady({ url } = world.verify!): Promise<boolean> {
 }
 
 function verify(key: string, usage = '0', { url } = world.verify!): Promise<Answer> {
-  return request(url + VERIFY_PATH, 'post', { token: world.team.token, body: { key, billing: { usage } } });
+  return customers.verify({ key, billing: { usage } }, { url });
 }
 
 function spend(key: string): Promise<Answer> {
   return verify(key, '1');
-}
-
-async function newKey(totalCredits: string): Promise<Key> {
-  const meter = `meter-${Math.random()}`;
-  await must(
-    201,
-    world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId: meter, totalCredits }),
-  );
-  const made = await must(
-    201,
-    world.call('post', '/api/v1/api-key', { name: 'k', workspaceId, externalMeterId: meter }),
-  );
-  return { ...made.body.apiKey, meter };
-}
-
-async function usedCredits(meter: string): Promise<string> {
-  return (await billing(meter)).usedCredits;
-}
-
-async function billing(meter: string): Promise<{ id: string; usedCredits: string }> {
-  const query = new URLSearchParams({ workspaceId, externalMeterId: meter });
-  return (await must(200, world.call('get', `/api/v1/customer-billing?${query.toString()}`))).body.billing;
-}
-
-async function usage(meter: string): Promise<string | undefined> {
-  const { data } = (await must(200, world.call('get', `/api/v1/usage/${(await billing(meter)).id}`))).body;
-  return data[0]?.totalBillingUsage;
-}
-
-async function must(status: number, answer: Promise<Answer>): Promise<Answer> {
-  const given = await answer;
-  assert.is(given.status, status, given.text);
-  return given;
 }
 
 test.run();

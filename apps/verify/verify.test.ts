@@ -2,16 +2,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../shared/key-text.ts';
-import { request, type Answer, type World, makeWorld } from '../../shared/testing.ts';
+import { makeCustomers, must, type Customers } from '../../shared/testing-customers.ts';
+import { makeWorld, request, type Answer, type World } from '../../shared/testing.ts';
 import { VERIFY_PATH } from '../../shared/verify.ts';
 
 let world: World;
 let workspaceId: string;
+let customers: Customers;
 const test = suite('verify');
 
 test.before(async () => {
   world = await makeWorld(['verify']);
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'verify' })).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
   for (const representation of ['users', 'posts']) {
     await must(
       201,
@@ -22,11 +25,11 @@ test.before(async () => {
 test.after(() => world.stop());
 
 test('a valid key is answered with all that is known of it', async () => {
-  const externalMeterId = await newMeter({ totalCredits: '10.5' });
+  const externalMeterId = await customers.newMeter({ totalCredits: '10.5' });
   const scopes = [{ representation: 'users', create: false, read: true, update: false, del: false }];
   const metadata = { plan: 'pro', nested: { n: 1 } };
   const expiresAt = Date.now() + 3_600_000;
-  const key = await newKey({
+  const key = await customers.newKey({
     externalMeterId,
     scopes,
     metadata,
@@ -83,7 +86,7 @@ test('a key that is none, that nobody made, or that another team made is INVALID
 });
 
 test('a token limited to other workspaces finds the key INVALID', async () => {
-  const { key } = await newKey({});
+  const { key } = await customers.newKey({});
   const limited = await world.newToken(world.team.id, ['key:verify'], ['ws_01h455vb4pex5vsknk084sn02q']);
   const allowed = await world.newToken(world.team.id, ['key:verify'], ['ws_01h455vb4pex5vsknk084sn02q', workspaceId]);
   await settle(allowed);
@@ -92,9 +95,9 @@ test('a token limited to other workspaces finds the key INVALID', async () => {
 });
 
 test('of several reasons to refuse, the first of the order is the answer', async () => {
-  const externalMeterId = await newMeter({ totalCredits: '0' });
+  const externalMeterId = await customers.newMeter({ totalCredits: '0' });
   // Wrong in every way at once: each step mends the first one.
-  const key = await newKey({
+  const key = await customers.newKey({
     externalMeterId,
     rateLimitPerSecond: 1,
     allowedIPs: ['192.0.2.1'],
@@ -127,7 +130,7 @@ test('of several reasons to refuse, the first of the order is the answer', async
 });
 
 test('every requested flag must be held, and a representation asked for without flags as well', async () => {
-  const { key } = await newKey({ scopes: [{ representation: 'users', create: true, read: true }] });
+  const { key } = await customers.newKey({ scopes: [{ representation: 'users', create: true, read: true }] });
   const ask = async (...requestedScopes: object[]) => (await verify({ key, requestedScopes })).body.status;
   assert.is(await ask({ representation: 'users', create: true, read: true }), 'VALID');
   assert.is(await ask({ representation: 'users' }), 'VALID');
@@ -143,9 +146,9 @@ test('every requested flag must be held, and a representation asked for without 
 
 test('the address comes from the body, or else from the connection', async () => {
   await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultAllowedIPs: ['2001:db8::/32'] }));
-  const inherits = await newKey({});
-  const open = await newKey({ allowedIPs: [] });
-  const local = await newKey({ allowedIPs: ['127.0.0.0/8', '::1'] });
+  const inherits = await customers.newKey({});
+  const open = await customers.newKey({ allowedIPs: [] });
+  const local = await customers.newKey({ allowedIPs: ['127.0.0.0/8', '::1'] });
   assert.is((await verify({ key: inherits.key, ip: '2001:db8:1::1' })).body.status, 'VALID');
   assert.is((await verify({ key: inherits.key, ip: '2001:db9::1' })).body.reason, 'IP_NOT_ALLOWED');
   assert.is((await verify({ key: inherits.key })).body.reason, 'IP_NOT_ALLOWED');
@@ -161,8 +164,8 @@ test('the address comes from the body, or else from the connection', async () =>
 });
 
 test('2,000 concurrent calls on 1,000 credits give exactly 1,000 VALID', async () => {
-  const externalMeterId = await newMeter({ totalCredits: '1000' });
-  const keys = await Promise.all([1, 2, 3].map(() => newKey({ externalMeterId })));
+  const externalMeterId = await customers.newMeter({ totalCredits: '1000' });
+  const keys = await Promise.all([1, 2, 3].map(() => customers.newKey({ externalMeterId })));
   const answers = await Promise.all(
     Array.from({ length: 2000 }, (_, i) =>
       verify({ key: keys[i % 3]!.key, billing: { usage: '1' } }, undefined, i % 2 ? world.api.url : undefined),
@@ -170,29 +173,29 @@ test('2,000 concurrent calls on 1,000 credits give exactly 1,000 VALID', async (
   );
   const counts = countBy(answers);
   assert.equal(counts, { VALID: 1000, USAGE_LIMITED: 1000 });
-  const record = await billingOf(externalMeterId);
+  const record = await customers.billing(externalMeterId);
   assert.is(record.usedCredits, '1000');
 });
 
 test('credits are exact to the sixth place', async () => {
-  const externalMeterId = await newMeter({ totalCredits: '1' });
-  const { key } = await newKey({ externalMeterId });
+  const externalMeterId = await customers.newMeter({ totalCredits: '1' });
+  const { key } = await customers.newKey({ externalMeterId });
   for (let i = 0; i < 10; i++) assert.is((await verify({ key, billing: { usage: '0.1' } })).body.status, 'VALID');
-  assert.is((await billingOf(externalMeterId)).usedCredits, '1');
+  assert.is((await customers.billing(externalMeterId)).usedCredits, '1');
   assert.is((await verify({ key, billing: { usage: '0.000001' } })).body.status, 'USAGE_LIMITED');
   assert.is((await verify({ key, billing: { usage: '0' } })).body.status, 'VALID');
 
-  const large = await newMeter({ totalCredits: '9000000000' });
-  const largeKey = await newKey({ externalMeterId: large });
+  const large = await customers.newMeter({ totalCredits: '9000000000' });
+  const largeKey = await customers.newKey({ externalMeterId: large });
   assert.is((await verify({ key: largeKey.key, billing: { usage: '8999999999.999998' } })).body.status, 'VALID');
   assert.is((await verify({ key: largeKey.key, billing: { usage: '0.000003' } })).body.status, 'USAGE_LIMITED');
   assert.is((await verify({ key: largeKey.key, billing: { usage: '0.000002' } })).body.status, 'VALID');
-  assert.is((await billingOf(large)).usedCredits, '9000000000');
+  assert.is((await customers.billing(large)).usedCredits, '9000000000');
 });
 
 test('overage and spend cap decide how far a record goes', async () => {
   const spend = async (fields: object, ...usages: string[]) => {
-    const { key } = await newKey({ externalMeterId: await newMeter(fields) });
+    const { key } = await customers.newKey({ externalMeterId: await customers.newMeter(fields) });
     const statuses = [];
     for (const usage of usages) statuses.push((await verify({ key, billing: { usage } })).body.status);
     return statuses;
@@ -212,16 +215,16 @@ test('overage and spend cap decide how far a record goes', async () => {
 
 test('a metered key without its record passes at no cost, and the record may come later', async () => {
   const externalMeterId = `later-${Math.random()}`;
-  const { key } = await newKey({ externalMeterId });
+  const { key } = await customers.newKey({ externalMeterId });
   assert.is((await verify({ key })).body.status, 'VALID');
   const refused = await verify({ key, billing: { usage: '1' } });
   assert.equal([refused.body.status, refused.body.reason], ['USAGE_LIMITED', 'NO_BILLING_RECORD']);
-  await newMeter({ externalMeterId, totalCredits: '1' });
+  await customers.newMeter({ externalMeterId, totalCredits: '1' });
   assert.is((await verify({ key, billing: { usage: '1' } })).body.status, 'VALID');
 });
 
 test('a key without a meter has nothing to debit', async () => {
-  const { key } = await newKey({});
+  const { key } = await customers.newKey({});
   const answer = (await verify({ key, billing: { usage: '5' } })).body;
   assert.is(answer.status, 'VALID');
   assert.is(answer.billing, undefined);
@@ -230,7 +233,7 @@ test('a key without a meter has nothing to debit', async () => {
 
 test('the rate limit over several seconds never passes limit + limit × t', async () => {
   const limit = 20;
-  const { key } = await newKey({ rateLimitPerSecond: limit });
+  const { key } = await customers.newKey({ rateLimitPerSecond: limit });
   const passed: number[] = [];
   const started = performance.now();
   while (performance.now() - started < 3_200) {
@@ -264,8 +267,8 @@ test('a changed limit of the workspace holds for the next call, and a key may ha
 });
 
 test('an Idempotency-Key debits once, and another cost under it is refused', async () => {
-  const externalMeterId = await newMeter({ totalCredits: '10' });
-  const { key } = await newKey({ externalMeterId, rateLimitPerSecond: 5 });
+  const externalMeterId = await customers.newMeter({ totalCredits: '10' });
+  const { key } = await customers.newKey({ externalMeterId, rateLimitPerSecond: 5 });
   const once = (body: object, base = world.verify!.url) =>
     request(base + VERIFY_PATH, 'post', {
       token: world.team.token,
@@ -279,7 +282,7 @@ test('an Idempotency-Key debits once, and another cost under it is refused', asy
     assert.is(answer.body.status, 'VALID');
     assert.equal(answer.body.rateLimit, answers[0]!.body.rateLimit);
   }
-  assert.is((await billingOf(externalMeterId)).usedCredits, '2');
+  assert.is((await customers.billing(externalMeterId)).usedCredits, '2');
   const otherCost = await once({ billing: { usage: '3' } });
   assert.equal([otherCost.status, otherCost.body.error.code], [409, 40904]);
   const otherName = await once({ billing: { usage: '2', usageName: 'other' } });
@@ -290,7 +293,7 @@ test('an Idempotency-Key debits once, and another cost under it is refused', asy
 });
 
 test('bad input is a clear error, never a status', async () => {
-  const { key } = await newKey({});
+  const { key } = await customers.newKey({});
   for (const [body, path] of [
     [{}, '/key'],
     [{ key: 1 }, '/key'],
@@ -322,7 +325,7 @@ test('bad input is a clear error, never a status', async () => {
 });
 
 test('only a token that may verify gets an answer', async () => {
-  const { key } = await newKey({});
+  const { key } = await customers.newKey({});
   assert.is((await verify({ key }, null)).body.error.code, 40101);
   assert.is((await verify({ key }, 'kt_nonsense')).body.error.code, 40102);
   assert.is((await verify({ key }, makeKeyText('kt', 3))).body.error.code, 40102);
@@ -343,26 +346,8 @@ test('the probes and the OpenAPI document need no token', async () => {
   );
 });
 
-type Key = { id: string; key: string };
-
-function verify(body: object, token: string | null = world.team.token, base = world.verify!.url): Promise<Answer> {
-  return request(base + VERIFY_PATH, 'post', { token, body });
-}
-
-async function newKey(fields: object): Promise<Key> {
-  return (await must(201, world.call('post', '/api/v1/api-key', { name: 'k', workspaceId, ...fields }))).body
-    .apiKey as Key;
-}
-
-async function newMeter(fields: object): Promise<string> {
-  const body = { workspaceId, externalMeterId: `meter-${Math.random()}`, ...fields };
-  await must(201, world.call('post', '/api/v1/customer-billing', body));
-  return body.externalMeterId;
-}
-
-async function billingOf(externalMeterId: string): Promise<{ usedCredits: string }> {
-  const query = new URLSearchParams({ workspaceId, externalMeterId });
-  return (await must(200, world.call('get', `/api/v1/customer-billing?${query.toString()}`))).body.billing;
+function verify(body: object, token: string | null = world.team.token, url = world.verify!.url): Promise<Answer> {
+  return customers.verify(body, { token, url });
 }
 
 async function statusesOf(key: string, calls: number): Promise<string[]> {
@@ -374,12 +359,6 @@ async function statusesOf(key: string, calls: number): Promise<string[]> {
 /** Waits until a token that was put into Postgres by hand is known in Redis. */
 async function settle(token: string): Promise<void> {
   for (let i = 0; i < 200 && (await verify({ key: '' }, token)).status === 401; i++) await sleep(20);
-}
-
-async function must(status: number, answer: Promise<Answer>): Promise<Answer> {
-  const given = await answer;
-  assert.is(given.status, status, given.text);
-  return given;
 }
 
 function countBy(answers: Answer[]): Record<string, number> {
