@@ -25,7 +25,14 @@ export type Consuming = {
   stop(): Promise<void>;
 };
 
-type Parts = Handlers & { client: Client; topic: string; group: string; log: Logger };
+type Parts = Handlers & {
+  client: Client;
+  topic: string;
+  group: string;
+  /** Done before each beginning: a topic that is not there can't be read. */
+  prepare(): Promise<void>;
+  log: Logger;
+};
 
 const LONGEST_PAUSE_MS = 2_000;
 
@@ -33,7 +40,7 @@ const LONGEST_PAUSE_MS = 2_000;
  * Keeps a consumer of a topic running. What is taken is taken as read at once, and stays this process's to do, also
  * when its partition becomes another's: it is done twice then. Only `commit` says what is done.
  */
-export function consumeTopic({ client, topic, group, log, take, ended }: Parts): Consuming {
+export function consumeTopic({ client, topic, group, prepare, log, take, ended }: Parts): Consuming {
   const stopping = new AbortController();
   const { signal } = stopping;
   let current: Consumer | undefined;
@@ -71,6 +78,7 @@ export function consumeTopic({ client, topic, group, log, take, ended }: Parts):
         retry: { initialRetryTime: 100, maxRetryTime: 1_000, retries: 5, restartOnFailure: async () => false },
       });
       try {
+        await prepare();
         const crash = await run(consumer, () => (attempt = 0));
         if (crash && !mayPass(crash)) return ended(crash);
         if (crash) log.warn({ error: crash }, 'reading Kafka was cut short; it is begun again');

@@ -43,16 +43,17 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
     client.producer({ idempotent: false, createPartitioner: makePartitioner, allowAutoTopicCreation: false }),
   );
   const admin = reconnecting<Admin>(() => client.admin());
+  const ensure = () => admin.use((connected) => ensureTopics(connected, topics, config));
 
   return {
     topics,
-    ensureTopics: () => admin.use((connected) => ensureTopics(connected, topics, config)),
+    ensureTopics: ensure,
     async produce(topic, records) {
       await producer.use((connected) =>
         Promise.all(requests(records).map((messages) => connected.send({ topic, messages, acks: -1 }))),
       );
     },
-    consume: (handlers) => consumeTopic({ client, topic: topics.usage, group, log, ...handlers }),
+    consume: (handlers) => consumeTopic({ client, topic: topics.usage, group, prepare: ensure, log, ...handlers }),
     progress: () => admin.use((connected) => progress(connected, topics.usage, group)),
     ready: () => admin.use(answers),
     async close() {

@@ -43,6 +43,16 @@ export function makeMetrics(program: string) {
       help: 'Verifications of unmetered keys that left no event because the outbox was full',
       registers,
     }),
+    relayedEvents: new Counter({
+      name: 'keytally_relayed_events_total',
+      help: 'Usage events that Kafka has acknowledged',
+      registers,
+    }),
+    kafkaLagEvents: new Gauge({
+      name: 'keytally_kafka_lag_events',
+      help: 'Usage events in Kafka that are not yet in the books, of all partitions',
+      registers,
+    }),
     consumedEvents: new Counter({
       name: 'keytally_consumed_events_total',
       help: 'Usage events written to the books',
@@ -55,7 +65,7 @@ export function makeMetrics(program: string) {
     }),
     unreadableEvents: new Counter({
       name: 'keytally_unreadable_events_total',
-      help: 'Outbox entries that are no event',
+      help: 'Outbox entries and records of Kafka that are no event',
       registers,
     }),
     jobSeconds: new Histogram({

@@ -40,15 +40,26 @@ export function makeProbeServer(probe: (path: string) => Promise<ProbeAnswer | u
   });
 }
 
+/** Whether all dependencies answer. */
+export async function allWell(checks: Checks): Promise<boolean> {
+  const answers = await askAll(checks);
+  return answers.every(([, well]) => well);
+}
+
 async function readiness(checks: Checks): Promise<ProbeAnswer> {
-  const results = await Promise.all(
-    Object.entries(checks).map(async ([name, check]) => {
-      const well = await within(CHECK_WITHIN_MS, check()).catch(() => false);
-      return [name, well === false ? 'away' : 'ok'] as const;
+  const answers = await askAll(checks);
+  const ready = answers.every(([, well]) => well);
+  const states = Object.fromEntries(answers.map(([name, well]) => [name, well ? 'ok' : 'away']));
+  return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks: states });
+}
+
+async function askAll(checks: Checks): Promise<[name: string, well: boolean][]> {
+  return Promise.all(
+    Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => {
+      const answer = await within(CHECK_WITHIN_MS, check()).catch(() => false);
+      return [name, answer !== false];
     }),
   );
-  const ready = results.every(([, state]) => state === 'ok');
-  return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks: Object.fromEntries(results) });
 }
 
 function json(status: number, value: unknown): ProbeAnswer {

@@ -9,7 +9,7 @@ import { hashKeyText, makeKeyText, randomShard } from './key-text.ts';
 import { migrateClickHouse } from './migrate.ts';
 import { connectPostgres, type Sql } from './postgres.ts';
 
-type Program = 'api' | 'verify' | 'consumer';
+type Program = 'api' | 'verify' | 'consumer' | 'relay';
 export type Answer = { status: number; headers: Headers; body: any; text: string };
 type RequestOptions = { token?: string | null; body?: unknown; headers?: Record<string, string>; raw?: string };
 
@@ -49,6 +49,8 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
     LOG_LEVEL: 'warn',
     PORT: '0',
+    // Topics of its own, on the run's broker.
+    ...(process.env.TEST_KAFKA_BROKERS && { KAFKA_BROKERS: process.env.TEST_KAFKA_BROKERS, KAFKA_TOPIC_PREFIX: name }),
     ...settings,
   };
   await migrateClickHouse(env.CLICKHOUSE_URL);
@@ -162,7 +164,8 @@ export async function wireTo(url: string): Promise<Wire> {
 }
 
 async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {
-  const path = new URL(`../apps/${program}/main.ts`, import.meta.url).pathname;
+  const script = program === 'relay' ? 'verify/relay-main' : `${program}/main`;
+  const path = new URL(`../apps/${script}.ts`, import.meta.url).pathname;
   const port = await new Promise<{ url: string; process: ChildProcess }>((resolve, reject) => {
     const child = spawn(process.execPath, [path], {
       env: { ...env, LOG_LEVEL: 'info' },

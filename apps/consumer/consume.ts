@@ -7,7 +7,7 @@ import { retry } from '../../shared/retry.ts';
 import type { Running } from '../../shared/run.ts';
 import type { MarkDays } from './marks.ts';
 
-type Parts = {
+export type Parts = {
   source: Source;
   books: Books;
   markDays: MarkDays;

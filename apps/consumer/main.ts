@@ -1,13 +1,15 @@
 import { connectClickHouse } from '../../shared/clickhouse.ts';
 import { programs, readConfig } from '../../shared/config.ts';
+import { connectKafka } from '../../shared/kafka.ts';
 import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeMetrics } from '../../shared/metrics.ts';
 import { outboxSource, perNode } from '../../shared/outbox-source.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
-import { makeProbes, makeProbeServer } from '../../shared/probes.ts';
+import { allWell, makeProbes, makeProbeServer, type Checks } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
-import { run } from '../../shared/run.ts';
+import { run, type Running } from '../../shared/run.ts';
+import { consumeKafka } from './consume-kafka.ts';
 import { startConsuming } from './consume.ts';
 import { removeExpired } from './expire.ts';
 import { startJobs, type Job } from './jobs.ts';
@@ -17,20 +19,37 @@ import { rollUp } from './rollup.ts';
 
 const config = readConfig(...programs.consumer);
 const log = makeLogger('consumer', config.LOG_LEVEL);
+const usesKafka = config.BUS === 'kafka' || config.KAFKA_BROKERS.length > 0;
 
 await run(log, async () => {
   const metrics = makeMetrics('consumer');
   const sql = connectPostgres(config.DATABASE_URL);
   const link = connectRedis(config.REDIS_URL, log, { metrics });
-  const books = connectClickHouse(config.CLICKHOUSE_URL);
+  const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
 
-  const markDays = makeMarkDays(sql);
-  const name = config.CONSUMER_NAME;
-  const consuming = perNode(link, log, (node, shards) => {
-    const source = outboxSource({ node, shards, name, metrics, log });
-    return startConsuming({ source, books, markDays, now: link.now, metrics, log });
-  });
   const stores = { sql, books };
+  const parts = { books, markDays: makeMarkDays(sql), now: link.now, metrics, log };
+  const consuming: Running[] = [];
+  if (config.BUS === 'redis') {
+    const name = config.CONSUMER_NAME;
+    consuming.push(
+      perNode(link, log, (node, shards) =>
+        startConsuming({ source: outboxSource({ node, shards, name, metrics, log }), ...parts }),
+      ),
+    );
+  }
+  // Also where it is not the bus any more: it may hold events of before.
+  const kafka = usesKafka ? connectKafka(config, 'consumer', log) : undefined;
+  const checks: Checks = {
+    postgres: () => sql`select 1`,
+    redis: () => link.now(),
+    clickhouse: () => books.ready(),
+  };
+  if (kafka) {
+    const reachable = () => allWell(checks);
+    const watchdogSeconds = config.KAFKA_WATCHDOG_SECONDS;
+    consuming.push(consumeKafka({ kafka, reachable, watchdogSeconds, end, ...parts }));
+  }
   const everyTwentySeconds = '*/20 * * * * *';
   const everyMinute = '30 * * * * *';
   const everyHour = '0 17 * * * *';
@@ -43,19 +62,21 @@ await run(log, async () => {
     { sql, metrics, log },
   );
 
-  const probe = makeProbes(metrics, {
-    postgres: () => sql`select 1`,
-    redis: () => link.now(),
-    clickhouse: () => books.ready(),
-  });
+  const probe = makeProbes(metrics, { ...checks, ...(kafka && config.BUS === 'kafka' && { kafka: kafka.ready }) });
   const server = await listen(makeProbeServer(probe), config.HOST, config.PORT);
   log.info({ port: server.port }, 'listening');
 
   return {
     async stop() {
-      await Promise.all([consuming.stop(), jobs.stop()]);
+      await Promise.all([...consuming.map((one) => one.stop()), jobs.stop()]);
       await server.stop();
       await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
     },
   };
 });
+
+// Whoever watches over this process starts a fresh one.
+function end(error: Error): void {
+  log.fatal({ error }, 'reading Kafka can not go on in this process');
+  process.exit(1);
+}

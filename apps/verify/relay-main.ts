@@ -1,0 +1,37 @@
+import { programs, readConfig } from '../../shared/config.ts';
+import { connectKafka } from '../../shared/kafka.ts';
+import { listen } from '../../shared/listen.ts';
+import { makeLogger } from '../../shared/log.ts';
+import { makeMetrics } from '../../shared/metrics.ts';
+import { outboxSource, perNode } from '../../shared/outbox-source.ts';
+import { watchOutbox } from '../../shared/outbox.ts';
+import { makeProbes, makeProbeServer } from '../../shared/probes.ts';
+import { connectRedis } from '../../shared/redis.ts';
+import { run } from '../../shared/run.ts';
+import { startRelay } from './relay.ts';
+
+const config = readConfig(...programs.relay);
+const log = makeLogger('relay', config.LOG_LEVEL);
+
+await run(log, async () => {
+  const metrics = makeMetrics('relay');
+  const link = connectRedis(config.REDIS_URL, log, { metrics });
+  const kafka = connectKafka(config, 'relay', log);
+
+  const outbox = watchOutbox(link, Infinity, metrics, log);
+  const name = config.CONSUMER_NAME;
+  const relaying = perNode(link, log, (node, shards) =>
+    startRelay({ source: outboxSource({ node, shards, name, metrics, log }), kafka, metrics, log }),
+  );
+  const probe = makeProbes(metrics, { redis: () => link.now(), kafka: () => kafka.ready() });
+  const server = await listen(makeProbeServer(probe), config.HOST, config.PORT);
+  log.info({ port: server.port }, 'listening');
+
+  return {
+    async stop() {
+      await Promise.all([relaying.stop(), outbox.stop()]);
+      await server.stop();
+      await Promise.all([kafka.close(), link.close()]);
+    },
+  };
+});

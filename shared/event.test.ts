@@ -1,0 +1,71 @@
+import * as fc from 'fast-check';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { decodeEvent, encodeEvent, readEvent, UnreadableEvent, type UsageEvent } from './event.ts';
+import { newId } from './ids.ts';
+
+const event: UsageEvent = {
+  id: newId('evt'),
+  timeMs: 1_763_640_000_123,
+  keyId: newId('key'),
+  billingId: newId('bill'),
+  usageName: 'tokens',
+  costMicros: 2_317,
+  usedMicros: 9_007_199_254_740_991,
+  epoch: 3,
+  sequence: 17,
+  route: '/v1/chat',
+};
+
+const micros = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
+const text = fc.string({ unit: 'grapheme' });
+const fields = {
+  id: fc.constant(event.id),
+  timeMs: fc.integer({ min: Date.UTC(2020, 0), max: Date.UTC(2149, 0) }),
+  keyId: fc.constant(event.keyId),
+  billingId: fc.constantFrom('', event.billingId),
+  usageName: text,
+  costMicros: micros,
+  usedMicros: micros,
+  epoch: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+  sequence: micros,
+  route: text,
+};
+const events = fc.record(fields, { noNullPrototype: true });
+
+test('an event comes out of Kafka as it went in, whatever its texts hold, and is JSON of the entry', () => {
+  fc.assert(
+    fc.property(events, (one) => {
+      const value = encodeEvent(one);
+      assert.equal(decodeEvent(Buffer.from(value)), one);
+      const entry = Object.entries(JSON.parse(value) as object).flat();
+      assert.equal(readEvent(entry), one, 'the entry that it came from');
+      assert.is(encodeEvent(readEvent(entry)), value, 'again, it is the same bytes');
+    }),
+  );
+});
+
+test('what is no event is told by its field and never by its content', () => {
+  const value = JSON.parse(encodeEvent(event)) as Record<string, unknown>;
+  const wrong: [unknown, RegExp][] = [
+    [null, /not a JSON object/],
+    [[], /field i is missing/],
+    [{ ...value, i: 'secret' }, /field i is not an id/],
+    [{ ...value, b: 7 }, /field b is missing/],
+    [{ ...value, t: '1' }, /field t is not a whole number of its range/],
+    [{ ...value, c: '-1' }, /field c is not/],
+    [{ ...value, c: '1e3' }, /field c is not/],
+    [{ ...value, r: undefined }, /field r is missing/],
+  ];
+  for (const [one, message] of wrong)
+    assert.throws(() => decodeEvent(Buffer.from(JSON.stringify(one))), isUnreadable(message));
+  assert.throws(() => decodeEvent(Buffer.from('{"i":"secret')), isUnreadable(/^the value is not JSON$/));
+  assert.throws(() => decodeEvent(null), isUnreadable(/^there is no value$/));
+});
+
+test.run();
+
+function isUnreadable(message: RegExp) {
+  return (error: Error) =>
+    error instanceof UnreadableEvent && message.test(error.message) && !error.message.includes('secret');
+}
