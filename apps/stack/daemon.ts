@@ -1,7 +1,10 @@
 // The process behind `make up`: starts the stack, then watches over it until `make down`.
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeFailure, StackError } from './errors.ts';
 import * as homes from './home.ts';
+import { prepareKafka } from './kafka.ts';
+import { countEvents, mayHoldEvents, noteEmpty, noteUsed } from './kafka-backlog.ts';
 import { readRecords, stopRecorded } from './leftovers.ts';
 import { identify } from './processes.ts';
 import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from './programs.ts';
@@ -10,8 +13,9 @@ import type { Message } from './progress.ts';
 import { prepareServers } from './servers.ts';
 import { makeSupervisor } from './supervisor.ts';
 
-const { values } = parseArgs({ options: { home: { type: 'string' }, port: { type: 'string' } } });
-const home = homes.openHome({ KEYTALLY_HOME: values.home, KEYTALLY_PORT: values.port });
+const text = { type: 'string' } as const;
+const { values } = parseArgs({ options: { home: text, port: text, bus: text } });
+const home = homes.openHome({ KEYTALLY_HOME: values.home, KEYTALLY_PORT: values.port, BUS: values.bus });
 const say = (line: string) => console.log(`${new Date().toISOString()} ${line}`);
 const supervisor = makeSupervisor({ folder: home.folder, logFile: (name) => homes.logFile(home, name), say });
 const cutOff = new AbortController();
@@ -22,7 +26,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => vo
 process.on('disconnect', () => up || void stop('the start was cut off'));
 
 try {
-  homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout });
+  homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout, bus: home.bus });
 } catch (error) {
   await fail(error);
 }
@@ -60,12 +64,16 @@ async function startAll(): Promise<void> {
   const servers = await step('data folders', () =>
     prepareServers({ folder: home.folder, ports, say: (line) => void tell({ note: line }) }),
   );
-  await Promise.all(servers.programs.map((program) => step(program.name, () => supervisor.add(program))));
+  const [brokers] = await Promise.all([
+    startKafka(ports),
+    ...servers.programs.map((program) => step(program.name, () => supervisor.add(program))),
+  ]);
 
   const addresses: Addresses = {
     DATABASE_URL: servers.postgresUrl('keytally'),
     REDIS_URL: servers.redisUrl,
     CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
+    ...(brokers && { KAFKA_BROKERS: brokers }),
   };
   const env = programEnvironment(home, addresses);
   await step('migrations', async () => {
@@ -85,6 +93,29 @@ async function startAll(): Promise<void> {
   await Promise.all(
     ourPrograms(home, addresses, ports).map((program) => step(program.name, () => supervisor.add(program))),
   );
+}
+
+/** Starts Kafka where it is the bus or still holds events; gives its address. */
+async function startKafka(ports: homes.InnerPorts): Promise<string | undefined> {
+  const isBus = home.bus === 'kafka';
+  if (!isBus && !mayHoldEvents(home)) return undefined;
+  const say = (line: string) => void tell({ note: line });
+  const folder = join(home.folder, 'kafka');
+  const program = await step("kafka's files", () => prepareKafka({ folder, ports, say }));
+  if (isBus) noteUsed(home);
+  await step(program.name, () => supervisor.add(program));
+  const brokers = `127.0.0.1:${ports.kafka}`;
+  if (isBus) return brokers;
+  const left = await countEvents(brokers);
+  if (left > 0) {
+    say(
+      `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start to have them read`,
+    );
+    return brokers;
+  }
+  noteEmpty(home);
+  await supervisor.remove(program.name);
+  return undefined;
 }
 
 async function step<T>(label: string, work: () => Promise<T>): Promise<T> {

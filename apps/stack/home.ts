@@ -16,18 +16,25 @@ export interface Home {
   verifyPort: number;
   apiUrl: string;
   verifyUrl: string;
+  /** What carries usage events to the books. */
+  bus: Bus;
 }
 
-/** Reads KEYTALLY_HOME and KEYTALLY_PORT. A stack that runs already is found without its port being told again. */
+export type Bus = 'redis' | 'kafka';
+
+/** Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. A stack that runs already is found without being told the last two again. */
 export function openHome(environment: NodeJS.ProcessEnv): Home {
   const folder = resolve(checkout, environment.KEYTALLY_HOME || '.keytally');
-  const text = environment.KEYTALLY_PORT || String(findSupervisor({ folder })?.apiPort ?? 8080);
+  const running = findSupervisor({ folder });
+  const text = environment.KEYTALLY_PORT || String(running?.apiPort ?? 8080);
   const apiPort = /^\d+$/.test(text) ? Number(text) : 0;
   if (apiPort < 1 || apiPort > 65_534)
     throw new StackError(`KEYTALLY_PORT must be a port from 1 to 65534, not ${text}`);
   const url = (port: number) => `http://127.0.0.1:${port}`;
   const verifyPort = apiPort + 1;
-  return { folder, apiPort, verifyPort, apiUrl: url(apiPort), verifyUrl: url(verifyPort) };
+  const bus = environment.BUS || running?.bus || 'redis';
+  if (bus !== 'redis' && bus !== 'kafka') throw new StackError(`BUS must be redis or kafka, not ${bus}`);
+  return { folder, apiPort, verifyPort, apiUrl: url(apiPort), verifyUrl: url(verifyPort), bus };
 }
 
 export function logFile(home: Home, name: string): string {
@@ -52,6 +59,8 @@ export function prepareHome({ folder }: Home): void {
 export interface SupervisorNote extends ProcessId {
   apiPort: number;
   checkout: string;
+  /** Absent in the note of one that only knew Redis. */
+  bus?: Bus;
 }
 
 /** The supervisor of this home, if one is running. */
@@ -76,17 +85,22 @@ export function leaveHome({ folder }: Home): void {
   rmSync(join(folder, 'supervisor.json'), { force: true });
 }
 
-const inner = ['postgres', 'redis', 'clickhouse', 'consumer'] as const;
+const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer'] as const;
 export type InnerPorts = Record<(typeof inner)[number], number>;
 
 /** The ports that nobody chose: those of the last time where they are still free, else new ones. */
 export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promise<InnerPorts> {
   const file = join(folder, 'ports.json');
-  const last = readJson<InnerPorts>(file);
-  const usable = last && !inner.some((name) => last[name] === apiPort || last[name] === verifyPort);
-  if (usable && (await Promise.all(inner.map((name) => isFree(last[name])))).every(Boolean)) return last;
-  const [postgres = 0, redis = 0, clickhouse = 0, consumer = 0] = await freePorts(inner.length, [apiPort, verifyPort]);
-  const ports = { postgres, redis, clickhouse, consumer };
+  const kept: Partial<InnerPorts> = {};
+  const taken = [apiPort, verifyPort];
+  for (const [name, port] of Object.entries(readJson<InnerPorts>(file) ?? {})) {
+    if (taken.includes(port) || !(await isFree(port))) continue;
+    kept[name as keyof InnerPorts] = port;
+    taken.push(port);
+  }
+  const missing = inner.filter((name) => kept[name] === undefined);
+  const found = await freePorts(missing.length, taken);
+  const ports = { ...kept, ...Object.fromEntries(missing.map((name, i) => [name, found[i]])) } as InnerPorts;
   replaceFile(file, JSON.stringify(ports));
   return ports;
 }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from './errors.ts';
-import { checkout, masterKeyFile, type Home, type InnerPorts } from './home.ts';
+import { checkout, masterKeyFile, type Bus, type Home, type InnerPorts } from './home.ts';
 import { answersOk, type Program } from './program.ts';
 
 /** Where the servers of a running stack are. */
@@ -10,35 +10,53 @@ export interface Addresses {
   DATABASE_URL: string;
   REDIS_URL: string;
   CLICKHOUSE_URL: string;
+  /** Where there is a Kafka: with `BUS=kafka`, and until what it held is read. */
+  KAFKA_BROKERS?: string;
 }
 
 /** The order in which our programs stop: each may still need the next, and all of them the servers. */
-export const stopOrder = ['verify', 'api', 'consumer'] as const;
+export const stopOrder = ['verify', 'api', 'relay', 'consumer'] as const;
 
-/** api, verify and consumer, as they run on one machine. */
+/** The names of all processes of a stack. */
+export function processNames(bus: Bus): string[] {
+  const servers = ['postgres', 'redis', 'clickhouse'];
+  return bus === 'kafka'
+    ? [...servers, 'kafka', 'api', 'verify', 'relay', 'consumer']
+    : [...servers, 'api', 'verify', 'consumer'];
+}
+
+/** api, verify, consumer and with Kafka the relay, as they run on one machine. */
 export function ourPrograms(home: Home, addresses: Addresses, ports: InnerPorts): Program[] {
   const env = programEnvironment(home, addresses);
-  const program = (name: string, port: number): Program => ({
+  const program = (name: string, port: number, script = `apps/${name}/main.ts`): Program => ({
     name,
     port,
     command: process.execPath,
-    args: [join(checkout, `apps/${name}/main.ts`)],
+    args: [join(checkout, script)],
     env: { ...env, PORT: String(port) },
     isReady: () => answersOk(`http://127.0.0.1:${port}/readyz`),
     stopSignal: 'SIGTERM',
     stopWithinMs: 20_000,
   });
-  return [program('api', home.apiPort), program('verify', home.verifyPort), program('consumer', ports.consumer)];
+  return [
+    program('api', home.apiPort),
+    program('verify', home.verifyPort),
+    ...(home.bus === 'kafka' ? [program('relay', ports.relay, 'apps/verify/relay-main.ts')] : []),
+    program('consumer', ports.consumer),
+  ];
 }
 
 /** What our programs find in their environment: what was given to `make up`, and this stack's own addresses. */
 export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
-  const given = Object.entries(process.env).filter(([name]) => !/^(npm_|INIT_CWD$|MASTER_KEY$|MAKE)/.test(name));
+  const notOurs = /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
+  const given = Object.entries(process.env).filter(([name]) => !notOurs.test(name));
   return {
     ...Object.fromEntries(given),
     ...addresses,
+    BUS: home.bus,
     MASTER_KEY_FILE: masterKeyFile(home),
     HOST: '127.0.0.1',
+    // Consumer or relay, whichever reads the outbox: what the one was given and left, the other finds under this name.
     CONSUMER_NAME: 'consumer-1',
     PUBLIC_API_URL: home.apiUrl,
   };

@@ -1,8 +1,7 @@
 import { findSupervisor, type Home } from './home.ts';
 import { readRecords, type Recorded } from './leftovers.ts';
 import { answersOk } from './program.ts';
-
-const expected = ['postgres', 'redis', 'clickhouse', 'api', 'verify', 'consumer'];
+import { processNames } from './programs.ts';
 
 /** Prints a line for each process. Tells whether all is as it should be. */
 export async function status(home: Home): Promise<boolean> {
@@ -12,7 +11,8 @@ export async function status(home: Home): Promise<boolean> {
     console.log(`keytally is not running in ${home.folder}`);
     return false;
   }
-  const states = await Promise.all(expected.map(async (name) => describe(name, records)));
+  const names = new Set([...processNames(home.bus), ...records.map(({ name }) => name)]);
+  const states = await Promise.all([...names].map(async (name) => describe(name, records)));
   console.log(['process'.padEnd(12), 'pid'.padStart(8), 'port'.padStart(6), ' state'.padEnd(12), 'since'].join(' '));
   for (const { name, one, state } of states) {
     const { pid = '-', port = '-', since = '' } = one ?? {};
@@ -27,7 +27,7 @@ export async function status(home: Home): Promise<boolean> {
 async function describe(name: string, records: Recorded[]) {
   const one = records.find((candidate) => candidate.name === name);
   if (!one) return { name, one, state: 'down' };
-  if (name === 'postgres' || name === 'redis') return { name, one, state: 'running' };
+  if (['postgres', 'redis', 'kafka'].includes(name)) return { name, one, state: 'running' };
   const path = name === 'clickhouse' ? 'ping' : 'readyz';
   return { name, one, state: (await answersOk(`http://127.0.0.1:${one.port}/${path}`)) ? 'ready' : 'not ready' };
 }

@@ -47,6 +47,15 @@ test('a program that ends before it is ready is told with the last it said', asy
   }
 });
 
+test('a program that was removed stays down, and its name is no longer told', async () => {
+  await supervisor.add(await serving('removed'));
+  const id = identify(processes().removed?.pid ?? 0);
+  await supervisor.remove('removed');
+  await sleep(300);
+  assert.not.ok(id && isAlive(id));
+  assert.is(processes().removed, undefined);
+});
+
 test('what is stopped stays down, in the order asked for, and what does not stop is ended', async () => {
   const otherFolder = join(folder, 'other');
   mkdirSync(otherFolder);

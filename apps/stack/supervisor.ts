@@ -9,6 +9,8 @@ import { start, untilReady, type Program, type Started } from './program.ts';
 export interface Supervisor {
   /** Starts a program and waits until it is ready; from then on it is started again whenever it ends. */
   add(program: Program): Promise<void>;
+  /** Stops a program for good. */
+  remove(name: string): Promise<void>;
   /** Stops all: those named one after the other, then the rest together. */
   stop(order: readonly string[]): Promise<void>;
 }
@@ -28,6 +30,7 @@ const STEADY_AFTER_MS = 10_000;
 export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
   const running = new Map<string, Recorded>();
   const launching = new Set<Promise<unknown>>();
+  const removed = new Set<string>();
   let stopping = false;
   let retry: NodeJS.Timeout | undefined;
 
@@ -43,6 +46,15 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
         throw error;
       }
       void keep(program, first);
+    },
+    async remove(name) {
+      removed.add(name);
+      await stopRecorded(
+        [...running.values()].filter((one) => one.name === name),
+        [],
+      );
+      running.delete(name);
+      write();
     },
     async stop(order) {
       stopping = true;
@@ -76,7 +88,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
     for (;;) {
       const since = performance.now();
       const how = started ? await started.ended : 'could not be started';
-      if (stopping) return;
+      if (stopping || removed.has(program.name)) return;
       running.delete(program.name);
       write();
       const steady = performance.now() - since > STEADY_AFTER_MS;
@@ -84,7 +96,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
       failures = steady ? 1 : failures + 1;
       say(`${program.name} ${how}; starting it again in ${pauseMs} ms`);
       await sleep(pauseMs);
-      if (stopping) return;
+      if (stopping || removed.has(program.name)) return;
       started = await launch(program).catch((error: unknown) => {
         say(describeFailure(error));
         return undefined;

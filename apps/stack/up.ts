@@ -6,6 +6,7 @@ import { StackError } from './errors.ts';
 import { checkout, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from './home.ts';
 import { readRecords } from './leftovers.ts';
 import { answersOk } from './program.ts';
+import { processNames, stopOrder } from './programs.ts';
 import { makeProgress, type Message } from './progress.ts';
 
 /** Starts the stack, or finds it running; returns when it is ready to serve. */
@@ -43,6 +44,11 @@ async function waitForRunning(home: Home): Promise<void> {
         'stop it first (make down), or set KEYTALLY_HOME to another folder for a second one',
     );
   }
+  if ((found.bus ?? 'redis') !== home.bus) {
+    throw new StackError(
+      `the stack in ${home.folder} already runs with BUS=${found.bus}: stop it first (make down), then start it with BUS=${home.bus}`,
+    );
+  }
   const deadline = performance.now() + 60_000;
   for (let told = false; !(await isReady(home)); told = true) {
     if (!findSupervisor(home)) throw new StackError('the stack was stopped meanwhile');
@@ -54,9 +60,10 @@ async function waitForRunning(home: Home): Promise<void> {
 }
 
 async function isReady(home: Home): Promise<boolean> {
-  const ports = readRecords(home.folder).filter(({ name }) => ['api', 'verify', 'consumer'].includes(name));
+  const wanted = processNames(home.bus).filter((name) => (stopOrder as readonly string[]).includes(name));
+  const ports = readRecords(home.folder).filter(({ name }) => wanted.includes(name));
   const ready = await Promise.all(ports.map(({ port }) => answersOk(`http://127.0.0.1:${port}/readyz`)));
-  return ready.length === 3 && ready.every(Boolean) && existsSync(join(home.folder, 'env'));
+  return ready.length === wanted.length && ready.every(Boolean) && existsSync(join(home.folder, 'env'));
 }
 
 // make keeps a copy of the lockfile that it installed from. Where there is none, npm was used by hand.
@@ -72,7 +79,15 @@ function refuseStaleInstall(): void {
 
 async function startSupervisor(home: Home): Promise<void> {
   const log = openSync(logFile(home, 'supervisor'), 'a', 0o600);
-  const args = [join(import.meta.dirname, 'daemon.ts'), '--home', home.folder, '--port', String(home.apiPort)];
+  const args = [
+    join(import.meta.dirname, 'daemon.ts'),
+    '--home',
+    home.folder,
+    '--port',
+    String(home.apiPort),
+    '--bus',
+    home.bus,
+  ];
   const child = spawn(process.execPath, args, { cwd: checkout, detached: true, stdio: ['ignore', log, log, 'ipc'] });
   closeSync(log);
   const progress = makeProgress(process.stdout);
