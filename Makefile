@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate test check lint fmt
+.PHONY: help install up down status logs demo token migrate bench-pipeline test check lint fmt
 
 # The Node that the lockfile brings; the host's own where there is none for this platform.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -11,8 +11,8 @@ node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
 stack = @STACK='$(STACK)' apps/stack/stack.sh
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
-	  printf '  make %-9s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+	  printf '  make %-14s %s\n' "$$name" "$$text"; done
 	@echo
 	@echo '  KEYTALLY_HOME (.keytally) is where the stack keeps its data, KEYTALLY_PORT (8080) the port of the api;'
 	@echo '  verify takes the next port. Docker Compose is used where an engine answers; STACK=docker or STACK=native'
@@ -38,6 +38,9 @@ token: ## print a full access token; TEAM=name, made when new
 
 migrate: ## bring the schemas of the running stack up to date
 	$(stack) migrate
+
+bench-pipeline: install ## events per second from the outbox to the books, by both buses; EVENTS=1000000
+	@$(node) apps/stack/bench-pipeline.ts --events $(or $(EVENTS),1000000)
 
 test: install ## run the tests on servers of their own; FILE=part-of-a-path for some
 	@$(node) apps/stack/test.ts $(FILE)

@@ -1,11 +1,28 @@
 import { createRequire } from 'node:module';
-import { Kafka as Client, logLevel, Partitioners, type KafkaConfig as Options, type LogEntry } from 'kafkajs';
+import { Kafka as Client, logLevel, Partitioners } from 'kafkajs';
+import type { ICustomPartitioner, KafkaConfig as Options, LogEntry } from 'kafkajs';
 import type { KafkaConfig } from './config.ts';
 import type { Logger } from './log.ts';
 
-export const makePartitioner = Partitioners.DefaultPartitioner;
-
 const SAME_LINE_EVERY_MS = 10_000;
+// About 100 bytes each.
+const MAX_REMEMBERED_KEYS = 100_000;
+
+/** Where a record goes: by its key as every client of Kafka does it, but reckoned once for each key. */
+export const makePartitioner: ICustomPartitioner = () => {
+  const byHash = Partitioners.DefaultPartitioner();
+  const known = new Map<string, number>();
+  let partitions = 0;
+  return function choosePartition(args) {
+    const { message, partitionMetadata } = args;
+    if (typeof message.key !== 'string') return byHash(args);
+    if (partitionMetadata.length !== partitions || known.size > MAX_REMEMBERED_KEYS) known.clear();
+    partitions = partitionMetadata.length;
+    let partition = known.get(message.key);
+    if (partition === undefined) known.set(message.key, (partition = byHash(args)));
+    return partition;
+  };
+};
 
 /** A kafkajs client. Each use of it connects by itself. */
 export function makeClient(config: KafkaConfig, program: string, log: Logger): Client {

@@ -36,6 +36,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
 
   return {
     async add(program) {
+      removed.delete(program.name);
       const first = await launch(program);
       try {
         await untilReady(program, first, logFile(program.name));
