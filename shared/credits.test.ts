@@ -87,7 +87,7 @@ test('a correction is written with its sign', () => {
 });
 
 test('a JSON number is the amount that was written', () => {
-  // Up to 2^33 credits neighbouring amounts have doubles of their own; above, JSON numbers themselves run together.
+  // Up to 2^33 credits neighbouring amounts have doubles of their own; above, JSON numbers themselves run together, and are refused.
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 2 ** 33 * 1_000_000 }), (amount) => {
       const json: unknown = JSON.parse(formatCredits(amount));
@@ -109,6 +109,8 @@ test('a JSON number that is no amount is none', () => {
     assert.is(creditsFromNumber(value), undefined, String(value));
   }
   assert.is(creditsFromNumber(0.1 + 0.2), undefined, 'what a client computed carelessly is told, not rounded');
+  // Written as .000001, it would have been booked as .000002.
+  assert.is(creditsFromNumber(8_999_999_000.000_001), undefined);
   assert.is(creditsFromNumber(1e-6), 1);
   assert.is(creditsFromNumber(1e9), 1e15);
 });

@@ -24,12 +24,15 @@ export function formatCredits(micros: number): string {
 }
 
 /**
- * A JSON number of credits to micro-credits; `undefined` when it is not above 0 or has more than six decimals.
- * The number's shortest text is what the client wrote, up to 15 significant digits (IEEE 754).
+ * A JSON number of credits to micro-credits; `undefined` when it is not above 0 or has more than six decimals. Below 2^33
+ * its shortest text is what the client wrote; above, amounts of six decimals share doubles (IEEE 754), and one of more
+ * than 15 significant digits is refused: it may be another than was written.
  */
 export function creditsFromNumber(value: number): number | undefined {
   // From 1e-6 up to 1e21 a number prints without an exponent, and anything else is no amount.
-  const micros = parseCredits(String(value));
+  const text = String(value);
+  const exact = value < 2 ** 33 || text.replace('.', '').length <= 15;
+  const micros = exact ? parseCredits(text) : undefined;
   return micros === undefined || micros === 0 ? undefined : micros;
 }
 

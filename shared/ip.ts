@@ -21,9 +21,10 @@ export function blockBits(text: string): string | undefined {
   return family(address) + bits(address).slice(0, length);
 }
 
-// The library also takes the shortened and octal forms of inet_aton (`10.1`, `010.0.0.1`), which people misread.
+// The library also takes the shortened and octal forms of inet_aton (`10.1`, `010.0.0.1`), which people misread, and
+// zones (`fe80::1%eth0`), which mean something on one machine only.
 function hasFourParts(text: string): boolean {
-  return text.includes(':') || /^(0|[1-9]\d{0,2})(\.(0|[1-9]\d{0,2})){3}$/.test(text);
+  return (text.includes(':') && !text.includes('%')) || /^(0|[1-9]\d{0,2})(\.(0|[1-9]\d{0,2})){3}$/.test(text);
 }
 
 function family(address: ipaddr.IPv4 | ipaddr.IPv6): string {

@@ -49,7 +49,7 @@ function describe(operation: Operation) {
     parameters: [
       ...parameters('path', params),
       ...parameters('query', query),
-      ...(writes && method === 'post' ? [idempotencyKey] : []),
+      ...((writes && method === 'post') || operation.idempotent ? [idempotencyKey] : []),
     ],
     ...(body && {
       requestBody: { required: !operation.bodyOptional, content: { 'application/json': { schema: body } } },
@@ -87,16 +87,13 @@ function parameters(place: 'path' | 'query', schema: Operation['params']) {
   }));
 }
 
-function errorStatuses({ permission, params, body, writes }: Operation): number[] {
-  return [
-    400,
-    ...(permission ? [401, 403] : []),
-    ...(params ? [404] : []),
-    ...(writes ? [409] : []),
-    ...(body ? [413, 415] : []),
-    500,
-    503,
-  ];
+function errorStatuses({ permission, params, body, writes, alsoAnswers = [] }: Operation): number[] {
+  const statuses = [400, 500, 503, ...alsoAnswers];
+  if (permission) statuses.push(401, 403);
+  if (params) statuses.push(404);
+  if (writes) statuses.push(409);
+  if (body) statuses.push(413, 415);
+  return [...new Set(statuses)].toSorted((a, b) => a - b);
 }
 
 function errorResponse(status: number) {

@@ -23,6 +23,7 @@ const replicated: ReadonlySet<ScriptName> = new Set(['apply', 'verify']);
 
 const NOW_WITHIN_MS = 1_000;
 const WAIT_MS = 200;
+const ASK_AGAIN_MS = 500;
 
 /** A connection to one Redis server that knows which one it is and how far that server's clock is from ours. */
 export type RedisNode = {
@@ -33,6 +34,8 @@ export type RedisNode = {
   now(): Promise<number>;
   /** The last moment, in Redis time (ms), at which a script may run so that its answer can still be here in time. */
   notAfter(withinMs: number): number;
+  /** Learns the run id anew, where the connection outlives what it says. */
+  refresh(): Promise<void>;
   /** Settles once the connection is ready, or rejects after so long. */
   connected(withinMs: number): Promise<void>;
   /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_away`. */
@@ -41,6 +44,8 @@ export type RedisNode = {
 };
 
 export type NodeOptions = {
+  /** Whether the server may be demoted and promoted again. */
+  inCluster?: boolean;
   metrics?: Metrics;
   /** Replicas that must have a script's writes before its answer counts; preset 1 on a cluster, else 0. */
   minReplicas?: number | undefined;
@@ -73,16 +78,29 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
   client.on('ready', () => {
     learn().catch((error: unknown) => log.warn({ error }, 'redis did not tell its run id'));
   });
-  client.on('close', () => (runId = ''));
+  client.on('close', () => {
+    runId = '';
+    clockOffsetMs = undefined;
+  });
   client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
 
   async function learn(): Promise<void> {
     const sentAt = performance.now();
-    const [info, redisNowMs] = await Promise.all([client.info('server'), time()]);
-    clockOffsetMs = undefined;
+    const [server, replication, redisNowMs] = await Promise.all([
+      client.info('server'),
+      client.info('replication'),
+      time(),
+    ]);
     noteTime(redisNowMs, sentAt);
-    runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
+    identify(server, replication);
     client.emit('known');
+  }
+
+  // A server keeps its run id when it is demoted and promoted again, with older data; its replication id it does not.
+  function identify(server: string, replication: string): void {
+    const [, started = ''] = /^run_id:(\w+)/m.exec(server) ?? [];
+    const [, history = ''] = /^master_replid:(\w+)/m.exec(replication) ?? [];
+    runId = options.inCluster ? `${started}:${history}` : started;
   }
 
   async function time(): Promise<number> {
@@ -99,17 +117,37 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
     if (clockOffsetMs === undefined || clockOffsetMs < atLeast || clockOffsetMs > atMost) clockOffsetMs = atLeast;
   }
 
-  // One WAIT for all that was sent in this turn of the event loop: it speaks for everything before it.
-  let copying: Promise<void> | undefined;
-  function copied(): Promise<void> | undefined {
-    if (minReplicas > 0) copying ??= nextTurn().then(waitForReplicas);
-    return copying;
+  // One WAIT speaks for everything that was sent before it. Only one is under way, for it holds up the connection; who
+  // comes meanwhile waits for the next.
+  let waiting: Promise<void> | undefined;
+  let following: Promise<void> | undefined;
+  // While replicas are missing, what they must have is refused at once; the connection stays free to ask again.
+  let missingUntil = 0;
+
+  function copied(): Promise<void> {
+    if (!waiting)
+      return (waiting = nextTurn()
+        .then(waitForReplicas)
+        .finally(() => (waiting = undefined)));
+    following ??= waiting
+      .catch(() => {})
+      .then(() => {
+        following = undefined;
+        return copied();
+      });
+    return following;
   }
 
   async function waitForReplicas(): Promise<void> {
-    copying = undefined;
     const replicas = await client.wait(minReplicas, WAIT_MS);
-    if (replicas < minReplicas) throw new Error(`${replicas} of ${minReplicas} replicas have it`);
+    if (replicas >= minReplicas) return;
+    missingUntil = performance.now() + ASK_AGAIN_MS;
+    throw new Error(`${replicas} of ${minReplicas} replicas have it`);
+  }
+
+  function requireReplicas(): void {
+    if (performance.now() < missingUntil)
+      throw new ApiError('redis_away', { cause: new Error('replicas are missing') });
   }
 
   return {
@@ -119,6 +157,7 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       return runId;
     },
     now: () => within(NOW_WITHIN_MS, time()),
+    refresh: () => within(NOW_WITHIN_MS, learn()),
     notAfter(withinMs) {
       if (clockOffsetMs === undefined) throw new ApiError('redis_away');
       return Math.floor(performance.now() + clockOffsetMs + withinMs);
@@ -131,7 +170,9 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       const call = scripts[name] === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
       const sentAt = performance.now();
       const observed = options.metrics?.scriptSeconds.startTimer({ script: name });
-      const answered = Promise.all([run[commandName(name)]!(...call), replicated.has(name) ? copied() : undefined]);
+      const copies = minReplicas > 0 && replicated.has(name);
+      if (copies) requireReplicas();
+      const answered = Promise.all([run[commandName(name)]!(...call), copies ? copied() : undefined]);
       const [answer] = await within(withinMs, answered).catch((error: unknown) => {
         throw new ApiError('redis_away', { cause: error });
       });

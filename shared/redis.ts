@@ -59,7 +59,7 @@ function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Log
   const looking = repeat(LOOK_EVERY_MS, log, 'reading the map of the cluster', look);
 
   function connect(address: string): RedisNode {
-    const node = connectNode(urlOf(address), log, options);
+    const node = connectNode(urlOf(address), log, { ...options, inCluster: true });
     node.client.on('ready', () => looking.soon());
     node.client.on('ready', () => listeners.forEach((listener) => listener()));
     node.client.on('close', () => looking.soon());
@@ -68,6 +68,7 @@ function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Log
 
   async function look(): Promise<void> {
     const ready = [...nodes.values()].filter((node) => node.client.status === 'ready');
+    await Promise.allSettled(ready.map((node) => node.refresh()));
     const answers = await Promise.allSettled(ready.map((node) => within(ASK_WITHIN_MS, readMap(node.client))));
     const maps = answers.filter((answer) => answer.status === 'fulfilled').map((answer) => answer.value);
     // Of several maps the one of the highest epoch is the newest: a server that was cut off still has an older one.
@@ -122,12 +123,15 @@ type SlotMap = {
 
 /** A server's view of the cluster: which primary holds which slots. */
 async function readMap(client: Redis): Promise<SlotMap> {
-  const slots = ALL_SHARDS.map((shard) => client.cluster('KEYSLOT', keyspace.meta(shard)));
-  const [info, ranges] = await Promise.all([client.cluster('INFO'), client.cluster('SLOTS')]);
+  const [info, ranges, ...slots] = await Promise.all([
+    client.cluster('INFO'),
+    client.cluster('SLOTS'),
+    ...ALL_SHARDS.map((shard) => client.cluster('KEYSLOT', keyspace.meta(shard))),
+  ]);
   return {
     ok: info.includes('cluster_state:ok'),
     epoch: Number(/cluster_current_epoch:(\d+)/.exec(info)?.[1]),
-    slots: await Promise.all(slots),
+    slots,
     ranges: ranges.map(([first, last, primary]) => ({ first, last, address: addressOf(primary, client) })),
   };
 }

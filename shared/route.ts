@@ -16,6 +16,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   query?: Query;
   body?: Body;
   response: Response;
+  /** Most bytes of the body; preset 64 KiB. */
+  bodyLimit?: number;
   /** The body may be left out. */
   bodyOptional?: boolean;
   /**
@@ -23,6 +25,10 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
    * and a POST takes an Idempotency-Key.
    */
   writes?: boolean;
+  /** Takes an Idempotency-Key though it does not write. */
+  idempotent?: boolean;
+  /** Statuses of errors that do not follow from the rest. */
+  alsoAnswers?: readonly number[];
   /** A second form of the answer, besides JSON. */
   alternative?: { type: string; description: string };
 };

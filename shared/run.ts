@@ -3,7 +3,7 @@ import type { Logger } from './log.ts';
 /** What a running program hands back: how it stops without cutting what it is in the middle of. */
 export type Running = { stop(): Promise<void> };
 
-const STOP_WITHIN_MS = 10_000;
+const STOP_WITHIN_MS = 15_000;
 
 /**
  * Runs a program: starts it, and on SIGTERM or SIGINT drains it. A start that fails, and an error that nothing

@@ -20,7 +20,7 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
 
 /** Text without control characters: they have no place in a name, and Redis records are split at one. */
 export function textOf(maxLength: number, description: string) {
-  return Type.String({ minLength: 1, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description });
+  return Type.String({ minLength: 1, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$', description });
 }
 
 export const id = (what: string) => Type.String({ description: `id of the ${what}` });

@@ -2,12 +2,13 @@ import { isIP } from 'node:net';
 import { Ajv, type ErrorObject, type FuncKeywordDefinition } from 'ajv';
 import type { Static, TSchema } from 'typebox';
 import { ApiError, type ErrorDetail } from './errors.ts';
-import { blockBits } from './ip.ts';
+import { addressBits, blockBits } from './ip.ts';
 import { checkJsonObject, type JsonLimits } from './json-object.ts';
 
+const MOST_DETAILS = 20;
 const options = { allErrors: true, useDefaults: true, strict: true, allowUnionTypes: true } as const;
 const formats = {
-  ip: (text: string) => isIP(text) > 0,
+  ip: (text: string) => isIP(text) > 0 && addressBits(text) !== undefined,
   'ip-or-cidr': (text: string) => blockBits(text) !== undefined,
   'date-time': true,
   date: isDay,
@@ -39,7 +40,7 @@ function validator<Schema extends TSchema>(
   const check = ajv.compile(schema);
   return (value) => {
     if (check(value)) return value as Static<Schema>;
-    const details = (check.errors ?? []).map((error) => describe(error, path(error)));
+    const details = (check.errors ?? []).slice(0, MOST_DETAILS).map((error) => describe(error, path(error)));
     const message = `The request is not valid: ${details.map((detail) => `${detail.path || 'the body'} ${detail.message}`).join('; ')}.`;
     throw new ApiError('invalid_request', { message, details });
   };
@@ -48,11 +49,17 @@ function validator<Schema extends TSchema>(
 function describe(error: ErrorObject, path: string): ErrorDetail {
   const join = (name: string) => (path || error.instancePath ? `${path}/${name}` : `/${name}`);
   if (error.keyword === 'additionalProperties') {
-    return { path: join(String(error.params['additionalProperty'])), message: 'is not a known field' };
+    return { path: join(shown(String(error.params['additionalProperty']))), message: 'is not a known field' };
   }
   if (error.keyword === 'required')
     return { path: join(String(error.params['missingProperty'])), message: 'must be given' };
   return { path, message: error.message ?? 'is not valid' };
+}
+
+// A field's name is the client's: it may be of any length, and it may be a key that slipped into the wrong place.
+function shown(name: string): string {
+  const hidden = name.replace(/[A-Za-z0-9_]*_[0-9]{2}[0-9A-Za-z]{32}/g, '[key]');
+  return hidden.length > 64 ? `${hidden.slice(0, 64)}…` : hidden;
 }
 
 // The keyword `x-limits`, for an object of the client's own making.

@@ -3,6 +3,7 @@ import { Type, type Static } from 'typebox';
 import type { Caller } from './access-token.ts';
 import { formatCredits, parseCredits } from './credits.ts';
 import { ApiError } from './errors.ts';
+import { idempotencyKey } from './idempotency-key.ts';
 import { newId } from './ids.ts';
 import { addressBits } from './ip.ts';
 import { hashKeyText, keyShard } from './key-text.ts';
@@ -54,7 +55,11 @@ export const verifyBody = object({
   key: Type.String({ description: 'the key to verify' }),
   requestedScopes: Type.Optional(scopeEntries),
   route: Type.Optional(
-    Type.String({ maxLength: 1024, pattern: '^[^\\u0000-\\u001f\\u007f]*$', description: 'recorded with the event' }),
+    Type.String({
+      maxLength: 1024,
+      pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$',
+      description: 'recorded with the event',
+    }),
   ),
   billing: Type.Optional(
     object({
@@ -93,6 +98,9 @@ export const verifyOperation = {
   summary: 'Verify an API key and debit its cost',
   permission: 'key:verify',
   body: verifyBody,
+  bodyLimit: VERIFY_BODY_LIMIT,
+  idempotent: true,
+  alsoAnswers: [409],
   response: verifyResponse,
 } as const satisfies Operation;
 
@@ -113,8 +121,10 @@ export type Verify = (call: VerifyCall) => Promise<Decision>;
 export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineMs: number, metrics: Metrics): Verify {
   return async function verify(call) {
     try {
-      const decided = await decide(call);
+      const full = outboxFull();
+      const decided = await decide(call, full);
       metrics.verifications.inc({ status: decided.status });
+      if (full && decided.status === 'VALID') metrics.unrecorded.inc();
       return decided;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 503) throw error;
@@ -124,7 +134,9 @@ export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineM
     }
   };
 
-  async function decide({ caller, body, clientAddress, idempotencyKey }: VerifyCall): Promise<Decision> {
+  async function decide(call: VerifyCall, full: boolean): Promise<Decision> {
+    const { caller, body, clientAddress, idempotencyKey: given } = call;
+    const key = idempotencyKey(given);
     const shard = keyShard(body.key);
     if (shard === undefined) return refuse(body, 'MALFORMED');
     const node = link.node(shard);
@@ -140,8 +152,8 @@ export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineM
       body.billing?.usageName ?? 'default',
       body.route ?? '',
       newId('evt'),
-      outboxFull() ? '1' : '',
-      idempotencyKey ? createHash('sha256').update(`${caller.tokenId} ${idempotencyKey}`).digest('base64url') : '',
+      full ? '1' : '',
+      key === undefined ? '' : createHash('sha256').update(`${caller.tokenId} ${key}`).digest('base64url'),
     ];
     for (const scope of body.requestedScopes ?? []) args.push(scope.representation, flagBits(scope));
     return decision(await node.script('verify', keys, args, deadlineMs), body);

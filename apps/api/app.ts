@@ -1,7 +1,6 @@
 import { METHODS } from 'node:http';
 import { Router } from '@koa/router';
 import Koa from 'koa';
-import { koaBody } from 'koa-body';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
@@ -20,15 +19,12 @@ type Parts = {
   publicUrl: string;
 };
 
-const BODY_LIMIT = 64 * 1024;
-
-/** The api as a Koa application: observe, answer errors, probes, read the body, route. */
+/** The api as a Koa application: observe, answer errors, probes, route. */
 export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl }: Parts): Koa {
   const app = new Koa();
   app.use(observe(log, metrics));
   app.use(answerErrors(log));
   app.use(probes(probe, JSON.stringify(openApi(routes, publicUrl))));
-  app.use(jsonBody());
 
   const router = new Router({ strict: true });
   for (const route of routes) {
@@ -74,45 +70,16 @@ function answerErrors(log: Logger): Koa.Middleware {
 
 function probes(probe: Parts['probe'], openApiText: string): Koa.Middleware {
   return async (ctx, next) => {
-    const reads = ctx.method === 'GET' || ctx.method === 'HEAD';
     const openApiAsked = ctx.path === '/openapi.json' && { status: 200, type: 'application/json', text: openApiText };
-    const answer = reads && (openApiAsked || (await probe(ctx.path)));
+    const answer = openApiAsked || (await probe(ctx.path));
     if (!answer) return next();
+    const reads = ctx.method === 'GET' || ctx.method === 'HEAD';
+    if (!reads) throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
     ctx.status = answer.status;
     ctx.type = answer.type;
     ctx.body = answer.text;
   };
 }
-
-function jsonBody(): Koa.Middleware {
-  const parse = koaBody({
-    json: true,
-    jsonLimit: BODY_LIMIT,
-    urlencoded: false,
-    text: false,
-    multipart: false,
-    jsonTypes: ['application/json'],
-    onError(error) {
-      if (error.message.includes('forbidden prototype')) {
-        throw new ApiError('invalid_request', {
-          message: 'The body holds a key __proto__, which is not allowed anywhere.',
-        });
-      }
-      const status = (error as { status?: number }).status;
-      throw new ApiError(status === 413 ? 'body_too_large' : 'invalid_json', {
-        cause: error,
-        ...(status === 413 && tooLarge),
-      });
-    },
-  });
-  return async (ctx, next) => {
-    const hasBody = Number(ctx.get('content-length')) > 0 || ctx.get('transfer-encoding') !== '';
-    if (hasBody && !ctx.is('application/json')) throw new ApiError('not_json');
-    return parse(ctx, next);
-  };
-}
-
-const tooLarge = { message: `The body is larger than ${BODY_LIMIT} bytes.` };
 
 /** Tells a path that does not exist from a method that it does not take. */
 function unknownPath(router: Router): Koa.Middleware {

@@ -30,3 +30,10 @@ export async function requireWorkspace(sql: Query, caller: Caller, workspaceId: 
     : [];
   if (found.length === 0) throw new ApiError('workspace_forbidden');
 }
+
+/** Throws 403 for an access token that is limited to workspaces: what it asks for concerns the whole team. */
+export function requireWholeTeam(caller: Caller): void {
+  if (caller.workspaceIds === undefined) return;
+  const message = 'The access token is limited to workspaces, and this concerns the whole team.';
+  throw new ApiError('workspace_forbidden', { message });
+}

@@ -4,6 +4,7 @@ import { blockBits } from '../../shared/ip.ts';
 import { SHARDS } from '../../shared/key-text.ts';
 import { keyspace, pack, tombstone } from '../../shared/keyspace.ts';
 import type { Query } from '../../shared/postgres.ts';
+import { inBatches } from './batches.ts';
 
 export type ChangeKind = 'token' | 'workspace' | 'scope' | 'key' | 'billing';
 /** An entity of Postgres whose copy in Redis is to follow; a null shard means a copy in every shard. */
@@ -48,10 +49,13 @@ const loaders: Record<ChangeKind, Loader> = {
 };
 
 async function* loadTokens(sql: Query, which: Which): AsyncGenerator<Entry[]> {
-  const rows = sql<TokenRow[]>`
+  const rows = byId<TokenRow>(
+    (after, limit) => sql`
     select id, team_id, hash, shard, permissions, workspace_ids, expires_at, version, revoked_at is not null as revoked
     from access_tokens
-    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = any(${which.shards})`}`.cursor(1000);
+    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = any(${which.shards})`} and id > ${after}
+    order by id limit ${limit}`,
+  );
   for await (const batch of rows) {
     yield batch.map((token) => {
       const caller = {
@@ -83,9 +87,13 @@ type TokenRow = {
 };
 
 async function* loadWorkspaces(sql: Query, which: Which): AsyncGenerator<Entry[]> {
-  const rows = sql<{ id: string; rate: number | null; ips: string[]; version: number }[]>`
+  const rows = byId<{ id: string; rate: number | null; ips: string[]; version: number }>(
+    (after, limit) => sql`
     select id, default_rate_limit_per_second as rate, default_allowed_ips as ips, version
-    from workspaces ${'ids' in which ? sql`where id = any(${which.ids})` : sql``}`.cursor(100);
+    from workspaces
+    where ${'ids' in which ? sql`id = any(${which.ids}) and` : sql``} id > ${after}
+    order by id limit ${limit}`,
+  );
   for await (const batch of rows) {
     yield batch.flatMap(({ id, rate, ips, version }) =>
       inEachShard(id, 'd', pack(version, [rate ?? '', ips.map(blockBits).join(' ')])),
@@ -94,9 +102,13 @@ async function* loadWorkspaces(sql: Query, which: Which): AsyncGenerator<Entry[]
 }
 
 async function* loadScopes(sql: Query, which: Which): AsyncGenerator<Entry[]> {
-  const rows = sql<ScopeRow[]>`
+  const rows = byId<ScopeRow>(
+    (after, limit) => sql`
     select id, workspace_id, ref, representation, version, deleted_at is not null as deleted
-    from scopes ${'ids' in which ? sql`where id = any(${which.ids})` : sql``}`.cursor(100);
+    from scopes
+    where ${'ids' in which ? sql`id = any(${which.ids}) and` : sql``} id > ${after}
+    order by id limit ${limit}`,
+  );
   for await (const batch of rows) {
     yield batch.flatMap(({ id, workspaceId, ref, representation, version, deleted }) =>
       inEachShard(workspaceId, `s${ref}`, deleted ? tombstone(version) : pack(version, [representation, id])),
@@ -123,10 +135,13 @@ function inEachShard(workspaceId: string, field: string, value: string): Entry[]
 }
 
 async function* loadBillings(sql: Query, which: Which): AsyncGenerator<Entry[]> {
-  const rows = sql<BillingRow[]>`
+  const rows = byId<BillingRow>(
+    (after, limit) => sql`
     select id, workspace_id, external_meter_id, shard, total_micros, allow_overages, spend_cap_micros, version, created_at, updated_at
     from billing_records
-    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = any(${which.shards})`}`.cursor(1000);
+    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = any(${which.shards})`} and id > ${after}
+    order by id limit ${limit}`,
+  );
   for await (const batch of rows) {
     yield batch.map((record) => ({
       shard: record.shard,
@@ -151,7 +166,11 @@ type BillingRow = {
 };
 
 async function* loadKeys(sql: Query, which: Which): AsyncGenerator<Entry[]> {
-  const rows = sql<KeyRow[]>`
+  const start = { id: '', hash: '' };
+  const rows = inBatches<KeyRow, typeof start>(
+    start,
+    ({ id, hash }) => ({ id, hash }),
+    (after, limit) => sql`
     select k.id, k.team_id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted, k.expires_at,
            k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.version,
            t.hash, t.valid_until,
@@ -161,7 +180,10 @@ async function* loadKeys(sql: Query, which: Which): AsyncGenerator<Entry[]> {
                      from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
                      where g.key_id = k.id), '') as grants
     from api_keys k join key_texts t on t.key_id = k.id
-    where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = any(${which.shards})`}`.cursor(1000);
+    where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = any(${which.shards})`}
+      and (k.id, t.hash) > (${after.id}, ${after.hash})
+    order by k.id, t.hash limit ${limit}`,
+  );
   for await (const batch of rows) {
     yield batch.map((key) => {
       // However long ago a text was replaced: a Redis that was down since may still hold it as valid.
@@ -240,4 +262,8 @@ function billingPart(record: BillingRow): string {
     updatedAt: record.updatedAt,
   };
   return JSON.stringify(part).slice(1, -1);
+}
+
+function byId<Row extends { id: string }>(read: (after: string, limit: number) => Promise<Row[]>) {
+  return inBatches<Row, string>('', (row) => row.id, read);
 }

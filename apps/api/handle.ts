@@ -1,6 +1,7 @@
 import type Koa from 'koa';
 import { bearerToken, requirePermission, type Authenticate, type Caller } from '../../shared/access-token.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
+import { idempotencyKey } from '../../shared/idempotency-key.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import type { Logger } from '../../shared/log.ts';
 import { asPostgresAway, type Sql, type Transaction } from '../../shared/postgres.ts';
@@ -8,6 +9,7 @@ import { TextAnswer } from '../../shared/route.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { within } from '../../shared/within.ts';
 import type { Change } from './entries.ts';
+import { bodyReader } from './body.ts';
 import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { ApiRoute, Services } from './route.ts';
 import { applyChanges, recordChanges } from './sync.ts';
@@ -25,6 +27,7 @@ export type Pipeline = {
 };
 
 const OPEN_WITHIN_MS = 1_000;
+const BODY_LIMIT = 64 * 1024;
 const NOBODY: Caller = { tokenId: '', teamId: '', permissions: new Set(), workspaceIds: [] };
 
 /** Turns a route into middleware: authenticate, validate, run its handler, in a transaction where it writes, answer. */
@@ -34,13 +37,22 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
   const readBody = route.body && bodyValidator(route.body);
   const authenticate = route.permission === 'key:verify' ? pipeline.authenticateForVerify : pipeline.authenticate;
 
+  const readJson = bodyReader(route.bodyLimit ?? BODY_LIMIT);
+
   return async (ctx) => {
+    const answer = await within(pipeline.deadlineMs, answerTo(ctx), () => new ApiError('deadline'));
+    ctx.status = answer.status;
+    ctx.type = answer.type;
+    ctx.body = answer.text;
+  };
+
+  async function answerTo(ctx: Koa.Context): Promise<Answer> {
     const caller = route.permission ? await authenticate(ctx.get('authorization')) : NOBODY;
     if (route.permission) requirePermission(caller, route.permission);
 
     // A body that may be left out is the same as an empty one then.
-    const given = (ctx.request as { body?: unknown }).body;
-    const body = given === undefined && route.bodyOptional ? {} : given;
+    const given = readBody && (await readJson(ctx));
+    const body = readBody?.(given === undefined && route.bodyOptional ? {} : given);
     const call = {
       ...pipeline.services,
       sql: pipeline.sql,
@@ -48,25 +60,24 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
       caller,
       params: readParams?.(ctx['params']),
       query: readQuery({ ...ctx.query }),
-      body: readBody?.(body),
+      body,
       requestId: ctx.state['requestId'] as string,
       clientAddress: pipeline.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for')),
-      header: (name: string) => ctx.get(name) || undefined,
+      header: (name: string) => ctx.req.headers[name] as string | undefined,
     };
+    if (!route.writes) return read(route, call);
 
-    const idempotencyKey = route.method === 'post' ? ctx.get('idempotency-key') : '';
+    const key = route.method === 'post' ? idempotencyKey(call.header('idempotency-key')) : undefined;
     // Only a body that its schema let pass: one nested without bounds can't be turned into text.
-    const request = `${route.method} ${ctx.path} ${JSON.stringify(readBody ? body : null)}`;
-    const repeat =
-      route.writes && idempotencyKey
-        ? repeatable(caller.tokenId, bearerToken(ctx.get('authorization')), idempotencyKey, request)
-        : undefined;
-    const work = route.writes ? write(route, call, pipeline, repeat) : read(route, call);
-    const answer = await within(pipeline.deadlineMs, work, () => new ApiError('deadline'));
-    ctx.status = answer.status;
-    ctx.type = answer.type;
-    ctx.body = answer.text;
-  };
+    const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
+    const token = bearerToken(ctx.get('authorization'));
+    return write(
+      route,
+      call,
+      pipeline,
+      key === undefined ? undefined : repeatable(caller.tokenId, token, key, request),
+    );
+  }
 }
 
 type Answer = { status: number; type: string; text: string };
@@ -97,6 +108,7 @@ async function write(
   const { link } = pipeline.services;
   const kept = await sql
     .begin(async (tx): Promise<KeptAnswer> => {
+      const transaction = await transactionId(tx);
       const first = repeat && (await claimKey(tx, masterKey, repeat));
       if (first) return first;
       const { status, text, changes } = await attempt(route, call, tx, repeat !== undefined);
@@ -110,6 +122,7 @@ async function write(
           OPEN_WITHIN_MS,
           changes.map((change) => change.shard!),
         );
+      await requireSame(tx, transaction);
       return answer;
     })
     .catch((error: unknown) => {
@@ -117,6 +130,24 @@ async function write(
     });
   await bringIntoForce(pipeline, kept.changeIds);
   return { status: kept.status, type: 'application/json', text: kept.text };
+}
+
+async function transactionId(tx: Transaction): Promise<string> {
+  const [row] = await tx<[{ id: string }]>`select pg_current_xact_id()::text as id`;
+  return row.id;
+}
+
+/**
+ * Ends the process when the connection is no longer in the transaction that was begun. The driver (postgres 3.4) gives
+ * a connection that it lost and made again to others while we wait for Redis: our commit, or a rollback, would be theirs.
+ */
+async function requireSame(tx: Transaction, transaction: string): Promise<void> {
+  if ((await transactionId(tx)) === transaction) return;
+  await new Promise(() => {
+    process.nextTick(() => {
+      throw new Error('a transaction lost its connection');
+    });
+  });
 }
 
 /** Runs the handler in a savepoint. A refusal is an answer too, kept like any other where the request may be repeated. */

@@ -11,12 +11,8 @@ export type Repeatable = { tokenId: string; keyHash: string; requestHash: string
 
 const WAIT_FOR_FIRST = '5s';
 
-/** Describes a request that carries an Idempotency-Key; 400 when the key is none. */
+/** Describes a request that carries an Idempotency-Key. */
 export function repeatable(tokenId: string, tokenText: string, idempotencyKey: string, request: string): Repeatable {
-  if (!/^[\x20-\x7e]{1,255}$/.test(idempotencyKey)) {
-    const message = 'must be 1 to 255 printable ASCII characters';
-    throw new ApiError('invalid_request', { details: [{ path: 'Idempotency-Key', message }] });
-  }
   return {
     tokenId,
     keyHash: sha256(idempotencyKey),

@@ -8,6 +8,7 @@ import type { Sql } from '../../shared/postgres.ts';
 import type { RedisNode } from '../../shared/redis-node.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import { repeat, type Repeating } from '../../shared/repeat.ts';
+import { inBatches } from './batches.ts';
 import { loadChanged, loadShards, type Change } from './entries.ts';
 import { writeEntries } from './sync.ts';
 
@@ -17,6 +18,7 @@ type Claim = { shard: number; emptied: boolean; checkpoint: number; epoch: numbe
 const LOOK_EVERY_MS = 250;
 const STEP_WITHIN_MS = 2_000;
 const CLOSED_AT_LEAST_MS = 1_000;
+const RENEW_EVERY_MS = 1_000;
 
 /** Looks for closed shards and opens them again, until stopped; each server's by themselves, as servers come back. */
 export function keepShardsOpen(stores: Stores): Repeating {
@@ -42,19 +44,31 @@ export function keepShardsOpen(stores: Stores): Repeating {
  * 3. Write what they lack, behind the build token: another's claim stops us with the next write.
  * 4. Open, in a new epoch. Dying before this leaves them closed: 503, never a wrong answer.
  */
-async function reopen({ sql, link, books, log }: Stores, node: RedisNode, shards: number[]): Promise<void> {
+async function reopen(stores: Stores, node: RedisNode, shards: number[]): Promise<void> {
   const started = performance.now();
   const runId = node.runId();
   const token = randomUUID();
   const claims = await claim(node, runId, token, shards);
   if (claims.length === 0) return;
 
-  const [row] = await sql<
-    { horizon: number }[]
-  >`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon`;
-  const horizon = row!.horizon;
-  const fence = () => `build:${token}`;
+  // Reading may take long, and a claim that ran out meanwhile is another's.
+  const renewing = repeat(RENEW_EVERY_MS, stores.log, 'renewing the claim of shards', () => renew(node, token, claims));
+  try {
+    const horizon = await build(stores, token, claims);
+    const epochs = await nextEpochs(stores.sql, claims);
+    await Promise.all(claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon])));
+  } finally {
+    await renewing.stop();
+  }
+  const emptied = claims.filter((one) => one.emptied).length;
+  stores.log.info({ shards: claims.length, emptied, tookMs: Math.round(performance.now() - started) }, 'shards opened');
+}
 
+/** Writes what claimed shards lack; gives up to where Postgres was read. */
+async function build({ sql, link, books }: Stores, token: string, claims: Claim[]): Promise<number> {
+  const [row] = await sql<[{ horizon: number }]>`
+    select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon`;
+  const fence = () => `build:${token}`;
   const behind = claims.filter((one) => !one.emptied);
   for await (const entries of loadSince(sql, behind)) await writeEntries(link, fence, entries);
   // Asked for only now: what was removed before or while the changes were read shows here.
@@ -64,11 +78,17 @@ async function reopen({ sql, link, books, log }: Stores, node: RedisNode, shards
   // The shards stay closed for a second anyway; meanwhile what the consumers had in hand reaches the books.
   if (emptied.length > 0) await sleep(CLOSED_AT_LEAST_MS);
   for await (const entries of usedFromBooks(sql, books, emptied)) await writeEntries(link, fence, entries);
+  return row.horizon;
+}
 
-  const epochs = await nextEpochs(sql, claims);
-  await Promise.all(claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon])));
-  const tookMs = Math.round(performance.now() - started);
-  log.info({ shards: claims.length, emptied: emptied.length, tookMs }, 'shards opened');
+/** Holds claims for as long as it takes. Writing nothing behind the build token does it, and revives none that is gone. */
+async function renew(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
+  await Promise.all(
+    claims.map(({ shard }) => {
+      const args = [`build:${token}`, node.notAfter(STEP_WITHIN_MS)];
+      return node.script('apply', [keyspace.meta(shard)], args, STEP_WITHIN_MS);
+    }),
+  );
 }
 
 async function claim(node: RedisNode, runId: string, token: string, shards: number[]): Promise<Claim[]> {
@@ -99,9 +119,14 @@ async function* loadSince(sql: Sql, claims: Claim[]) {
   const since = Math.min(...claims.map((one) => one.checkpoint));
   const shards = claims.map((one) => one.shard);
   const wanted = new Set(shards);
-  const rows = sql<Change[]>`
-    select distinct kind, entity_id, shard from changes
-    where tx >= ${String(since)}::text::xid8 and (shard is null or shard = any(${shards}))`.cursor(1000);
+  const rows = inBatches<Change & { id: number }, number>(
+    0,
+    (change) => change.id,
+    (after, limit) => sql`
+    select id, kind, entity_id, shard from changes
+    where tx >= ${String(since)}::text::xid8 and (shard is null or shard = any(${shards})) and id > ${after}
+    order by id limit ${limit}`,
+  );
   for await (const changes of rows) {
     for await (const entries of loadChanged(sql, changes)) yield entries.filter((entry) => wanted.has(entry.shard));
   }
@@ -112,8 +137,15 @@ async function* loadSince(sql: Sql, claims: Claim[]) {
  * only ever raises what is there.
  */
 async function* usedFromBooks(sql: Sql, books: Books, shards: number[]) {
-  const rows = sql<{ id: string; shard: number; workspaceId: string; externalMeterId: string }[]>`
-    select id, shard, workspace_id, external_meter_id from billing_records where shard = any(${shards})`.cursor(1000);
+  type Row = { id: string; shard: number; workspaceId: string; externalMeterId: string };
+  const rows = inBatches<Row, string>(
+    '',
+    (row) => row.id,
+    (after, limit) => sql`
+    select id, shard, workspace_id, external_meter_id from billing_records
+    where shard = any(${shards}) and id > ${after}
+    order by id limit ${limit}`,
+  );
   for await (const records of rows) {
     const used = await books.usedCredits(records.map((record) => record.id));
     yield records.map(({ id, shard, workspaceId, externalMeterId }) => ({

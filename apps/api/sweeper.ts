@@ -25,21 +25,19 @@ export function startSweeper(sql: Sql, link: RedisLink, log: Logger): Repeating 
   });
 }
 
-/** Applies waiting changes that are older than a request takes; several sweepers share the work. Gives how many. */
+/** Applies waiting changes that are older than a request takes. Two sweepers that do the same do no harm. Gives how many. */
 async function sweep(sql: Sql, link: RedisLink): Promise<number> {
   const open = await openShards(link, LOOK_WITHIN_MS);
-  return sql.begin(async (tx) => {
-    // What a closed shard waits for must not keep the others waiting.
-    const waiting = await tx<(Change & { id: number })[]>`
-      select id, kind, entity_id, shard from changes
-      where applied_at is null and created_at < now() - interval '3 seconds'
-        and (shard = any(${[...open]}) or (shard is null and ${open.size === SHARDS}))
-      order by id limit 500 for update skip locked`;
-    if (waiting.length === 0) return 0;
-    await applyChanges(sql, link, waiting);
-    await tx`update changes set applied_at = now() where id = any(${waiting.map((change) => change.id)})`;
-    return waiting.length;
-  });
+  // What a closed shard waits for must not keep the others waiting.
+  const waiting = await sql<(Change & { id: number })[]>`
+    select id, kind, entity_id, shard from changes
+    where applied_at is null and created_at < now() - interval '3 seconds'
+      and (shard = any(${[...open]}) or (shard is null and ${open.size === SHARDS}))
+    order by id limit 500`;
+  if (waiting.length === 0) return 0;
+  await applyChanges(sql, link, waiting);
+  await sql`update changes set applied_at = now() where id = any(${waiting.map((change) => change.id)})`;
+  return waiting.length;
 }
 
 /**
@@ -50,10 +48,10 @@ async function moveCheckpoints(sql: Sql, link: RedisLink, last: number): Promise
   const open = await openShards(link, LOOK_WITHIN_MS);
   const runIds = new Map([...open].map((shard) => [shard, link.node(shard).runId()]));
   const [row] = await sql<{ horizon: number; waiting: boolean; moved: boolean }[]>`
-    with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as xmin)
-    select xmin::text::bigint as horizon,
-           exists (select from changes where applied_at is null and tx < xmin) as waiting,
-           exists (select from changes where tx >= ${String(last)}::text::xid8 and tx < xmin) as moved
+    with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon)
+    select horizon::text::bigint as horizon,
+           exists (select from changes where applied_at is null and tx < horizon) as waiting,
+           exists (select from changes where tx >= ${String(last)}::text::xid8 and tx < horizon) as moved
     from snapshot`;
   if (!row || row.waiting || !row.moved) return last;
   await Promise.all(

@@ -34,7 +34,7 @@ await run(log, async () => {
     const name = config.CONSUMER_NAME;
     consuming.push(
       perNode(link, log, (node, shards) =>
-        startConsuming({ source: outboxSource({ node, shards, name, metrics, log }), ...parts }),
+        startConsuming({ ...parts, source: outboxSource({ node, shards, name, metrics, log }), now: node.now }),
       ),
     );
   }

@@ -141,6 +141,17 @@ test('a change whose process died before it was in force comes into force by its
   await eventually('the sweeper has applied it', async () => (await verify(key)).body.status === 'DISABLED');
 });
 
+test('the checkpoints follow what was applied, so that a restart repeats little', async () => {
+  await customers.newKey();
+  const [row] = await world.sql<{ tx: number }[]>`select max(tx::text::bigint) as tx from changes`;
+  const checkpoint = async (shard: string) => Number(await admin.hget(`{${shard}}:meta`, 'checkpoint'));
+  await eventually(
+    'checkpoints moved',
+    async () => (await checkpoint('00')) > row!.tx && (await checkpoint('63')) > row!.tx,
+    15_000,
+  );
+});
+
 type Options = { token?: string; usage?: string };
 
 function verify(key: string, { token = world.team.token, usage = '0' }: Options = {}): Promise<Answer> {

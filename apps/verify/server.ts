@@ -24,6 +24,7 @@ type Answer = { status: number; type: string; text: string; headers?: Record<str
 // While Redis is away every call fails the same way: a line a second tells it.
 const LOG_EVERY_MS = 1_000;
 
+const utf8 = new TextDecoder('utf-8', { fatal: true });
 const readVerifyBody = bodyValidator(verifyBody);
 
 /** The verify server: one POST and the probes, without a framework between the socket and the script. */
@@ -100,13 +101,19 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   if (type !== 'application/json') throw new ApiError('not_json');
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > VERIFY_BODY_LIMIT) throw bodyTooLarge();
-    chunks.push(chunk);
-  }
+  if (Number(header(request, 'content-length')) > VERIFY_BODY_LIMIT) throw bodyTooLarge();
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > VERIFY_BODY_LIMIT) break;
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    throw new ApiError('body_cut_short', { cause: error });
+  }
+  if (size > VERIFY_BODY_LIMIT) throw bodyTooLarge();
+  try {
+    return JSON.parse(utf8.decode(Buffer.concat(chunks))) as unknown;
   } catch (error) {
     throw new ApiError('invalid_json', { cause: error });
   }

@@ -136,22 +136,22 @@ if cost > 0 and meter ~= '' then
 end
 if ARGV[10] == '1' and metered then return { 'OUTBOX_FULL', nowText } end
 
--- From here on only writes.
+-- From here on only writes, the event first: should it be refused, nothing was taken.
+if metered then used, sequence = used + cost, sequence + 1 end
+local usedText, sequenceText = string.format('%.0f', used), string.format('%.0f', sequence)
+if ARGV[10] ~= '1' then
+  redis.call('XADD', KEYS[3], '*', 'i', ARGV[9], 't', nowText, 'k', keyId, 'b', billingId, 'n', ARGV[7], 'c', ARGV[6],
+    'u', usedText, 'e', metered and meta[2] or '0', 's', sequenceText, 'r', ARGV[8])
+end
+if metered then
+  redis.call('HSET', tag .. 'b:' .. workspaceId .. ':' .. meter, 'u', usedText, 'n', sequenceText, 'e', meta[2])
+end
 if rate then
   arrival = arrival + interval
   showRate()
   redis.call('SET', rateKey, string.format('%.0f', arrival), 'PX', 2000)
 end
-if metered then
-  used, sequence = used + cost, sequence + 1
-  redis.call('HSET', tag .. 'b:' .. workspaceId .. ':' .. meter,
-    'u', string.format('%.0f', used), 'n', string.format('%.0f', sequence), 'e', meta[2])
-end
 if onceKey then
   redis.call('SET', onceKey, table.concat({ ARGV[6], ARGV[7], remaining, resetAt }, '\31'), 'EX', 60)
-end
-if ARGV[10] ~= '1' then
-  redis.call('XADD', KEYS[3], '*', 'i', ARGV[9], 't', nowText, 'k', keyId, 'b', billingId, 'n', ARGV[7], 'c', ARGV[6],
-    'u', string.format('%.0f', used), 'e', metered and meta[2] or '0', 's', string.format('%.0f', sequence), 'r', ARGV[8])
 end
 return answer('VALID', '')

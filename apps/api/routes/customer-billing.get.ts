@@ -11,6 +11,7 @@ export default route({
   summary: "Get the billing record of a workspace's external meter",
   permission: 'billing:read',
   query: object({ workspaceId: id('workspace'), externalMeterId }),
+  alsoAnswers: [404],
   response: object({ billing }),
 
   async handle({ sql, query, caller, link }) {

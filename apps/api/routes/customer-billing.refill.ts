@@ -20,6 +20,7 @@ export default route({
     externalMeterId,
     refill: Type.Number({ exclusiveMinimum: 0, description: 'credits to add, at most six decimals' }),
   }),
+  alsoAnswers: [404],
   response: object({ billing }),
 
   async handle({ sql, body, caller, changed, link, requestId }) {

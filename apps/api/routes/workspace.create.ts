@@ -1,5 +1,6 @@
 import { newId } from '../../../shared/ids.ts';
 import { name, object } from '../../../shared/schemas.ts';
+import { requireWholeTeam } from '../auth.ts';
 import { route } from '../route.ts';
 import { presentWorkspace, workspace, workspaceColumns, workspaceDefaults, type WorkspaceRow } from '../workspaces.ts';
 
@@ -15,6 +16,7 @@ export default route({
   response: object({ workspace }),
 
   async handle({ sql, body, caller, changed }) {
+    requireWholeTeam(caller);
     const [row] = await sql<[WorkspaceRow]>`
       insert into workspaces (id, team_id, name, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration)
       values (${newId('ws')}, ${caller.teamId}, ${body.name}, ${body.defaultKeyPrefix ?? null}, ${body.defaultAllowedIPs ?? []},

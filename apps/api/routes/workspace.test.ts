@@ -99,6 +99,22 @@ test('without a token, without the permission, or for another team, nothing is t
   assert.equal((await world.call('get', '/api/v1/workspace', undefined, { token: limited })).body.workspaces, []);
 });
 
+test('a token that is limited to workspaces makes no others', async () => {
+  const limited = await world.newToken(world.team.id, ['workspace:write'], ['ws_01h455vb4pex5vsknk084sn02q']);
+  const refused = await world.call('post', '/api/v1/workspace', { name: 'more' }, { token: limited });
+  assert.equal([refused.status, refused.body.error.code], [403, 40302]);
+});
+
+test('who asks is known before what is asked is read', async () => {
+  const raw = { raw: '{' };
+  assert.is((await world.call('post', '/api/v1/workspace', undefined, { ...raw, token: null })).status, 401);
+  const reader = await world.newToken(world.team.id, ['key:read']);
+  assert.is((await world.call('post', '/api/v1/workspace', undefined, { ...raw, token: reader })).status, 403);
+  assert.is((await world.call('post', '/api/v1/workspace', undefined, raw)).body.error.code, 40002);
+  const empty = { headers: { 'Idempotency-Key': '' } };
+  assert.is((await world.call('post', '/api/v1/workspace', { name: 'a' }, empty)).status, 400);
+});
+
 test('an Idempotency-Key makes repeating a creation safe', async () => {
   const headers = { 'Idempotency-Key': 'create-once' };
   const answers = await Promise.all(
