@@ -8,8 +8,8 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { encodeEvent, type UsageEvent } from '../../shared/event.ts';
 import { newId } from '../../shared/ids.ts';
-import { eventually, wireTo } from '../../shared/testing.ts';
-import { makeKafkaWorld, metric, type KafkaWorld, type Meter } from './kafka-testing.ts';
+import { wireTo } from '../../shared/testing.ts';
+import { makeKafkaWorld, metric, soon, type KafkaWorld, type Meter } from './kafka-testing.ts';
 
 const test = suite('the consumer of Kafka');
 let own: KafkaWorld;
@@ -34,12 +34,12 @@ test('two consumers share the work; one dies in the middle, the other does it al
   await produce(10);
   const second = await own.world.start('consumer');
   await produce(20);
-  await eventually('both read', async () => (await metric(second.url, 'keytally_consumed_events_total')) > 0);
+  await soon('both read', async () => (await metric(second.url, 'keytally_consumed_events_total')) > 0);
   await produce(30);
   first.process.kill('SIGKILL');
   await produce(60);
-  for (const meter of meters) await own.booksAreRight(meter, 3_000, 30_000);
-  await eventually('nothing is left', async () => (await own.lag()) === 0);
+  for (const meter of meters) await own.booksAreRight(meter, 3_000);
+  await soon('nothing is left', async () => (await own.lag()) === 0);
   await second.stop();
 });
 
@@ -61,12 +61,12 @@ test('records that are no event go aside with the reason, and what is behind the
   await own.kafka.produce(own.kafka.topics.usage, [{ key, value: 'x'.repeat(1_000_000) }]);
   await produceEvents(meter, 10, 10);
   await own.booksAreRight(meter, 20);
-  await eventually('all are set aside', async () => set.length === 5).finally(() => dead.disconnect());
+  await soon('all are set aside', async () => set.length === 5).finally(() => dead.disconnect());
   const reasons = set.map(({ reason }) => reason).toSorted();
   const json = 'the value is not JSON';
   assert.equal(reasons, ['field i is missing', 'field i is not an id', json, json, json].toSorted());
   assert.ok(set.some(({ value }) => value === '{"i":"evt"}') && set.every((one) => one.key === key));
-  await eventually('nothing blocks', async () => (await own.lag()) === 0);
+  await soon('nothing blocks', async () => (await own.lag()) === 0);
   assert.is(await metric(consumer.url, 'keytally_unreadable_events_total'), 5);
   await consumer.stop();
 });
@@ -90,10 +90,10 @@ test('a ClickHouse that is away for long costs nothing: the consumer stays a mem
 });
 
 test('a consumer that does nothing although it could, ends; the next one does its work', async () => {
-  await eventually('it has ended', async () => stuck.consumer.process.exitCode !== null);
+  await soon('it has ended', async () => stuck.consumer.process.exitCode !== null);
   assert.is(stuck.consumer.process.exitCode, 1);
   const next = await own.world.start('consumer', { KAFKA_TOPIC_PREFIX: stuck.prefix });
-  await eventually('it is done', async () => (await metric(next.url, 'keytally_consumed_events_total')) === 1);
+  await soon('it is done', async () => (await metric(next.url, 'keytally_consumed_events_total')) === 1);
   await next.stop();
 });
 

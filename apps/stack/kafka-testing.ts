@@ -52,12 +52,8 @@ export async function makeKafkaWorld() {
       }
     },
     /** Waits until all that was spent is in the books, and proves them: nothing is missing, nothing counts twice. */
-    async booksAreRight({ billingId }: Meter, events: number, withinMs = 20_000): Promise<void> {
-      await eventually(
-        `${events} events are in the books`,
-        async () => (await line(billingId)).events >= events,
-        withinMs,
-      );
+    async booksAreRight({ billingId }: Meter, events: number): Promise<void> {
+      await soon(`${events} events are in the books`, async () => (await line(billingId)).events >= events);
       const wanted = { events, numbers: events, last: events, cost: events * 250_000, balance: events * 250_000 };
       assert.equal(await line(billingId), wanted);
       const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;
@@ -71,10 +67,10 @@ export async function makeKafkaWorld() {
       ).n!;
     },
     async lag(): Promise<number> {
-      return (await kafka.progress()).reduce((sum, { committed, end }) => sum + end - committed, 0);
+      return (await progress()).reduce((sum, { committed, end }) => sum + end - committed, 0);
     },
     async records(): Promise<number> {
-      return (await kafka.progress()).reduce((sum, { end }) => sum + end, 0);
+      return (await progress()).reduce((sum, { end }) => sum + end, 0);
     },
     async stop() {
       await Promise.all([kafka.close(), admin.disconnect(), books.close()]);
@@ -82,6 +78,11 @@ export async function makeKafkaWorld() {
     },
   };
   return self;
+
+  // A broker that has just started, or a group that is settling, may refuse to tell.
+  async function progress() {
+    return soon('how far the group is', () => kafka.progress().catch(() => undefined));
+  }
 
   async function line(billingId: string) {
     return query(
@@ -96,6 +97,11 @@ export async function makeKafkaWorld() {
     const answer = await books.client.query({ query: sql, query_params: { billingId }, format: 'JSONEachRow' });
     return (await answer.json<Record<string, number>>())[0]!;
   }
+}
+
+/** As `eventually`, with the time that a group of consumers may take to settle on a busy machine. */
+export function soon<T>(what: string, look: () => Promise<T>): Promise<NonNullable<T>> {
+  return eventually(what, look, 30_000);
 }
 
 /** Ends the run's broker as a crash would; it is started again by the run. */

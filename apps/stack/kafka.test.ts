@@ -9,8 +9,8 @@ import { kafkaVariables, readConfig, type KafkaConfig } from '../../shared/confi
 import { connectKafka, type Kafka } from '../../shared/kafka.ts';
 import type { Incoming } from '../../shared/kafka-consumer.ts';
 import { makeLogger } from '../../shared/log.ts';
-import { eventually } from '../../shared/testing.ts';
 import { prepareKafka } from './kafka.ts';
+import { soon } from './kafka-testing.ts';
 import { freePorts } from './ports.ts';
 import { start, untilReady, type Program, type Started } from './program.ts';
 import { stopProcess } from './processes.ts';
@@ -41,11 +41,11 @@ test('topics are made as configured, once, and never by asking for them', async 
   await Promise.all([kafka.ensureTopics(), kafka.ensureTopics()]);
   await open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 7 }).ensureTopics();
   // A broker that has just begun to coordinate groups answers so at first.
-  const progress = await eventually('the progress', () => kafka.progress().catch(() => undefined));
+  const progress = await soon('the progress', () => kafka.progress().catch(() => undefined));
   assert.is(progress.length, 5, 'a topic that is there stays as it is');
 });
 
-test('records of one key stay in order, many at once fit, and a commit is where the next consumer begins', async () => {
+test('more records than a request takes all arrive, and a commit is where the next consumer begins', async () => {
   const kafka = open({ KAFKA_TOPIC_PREFIX: 'order' });
   await kafka.ensureTopics();
   // 3 MB of one partition, in one call: more than a broker takes at once.
@@ -55,7 +55,7 @@ test('records of one key stay in order, many at once fit, and a commit is where 
     values.map((value) => ({ key: 'bill_1', value })),
   );
   const first = consume(kafka);
-  await eventually('all records', async () => first.records.length >= values.length);
+  await soon('all records', async () => first.records.length >= values.length);
   assert.equal(
     first.records.map(({ value }) => Number(String(value).split(' ')[0])).toSorted((a, b) => a - b),
     values.map((_, i) => i),
@@ -64,7 +64,7 @@ test('records of one key stay in order, many at once fit, and a commit is where 
   await first.consuming.stop();
   await kafka.produce(kafka.topics.usage, [{ key: 'bill_1', value: 'next' }]);
   const second = consume(kafka);
-  await eventually('the next record', async () => second.records.length > 0);
+  await soon('the next record', async () => second.records.length > 0);
   assert.equal(
     second.records.map(({ value }) => String(value)),
     ['next'],
@@ -84,7 +84,7 @@ test('TLS and SASL: who has the password is served, who has not is not', async (
   await kafka.ensureTopics();
   await kafka.produce(kafka.topics.usage, [{ key: null, value: 'over TLS' }]);
   const { records, consuming } = consume(kafka);
-  await eventually('a record over TLS', async () => records.length === 1);
+  await soon('a record over TLS', async () => records.length === 1);
   await consuming.stop();
   const wrong = await open({ ...settings, KAFKA_SASL_PASSWORD: 'wrong' })
     .ready()
@@ -105,7 +105,7 @@ test('a broker that starts again, on other ports, has all that it acknowledged',
   await startOn(await freePorts(2));
   const after = open({ KAFKA_TOPIC_PREFIX: 'again' });
   const { records, consuming } = consume(after);
-  await eventually('the record of before', async () => records.length === 1);
+  await soon('the record of before', async () => records.length === 1);
   await consuming.stop();
 });
 

@@ -4,10 +4,11 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually, request } from '../../shared/testing.ts';
+import { request } from '../../shared/testing.ts';
 import { checkout, openHome, readEnvFile } from './home.ts';
 import { readJson } from './json-file.ts';
 import { countEvents, mayHoldEvents } from './kafka-backlog.ts';
+import { soon } from './kafka-testing.ts';
 import { freePorts, isFree } from './ports.ts';
 import { processNames } from './programs.ts';
 
@@ -33,8 +34,8 @@ test('BUS=kafka brings Kafka and the relay up with the rest, and usage goes thro
   assert.is(env.KAFKA_BROKERS, `127.0.0.1:${processes().kafka?.port}`);
   meter = await newMeter();
   await spend();
-  await eventually('the usage is there', async () => (await usage()) === 1);
-  await eventually('it went through Kafka and is done', async () => (await countEvents(env.KAFKA_BROKERS!)) === 0);
+  await soon('the usage is there', async () => (await usage()) === 1);
+  await soon('it went through Kafka and is done', async () => (await countEvents(env.KAFKA_BROKERS!)) === 0);
   assert.is((await stack('status')).code, 0);
 });
 
@@ -50,15 +51,15 @@ test('what Kafka held is in the books after a start without it, and Kafka is nee
   process.kill(supervisor!.pid, 'SIGKILL');
   process.kill(processes().consumer!.pid, 'SIGKILL');
   await spend();
-  await eventually('it is in Kafka', async () => (await countEvents(env.KAFKA_BROKERS!)) === 1);
+  await soon('it is in Kafka', async () => (await countEvents(env.KAFKA_BROKERS!)) === 1);
 
   const { code, out, err } = await stack('up', { BUS: 'redis' });
   assert.is(code, 0, err);
   assert.match(out, /Kafka still holds 1 usage events/);
   assert.equal(Object.keys(processes()).toSorted(), [...processNames('redis'), 'kafka'].toSorted());
   await spend();
-  await eventually('both are there, one from Kafka and one not', async () => (await usage()) === 3);
-  await eventually('all is read', async () => (await countEvents(`127.0.0.1:${processes().kafka!.port}`)) === 0);
+  await soon('both are there, one from Kafka and one not', async () => (await usage()) === 3);
+  await soon('all is read', async () => (await countEvents(`127.0.0.1:${processes().kafka!.port}`)) === 0);
 
   assert.is((await stack('down')).code, 0);
   assert.ok(mayHoldEvents(openHome(environment)));

@@ -1,12 +1,17 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { prepareKafka } from './kafka.ts';
 import { freePorts } from './ports.ts';
 import { makeSupervisor } from './supervisor.ts';
 
-/** The test files that need a Kafka broker; only one of them runs at a time, for they also end it. */
+/** Whether a test file is left out where Kafka can't be had. */
 export function needsKafka(file: string): boolean {
   return file.endsWith('kafka.test.ts');
+}
+
+/** Whether a test file uses the broker of the run; others that need Kafka start one of their own. */
+export function sharesBroker(file: string): boolean {
+  return needsKafka(file) && readFileSync(file, 'utf8').includes('makeKafkaWorld(');
 }
 
 /**

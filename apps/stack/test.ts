@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import { describeFailure, StackError } from './errors.ts';
 import { readJson, replaceFile } from './json-file.ts';
 import { runTestFile } from './test-file.ts';
-import { needsKafka, startTestKafka } from './test-kafka.ts';
+import { needsKafka, sharesBroker, startTestKafka } from './test-kafka.ts';
 import { makeTestFolder, removeTestFolder, startTestServers } from './test-servers.ts';
 
 const FILE_WITHIN_MS = 180_000;
@@ -59,22 +59,14 @@ async function main(): Promise<void> {
 
   // Those that took longest come first, and new ones before them: no long one is left to run alone at the end.
   const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
-  const queue = sorted.filter((file) => !needsKafka(file));
-  const kafkaQueue = sorted.filter(needsKafka);
-  const kafka = kafkaQueue.length > 0 ? startKafka(kafkaQueue) : undefined;
-  let kafkaEnv: Record<string, string> | undefined;
-  void kafka?.then((env) => (kafkaEnv = env));
-
-  const worker = async (_: unknown, index: number) => {
-    // One of the workers runs what needs Kafka, as soon as Kafka is ready and something else meanwhile.
-    const next = async () => {
-      if (index === 0 && queue.length === 0) await kafka;
-      return (index === 0 && kafkaEnv && kafkaQueue.shift()) || queue.shift();
-    };
-    for (let file = await next(); file && !abort.signal.aborted; file = await next()) {
+  const kafka = files.some(needsKafka) ? startKafka(files.filter(needsKafka)) : undefined;
+  const work = async (queue: string[]) => {
+    for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
+      const kafkaEnv = needsKafka(file) ? await kafka : {};
+      if (!kafkaEnv) continue;
       const env = {
         ...process.env,
-        ...(needsKafka(file) && kafkaEnv),
+        ...kafkaEnv,
         TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
         TEST_REDIS_URL: servers.redisUrl,
         TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
@@ -96,7 +88,12 @@ async function main(): Promise<void> {
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.max(1, Number(values.jobs)) }, worker));
+  const [alone, queue] = [sorted.filter(sharesBroker), sorted.filter((file) => !sharesBroker(file))];
+  await Promise.all([
+    ...Array.from({ length: Math.max(1, Number(values.jobs)) }, () => work(queue)),
+    // Beside the others, for they mostly wait, and one after the other, for they end the broker.
+    work(alone),
+  ]);
   replaceFile(TIMES_FILE, JSON.stringify(times));
   abort.signal.throwIfAborted();
 }
@@ -109,7 +106,6 @@ async function startKafka(files: string[]): Promise<Record<string, string> | und
     if (!(error instanceof StackError)) throw error;
     const line = `NOT TESTED, for want of Kafka (${error.message}): ${files.join(' ')}`;
     leftOut.push(line);
-    console.log(`\n****  ${line}\n`);
     if (process.env.CI === 'true') fail(line);
     return undefined;
   }
