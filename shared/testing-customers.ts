@@ -2,6 +2,7 @@ import * as assert from 'uvu/assert';
 import { request, type Answer, type World } from './testing.ts';
 import { VERIFY_PATH } from './verify.ts';
 
+type VerifyOptions = { url?: string; token?: string | null; headers?: Record<string, string> };
 export type TestKey = { id: string; key: string; meter: string };
 
 /** What tests of verification do in a workspace of theirs, with the api's own operations. */
@@ -39,9 +40,9 @@ export function makeCustomers(world: World, workspaceId: string) {
       return data[0]?.totalBillingUsage;
     },
     /** Verifies on the verify app, or at another base URL. */
-    verify(body: object, where: { url?: string; token?: string | null } = {}): Promise<Answer> {
-      const { url = world.verify!.url, token = world.team.token } = where;
-      return request(url + VERIFY_PATH, 'post', { token, body });
+    verify(body: object, options: VerifyOptions = {}): Promise<Answer> {
+      const { url = world.verify!.url, token = world.team.token, headers = {} } = options;
+      return request(url + VERIFY_PATH, 'post', { token, body, headers });
     },
   };
 }

@@ -234,21 +234,24 @@ test('a key without a meter has nothing to debit', async () => {
 test('the rate limit over several seconds never passes limit + limit × t', async () => {
   const limit = 20;
   const { key } = await customers.newKey({ rateLimitPerSecond: limit });
-  const passed: number[] = [];
   const started = performance.now();
-  while (performance.now() - started < 3_200) {
-    const burst = await Promise.all(Array.from({ length: 10 }, () => verify({ key })));
-    for (const answer of burst) {
-      if (answer.body.status === 'VALID') passed.push(performance.now() - started);
+  const elapsed = () => (performance.now() - started) / 1000;
+  let passed = 0;
+  const burst = async (calls: number) => {
+    for (const answer of await Promise.all(Array.from({ length: calls }, () => verify({ key })))) {
+      if (answer.body.status === 'VALID') passed += 1;
       else assert.is(answer.body.rateLimit.remaining, 0);
     }
+    assert.ok(passed <= limit + limit * elapsed(), `${passed} passed in ${elapsed()} s`);
+  };
+  await burst(3 * limit);
+  assert.ok(passed >= limit, `only ${passed} at once`);
+  while (elapsed() < 3.2) {
+    await burst(10);
     await sleep(15);
   }
-  const seconds = (performance.now() - started) / 1000;
-  assert.ok(passed.length <= limit + limit * seconds, `${passed.length} passed in ${seconds} s`);
-  assert.ok(passed.length >= limit + limit * (seconds - 0.3), `only ${passed.length} passed in ${seconds} s`);
-  const atOnce = passed.filter((at) => at < passed[0]! + 100).length;
-  assert.ok(atOnce >= limit && atOnce <= limit + limit * 0.2 + 1, `${atOnce} at once`);
+  // Asked for all the time, the limit is also reached: busy moments of the machine may cost a little.
+  assert.ok(passed >= limit + limit * (elapsed() - 0.5), `only ${passed} passed in ${elapsed()} s`);
 });
 
 test('a changed limit of the workspace holds for the next call, and a key may have its own', async () => {
