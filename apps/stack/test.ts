@@ -89,11 +89,12 @@ async function main(): Promise<void> {
     }
   };
   const [alone, queue] = [sorted.filter(sharesBroker), sorted.filter((file) => !sharesBroker(file))];
-  await Promise.all([
-    ...Array.from({ length: Math.max(1, Number(values.jobs)) }, () => work(queue)),
-    // Beside the others, for they mostly wait, and one after the other, for they end the broker.
-    work(alone),
-  ]);
+  // One worker begins with those that share the broker, for they end it: never two of them at a time.
+  const workers = Array.from({ length: Math.max(1, Number(values.jobs)) }, async (_, index) => {
+    if (index === 0) await work(alone);
+    await work(queue);
+  });
+  await Promise.all(workers);
   replaceFile(TIMES_FILE, JSON.stringify(times));
   abort.signal.throwIfAborted();
 }
