@@ -7,12 +7,12 @@ import { StackError } from './errors.ts';
 const FIRST = 20_000;
 const LAST = 32_000;
 
-/** Finds ports that are free now, each a different one and none of those kept for others. */
-export async function freePorts(count: number, kept: number[] = []): Promise<number[]> {
+/** Finds ports that are free now, each a different one, none of those kept for others, and below a limit. */
+export async function freePorts(count: number, kept: number[] = [], below = LAST): Promise<number[]> {
   const found = new Set<number>();
   for (let tries = 0; found.size < count; tries++) {
-    if (tries > 1_000) throw new StackError(`found no ${count} free ports from ${FIRST} to ${LAST} on 127.0.0.1`);
-    const port = randomInt(FIRST, LAST);
+    if (tries > 1_000) throw new StackError(`found no ${count} free ports from ${FIRST} to ${below} on 127.0.0.1`);
+    const port = randomInt(FIRST, below);
     if (!kept.includes(port) && (await isFree(port))) found.add(port);
   }
   return [...found];

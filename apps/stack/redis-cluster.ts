@@ -14,8 +14,8 @@ const SLOTS = 16_384;
 /** Starts three primaries, each with a replica, as a real Redis Cluster. Members i and i + 3 hold the same slots at first. */
 export async function startRedisCluster(folder: string): Promise<Member[]> {
   const binary = await ensureRedis(() => {});
-  // A cluster bus takes the port 10000 above, so that ports come from below the range that Linux hands out anyway.
-  const ports = await freePorts(2 * PRIMARIES);
+  // The cluster's bus takes the port 10000 above, and must stay below those that Linux hands out to connections.
+  const ports = await freePorts(2 * PRIMARIES, [], 22_700);
   const members = await Promise.all(ports.map((port) => startMember(binary, folder, port)));
   const [first] = members as [Member];
   for (const { program } of members) await first.client.cluster('MEET', '127.0.0.1', program.port);
