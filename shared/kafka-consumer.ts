@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, EachBatchPayload, Kafka as Client, KafkaMessage } from 'kafkajs';
 import type { Logger } from './log.ts';
+import { within } from './within.ts';
 
 export type Incoming = Pick<KafkaMessage, 'key' | 'value' | 'offset'>;
 
@@ -35,6 +36,7 @@ type Parts = Handlers & {
 };
 
 const LONGEST_PAUSE_MS = 2_000;
+const DISCONNECT_WITHIN_MS = 3_000;
 
 /**
  * Keeps a consumer of a topic running. What is taken is taken as read at once, and stays this process's to do, also
@@ -78,7 +80,6 @@ export function consumeTopic({ client, topic, group, prepare, log, take, ended }
         retry: { initialRetryTime: 100, maxRetryTime: 1_000, retries: 5, restartOnFailure: async () => false },
       });
       try {
-        await prepare();
         const crash = await run(consumer, () => (attempt = 0));
         if (crash && !mayPass(crash)) return ended(crash);
         if (crash) log.warn({ error: crash }, 'reading Kafka was cut short; it is begun again');
@@ -87,7 +88,7 @@ export function consumeTopic({ client, topic, group, prepare, log, take, ended }
       } finally {
         current = undefined;
         partitions = new Set();
-        await consumer.disconnect().catch(() => {});
+        await within(DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
       }
       const pauseMs = Math.min(100 * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
       await sleep(pauseMs, undefined, { signal }).catch(() => {});
@@ -101,19 +102,28 @@ export function consumeTopic({ client, topic, group, prepare, log, take, ended }
     signal.addEventListener('abort', stop, { once: true });
     consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error));
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      if (consumer !== current) return;
       joined();
       partitions = new Set(payload.memberAssignment[topic]);
       log.info({ partitions: [...partitions].toSorted((a, b) => a - b) }, 'partitions of Kafka were assigned');
     });
-    await consumer.connect();
-    await consumer.subscribe({ topic, fromBeginning: true });
-    current = consumer;
-    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch });
+    // A broker that does not answer must not keep this from stopping.
+    await Promise.race([begin(consumer), ending]);
     try {
       return await ending;
     } finally {
       signal.removeEventListener('abort', stop);
     }
+  }
+
+  async function begin(consumer: Consumer): Promise<void> {
+    await prepare();
+    if (signal.aborted) return;
+    await consumer.connect();
+    await consumer.subscribe({ topic, fromBeginning: true });
+    if (signal.aborted) return;
+    current = consumer;
+    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch });
   }
 
   async function eachBatch({ batch, heartbeat, resolveOffset }: EachBatchPayload): Promise<void> {
@@ -128,9 +138,10 @@ export function consumeTopic({ client, topic, group, prepare, log, take, ended }
   }
 }
 
-// As kafkajs itself decides whether to start a crashed consumer again.
+// As kafkajs itself decides whether to start a crashed consumer again, but for a coordinator that is not found: there is
+// none while brokers start.
 function mayPass(error: Error): boolean {
-  if (error.name === 'KafkaJSNumberOfRetriesExceeded') return true;
-  const cause = (one: Error): Error => (one.cause instanceof Error ? cause(one.cause) : one);
-  return (cause(error) as { retriable?: boolean }).retriable === true;
+  if (['KafkaJSNumberOfRetriesExceeded', 'KafkaJSGroupCoordinatorNotFound'].includes(error.name)) return true;
+  if (error.cause instanceof Error) return mayPass(error.cause);
+  return (error as { retriable?: boolean }).retriable === true;
 }

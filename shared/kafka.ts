@@ -29,6 +29,7 @@ export type Kafka = {
 // A partition's part of a request must fit into a broker's max.message.bytes, by default 1 MiB, whatever the keys are.
 const BYTES_PER_REQUEST = 700_000;
 const ANSWER_WITHIN_MS = 15_000;
+const DISCONNECT_WITHIN_MS = 3_000;
 const HOUR_MS = 3_600_000;
 
 /** Connects to Kafka, lazily, and again when it was away. */
@@ -150,7 +151,8 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
       }
     },
     async close(): Promise<void> {
-      await current?.then(drop, () => {});
+      // One that is still being made is left to itself.
+      if (current) await within(DISCONNECT_WITHIN_MS, current.then(drop)).catch(() => {});
       current = undefined;
     },
   };
@@ -165,6 +167,6 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
   }
 
   async function drop(one: T): Promise<void> {
-    await one.disconnect().catch(() => {});
+    await within(DISCONNECT_WITHIN_MS, one.disconnect()).catch(() => {});
   }
 }
