@@ -166,11 +166,17 @@ test('the address comes from the body, or else from the connection', async () =>
 test('2,000 concurrent calls on 1,000 credits give exactly 1,000 VALID', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '1000' });
   const keys = await Promise.all([1, 2, 3].map(() => customers.newKey({ externalMeterId })));
-  const answers = await Promise.all(
-    Array.from({ length: 2000 }, (_, i) =>
-      verify({ key: keys[i % 3]!.key, billing: { usage: '1' } }, undefined, i % 2 ? world.api.url : undefined),
-    ),
-  );
+  // On a busy machine some are not decided in time; like any client, each is repeated until it is.
+  const decide = async (i: number): Promise<Answer> => {
+    const url = i % 2 ? world.api.url : world.verify!.url;
+    const headers = { 'Idempotency-Key': `spend-${i}` };
+    const body = { key: keys[i % 3]!.key, billing: { usage: '1' } };
+    const answer = await customers.verify(body, { url, headers });
+    if (answer.status !== 503) return answer;
+    await sleep(100);
+    return decide(i);
+  };
+  const answers = await Promise.all(Array.from({ length: 2000 }, (_, i) => decide(i)));
   const counts = countBy(answers);
   assert.equal(counts, { VALID: 1000, USAGE_LIMITED: 1000 });
   const record = await customers.billing(externalMeterId);
