@@ -13,9 +13,9 @@ export const errors = {
   ],
   credits_too_large: [40006, 'The sum would pass 9000000000 credits, the most a billing record holds.'],
   invalid_cursor: [40007, 'The cursor is not one that this list answered; start again without it.'],
+  unknown_workspace_in_token: [40008, 'A workspace that the token is to be limited to does not exist in your team.'],
   body_cut_short: [40009, 'The body ended before it was whole.'],
   bad_http: [40010, 'The request is not valid HTTP.'],
-  unknown_workspace_in_token: [40008, 'A workspace that the token is to be limited to does not exist in your team.'],
   token_missing: [40101, 'Send an access token: Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   permission_missing: [40301, 'The access token lacks the permission for this operation.'],
@@ -37,9 +37,13 @@ export const errors = {
   scope_limit_reached: [40906, 'A workspace holds at most 1000 scopes; delete one first.'],
   body_too_large: [41301, 'The body is too large.'],
   not_json: [41501, 'Send the body as application/json.'],
+  encoded_body: [41502, 'Send the body as it is, without a Content-Encoding.'],
   headers_too_large: [43101, 'The address and headers of the request are larger than 16 KiB.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
-  redis_away: [50301, 'Verification state can not be reached; nothing was stored. Repeat the request in a moment.'],
+  redis_away: [
+    50301,
+    'Verification state can not be reached, and nothing was changed; repeat the request in a moment.',
+  ],
   postgres_away: [50302, 'The settings store can not be reached; repeat the request in a moment.'],
   usage_away: [50303, 'The usage store can not be reached; repeat the request in a moment.'],
   stored_not_in_force: [
@@ -54,7 +58,10 @@ export const errors = {
     50306,
     'Usage can not be recorded right now, so metered verifications wait; repeat the request in a moment.',
   ],
-  deadline: [50307, 'The request took too long; with an Idempotency-Key repeating it is safe.'],
+  deadline: [
+    50307,
+    'The request took too long; repeat it in a moment. A change is safe to repeat with its Idempotency-Key.',
+  ],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorName = keyof typeof errors;

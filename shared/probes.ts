@@ -1,4 +1,5 @@
-import { createServer, type Server } from 'node:http';
+import type { Server } from 'node:http';
+import { makeHttpServer } from './http-server.ts';
 import type { Metrics } from './metrics.ts';
 import { within } from './within.ts';
 
@@ -29,7 +30,7 @@ export function makeProbes(metrics: Metrics, checks: Checks) {
 
 /** A server of the probes alone, for programs that serve nothing else. */
 export function makeProbeServer(probe: (path: string) => Promise<ProbeAnswer | undefined>): Server {
-  return createServer((request, response) => {
+  return makeHttpServer((request, response) => {
     probe((request.url ?? '').split('?', 1)[0]!)
       .then((answer) => {
         const { status, type, text } = answer ?? { status: 404, type: 'text/plain', text: 'not found\n' };

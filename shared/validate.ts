@@ -24,36 +24,43 @@ export type Validate<Schema extends TSchema> = (value: unknown) => Static<Schema
 
 /** A validator of JSON bodies. Where they differ the schema decides, nothing is coerced. */
 export function bodyValidator<Schema extends TSchema>(schema: Schema): Validate<Schema> {
-  return validator(forBodies, schema, (error) => error.instancePath);
+  return validator(forBodies, schema, (pointer) => pointer);
 }
 
 /** A validator of path and query parameters, whose text becomes the number or boolean that the schema asks for. */
 export function parameterValidator<Schema extends TSchema>(schema: Schema): Validate<Schema> {
-  return validator(forParameters, schema, (error) => error.instancePath.slice(1));
+  return validator(forParameters, schema, (pointer) => pointer.slice(1));
 }
 
 function validator<Schema extends TSchema>(
   ajv: Ajv,
   schema: Schema,
-  path: (error: ErrorObject) => string,
+  place: (pointer: string) => string,
 ): Validate<Schema> {
   const check = ajv.compile(schema);
   return (value) => {
     if (check(value)) return value as Static<Schema>;
-    const details = (check.errors ?? []).slice(0, MOST_DETAILS).map((error) => describe(error, path(error)));
+    const details = (check.errors ?? []).slice(0, MOST_DETAILS).map((error) => {
+      const { path, message } = describe(error);
+      return { path: place(path), message };
+    });
     const message = `The request is not valid: ${details.map((detail) => `${detail.path || 'the body'} ${detail.message}`).join('; ')}.`;
     throw new ApiError('invalid_request', { message, details });
   };
 }
 
-function describe(error: ErrorObject, path: string): ErrorDetail {
-  const join = (name: string) => (path || error.instancePath ? `${path}/${name}` : `/${name}`);
-  if (error.keyword === 'additionalProperties') {
-    return { path: join(shown(String(error.params['additionalProperty']))), message: 'is not a known field' };
+function describe({ keyword, instancePath, params, message = 'is not valid' }: ErrorObject): ErrorDetail {
+  const below = (name: unknown) => `${instancePath}/${pointerPart(shown(String(name)))}`;
+  if (keyword === 'additionalProperties') {
+    return { path: below(params['additionalProperty']), message: 'is not a known field' };
   }
-  if (error.keyword === 'required')
-    return { path: join(String(error.params['missingProperty'])), message: 'must be given' };
-  return { path, message: error.message ?? 'is not valid' };
+  if (keyword === 'required') return { path: below(params['missingProperty']), message: 'must be given' };
+  return { path: instancePath, message };
+}
+
+// RFC 6901.
+function pointerPart(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
 // A field's name is the client's: it may be of any length, and it may be a key that slipped into the wrong place.

@@ -26,7 +26,7 @@ export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl }: Pa
   app.use(answerErrors(log));
   app.use(probes(probe, JSON.stringify(openApi(routes, publicUrl))));
 
-  const router = new Router({ strict: true });
+  const router = new Router({ strict: true, sensitive: true });
   for (const route of routes) {
     router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, pipeline));
   }

@@ -1,15 +1,15 @@
 import type Koa from 'koa';
 import { bearerToken, requirePermission, type Authenticate, type Caller } from '../../shared/access-token.ts';
-import { ApiError, errorEnvelope } from '../../shared/errors.ts';
+import { ApiError } from '../../shared/errors.ts';
 import { idempotencyKey } from '../../shared/idempotency-key.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import type { Logger } from '../../shared/log.ts';
 import { asPostgresAway, type Sql, type Transaction } from '../../shared/postgres.ts';
 import { TextAnswer } from '../../shared/route.ts';
+import { readJson } from '../../shared/read-json.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { within } from '../../shared/within.ts';
 import type { Change } from './entries.ts';
-import { bodyReader } from './body.ts';
 import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { ApiRoute, Services } from './route.ts';
 import { applyChanges, recordChanges } from './sync.ts';
@@ -37,13 +37,12 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
   const readBody = route.body && bodyValidator(route.body);
   const authenticate = route.permission === 'key:verify' ? pipeline.authenticateForVerify : pipeline.authenticate;
 
-  const readJson = bodyReader(route.bodyLimit ?? BODY_LIMIT);
-
   return async (ctx) => {
-    const answer = await within(pipeline.deadlineMs, answerTo(ctx), () => new ApiError('deadline'));
+    const answer = await within(pipeline.deadlineMs, answerTo(ctx), () => tooLate(ctx));
     ctx.status = answer.status;
     ctx.type = answer.type;
     ctx.body = answer.text;
+    if (route.alternative) ctx.vary('Accept');
   };
 
   async function answerTo(ctx: Koa.Context): Promise<Answer> {
@@ -51,7 +50,7 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
     if (route.permission) requirePermission(caller, route.permission);
 
     // A body that may be left out is the same as an empty one then.
-    const given = readBody && (await readJson(ctx));
+    const given = readBody && (await readJson(ctx.req, route.bodyLimit ?? BODY_LIMIT));
     const body = readBody?.(given === undefined && route.bodyOptional ? {} : given);
     const call = {
       ...pipeline.services,
@@ -78,6 +77,13 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
       key === undefined ? undefined : repeatable(caller.tokenId, token, key, request),
     );
   }
+}
+
+// What has not even arrived by the deadline was never begun.
+function tooLate(ctx: Koa.Context): ApiError {
+  return ctx.req.complete
+    ? new ApiError('deadline')
+    : new ApiError('request_timeout', { headers: { Connection: 'close' } });
 }
 
 type Answer = { status: number; type: string; text: string };
@@ -129,6 +135,7 @@ async function write(
       throw asPostgresAway(error);
     });
   await bringIntoForce(pipeline, kept.changeIds);
+  if (kept.status >= 400) throw refusalOf(kept.text);
   return { status: kept.status, type: 'application/json', text: kept.text };
 }
 
@@ -160,8 +167,18 @@ async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefu
     return { ...textOf(route, result), changes };
   } catch (error) {
     if (!keepRefusal || !(error instanceof ApiError) || error.status >= 500) throw error;
-    return { status: error.status, text: JSON.stringify(errorEnvelope(error, call.requestId)), changes: [] };
+    return { status: error.status, text: keptRefusal(error), changes: [] };
   }
+}
+
+// Kept without a request id: whoever repeats the request gets that of the repetition.
+function keptRefusal({ errorName, message, details, headers }: ApiError): string {
+  return JSON.stringify({ errorName, message, details, headers });
+}
+
+function refusalOf(text: string): ApiError {
+  const { errorName, ...options } = JSON.parse(text) as Pick<ApiError, 'errorName' | 'message' | 'headers'>;
+  return new ApiError(errorName, options);
 }
 
 async function bringIntoForce({ sql, services, log }: Pipeline, changeIds: number[]): Promise<void> {

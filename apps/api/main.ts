@@ -1,9 +1,9 @@
-import { createServer } from 'node:http';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
 import { makeClientAddress } from '../../shared/client-address.ts';
 import { connectClickHouse } from '../../shared/clickhouse.ts';
 import { programs, readConfig } from '../../shared/config.ts';
 import { requireOpen } from '../../shared/fence.ts';
+import { makeHttpServer } from '../../shared/http-server.ts';
 import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeMetrics } from '../../shared/metrics.ts';
@@ -58,7 +58,7 @@ await run(log, async () => {
     log,
     publicUrl: config.PUBLIC_API_URL,
   });
-  const server = await listen(createServer(app.callback()), config.HOST, config.PORT);
+  const server = await listen(makeHttpServer(app.callback()), config.HOST, config.PORT);
   log.info({ port: server.port }, 'listening');
 
   return {

@@ -1,13 +1,17 @@
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
+import { parse } from 'node:querystring';
 import { requirePermission, type Authenticate } from '../../shared/access-token.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
+import { makeHttpServer } from '../../shared/http-server.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
 import { openApi } from '../../shared/openapi.ts';
 import type { ProbeAnswer } from '../../shared/probes.ts';
+import { readJson } from '../../shared/read-json.ts';
 import { requestId } from '../../shared/request-id.ts';
 import type { Operation } from '../../shared/route.ts';
-import { bodyValidator } from '../../shared/validate.ts';
+import { object } from '../../shared/schemas.ts';
+import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation, type Verify } from '../../shared/verify.ts';
 
 type Parts = {
@@ -24,8 +28,8 @@ type Answer = { status: number; type: string; text: string; headers?: Record<str
 // While Redis is away every call fails the same way: a line a second tells it.
 const LOG_EVERY_MS = 1_000;
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
 const readVerifyBody = bodyValidator(verifyBody);
+const readNoQuery = parameterValidator(object({}));
 
 /** The verify server: one POST and the probes, without a framework between the socket and the script. */
 export function makeServer(parts: Parts): Server {
@@ -34,7 +38,7 @@ export function makeServer(parts: Parts): Server {
   let loggedAt = -Infinity;
   let notLogged = 0;
 
-  return createServer((request, response) => {
+  return makeHttpServer((request, response) => {
     const started = performance.now();
     const id = requestId(header(request, 'x-request-id'));
     const path = (request.url ?? '').split('?', 1)[0]!;
@@ -84,7 +88,8 @@ export function makeServer(parts: Parts): Server {
   async function verify(request: IncomingMessage): Promise<Answer> {
     const caller = await parts.authenticate(header(request, 'authorization'));
     requirePermission(caller, 'key:verify');
-    const body = readVerifyBody(await readJson(request));
+    const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
+    if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
     const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
     const decision = await parts.verify({
       caller,
@@ -94,35 +99,6 @@ export function makeServer(parts: Parts): Server {
     });
     return { status: 200, type: 'application/json', text: decision.body };
   }
-}
-
-async function readJson(request: IncomingMessage): Promise<unknown> {
-  const type = header(request, 'content-type')?.split(';', 1)[0]?.trim().toLowerCase();
-  if (type !== 'application/json') throw new ApiError('not_json');
-  const chunks: Buffer[] = [];
-  let size = 0;
-  if (Number(header(request, 'content-length')) > VERIFY_BODY_LIMIT) throw bodyTooLarge();
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > VERIFY_BODY_LIMIT) break;
-      chunks.push(chunk);
-    }
-  } catch (error) {
-    throw new ApiError('body_cut_short', { cause: error });
-  }
-  if (size > VERIFY_BODY_LIMIT) throw bodyTooLarge();
-  try {
-    return JSON.parse(utf8.decode(Buffer.concat(chunks))) as unknown;
-  } catch (error) {
-    throw new ApiError('invalid_json', { cause: error });
-  }
-}
-
-// The rest of the body is not read: the connection can't be used again.
-function bodyTooLarge(): ApiError {
-  const message = `The body is larger than ${VERIFY_BODY_LIMIT} bytes.`;
-  return new ApiError('body_too_large', { message, headers: { Connection: 'close' } });
 }
 
 function header(request: IncomingMessage, name: string): string | undefined {

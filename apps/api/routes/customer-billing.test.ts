@@ -170,7 +170,7 @@ test('bad input is a 400 that names the field', async () => {
     ['patch', `/${id}`, { totalCredits: '5' }, '/totalCredits'],
     ['patch', `/${id}`, { spendCap: '9000000001' }, '/spendCap'],
     ['patch', `/${id}`, { allowOverages: null }, '/allowOverages'],
-    ['get', '?workspaceId=x', undefined, '/externalMeterId'],
+    ['get', '?workspaceId=x', undefined, 'externalMeterId'],
     ['get', `/${id}/ledger?limit=0`, undefined, 'limit'],
   ] as const) {
     const answer = await world.call(method, PATH + path, body);

@@ -35,7 +35,11 @@ export default route({
     format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'in place of an Accept header' })),
   }),
   response: object({ data: Type.Array(usageRow) }),
-  alternative: { type: 'text/csv', description: 'RFC 4180, with a header line' },
+  alternative: {
+    type: 'text/csv',
+    description:
+      'RFC 4180, with a header line; an apostrophe stands before a name that a spreadsheet would take for a formula',
+  },
 
   async handle({ sql, params, query, caller, books, header }) {
     const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;

@@ -112,6 +112,7 @@ test('CSV is asked for by Accept or by format, and is the same data', async () =
   assert.is((await world.call('get', `${PATH}/${id}?format=csv`)).text, expected);
   const json = await world.call('get', `${PATH}/${id}?format=json`, undefined, { headers: { Accept: 'text/csv' } });
   assert.is(json.body.data.length, 3);
+  assert.equal([asked.headers.get('vary'), json.headers.get('vary')], ['Accept', 'Accept']);
   const error = await world.call('get', `${PATH}/x?format=csv`);
   assert.is(error.body.error.code, 40404, 'an error is JSON all the same');
 });
@@ -128,7 +129,7 @@ test('bad input is a 400 that names the parameter', async () => {
     ['from=2026-02-02&from=2026-02-01', 'from'],
     ['usageName=', 'usageName'],
     ['format=xml', 'format'],
-    ['form=csv', '/form'],
+    ['form=csv', 'form'],
   ] as const) {
     const answer = await world.call('get', `${PATH}/${id}?${query}`);
     assert.is(answer.status, 400, `${query}: ${answer.text}`);

@@ -1,0 +1,52 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { ApiError, errorEnvelope, type ErrorName } from './errors.ts';
+import { requestId } from './request-id.ts';
+
+/**
+ * An HTTP server whose every answer is the envelope, also where Node would answer by itself, without one: what is not
+ * HTTP, has no Host, or wants a tunnel. An Expect that we do not know counts for nothing (RFC 9110 leaves it to us).
+ */
+export function makeHttpServer(handle: RequestListener): Server {
+  const server = createServer({ requireHostHeader: false });
+  const onRequest: RequestListener = (request, response) => {
+    if (request.headers.host !== undefined || request.httpVersion === '1.0') return handle(request, response);
+    const { text, headers } = badHttp('bad_http');
+    response.writeHead(400, headers).end(text);
+  };
+  server.on('request', onRequest);
+  server.on('checkExpectation', onRequest);
+  server.on('connect', (_request, socket) => refuse(socket, 'bad_http'));
+  server.on('clientError', (error: Error & { code?: string }, socket) => {
+    if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
+    const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    refuse(socket, late ? 'request_timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_http');
+  });
+  return server;
+}
+
+// What never becomes a request has no response to write to.
+function refuse(socket: Duplex, name: ErrorName): void {
+  const { status, text, headers } = badHttp(name);
+  const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${reasons[status]}\r\n${lines.join('')}\r\n${text}`);
+}
+
+const reasons: Record<number, string> = {
+  400: 'Bad Request',
+  408: 'Request Timeout',
+  431: 'Request Header Fields Too Large',
+};
+
+function badHttp(name: ErrorName) {
+  const error = new ApiError(name);
+  const id = requestId(undefined);
+  const text = JSON.stringify(errorEnvelope(error, id));
+  const headers = {
+    'Content-Type': 'application/json',
+    'Content-Length': String(Buffer.byteLength(text)),
+    'X-Request-Id': id,
+    Connection: 'close',
+  };
+  return { status: error.status, text, headers };
+}

@@ -1,0 +1,44 @@
+import type { IncomingMessage } from 'node:http';
+import { ApiError } from './errors.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** Reads a request's JSON body of at most `limit` bytes; undefined when there is none. */
+export async function readJson(request: IncomingMessage, limit: number): Promise<unknown> {
+  const { headers } = request;
+  const announced = Number(headers['content-length'] ?? 0);
+  if (announced === 0 && headers['transfer-encoding'] === undefined) return undefined;
+  const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+  if (type !== 'application/json') throw new ApiError('not_json');
+  const encoding = headers['content-encoding']?.trim().toLowerCase() || 'identity';
+  if (encoding !== 'identity') throw new ApiError('encoded_body', { headers: { 'Accept-Encoding': 'identity' } });
+  if (announced > limit) throw bodyTooLarge(limit);
+  const bytes = await readAll(request, limit);
+  if (bytes.length === 0) return undefined;
+  try {
+    return JSON.parse(utf8.decode(bytes)) as unknown;
+  } catch {
+    // Without its cause, which would quote the body.
+    throw new ApiError('invalid_json');
+  }
+}
+
+// What is too much goes on being read, and is dropped: else its sender would never come to read the answer.
+function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= limit) chunks.push(chunk);
+      else reject(bodyTooLarge(limit));
+    });
+    request.once('end', () => resolve(Buffer.concat(chunks)));
+    request.once('error', (error) => reject(new ApiError('body_cut_short', { cause: error })));
+    request.once('close', () => reject(new ApiError('body_cut_short')));
+  });
+}
+
+function bodyTooLarge(limit: number): ApiError {
+  return new ApiError('body_too_large', { message: `The body is larger than ${limit} bytes.` });
+}
