@@ -182,12 +182,23 @@ function decision(answer: string[], body: VerifyBody): Decision {
   if (keyPart === undefined) return refuse(body, reason);
 
   // The parts of the key and of the billing record were made when they were stored; only what changes is made here.
+  const why = reason === 'CREDITS_USED_UP' && isCapped(billingPart) ? 'SPEND_CAP_REACHED' : reason;
   const parts = [`"status":"${status}"`, keyPart, `"scopes":${JSON.stringify(heldScopes(scopes))}`];
-  if (reason) parts.push(`"reason":"${reason}"`);
+  if (why) parts.push(`"reason":"${why}"`);
   if (body.requestedScopes) parts.push(`"requestedScopes":${JSON.stringify(body.requestedScopes)}`);
   if (used) parts.push(`"billing":{${billingPart},"usedCredits":"${formatCredits(Number(used))}"}`);
   if (remaining) parts.push(`"rateLimit":{"remaining":${remaining},"resetAt":${resetAt}}`);
   return { status: status as Status, body: `{${parts.join(',')}}` };
+}
+
+// Whether what a billing record may use ends at its spend cap, and not at the credits that were bought.
+function isCapped(billingPart = ''): boolean {
+  const record = JSON.parse(`{${billingPart}}`) as Pick<
+    Static<typeof billing>,
+    'totalCredits' | 'allowOverages' | 'spendCap'
+  >;
+  const cap = parseCredits(record.spendCap ?? '');
+  return cap !== undefined && (record.allowOverages || cap < parseCredits(record.totalCredits)!);
 }
 
 function refuse(body: VerifyBody, reason: string): Decision {

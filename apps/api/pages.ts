@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
 import { ApiError } from '../../shared/errors.ts';
 
@@ -11,24 +12,31 @@ export const nextCursor = Type.Optional(
   Type.String({ description: 'where the next page starts; absent on the last one' }),
 );
 
-/** The page that a query asks for: items after this id, one more than wanted, to know whether there is a next page. */
-export function pageOf({ limit, cursor }: { limit: number; cursor?: string }): { after: string; take: number } {
-  return { after: cursor === undefined ? '' : decode(cursor), take: limit + 1 };
+/**
+ * The page of a list that a query asks for: items after this id, one more than wanted, to know whether there is a next
+ * page, and what makes the cursor to it. `list` names the list, with the id of whose list it is.
+ */
+export function pageOf({ limit, cursor }: { limit: number; cursor?: string }, list: string) {
+  return {
+    after: cursor === undefined ? '' : decode(cursor, list),
+    take: limit + 1,
+    cut<Row extends { id: string }>(rows: Row[]): { page: Row[]; next: { nextCursor?: string } } {
+      if (rows.length <= limit) return { page: rows, next: {} };
+      const page = rows.slice(0, limit);
+      return { page, next: { nextCursor: encode(page.at(-1)!.id, list) } };
+    },
+  };
 }
 
-/** Cuts the extra item off and makes the cursor to it. */
-export function cut<Row extends { id: string }>(
-  rows: Row[],
-  take: number,
-): { page: Row[]; next: { nextCursor?: string } } {
-  if (rows.length < take) return { page: rows, next: {} };
-  const page = rows.slice(0, take - 1);
-  return { page, next: { nextCursor: Buffer.from(page.at(-1)!.id).toString('base64url') } };
+// A cursor is the last id of a page with a mark of its list, opaque, so that it may become something else one day. Another
+// list's would otherwise give a page from the middle, or an empty one, without a word.
+function encode(id: string, list: string): string {
+  const mark = createHash('sha256').update(`${list} ${id}`).digest('base64url').slice(0, 12);
+  return Buffer.from(`${id}.${mark}`).toString('base64url');
 }
 
-// A cursor is the last id of a page in base64url: opaque, so that it may become something else one day.
-function decode(cursor: string): string {
-  const id = Buffer.from(cursor, 'base64url').toString();
-  if (!/^[a-z]+_[0-9a-z]{26}$/.test(id)) throw new ApiError('invalid_cursor');
+function decode(cursor: string, list: string): string {
+  const [id = ''] = Buffer.from(cursor, 'base64url').toString().split('.');
+  if (encode(id, list) !== cursor) throw new ApiError('invalid_cursor');
   return id;
 }

@@ -202,21 +202,21 @@ test('credits are exact to the sixth place', async () => {
 test('overage and spend cap decide how far a record goes', async () => {
   const spend = async (fields: object, ...usages: string[]) => {
     const { key } = await customers.newKey({ externalMeterId: await customers.newMeter(fields) });
-    const statuses = [];
-    for (const usage of usages) statuses.push((await verify({ key, billing: { usage } })).body.status);
-    return statuses;
+    const outcomes = [];
+    for (const usage of usages) {
+      const { status, reason } = (await verify({ key, billing: { usage } })).body;
+      outcomes.push(reason ?? status);
+    }
+    return outcomes;
   };
-  assert.equal(await spend({ totalCredits: '2' }, '2', '0.000001'), ['VALID', 'USAGE_LIMITED']);
-  assert.equal(await spend({ totalCredits: '2', spendCap: '1' }, '1', '0.5'), ['VALID', 'USAGE_LIMITED']);
-  assert.equal(await spend({ totalCredits: '2', spendCap: '3' }, '2', '0.5'), ['VALID', 'USAGE_LIMITED']);
-  assert.equal(await spend({ totalCredits: '0', allowOverages: true }, '9000000000', '0.000001'), [
-    'VALID',
-    'USAGE_LIMITED',
-  ]);
-  assert.equal(await spend({ totalCredits: '0', allowOverages: true, spendCap: '5' }, '5', '0.5'), [
-    'VALID',
-    'USAGE_LIMITED',
-  ]);
+  const used = ['VALID', 'CREDITS_USED_UP'];
+  const capped = ['VALID', 'SPEND_CAP_REACHED'];
+  assert.equal(await spend({ totalCredits: '2' }, '2', '0.000001'), used);
+  assert.equal(await spend({ totalCredits: '2', spendCap: '1' }, '1', '0.5'), capped);
+  assert.equal(await spend({ totalCredits: '2', spendCap: '3' }, '2', '0.5'), used);
+  assert.equal(await spend({ totalCredits: '0', allowOverages: true }, '9000000000', '0.000001'), used);
+  assert.equal(await spend({ totalCredits: '0', allowOverages: true, spendCap: '5' }, '5', '0.5'), capped);
+  assert.is((await spend({ totalCredits: '2', spendCap: '1' }, '1.5'))[0], 'SPEND_CAP_REACHED');
 });
 
 test('a metered key without its record passes at no cost, and the record may come later', async () => {

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { object } from '../../../shared/schemas.ts';
-import { cut, nextCursor, pageOf, pageParameters } from '../pages.ts';
+import { nextCursor, pageOf, pageParameters } from '../pages.ts';
 import { route } from '../route.ts';
 import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../tokens.ts';
 
@@ -14,12 +14,12 @@ export default route({
   response: object({ accessTokens: Type.Array(accessToken), nextCursor }),
 
   async handle({ sql, query, caller }) {
-    const { after, take } = pageOf(query);
+    const { after, take, cut } = pageOf(query, `tokens of ${caller.teamId}`);
     const rows = await sql<TokenRow[]>`
       select ${tokenColumns(sql)} from access_tokens
       where ${withinReach(sql, caller)} and id > ${after}
       order by id limit ${take}`;
-    const { page, next } = cut(rows, take);
+    const { page, next } = cut(rows);
     return { accessTokens: page.map(presentToken), ...next };
   },
 });

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { customerId, externalMeterId, id, object } from '../../../shared/schemas.ts';
 import { requireWorkspace } from '../auth.ts';
 import { apiKey, presentKey, selectKeys } from '../keys.ts';
-import { cut, nextCursor, pageOf, pageParameters } from '../pages.ts';
+import { nextCursor, pageOf, pageParameters } from '../pages.ts';
 import { route } from '../route.ts';
 
 export default route({
@@ -23,7 +23,7 @@ export default route({
 
   async handle({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);
-    const { after, take } = pageOf(query);
+    const { after, take, cut } = pageOf(query, `keys of ${params.id}`);
     const { customerId, externalMeterId, enabled, deleted } = query;
     const rows = await selectKeys(
       sql,
@@ -35,7 +35,7 @@ export default route({
           ${deleted === undefined ? sql`` : sql`and (k.deleted_at is not null) = ${deleted}`}
         order by k.id limit ${take}`,
     );
-    const { page, next } = cut(rows, take);
+    const { page, next } = cut(rows);
     return { apiKeys: page.map(presentKey), ...next };
   },
 });

@@ -31,7 +31,8 @@ export default route({
     if (deleted) throw new ApiError('key_deleted');
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, Date.now());
     const { scopes, metadata, allowedIPs, ...values } = body;
-    const assigned = set(sql, { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs });
+    const row = { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs };
+    const assigned = set(sql, row, scopes !== undefined);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);

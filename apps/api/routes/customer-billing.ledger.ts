@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { formatCredits } from '../../../shared/credits.ts';
 import { credits, id, object, timestamp } from '../../../shared/schemas.ts';
 import { requireBilling } from '../billings.ts';
-import { cut, nextCursor, pageOf, pageParameters } from '../pages.ts';
+import { nextCursor, pageOf, pageParameters } from '../pages.ts';
 import { route } from '../route.ts';
 
 const ledgerRow = object({
@@ -27,12 +27,12 @@ export default route({
 
   async handle({ sql, params, query, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
-    const { after, take } = pageOf(query);
+    const { after, take, cut } = pageOf(query, `ledger of ${billingId}`);
     const rows = await sql<LedgerRow[]>`
       select id, amount_micros, total_micros, token_id, request_id, created_at from credit_ledger
       where billing_id = ${billingId} and id > ${after}
       order by id limit ${take}`;
-    const { page, next } = cut(rows, take);
+    const { page, next } = cut(rows);
     const ledger = page.map(({ id, amountMicros, totalMicros, tokenId, requestId, createdAt }) => ({
       id,
       billingId,

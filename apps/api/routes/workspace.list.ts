@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { object } from '../../../shared/schemas.ts';
-import { cut, nextCursor, pageOf, pageParameters } from '../pages.ts';
+import { nextCursor, pageOf, pageParameters } from '../pages.ts';
 import { route } from '../route.ts';
 import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../workspaces.ts';
 
@@ -14,13 +14,13 @@ export default route({
   response: object({ workspaces: Type.Array(workspace), nextCursor }),
 
   async handle({ sql, query, caller }) {
-    const { after, take } = pageOf(query);
+    const { after, take, cut } = pageOf(query, `workspaces of ${caller.teamId}`);
     const rows = await sql<WorkspaceRow[]>`
       select ${workspaceColumns(sql)} from workspaces
       where team_id = ${caller.teamId} and id > ${after}
         ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}
       order by id limit ${take}`;
-    const { page, next } = cut(rows, take);
+    const { page, next } = cut(rows);
     return { workspaces: page.map(presentWorkspace), ...next };
   },
 });

@@ -59,8 +59,57 @@ test('a list is read page by page, each workspace once', async () => {
     cursor = page.body.nextCursor ?? '';
   } while (cursor);
   assert.equal(names, ['w0', 'w1', 'w2', 'w3', 'w4']);
-  const wrong = await world.call('get', '/api/v1/workspace?cursor=x', undefined, options);
-  assert.is(wrong.body.error.code, 40007);
+});
+
+test('a cursor that this list did not answer is a 400', async () => {
+  const make = async (token: string) => {
+    const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' }, { token })).body;
+    for (let i = 0; i < 2; i++)
+      await world.call('post', '/api/v1/api-key', { name: 'k', workspaceId: workspace.id }, { token });
+    return `/api/v1/workspace/${workspace.id}/api-keys`;
+  };
+  const other = await world.newTeam();
+  const [first, second, foreign] = [
+    await make(world.team.token),
+    await make(world.team.token),
+    await make(other.token),
+  ];
+  const cursorOf = async (path: string, token = world.team.token): Promise<string> =>
+    (await world.call('get', `${path}?limit=1`, undefined, { token })).body.nextCursor;
+  const codeWith = async (path: string, cursor: string) =>
+    (await world.call('get', `${path}?cursor=${cursor}`)).body.error?.code;
+  const own = await cursorOf(first);
+  assert.is(await codeWith(first, own), undefined);
+  const bare = Buffer.from('key_01h455vb4pex5vsknk084sn02q').toString('base64url');
+  for (const [path, cursor] of [
+    [first, await cursorOf(second)],
+    [first, await cursorOf(foreign, other.token)],
+    [first, await cursorOf('/api/v1/workspace')],
+    [first, bare],
+    [first, `${own}A`],
+    [first, 'x'],
+    ['/api/v1/workspace', own],
+    ['/api/v1/access-token', own],
+  ] as const) {
+    assert.is(await codeWith(path, cursor), 40007, `${path} ${cursor}`);
+  }
+});
+
+test('a PATCH of nothing changes nothing', async () => {
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'still' })).body;
+  const path = `/api/v1/workspace/${workspace.id}`;
+  assert.equal((await world.call('patch', path, {})).body, { workspace });
+  const { scope } = (await world.call('post', `${path}/scope`, { name: 's', representation: 's' })).body;
+  assert.equal((await world.call('patch', `${path}/scope/${scope.id}`, {})).body, { scope });
+  const { apiKey } = (await world.call('post', '/api/v1/api-key', { name: 'k', workspaceId: workspace.id })).body;
+  const { key, ...rest } = apiKey;
+  assert.equal((await world.call('patch', `${path}/api-key/${apiKey.id}`, {})).body, { apiKey: rest });
+  const granted = await world.call('patch', `${path}/api-key/${apiKey.id}`, { scopes: [{ representation: 's' }] });
+  assert.ok(granted.body.apiKey.updatedAt > apiKey.updatedAt, 'scopes alone are a change too');
+  const record = { workspaceId: workspace.id, externalMeterId: 'm' };
+  const { billing } = (await world.call('post', '/api/v1/customer-billing', record)).body;
+  assert.equal((await world.call('patch', `/api/v1/customer-billing/${billing.id}`, {})).body, { billing });
+  assert.ok(key);
 });
 
 test('bad input is a 400 that names the field', async () => {
@@ -126,6 +175,20 @@ test('an Idempotency-Key makes repeating a creation safe', async () => {
   }
   const other = await world.call('post', '/api/v1/workspace', { name: 'twice' }, { headers });
   assert.is(other.body.error.code, 40904);
+});
+
+test('a refusal that was kept is given again, with the request id of the repetition', async () => {
+  const create = (id: string) =>
+    world.call(
+      'post',
+      '/api/v1/api-key',
+      { name: 'k', workspaceId: 'ws_01h455vb4pex5vsknk084sn02q', expiresAt: 1 },
+      { headers: { 'Idempotency-Key': 'refused', 'X-Request-Id': id } },
+    );
+  const [first, again] = [await create('first'), await create('again')];
+  assert.is(first.body.error.requestId, 'first');
+  assert.equal(again.body.error, { ...first.body.error, requestId: 'again' });
+  assert.equal([again.status, again.headers.get('x-request-id')], [403, 'again']);
 });
 
 test.run();
