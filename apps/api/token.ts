@@ -8,7 +8,7 @@ import { applyChanges, recordChanges } from './sync.ts';
 import { createFullToken, findOrCreateTeam } from './tokens.ts';
 
 // Prints a full access token of a team alone on standard output: `npm run -s token -- --team NAME`.
-const { team } = parseArgs({ options: { team: { type: 'string' } } }).values;
+const team = readTeam();
 if (!team || team.length > 128) {
   console.error('name the team, in at most 128 characters: npm run -s token -- --team NAME');
   process.exit(2);
@@ -32,3 +32,12 @@ await link
 await link.close();
 await sql.end();
 console.log(text);
+
+// undefined for what is no such command line.
+function readTeam(): string | undefined {
+  try {
+    return parseArgs({ options: { team: { type: 'string' } } }).values.team;
+  } catch {
+    return undefined;
+  }
+}

@@ -87,7 +87,9 @@ test('every other target has its words for Compose, and none of them removes a v
   const calls = (...args: string[]) => made.run(...args).calls.filter((call) => !asked.includes(call));
   assert.equal(calls('down'), ['compose --profile monitoring down']);
   assert.equal(calls('status'), ['compose --profile monitoring ps -a']);
-  assert.equal(calls('logs', 'NAME=api'), ['compose --profile monitoring logs -f --tail 100 api']);
+  const containers = 'compose --profile monitoring ps -aq';
+  assert.equal(calls('logs', 'NAME=api'), [containers, 'compose --profile monitoring logs -f --tail 100 api']);
+  assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: make up/);
   assert.equal(calls('token', 'TEAM=acme'), ['compose exec -T api node apps/api/token.ts --team acme']);
   assert.equal(calls('migrate'), ['compose run --rm --build migrate']);
   const demo = calls('demo').at(-1) ?? '';

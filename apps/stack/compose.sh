@@ -59,7 +59,14 @@ up)
   ;;
 down) docker compose --profile monitoring down ;;
 status) docker compose --profile monitoring ps -a ;;
-logs) docker compose --profile monitoring logs -f --tail 100 "$@" ;;
+logs)
+  # Without containers it would wait for some.
+  if [ -z "$(docker compose --profile monitoring ps -aq)" ]; then
+    echo 'keytally: there are no logs: make up starts the stack' >&2
+    exit 1
+  fi
+  docker compose --profile monitoring logs -f --tail 100 "$@"
+  ;;
 token) in_api node apps/api/token.ts "$@" ;;
 migrate) docker compose run --rm --build migrate ;;
 demo)

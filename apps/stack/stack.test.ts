@@ -107,6 +107,7 @@ test('down stops everything, also without a supervisor, and is content when noth
   assert.not.ok(old.some(isAlive));
   assert.equal(processes(), {});
   assert.is((await stack('down')).code, 0);
+  assert.is((await stack('logs')).code, 0, 'logs of a stack that is stopped come to an end');
 });
 
 test('a start that cannot succeed says why in one line and leaves nothing running', async () => {
