@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import type { Books } from '../../shared/clickhouse.ts';
+import type { Sql } from '../../shared/postgres.ts';
+
+type Stores = { sql: Sql; redis: Redis; books: Books };
+
+// What programs note by themselves, whoever asks for what: how far a job came, and when something was last used.
+const notedByJobs = ['job_watermarks', 'key_last_used'];
+
+/** All that the stores hold, as one hash for each table, each name in Redis and the events in the books. */
+export async function snapshot(stores: Stores): Promise<Record<string, string>> {
+  const parts = await Promise.all([ofPostgres(stores.sql), ofRedis(stores.redis), ofBooks(stores.books)]);
+  return Object.assign({}, ...parts);
+}
+
+/** What differs between two snapshots: the names of tables and of Redis's entries. */
+export function differences(before: Record<string, string>, after: Record<string, string>): string[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => before[name] !== after[name]);
+}
+
+async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
+  const tables = await sql<{ name: string }[]>`
+    select tablename as name from pg_tables where schemaname = 'public' and tablename <> all(${notedByJobs})`;
+  const hashes = await Promise.all(
+    tables.map(async ({ name }) => {
+      const [row] = await sql<[{ rows: string | null }]>`
+        select md5(string_agg(t::text, ' ' order by t::text)) as rows from ${sql(name)} t`;
+      return [`postgres ${name}`, row.rows ?? 'empty'];
+    }),
+  );
+  return Object.fromEntries(hashes) as Record<string, string>;
+}
+
+async function ofRedis(redis: Redis): Promise<Record<string, string>> {
+  const names: string[] = [];
+  for await (const batch of redis.scanStream({ count: 1000 })) names.push(...(batch as string[]));
+  const entries = await Promise.all(names.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
+async function ofEntry(redis: Redis, name: string): Promise<string> {
+  // A stream also holds when its readers last looked, a shard how far the sweeper came.
+  if (name.endsWith(':outbox')) {
+    const [, length, ...rest] = (await redis.xinfo('STREAM', name)) as unknown[];
+    const added = rest[rest.indexOf('entries-added') + 1];
+    return JSON.stringify([length, added]);
+  }
+  if (name.endsWith(':meta')) {
+    const { checkpoint: _, ...meta } = await redis.hgetall(name);
+    return JSON.stringify(meta, Object.keys(meta).toSorted());
+  }
+  const dumped = await redis.dumpBuffer(name);
+  return createHash('sha256').update(dumped).digest('base64url');
+}
+
+async function ofBooks(books: Books): Promise<Record<string, string>> {
+  const result = await books.client.query({
+    query: `select count() as events, sum(cityHash64(*)) as hash from usage_events final`,
+    format: 'JSONEachRow',
+  });
+  return { 'clickhouse usage_events': JSON.stringify(await result.json()) };
+}
