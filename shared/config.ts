@@ -9,6 +9,11 @@ type Variable<T> = { preset?: string; about: string; parse: (text: string) => T 
  */
 export const variables = {
   DATABASE_URL: text('PostgreSQL, the truth of all settings'),
+  API_DATABASE_PASSWORD: text(
+    'password that the migrations give the role `keytally_api`, which the api logs in as; empty: it keeps its own',
+    { preset: '' },
+  ),
+  CONSUMER_DATABASE_PASSWORD: text('the same for the role `keytally_consumer`', { preset: '' }),
   REDIS_URL: text(
     'Redis (AOF, `maxmemory-policy noeviction`), where keys are verified; `redis+cluster://host:port,host:port` names nodes of a cluster',
   ),
@@ -138,7 +143,13 @@ export const programs = {
     'KAFKA_WATCHDOG_SECONDS',
   ],
   relay: ['LOG_LEVEL', 'REDIS_URL', 'HOST', 'PORT', 'CONSUMER_NAME', ...kafkaVariables],
-  migrate: ['DATABASE_URL', 'CLICKHOUSE_URL', 'CLICKHOUSE_CLUSTER'],
+  migrate: [
+    'DATABASE_URL',
+    'API_DATABASE_PASSWORD',
+    'CONSUMER_DATABASE_PASSWORD',
+    'CLICKHOUSE_URL',
+    'CLICKHOUSE_CLUSTER',
+  ],
   token: ['DATABASE_URL', 'REDIS_URL'],
 } as const satisfies Record<string, readonly (keyof typeof variables)[]>;
 

@@ -20,6 +20,18 @@ export async function migratePostgres(sql: Sql): Promise<string[]> {
   });
 }
 
+/** Lets a role of sql/postgres log in by this password; an empty one leaves it as it is. */
+export async function giveRolePassword(
+  sql: Sql,
+  role: 'keytally_api' | 'keytally_consumer',
+  password: string,
+): Promise<void> {
+  if (password === '') return;
+  const [row] = await sql<[{ statement: string }]>`
+    select format('alter role %I login password %L', ${role}::text, ${password}::text) as statement`;
+  await sql.unsafe(row.statement);
+}
+
 /**
  * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
  * has no transactions: a file's statements all say `if not exists`, so that a file that was cut short runs again. With

@@ -6,8 +6,15 @@ export type Sql = postgres.Sql<{ int8: number }>;
 export type Transaction = postgres.TransactionSql<{ int8: number }>;
 export type Query = Sql | Transaction;
 
+type PostgresOptions = {
+  max?: number;
+  statementTimeoutMs?: number;
+  /** Sees the rows of all teams; else, as the api's role, those of the team that a transaction names. */
+  everyTeam?: boolean;
+};
+
 /** Connects lazily. int8 comes as a number: counters and micro-credits stay below 2^53. `date` comes as its text. */
-export function connectPostgres(url: string, options: { max?: number; statementTimeoutMs?: number } = {}): Sql {
+export function connectPostgres(url: string, options: PostgresOptions = {}): Sql {
   return postgres(url, {
     max: options.max ?? 10,
     connect_timeout: 5,
@@ -19,6 +26,7 @@ export function connectPostgres(url: string, options: { max?: number; statementT
       TimeZone: 'UTC',
       statement_timeout: options.statementTimeoutMs ?? 8_000,
       idle_in_transaction_session_timeout: 15_000,
+      ...(options.everyTeam && { 'keytally.team': '*' }),
     },
     types: {
       int8: { to: 20, from: [20], serialize: String, parse: Number },
@@ -26,6 +34,34 @@ export function connectPostgres(url: string, options: { max?: number; statementT
     },
   }) as Sql;
 }
+
+/** Names the team that a transaction is for: row-level security shows it that team's rows alone. */
+export async function setTeam(tx: Transaction, teamId: string): Promise<void> {
+  await tx`select set_config('keytally.team', ${teamId}, true)`;
+}
+
+/**
+ * Reads as a team: each statement runs in a transaction of its own that names the team, so that none is forgotten, and no
+ * connection is held between two of them.
+ */
+export function asTeam(sql: Sql, teamId: string): Query {
+  const tagged = (first: TemplateStringsArray, ...rest: []) => {
+    const made = sql(first, ...rest) as unknown as Statement;
+    // Where a statement goes when it is awaited; until then it may become a part of another. A name goes nowhere.
+    if (Array.isArray(first.raw)) {
+      made.handler = () => {
+        sql
+          .begin('read only', (tx) => Promise.all([setTeam(tx, teamId), tx`${made as never}`]))
+          .then(([, rows]) => made.resolve(rows), made.reject);
+      };
+    }
+    return made;
+  };
+  return Object.assign(tagged as unknown as Sql, sql);
+}
+
+/** What the driver makes of a tagged text, as far as it is used above. */
+type Statement = { handler: () => void; resolve: (rows: unknown) => void; reject: (error: unknown) => void };
 
 /** Whether a constraint of this name was broken, for turning a race into its clear answer. */
 export function violates(error: unknown, constraint: string): boolean {

@@ -11,6 +11,11 @@ import { connectPostgres, type Sql } from './postgres.ts';
 
 type Program = 'api' | 'verify' | 'consumer' | 'relay';
 export type Answer = { status: number; headers: Headers; body: any; text: string };
+// Each program as in production: with the rights of its own role, or without a way to Postgres at all.
+const databaseUrls: Partial<Record<Program, string>> = {
+  api: 'TEST_API_POSTGRES_URL',
+  consumer: 'TEST_CONSUMER_POSTGRES_URL',
+};
 type RequestOptions = { token?: string | null; body?: unknown; headers?: Record<string, string>; raw?: string };
 
 /** A program of ours, running as a process of its own. */
@@ -28,6 +33,8 @@ export type World = {
   /** Calls the api (or another base URL), as JSON with the team's token; `token: null` sends none. */
   call(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<Answer>;
   newTeam(): Promise<{ id: string; token: string }>;
+  /** A workspace that is stored and nothing more: for what has to be elsewhere. */
+  newWorkspace(teamId: string): Promise<string>;
   newToken(teamId: string, granted: readonly Permission[], workspaceIds?: string[]): Promise<string>;
   start(program: Program, env?: Record<string, string>): Promise<Started>;
   stop(): Promise<void>;
@@ -75,8 +82,17 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
     return { id, token: await newToken(id, permissions) };
   }
 
+  async function newWorkspace(teamId: string): Promise<string> {
+    const id = newId('ws');
+    await sql`insert into workspaces (id, team_id, name) values (${id}, ${teamId}, 'elsewhere')`;
+    return id;
+  }
+
   async function start(program: Program, more: Record<string, string> = {}): Promise<Started> {
-    const one = await startProgram(program, { ...env, ...more });
+    const { DATABASE_URL, ...settings } = { ...env, ...more };
+    const own = databaseUrls[program];
+    const database = own && { DATABASE_URL: withLogin(DATABASE_URL, requireEnv(own)) };
+    const one = await startProgram(program, { ...settings, ...database });
     started.push(one);
     return one;
   }
@@ -94,6 +110,7 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
     consumer,
     team,
     newTeam,
+    newWorkspace,
     newToken,
     start,
     call: (method, path, body, options = {}) =>
@@ -203,6 +220,12 @@ function requireEnv(name: string): string {
   if (!value)
     throw new Error(`${name} is not set: tests run on real servers, start them with make test FILE=<part of its path>`);
   return value;
+}
+
+function withLogin(url: string, login: string): string {
+  const result = new URL(url);
+  ({ username: result.username, password: result.password } = new URL(login));
+  return result.href;
 }
 
 function withPath(url: string, path: string): string {

@@ -4,7 +4,7 @@ import { ApiError } from '../../shared/errors.ts';
 import { idempotencyKey } from '../../shared/idempotency-key.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import type { Logger } from '../../shared/log.ts';
-import { asPostgresAway, type Sql, type Transaction } from '../../shared/postgres.ts';
+import { asPostgresAway, asTeam, setTeam, type Sql, type Transaction } from '../../shared/postgres.ts';
 import { TextAnswer } from '../../shared/route.ts';
 import { readJson } from '../../shared/read-json.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
@@ -17,7 +17,10 @@ import { applyChanges, recordChanges } from './sync.ts';
 /** What a request passes through besides its handler. */
 export type Pipeline = {
   services: Omit<Services, 'sql' | 'changed' | 'caller'>;
+  /** Sees every team, for what serves all of them. */
   sql: Sql;
+  /** Sees the team that it is told of, for what a request asks for. */
+  teamSql: Sql;
   authenticate: Authenticate;
   authenticateForVerify: Authenticate;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
@@ -54,7 +57,7 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
     const body = readBody?.(given === undefined && route.bodyOptional ? {} : given);
     const call = {
       ...pipeline.services,
-      sql: pipeline.sql,
+      sql: route.permission ? asTeam(pipeline.teamSql, caller.teamId) : pipeline.sql,
       changed: () => {},
       caller,
       params: readParams?.(ctx['params']),
@@ -70,12 +73,7 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
     // Only a body that its schema let pass: one nested without bounds can't be turned into text.
     const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
     const token = bearerToken(ctx.get('authorization'));
-    return write(
-      route,
-      call,
-      pipeline,
-      key === undefined ? undefined : repeatable(caller.tokenId, token, key, request),
-    );
+    return write(route, call, pipeline, key === undefined ? undefined : repeatable(caller, token, key, request));
   }
 }
 
@@ -110,11 +108,11 @@ async function write(
   pipeline: Pipeline,
   repeat: Repeatable | undefined,
 ): Promise<Answer> {
-  const { sql, masterKey } = pipeline;
+  const { teamSql, masterKey } = pipeline;
   const { link } = pipeline.services;
-  const kept = await sql
+  const kept = await teamSql
     .begin(async (tx): Promise<KeptAnswer> => {
-      const transaction = await transactionId(tx);
+      const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
       const first = repeat && (await claimKey(tx, masterKey, repeat));
       if (first) return first;
       const { status, text, changes } = await attempt(route, call, tx, repeat !== undefined);

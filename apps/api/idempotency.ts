@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { Caller } from '../../shared/access-token.ts';
 import { ApiError } from '../../shared/errors.ts';
 import type { Transaction } from '../../shared/postgres.ts';
 import { deriveKey, seal, unseal } from '../../shared/seal.ts';
@@ -7,14 +8,15 @@ import { deriveKey, seal, unseal } from '../../shared/seal.ts';
 export type KeptAnswer = { status: number; text: string; changeIds: number[] };
 
 /** A request that may be repeated; `secret` is what only its caller knows: the access token's text and the Idempotency-Key. */
-export type Repeatable = { tokenId: string; keyHash: string; requestHash: string; secret: string };
+export type Repeatable = { tokenId: string; teamId: string; keyHash: string; requestHash: string; secret: string };
 
 const WAIT_FOR_FIRST = '5s';
 
 /** Describes a request that carries an Idempotency-Key. */
-export function repeatable(tokenId: string, tokenText: string, idempotencyKey: string, request: string): Repeatable {
+export function repeatable(caller: Caller, tokenText: string, idempotencyKey: string, request: string): Repeatable {
   return {
-    tokenId,
+    tokenId: caller.tokenId,
+    teamId: caller.teamId,
     keyHash: sha256(idempotencyKey),
     requestHash: sha256(request),
     secret: `${tokenText} ${idempotencyKey}`,
@@ -30,10 +32,11 @@ export async function claimKey(
   masterKey: Buffer,
   request: Repeatable,
 ): Promise<KeptAnswer | undefined> {
-  const { tokenId, keyHash, requestHash, secret } = request;
+  const { tokenId, teamId, keyHash, requestHash, secret } = request;
   await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
   const claimed = await tx`
-    insert into idempotency_keys (token_id, key_hash, request_hash) values (${tokenId}, ${keyHash}, ${requestHash})
+    insert into idempotency_keys (token_id, team_id, key_hash, request_hash)
+    values (${tokenId}, ${teamId}, ${keyHash}, ${requestHash})
     on conflict do nothing returning true`.catch((error: unknown) => {
     throw (error as { code?: string }).code === '55P03' ? busy() : error;
   });

@@ -25,7 +25,8 @@ const log = makeLogger('api', config.LOG_LEVEL);
 
 await run(log, async () => {
   const metrics = makeMetrics('api');
-  const sql = connectPostgres(config.DATABASE_URL);
+  const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
+  const teamSql = connectPostgres(config.DATABASE_URL);
   const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
@@ -41,6 +42,7 @@ await run(log, async () => {
         verify: makeVerify(link, outbox.full, config.VERIFY_DEADLINE_MS, metrics),
       },
       sql,
+      teamSql,
       authenticate: makeAuthenticate(tokensFromPostgres(sql)),
       // A verification must not wait for Postgres, here as little as on verify's own port.
       authenticateForVerify: makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
@@ -65,7 +67,7 @@ await run(log, async () => {
     async stop() {
       await server.stop();
       await Promise.all(background.map((one) => one.stop()));
-      await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
+      await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), link.close(), books.close()]);
     },
   };
 });

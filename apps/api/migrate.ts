@@ -1,5 +1,5 @@
 import { programs, readConfig } from '../../shared/config.ts';
-import { migrateClickHouse, migratePostgres } from '../../shared/migrate.ts';
+import { giveRolePassword, migrateClickHouse, migratePostgres } from '../../shared/migrate.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
 
 // Brings the schemas of Postgres and ClickHouse up to date: `npm run migrate`. Running it again changes nothing.
@@ -9,5 +9,7 @@ const applied = [
   ...(await migratePostgres(sql)),
   ...(await migrateClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER)),
 ];
+await giveRolePassword(sql, 'keytally_api', config.API_DATABASE_PASSWORD);
+await giveRolePassword(sql, 'keytally_consumer', config.CONSUMER_DATABASE_PASSWORD);
 await sql.end();
 console.log(applied.length > 0 ? `applied ${applied.join(', ')}` : 'the schemas are up to date');

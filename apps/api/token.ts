@@ -15,7 +15,7 @@ if (!team || team.length > 128) {
 }
 
 const config = readConfig(...programs.token);
-const sql = connectPostgres(config.DATABASE_URL, { max: 2 });
+const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
 const { text, change } = await sql.begin(async (tx) => {
   const token = await createFullToken(tx, await findOrCreateTeam(tx, team));
   const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };

@@ -173,8 +173,8 @@ test('expired rows are removed, changes only up to the first that waits, and how
   const [token] = await sql<{ id: string }[]>`select id from access_tokens limit 1`;
   const { workspaceId } = await newKeyAndRecord();
   for (const age of ['25 hours', '23 hours']) {
-    await sql`insert into idempotency_keys (token_id, key_hash, request_hash, created_at)
-              values (${token!.id}, ${age}, '', now() - ${age}::interval)`;
+    await sql`insert into idempotency_keys (token_id, team_id, key_hash, request_hash, created_at)
+              values (${token!.id}, ${team.id}, ${age}, '', now() - ${age}::interval)`;
   }
   for (const age of ['31 days', '29 days']) {
     await sql`insert into link_tokens (id, team_id, workspace_id, customer_id, hash, expires_at)

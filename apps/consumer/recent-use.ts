@@ -36,8 +36,8 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
     signal.throwIfAborted();
     const rows = chunk.map((row) => row.json());
     await sql`
-      insert into key_last_used as known (key_id, last_used_at)
-      select used.key_id, used.at
+      insert into key_last_used as known (key_id, team_id, last_used_at)
+      select used.key_id, api_keys.team_id, used.at
       from unnest(${rows.map(([keyId]) => keyId)}::text[], ${rows.map(([, timeMs]) => Number(timeMs))}::bigint[]) as used (key_id, at)
       join api_keys on api_keys.id = used.key_id
       order by used.key_id

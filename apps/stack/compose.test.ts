@@ -98,6 +98,8 @@ test('ports are those that the programs and servers listen on', () => {
 test('the passwords of servers and of the addresses of servers are the same', () => {
   for (const [address, password] of [
     ['database_url', 'postgres_password'],
+    ['api_database_url', 'api_database_password'],
+    ['consumer_database_url', 'consumer_database_password'],
     ['redis_url', 'redis_password'],
     ['clickhouse_url', 'clickhouse_password'],
   ]) {

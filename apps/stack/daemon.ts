@@ -78,7 +78,7 @@ async function startAll(): Promise<void> {
   const env = programEnvironment(home, addresses);
   await step('migrations', async () => {
     await servers.createDatabase('keytally');
-    await runOnce('apps/api/migrate.ts', [], env, cutOff.signal);
+    await runOnce('apps/api/migrate.ts', [], { ...env, ...servers.rolePasswords }, cutOff.signal);
   });
   const token = await step('access token', async () => {
     const kept = homes.readEnvFile(home).KEYTALLY_TOKEN;
@@ -91,7 +91,9 @@ async function startAll(): Promise<void> {
     ...addresses,
   });
   await Promise.all(
-    ourPrograms(home, addresses, ports).map((program) => step(program.name, () => supervisor.add(program))),
+    ourPrograms(home, addresses, ports, (role) => servers.postgresUrl('keytally', role)).map((program) =>
+      step(program.name, () => supervisor.add(program)),
+    ),
   );
 }
 

@@ -22,8 +22,13 @@ const run = promisify(execFile);
 
 export interface PostgresServer {
   program: Program;
-  url: (database: string) => string;
+  /** The address of a database, for its owner or for one of the programs' roles, whose passwords `passwords` holds. */
+  url: (database: string, role?: Role) => string;
+  passwords: Record<Role, string>;
 }
+
+/** The roles of sql/postgres. */
+export type Role = 'keytally_api' | 'keytally_consumer';
 
 interface Options {
   folder: string;
@@ -42,7 +47,14 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
   const password = keepPassword(join(folder, 'password'));
   if (!existsSync(data)) await initialise({ binaries, folder, data, password, user, throwAway });
 
-  const url = (database: string) => `postgres://keytally:${password}@127.0.0.1:${port}/${database}`;
+  const passwords = {
+    keytally_api: keepPassword(join(folder, 'password-api')),
+    keytally_consumer: keepPassword(join(folder, 'password-consumer')),
+  };
+  const url = (database: string, role?: Role) => {
+    const login = role ? `${role}:${passwords[role]}` : `keytally:${password}`;
+    return `postgres://${login}@127.0.0.1:${port}/${database}`;
+  };
   const settings = {
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
@@ -63,7 +75,7 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
     stopSignal: 'SIGINT',
     stopWithinMs: 30_000,
   };
-  return { program, url };
+  return { program, url, passwords };
 }
 
 /** Makes a database unless it is there. */

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from './errors.ts';
 import { checkout, masterKeyFile, type Bus, type Home, type InnerPorts } from './home.ts';
+import type { Role } from './postgres.ts';
 import { answersOk, type Program } from './program.ts';
 
 /** Where the servers of a running stack are. */
@@ -32,14 +33,24 @@ export function processNames(bus: Bus): string[] {
 export const carrierOptions = ['--max-semi-space-size=8'];
 
 /** api, verify, consumer and with Kafka the relay, as they run on one machine. */
-export function ourPrograms(home: Home, addresses: Addresses, ports: InnerPorts): Program[] {
-  const env = programEnvironment(home, addresses);
+export function ourPrograms(
+  home: Home,
+  addresses: Addresses,
+  ports: InnerPorts,
+  databaseUrl: (role: Role) => string,
+): Program[] {
+  // The owner's way to Postgres is for the migrations alone.
+  const { DATABASE_URL: _, ...env } = programEnvironment(home, addresses);
+  const own: Record<string, NodeJS.ProcessEnv> = {
+    api: { DATABASE_URL: databaseUrl('keytally_api') },
+    consumer: { DATABASE_URL: databaseUrl('keytally_consumer') },
+  };
   const program = (name: string, port: number, script = `apps/${name}/main.ts`, options: string[] = []): Program => ({
     name,
     port,
     command: process.execPath,
     args: [...options, join(checkout, script)],
-    env: { ...env, PORT: String(port) },
+    env: { ...env, ...own[name], PORT: String(port) },
     isReady: () => answersOk(`http://127.0.0.1:${port}/readyz`),
     stopSignal: 'SIGTERM',
     stopWithinMs: 20_000,

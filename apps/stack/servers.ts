@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { clickhouseProgram } from './clickhouse-program.ts';
-import { createDatabase, preparePostgres } from './postgres.ts';
+import { createDatabase, preparePostgres, type Role } from './postgres.ts';
 import type { Program } from './program.ts';
 import { ensureRedis, redisProgram } from './redis.ts';
 
@@ -13,7 +13,9 @@ export interface ServerPorts {
 
 export interface Servers {
   programs: Program[];
-  postgresUrl: (database: string) => string;
+  postgresUrl: (database: string, role?: Role) => string;
+  /** Passwords that the migrations give the roles of the programs. */
+  rolePasswords: { API_DATABASE_PASSWORD: string; CONSUMER_DATABASE_PASSWORD: string };
   createDatabase: (name: string) => Promise<void>;
   redisUrl: string;
   clickhouseUrl: string;
@@ -37,6 +39,10 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
   return {
     programs: [postgres.program, redis, clickhouse],
     postgresUrl: postgres.url,
+    rolePasswords: {
+      API_DATABASE_PASSWORD: postgres.passwords.keytally_api,
+      CONSUMER_DATABASE_PASSWORD: postgres.passwords.keytally_consumer,
+    },
     createDatabase: (name) => createDatabase(postgres, name),
     redisUrl: `redis://127.0.0.1:${ports.redis}`,
     clickhouseUrl: `http://127.0.0.1:${ports.clickhouse}`,

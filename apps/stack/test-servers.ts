@@ -94,6 +94,7 @@ async function makeTemplate(folder: string, servers: Servers): Promise<void> {
     REDIS_URL: servers.redisUrl,
     CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally_template`,
     MASTER_KEY_FILE: masterKey,
+    ...servers.rolePasswords,
   };
   try {
     await promisify(execFile)(process.execPath, ['apps/api/migrate.ts'], { env });

@@ -68,6 +68,8 @@ async function main(): Promise<void> {
         ...process.env,
         ...kafkaEnv,
         TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
+        TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
+        TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
         TEST_REDIS_URL: servers.redisUrl,
         TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
         TEST_SLOT: String(slots.get(file)),

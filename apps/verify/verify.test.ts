@@ -87,8 +87,12 @@ test('a key that is none, that nobody made, or that another team made is INVALID
 
 test('a token limited to other workspaces finds the key INVALID', async () => {
   const { key } = await customers.newKey({});
-  const limited = await world.newToken(world.team.id, ['key:verify'], ['ws_01h455vb4pex5vsknk084sn02q']);
-  const allowed = await world.newToken(world.team.id, ['key:verify'], ['ws_01h455vb4pex5vsknk084sn02q', workspaceId]);
+  const limited = await world.newToken(world.team.id, ['key:verify'], [await world.newWorkspace(world.team.id)]);
+  const allowed = await world.newToken(
+    world.team.id,
+    ['key:verify'],
+    [await world.newWorkspace(world.team.id), workspaceId],
+  );
   await settle(allowed);
   assert.equal((await verify({ key }, limited)).body, { status: 'INVALID', reason: 'NOT_FOUND' });
   assert.is((await verify({ key }, allowed)).body.status, 'VALID');

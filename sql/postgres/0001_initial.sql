@@ -20,9 +20,9 @@ create table access_tokens (
   revoked_at    timestamptz,
   version       bigint not null default 1,
   created_at    timestamptz not null default now(),
-  updated_at    timestamptz not null default now()
+  updated_at    timestamptz not null default now(),
+  unique (team_id, id)
 );
-create index on access_tokens (team_id, id);
 create index on access_tokens (shard);
 
 create table workspaces (
@@ -39,6 +39,18 @@ create table workspaces (
   updated_at                    timestamptz not null default now(),
   unique (team_id, id)
 );
+
+-- What a foreign key would do, could it look into an array: a token is limited to workspaces of its own team alone.
+create function refuse_foreign_workspaces() returns trigger language plpgsql as $$
+begin
+  if exists (select from unnest(new.workspace_ids) as named (id)
+             where not exists (select from workspaces w where w.team_id = new.team_id and w.id = named.id)) then
+    raise foreign_key_violation using message = 'an access token is limited to a workspace that is not of its team';
+  end if;
+  return new;
+end $$;
+create trigger access_tokens_own_workspaces before insert or update of team_id, workspace_ids on access_tokens
+  for each row execute function refuse_foreign_workspaces();
 
 -- A scope's ref is its number within the workspace, never used again: what a key's copy in Redis points at.
 create table scopes (
@@ -112,8 +124,10 @@ create table key_grants (
 
 -- Apart from api_keys, so that noting a use neither bumps a key's version nor rewrites its row.
 create table key_last_used (
-  key_id       text primary key references api_keys,
-  last_used_at bigint not null
+  key_id       text primary key,
+  team_id      text not null,
+  last_used_at bigint not null,
+  foreign key (team_id, key_id) references api_keys (team_id, id)
 ) with (fillfactor = 70);
 
 -- used_micros is a copy for reading while Redis is away; the truth of it is Redis's and the books'.
@@ -145,7 +159,8 @@ create table credit_ledger (
   token_id      text not null,
   request_id    text not null,
   created_at    timestamptz not null default now(),
-  foreign key (team_id, billing_id) references billing_records (team_id, id)
+  foreign key (team_id, billing_id) references billing_records (team_id, id),
+  foreign key (team_id, token_id) references access_tokens (team_id, id)
 );
 create index on credit_ledger (billing_id, id);
 
@@ -183,14 +198,16 @@ create unique index signing_keys_current on signing_keys (team_id) where retired
 
 -- The first answer to a request that carried an Idempotency-Key, encrypted under a key that only the caller can complete.
 create table idempotency_keys (
-  token_id     text not null references access_tokens,
+  token_id     text not null,
+  team_id      text not null,
   key_hash     text not null,
   request_hash text not null,
   status       smallint,
   answer       bytea,
   change_ids   bigint[],
   created_at   timestamptz not null default now(),
-  primary key (token_id, key_hash)
+  primary key (token_id, key_hash),
+  foreign key (team_id, token_id) references access_tokens (team_id, id)
 );
 create index on idempotency_keys (created_at);
 

@@ -118,7 +118,11 @@ test('granting what the workspace does not have names it and stores nothing', as
 test('without a token, without the permission, or for another team, nothing is told', async () => {
   const reader = await world.newToken(world.team.id, ['key:read']);
   const writer = await world.newToken(world.team.id, ['key:write']);
-  const limited = await world.newToken(world.team.id, ['key:read', 'key:write'], ['ws_01h455vb4pex5vsknk084sn02q']);
+  const limited = await world.newToken(
+    world.team.id,
+    ['key:read', 'key:write'],
+    [await world.newWorkspace(world.team.id)],
+  );
   const other = await world.newTeam();
   const elsewhere = (await world.call('post', '/api/v1/workspace', { name: 'elsewhere' })).body.workspace.id;
   const before = (await world.call('get', path)).body;

@@ -91,7 +91,7 @@ test('a billing record of its meter and its last use are answered once they are 
   await world.sql`
     insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
     values (${billingId}, ${world.team.id}, ${workspaceId}, 'm', ${meterShard(workspaceId, 'm')}, 0, false)`;
-  await world.sql`insert into key_last_used (key_id, last_used_at) values (${apiKey.id}, 1800000000000)`;
+  await world.sql`insert into key_last_used (key_id, team_id, last_used_at) values (${apiKey.id}, ${world.team.id}, 1800000000000)`;
   const { apiKey: read } = (await world.call('get', pathOf(apiKey))).body;
   assert.is(read.billingId, billingId);
   assert.is(read.lastUsedAt, '2027-01-15T08:00:00.000Z');

@@ -137,7 +137,7 @@ test('without a token, without the permission, or for another team, nothing is t
   const limited = await world.newToken(
     world.team.id,
     ['workspace:read', 'workspace:write'],
-    ['ws_01h455vb4pex5vsknk084sn02q'],
+    [await world.newWorkspace(world.team.id)],
   );
   const other = await world.newTeam();
   const elsewhere = (await world.call('post', '/api/v1/workspace', { name: 'elsewhere' })).body.workspace.id;

@@ -143,13 +143,18 @@ test('without a token, without the permission, or for another team, nothing is t
   const other = await world.newTeam();
   assert.is((await world.call('get', path, undefined, { token: other.token })).body.error.code, 40302);
   assert.is((await world.call('patch', path, { name: 'theirs' }, { token: other.token })).body.error.code, 40302);
-  const limited = await world.newToken(world.team.id, ['workspace:read'], ['ws_01h455vb4pex5vsknk084sn02q']);
+  const elsewhere = await world.newWorkspace(world.team.id);
+  const limited = await world.newToken(world.team.id, ['workspace:read'], [elsewhere]);
   assert.is((await world.call('get', path, undefined, { token: limited })).body.error.code, 40302);
-  assert.equal((await world.call('get', '/api/v1/workspace', undefined, { token: limited })).body.workspaces, []);
+  const { workspaces } = (await world.call('get', '/api/v1/workspace', undefined, { token: limited })).body;
+  assert.equal(
+    workspaces.map((one: { id: string }) => one.id),
+    [elsewhere],
+  );
 });
 
 test('a token that is limited to workspaces makes no others', async () => {
-  const limited = await world.newToken(world.team.id, ['workspace:write'], ['ws_01h455vb4pex5vsknk084sn02q']);
+  const limited = await world.newToken(world.team.id, ['workspace:write'], [await world.newWorkspace(world.team.id)]);
   const refused = await world.call('post', '/api/v1/workspace', { name: 'more' }, { token: limited });
   assert.equal([refused.status, refused.body.error.code], [403, 40302]);
 });
