@@ -14,7 +14,6 @@ export const errors = {
   credits_too_large: [40006, 'The sum would pass 9000000000 credits, the most a billing record holds.'],
   invalid_cursor: [40007, 'The cursor is not one that this list answered; start again without it.'],
   unknown_workspace_in_token: [40008, 'A workspace that the token is to be limited to does not exist in your team.'],
-  body_cut_short: [40009, 'The body ended before it was whole.'],
   bad_http: [40010, 'The request is not valid HTTP.'],
   token_missing: [40101, 'Send an access token: Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],

@@ -1,5 +1,8 @@
 import type { TSchema } from 'typebox';
-import { errors } from './errors.ts';
+import { errors, type ErrorName } from './errors.ts';
+import { exampleOf } from './example.ts';
+import { errorsOf } from './operation-errors.ts';
+import { probePaths } from './probe-paths.ts';
 import type { Operation } from './route.ts';
 import { errorEnvelope } from './schemas.ts';
 
@@ -15,31 +18,19 @@ export function openApi(operations: readonly Operation[], serverUrl: string) {
       description: 'API keys, limits, billing and usage metering for companies that sell an API.',
     },
     servers: [{ url: serverUrl }],
-    tags: [...new Set(operations.map((operation) => operation.tag))].map((name) => ({ name })),
-    paths,
+    tags: [...new Set(operations.map((operation) => operation.tag)), 'Probes'].map((name) => ({ name })),
+    paths: { ...paths, ...probePaths },
     components: {
       securitySchemes: { accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' } },
       schemas: { Error: errorEnvelope },
+      headers: { 'X-Request-Id': header('the X-Request-Id of the request, or a new one') },
+      examples: Object.fromEntries(Object.keys(errors).map((name) => [name, errorExample(name as ErrorName)])),
     },
   };
 }
 
 function describe(operation: Operation) {
-  const {
-    method,
-    path,
-    tag,
-    summary,
-    permission,
-    status = 200,
-    params,
-    query,
-    body,
-    response,
-    writes,
-    alternative,
-  } = operation;
-  const answer = status === 201 ? 'Created' : 'OK';
+  const { method, path, tag, summary, permission, status = 200, params, query, body, writes } = operation;
   return {
     tags: [tag],
     summary,
@@ -49,32 +40,87 @@ function describe(operation: Operation) {
     parameters: [
       ...parameters('path', params),
       ...parameters('query', query),
-      ...((writes && method === 'post') || operation.idempotent ? [idempotencyKey] : []),
+      ...(writes && method === 'post' ? [idempotencyKey('for 24 hours it gets the first answer again')] : []),
+      ...(operation.idempotent ? [idempotencyKey('for 60 seconds a VALID is debited once')] : []),
+      requestId,
     ],
-    ...(body && {
-      requestBody: { required: !operation.bodyOptional, content: { 'application/json': { schema: body } } },
-    }),
-    responses: {
-      [status]: {
-        description: answer,
-        content: {
-          'application/json': { schema: response },
-          ...(alternative && {
-            [alternative.type]: { schema: { type: 'string', description: alternative.description } },
-          }),
+    ...(body && { requestBody: { required: !operation.bodyOptional, content: { 'application/json': shown(body) } } }),
+    responses: { [status]: success(operation), ...failures(operation) },
+  };
+}
+
+function shown(schema: TSchema) {
+  return { schema, example: exampleOf(schema) };
+}
+
+function success({ status, response, alternative }: Operation) {
+  return {
+    description: status === 201 ? 'Created' : 'OK',
+    headers: {
+      ...requestIdHeader,
+      ...(alternative && { Vary: header('Accept: it decides the form') }),
+    },
+    content: {
+      'application/json': shown(response),
+      ...(alternative && {
+        [alternative.type]: {
+          schema: { type: 'string', description: alternative.description },
+          example: alternative.example,
         },
-      },
-      ...Object.fromEntries(errorStatuses(operation).map((code) => [code, errorResponse(code)])),
+      }),
     },
   };
 }
 
-const idempotencyKey = {
-  name: 'Idempotency-Key',
+function failures(operation: Operation) {
+  const byStatus = Map.groupBy(errorsOf(operation), (name) => Math.floor(errors[name][0] / 100));
+  return Object.fromEntries([...byStatus].map(([status, names]) => [status, failure(status, names)]));
+}
+
+function failure(status: number, names: ErrorName[]) {
+  const code = { enum: names.map((name) => errors[name][0]) };
+  const schema = {
+    allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error: { properties: { code } } } }],
+  };
+  const examples = Object.fromEntries(names.map((name) => [name, { $ref: `#/components/examples/${name}` }]));
+  return {
+    description: names.map((name) => `${errors[name][0]}: ${errors[name][1]}`).join('\n\n'),
+    headers: {
+      ...requestIdHeader,
+      ...(status === 401 && { 'WWW-Authenticate': header('Bearer') }),
+      ...((status === 503 || status === 429) && { 'Retry-After': header('seconds to wait before repeating') }),
+    },
+    content: { 'application/json': { schema, examples } },
+  };
+}
+
+function errorExample(name: ErrorName) {
+  const [code, message] = errors[name];
+  return { summary: name, value: { error: { code, message, requestId: '01a1f8c2-6e2f-7cc3-9b0e-5d1f0a7e4c21' } } };
+}
+
+const requestIdHeader = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } };
+
+function header(description: string) {
+  return { description, schema: { type: 'string' } };
+}
+
+function idempotencyKey(what: string) {
+  return {
+    name: 'Idempotency-Key',
+    in: 'header',
+    required: false,
+    description: `Makes repeating the request safe: ${what}.`,
+    schema: { type: 'string', minLength: 1, maxLength: 255 },
+  };
+}
+
+const requestId = {
+  name: 'X-Request-Id',
   in: 'header',
   required: false,
-  description: 'Makes repeating the request safe: for 24 hours it gets the first answer again.',
-  schema: { type: 'string', minLength: 1, maxLength: 255 },
+  description: 'Echoed in the answer, and in every log line of the request; made where it is not given.',
+  schema: { type: 'string', pattern: '^[!-~]{1,128}$' },
 };
 
 function parameters(place: 'path' | 'query', schema: Operation['params']) {
@@ -84,26 +130,9 @@ function parameters(place: 'path' | 'query', schema: Operation['params']) {
     in: place,
     required: place === 'path' || (required.has(name) && !('default' in property)),
     schema: property,
+    // In a query it would be sent by who tries the operation and does not clear it.
+    ...(place === 'path' && { example: exampleOf(property) }),
   }));
-}
-
-function errorStatuses({ permission, params, body, writes, alsoAnswers = [] }: Operation): number[] {
-  const statuses = [400, 500, 503, ...alsoAnswers];
-  if (permission) statuses.push(401, 403);
-  if (params) statuses.push(404);
-  if (writes) statuses.push(409);
-  if (body) statuses.push(413, 415);
-  return [...new Set(statuses)].toSorted((a, b) => a - b);
-}
-
-function errorResponse(status: number) {
-  const messages = Object.values(errors)
-    .filter(([code]) => Math.floor(code / 100) === status)
-    .map(([code, message]) => `${code}: ${message}`);
-  return {
-    description: messages.join('\n\n'),
-    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
-  };
 }
 
 // `post /api/v1/workspace/{id}/scope` is postWorkspaceIdScope.

@@ -34,8 +34,9 @@ function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
       else reject(bodyTooLarge(limit));
     });
     request.once('end', () => resolve(Buffer.concat(chunks)));
-    request.once('error', (error) => reject(new ApiError('body_cut_short', { cause: error })));
-    request.once('close', () => reject(new ApiError('body_cut_short')));
+    // Cut short: its sender is gone, or has had its answer from the server itself.
+    request.once('error', () => reject(new ApiError('bad_http')));
+    request.once('close', () => reject(new ApiError('bad_http')));
   });
 }
 

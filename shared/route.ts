@@ -1,5 +1,6 @@
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Caller, Permission } from './access-token.ts';
+import type { ErrorName } from './errors.ts';
 
 /** What documents and validates an operation: its schemas are the source of its types and of the OpenAPI document. */
 export type Operation<Params = TObject, Query = TObject, Body = TSchema, Response = TSchema> = {
@@ -27,10 +28,10 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   writes?: boolean;
   /** Takes an Idempotency-Key though it does not write. */
   idempotent?: boolean;
-  /** Statuses of errors that do not follow from the rest. */
-  alsoAnswers?: readonly number[];
+  /** What it refuses with, besides what follows from the rest: see operation-errors.ts. */
+  errors?: readonly ErrorName[];
   /** A second form of the answer, besides JSON. */
-  alternative?: { type: string; description: string };
+  alternative?: { type: string; description: string; example: string };
 };
 
 /** One request as a handler sees it: authenticated, validated, and with what it needs to do its work. */

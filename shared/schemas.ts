@@ -1,5 +1,6 @@
 import { Type, type Static, type TProperties, type TSchema } from 'typebox';
 import { CREDITS_PATTERN } from './credits.ts';
+import type { IdPrefix } from './ids.ts';
 import type { JsonLimits } from './json-object.ts';
 import { PREFIX_PATTERN } from './key-text.ts';
 
@@ -7,7 +8,7 @@ import { PREFIX_PATTERN } from './key-text.ts';
 // (`Static`), and it stands in the OpenAPI document.
 
 /** An object that has no other fields than these: a misspelt one is an error, never ignored. */
-export function object<Properties extends TProperties>(properties: Properties, options: { description?: string } = {}) {
+export function object<Properties extends TProperties>(properties: Properties, options: { examples?: unknown[] } = {}) {
   return Type.Object(properties, { additionalProperties: false, ...options });
 }
 
@@ -19,50 +20,93 @@ export function nullable<Schema extends TSchema>(schema: Schema) {
 }
 
 /** Text without control characters: they have no place in a name, and Redis records are split at one. */
-export function textOf(maxLength: number, description: string) {
-  return Type.String({ minLength: 1, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$', description });
+export function textOf(maxLength: number, description: string, example: string) {
+  const pattern = '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$';
+  return Type.String({ minLength: 1, maxLength, pattern, description, examples: [example] });
 }
 
-export const id = (what: string) => Type.String({ description: `id of the ${what}` });
-export const name = textOf(128, 'what people call it');
+const idPrefixes = {
+  team: 'team',
+  workspace: 'ws',
+  scope: 'scope',
+  'API key': 'key',
+  'billing record': 'bill',
+  'ledger row': 'ledger',
+  'access token': 'tok',
+  'link token': 'link',
+} as const satisfies Record<string, IdPrefix>;
+
+/** The id of something; `more` says which, where there is more to say. */
+export const id = (what: keyof typeof idPrefixes, more = '') =>
+  Type.String({
+    description: `id of the ${what}${more}`,
+    examples: [`${idPrefixes[what]}_01kafc6v3nf0qtmhd7d5ryx2s9`],
+  });
+/** The text of a key or of a token; what it looks like, and no key of anybody's. */
+export const secretText = (what: string, prefix: string) =>
+  Type.String({ description: what, examples: [`${prefix}_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1`] });
+export const name = textOf(128, 'what people call it', 'Acme');
 export const timestamp = (what: string) =>
-  Type.String({ format: 'date-time', description: `${what}, RFC 3339 in UTC` });
-export const instant = (what: string) => Type.Integer({ description: `${what}, in Unix milliseconds` });
-export const day = (what: string) => Type.String({ format: 'date', description: `${what}, YYYY-MM-DD in UTC` });
-export const credits = (what: string) =>
+  Type.String({
+    format: 'date-time',
+    description: `${what}, RFC 3339 in UTC`,
+    examples: ['2026-11-20T08:10:00.000Z'],
+  });
+export const instant = (what: string) =>
+  Type.Integer({ description: `${what}, in Unix milliseconds`, examples: [1_795_162_200_000] });
+export const day = (what: string) =>
+  Type.String({ format: 'date', description: `${what}, YYYY-MM-DD in UTC`, examples: ['2026-11-20'] });
+export const credits = (what: string, options: { default?: string } = {}) =>
   Type.String({
     pattern: CREDITS_PATTERN,
     description: `${what}: decimal text, at most six decimals, at most 9000000000`,
+    examples: ['100.25'],
+    ...options,
   });
-export const prefix = Type.String({ pattern: PREFIX_PATTERN, description: 'what key texts start with' });
-export const rateLimit = Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'verifications per second' });
+export const prefix = Type.String({
+  pattern: PREFIX_PATTERN,
+  description: 'what key texts start with',
+  examples: ['acme'],
+});
+export const rateLimit = Type.Integer({
+  minimum: 1,
+  maximum: 1_000_000,
+  description: 'verifications per second',
+  examples: [100],
+});
 export const allowedIps = Type.Array(Type.String({ maxLength: 64, format: 'ip-or-cidr' }), {
   maxItems: 1000,
   description: 'IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all',
+  examples: [['203.0.113.0/24', '2001:db8::1']],
 });
 export const representation = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9:._/*-]{0,127}$',
   description: 'what the scope stands for, unique in its workspace',
+  examples: ['documents'],
 });
 
-export const customerId = textOf(256, 'your own id of the customer');
+export const customerId = textOf(256, 'your own id of the customer', 'cus_acme');
 export const externalMeterId = textOf(
   256,
   'your own id of the meter, which ties keys to the billing record of the same meter',
+  'acme',
 );
 
 /** A JSON object of the client's own making; `x-limits` is a keyword of ours, see validate.ts. */
-export function jsonObject(what: string, limits: JsonLimits) {
+export function jsonObject(what: string, limits: JsonLimits, example: Record<string, unknown>) {
   return Type.Unsafe<Record<string, unknown>>({
     type: 'object',
     'x-limits': limits,
     description: `${what}: a JSON object of at most ${limits.maxBytes} bytes and ${limits.maxDepth} levels, without keys __proto__, constructor and prototype`,
+    examples: [example],
   });
 }
 
-export const metadata = jsonObject('data of your own', { maxBytes: 4096, maxDepth: 5 });
+export const metadata = jsonObject('data of your own', { maxBytes: 4096, maxDepth: 5 }, { plan: 'pro' });
 
-const flag = (verb: string) => Type.Boolean({ default: false, description: `may ${verb}` });
+const flag = (verb: string) =>
+  Type.Boolean({ default: false, description: `may ${verb}`, examples: [verb === 'read'] });
+const scopeId = Type.String({ maxLength: 128, examples: ['scope_01kafc6v3nf0qtmhd7d5ryx2s9'] });
 
 /** A scope as it is granted or asked for; missing flags are false, an `id` is accepted and counts for nothing. */
 export const scopeEntryInput = object({
@@ -71,7 +115,7 @@ export const scopeEntryInput = object({
   read: Type.Optional(flag('read')),
   update: Type.Optional(flag('update')),
   del: Type.Optional(flag('delete')),
-  id: Type.Optional(Type.String({ maxLength: 128 })),
+  id: Type.Optional(scopeId),
 });
 export const scopeEntries = Type.Array(scopeEntryInput, { maxItems: 100 });
 
@@ -79,10 +123,10 @@ export const scopeEntries = Type.Array(scopeEntryInput, { maxItems: 100 });
 export const scopeEntry = object({
   representation,
   create: Type.Boolean(),
-  read: Type.Boolean(),
+  read: Type.Boolean({ examples: [true] }),
   update: Type.Boolean(),
   del: Type.Boolean(),
-  id: Type.Optional(Type.String()),
+  id: Type.Optional(scopeId),
 });
 
 /** A billing record, section 2 of the specification. */
@@ -98,10 +142,21 @@ export const billing = object({
 
 export const errorEnvelope = object({
   error: object({
-    code: Type.Integer({ exclusiveMinimum: 0, description: 'HTTP status times 100 plus a running number' }),
+    code: Type.Integer({
+      exclusiveMinimum: 0,
+      description: 'HTTP status times 100 plus a running number',
+      examples: [40001],
+    }),
     message: Type.String({ description: 'what is wrong and what would be right' }),
-    requestId: Type.Optional(Type.String()),
-    details: Type.Optional(Type.Array(object({ path: Type.String(), message: Type.String() }))),
+    requestId: Type.String({ description: 'the X-Request-Id of the answer' }),
+    details: Type.Optional(
+      Type.Array(
+        object({
+          path: Type.String({ description: 'a JSON pointer into the body, or the name of a parameter' }),
+          message: Type.String({ description: 'what would be right there' }),
+        }),
+      ),
+    ),
   }),
 });
 

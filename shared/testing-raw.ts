@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { envelopeProblem } from './testing-contract.ts';
 
 /** What came back over a connection: its answers in order, and whether the server still kept the connection open. */
 export type RawAnswer = { status: number; headers: Map<string, string>; text: string };
@@ -17,7 +18,7 @@ type Options = {
 
 /**
  * Says bytes to a server as they are, part by part, and gives what it answers: for what no HTTP client would send. Ends
- * when the answers are there, when the server closes, or in the end by itself.
+ * when the answers are there, when the server closes, or in the end by itself. An error must come in the envelope.
  */
 export async function speak(url: string, parts: (string | Buffer)[], options: Options = {}): Promise<Spoken> {
   const { answers = 1, halfClose = false, pauseMs = 0, withinMs = 30_000 } = options;
@@ -48,7 +49,12 @@ export async function speak(url: string, parts: (string | Buffer)[], options: Op
   if (halfClose) socket.end();
   await done;
   socket.destroy();
-  return { ...split(received), open };
+  const spoken = split(received);
+  for (const answer of spoken.answers) {
+    const problem = answer.status < 400 ? undefined : envelopeProblem(answer);
+    if (problem) throw new Error(`${answer.status} ${answer.text}: ${problem}`);
+  }
+  return { ...spoken, open };
 }
 
 // Cuts what was received into answers; the rest is what makes no whole one (yet).

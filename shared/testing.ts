@@ -8,6 +8,7 @@ import { newId } from './ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from './key-text.ts';
 import { migrateClickHouse } from './migrate.ts';
 import { connectPostgres, type Sql } from './postgres.ts';
+import { checkAnswer, learnContract } from './testing-contract.ts';
 
 type Program = 'api' | 'verify' | 'consumer' | 'relay';
 export type Answer = { status: number; headers: Headers; body: any; text: string };
@@ -122,7 +123,7 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
   };
 }
 
-/** One HTTP request; `raw` sends a body as it stands. */
+/** One HTTP request, whose answer must be as it is documented; `raw` sends a body as it stands. */
 export async function request(url: string, method: string, options: RequestOptions): Promise<Answer> {
   const { token, body, raw } = options;
   const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
@@ -136,8 +137,10 @@ export async function request(url: string, method: string, options: RequestOptio
     ...(payload !== undefined && { body: payload }),
   });
   const text = await response.text();
-  const isJson = response.headers.get('content-type')?.includes('json');
-  return { status: response.status, headers: response.headers, text, body: isJson ? JSON.parse(text) : undefined };
+  const { status, headers } = response;
+  checkAnswer(url, method, { status, headers, text });
+  const isJson = headers.get('content-type')?.includes('json');
+  return { status, headers, text, body: isJson && text ? JSON.parse(text) : undefined };
 }
 
 /** Waits until `look` gives something true, and gives it; fails with `what` after `withinMs`. */
@@ -205,6 +208,7 @@ async function startProgram(program: Program, env: Record<string, string>): Prom
     port.process.kill('SIGKILL');
     throw error;
   });
+  await learnContract(port.url);
   return {
     ...port,
     async stop(signal = 'SIGTERM') {

@@ -7,10 +7,11 @@ import { checkJsonObject, type JsonLimits } from './json-object.ts';
 
 const MOST_DETAILS = 20;
 const options = { allErrors: true, useDefaults: true, strict: true, allowUnionTypes: true } as const;
-const formats = {
+/** What the formats of schemas mean. */
+export const formats = {
   ip: (text: string) => isIP(text) > 0 && addressBits(text) !== undefined,
   'ip-or-cidr': (text: string) => blockBits(text) !== undefined,
-  'date-time': true,
+  'date-time': /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/,
   date: isDay,
 } as const;
 const keywords: FuncKeywordDefinition[] = [

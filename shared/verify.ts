@@ -3,6 +3,7 @@ import { Type, type Static } from 'typebox';
 import type { Caller } from './access-token.ts';
 import { formatCredits, parseCredits } from './credits.ts';
 import { ApiError } from './errors.ts';
+import { exampleOf } from './example.ts';
 import { idempotencyKey } from './idempotency-key.ts';
 import { newId } from './ids.ts';
 import { addressBits } from './ip.ts';
@@ -14,13 +15,17 @@ import type { Operation } from './route.ts';
 import {
   billing,
   credits,
+  customerId,
+  externalMeterId,
   flagBits,
   id,
   instant,
+  metadata,
   object,
   scopeEntries,
   scopeEntry,
   scopeEntryOf,
+  secretText,
   textOf,
 } from './schemas.ts';
 
@@ -35,6 +40,21 @@ export const statuses = [
   'INVALID',
 ] as const;
 export type Status = (typeof statuses)[number];
+
+/** Why a key is refused, in one word. */
+export const reasons = [
+  'MALFORMED',
+  'NOT_FOUND',
+  'DELETED',
+  'DISABLED',
+  'EXPIRED',
+  'IP_NOT_ALLOWED',
+  'SCOPE_MISSING',
+  'RATE_LIMIT',
+  'CREDITS_USED_UP',
+  'SPEND_CAP_REACHED',
+  'NO_BILLING_RECORD',
+] as const;
 
 /** How people read a status (specification, section 3); the two limits are temporary blocks. */
 export const displayForms: Record<Status, string> = {
@@ -52,43 +72,50 @@ export const VERIFY_PATH = '/api/v1/api-key/verify';
 export const VERIFY_BODY_LIMIT = 16 * 1024;
 
 export const verifyBody = object({
-  key: Type.String({ description: 'the key to verify' }),
+  key: secretText('the key to verify', 'acme'),
   requestedScopes: Type.Optional(scopeEntries),
   route: Type.Optional(
     Type.String({
       maxLength: 1024,
       pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$',
       description: 'recorded with the event',
+      examples: ['GET /documents'],
     }),
   ),
   billing: Type.Optional(
     object({
-      usage: Type.Optional(credits('what this call costs')),
-      usageName: Type.Optional(textOf(128, 'what is counted')),
+      usage: Type.Optional(credits('what this call costs', { default: '0' })),
+      usageName: Type.Optional(Type.String({ ...textOf(128, 'what is counted', 'tokens'), default: 'default' })),
     }),
   ),
-  ip: Type.Optional(Type.String({ format: 'ip', description: "the end client's address, for allow lists" })),
+  ip: Type.Optional(
+    Type.String({ format: 'ip', description: "the end client's address, for allow lists", examples: ['203.0.113.9'] }),
+  ),
 });
 export type VerifyBody = Static<typeof verifyBody>;
 
-export const verifyResponse = object({
+const answered = {
   status: Type.Enum([...statuses]),
-  reason: Type.Optional(Type.String({ description: 'in one word why the key was refused' })),
   apiKeyId: Type.Optional(id('API key')),
-  customerId: Type.Optional(Type.String()),
-  externalMeterId: Type.Optional(Type.String()),
+  customerId: Type.Optional(customerId),
+  externalMeterId: Type.Optional(externalMeterId),
   expiresAt: Type.Optional(instant('when the key expires')),
   requestedScopes: Type.Optional(Type.Array(scopeEntry)),
   scopes: Type.Optional(Type.Array(scopeEntry)),
   billing: Type.Optional(billing),
   rateLimit: Type.Optional(
     object({
-      remaining: Type.Integer({ minimum: 0, description: "what is left of this second's allowance" }),
+      remaining: Type.Integer({ minimum: 0, description: "what is left of this second's allowance", examples: [99] }),
       resetAt: instant('when the allowance is whole again'),
     }),
   ),
-  metadata: Type.Optional(Type.Object({})),
-});
+  metadata: Type.Optional(metadata),
+};
+const reason = Type.Enum([...reasons], { description: 'why the key was refused; absent when it is VALID' });
+export const verifyResponse = object(
+  { ...answered, reason: Type.Optional(reason) },
+  { examples: [exampleOf(object(answered))] },
+);
 
 /** The operation, which the api and the verify app both serve. */
 export const verifyOperation = {
@@ -100,7 +127,7 @@ export const verifyOperation = {
   body: verifyBody,
   bodyLimit: VERIFY_BODY_LIMIT,
   idempotent: true,
-  alsoAnswers: [409],
+  errors: ['idempotency_mismatch', 'redis_away', 'undecided', 'outbox_full'],
   response: verifyResponse,
 } as const satisfies Operation;
 

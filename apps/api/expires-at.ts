@@ -8,6 +8,7 @@ const LAST_INSTANT = 253_402_300_799_999;
 export const expiresAtInput = Type.Integer({
   maximum: LAST_INSTANT,
   description: 'when it expires, in Unix milliseconds; in the future',
+  examples: [4_102_444_800_000],
 });
 
 /** Throws 400 for an instant that is over; seconds that were taken for milliseconds are always long over, and are told. */

@@ -1,7 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { errors, jwtVerify, SignJWT, type JWTPayload } from 'jose';
+import { Type } from 'typebox';
 import type { Query } from '../../shared/postgres.ts';
 import type { SigningKey, SigningKeys } from './signing-keys.ts';
+
+/** A JWT as text; this one is nobody's. */
+export const jwt = Type.String({
+  description: 'the JWT',
+  examples: ['eyJhbGciOiJFZERTQSIsImtpZCI6ImtQcksiLCJ0eXAiOiJKV1QifQ.eyJyb2xlIjoiYWRtaW4ifQ.c2lnbmF0dXJl'],
+});
+export const audience = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  description: 'whom it is meant for',
+  examples: ['https://app.example.com'],
+});
 
 /** The claims that the service sets; a payload may hold none of them. */
 export const registeredClaims = ['iss', 'aud', 'exp', 'iat', 'nbf', 'jti'] as const;

@@ -17,6 +17,7 @@ import {
   scopeEntry,
   scopeEntryInput,
   scopeEntryOf,
+  secretText,
   timestamp,
 } from '../../shared/schemas.ts';
 import { requireWorkspace } from './auth.ts';
@@ -24,18 +25,18 @@ import { requireWorkspace } from './auth.ts';
 const apiKeyFields = {
   id: id('API key'),
   name,
-  maskedKey: Type.String({ description: 'the key with its middle left out' }),
+  maskedKey: Type.String({ description: 'the key with its middle left out', examples: ['acme_17aT****JpQ1'] }),
   prefix,
   expiresAt: Type.Optional(instant('when it expires; absent: never')),
   scopes: Type.Array(scopeEntry),
-  enabled: Type.Boolean(),
+  enabled: Type.Boolean({ description: 'whether it may be used', examples: [true] }),
   customerId: Type.Optional(customerId),
   externalMeterId: Type.Optional(externalMeterId),
-  billingId: Type.Optional(id('billing record of its meter, once there is one')),
+  billingId: Type.Optional(id('billing record', ' of its meter, once there is one')),
   metadata: Type.Optional(metadata),
   rateLimitPerSecond: Type.Optional(rateLimit),
   allowedIPs: Type.Optional(allowedIps),
-  deleted: Type.Boolean(),
+  deleted: Type.Boolean({ description: 'whether it was deleted; that is final' }),
   createdAt: timestamp('when it was made'),
   updatedAt: timestamp('when it last changed'),
   lastUsedAt: Type.Optional(timestamp('when it last verified as VALID; at most a minute behind')),
@@ -45,7 +46,7 @@ const apiKeyFields = {
 export const apiKey = object(apiKeyFields);
 export const apiKeyWithText = object({
   ...apiKeyFields,
-  key: Type.String({ description: 'the key itself, in this answer alone' }),
+  key: secretText('the key itself, in this answer alone', 'acme'),
 });
 
 /** The path of one key. */

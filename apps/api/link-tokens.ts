@@ -1,16 +1,19 @@
 import { Type } from 'typebox';
 import { keyShard } from '../../shared/key-text.ts';
-import { id, instant, object } from '../../shared/schemas.ts';
+import { customerId, id, instant, object, textOf } from '../../shared/schemas.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 
+/** The billing that a link token is to link. */
+export const externalBillingId = textOf(256, 'your own id of the billing that is to be linked', 'inv_2026_11');
+
 /** What a link token is worth, section 2 of the specification. The caller's own expired or revoked ones keep their fields. */
 export const linkTokenResult = object({
-  valid: Type.Boolean(),
+  valid: Type.Boolean({ description: 'whether it is in force', examples: [true] }),
   expiresAt: Type.Optional(instant('when it expires')),
   workspaceId: Type.Optional(id('workspace')),
-  customerId: Type.Optional(Type.String()),
-  externalBillingId: Type.Optional(Type.String()),
+  customerId: Type.Optional(customerId),
+  externalBillingId: Type.Optional(externalBillingId),
 });
 
 export type LinkTokenRow = {

@@ -2,14 +2,18 @@ import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
 import { ApiError } from '../../shared/errors.ts';
 
+const CURSOR = 'd3NfMDFrYWZjNnYzbmYwcXRtaGQ3ZDVyeXgyczkuM2Y5dEtxX2ExYkM0';
+
 /** Query parameters of a list, besides its own filters. */
 export const pageParameters = {
   limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'most items in one answer' }),
-  cursor: Type.Optional(Type.String({ maxLength: 256, description: '`nextCursor` of the answer before' })),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 256, description: '`nextCursor` of the answer before', examples: [CURSOR] }),
+  ),
 };
 
 export const nextCursor = Type.Optional(
-  Type.String({ description: 'where the next page starts; absent on the last one' }),
+  Type.String({ description: 'where the next page starts; absent on the last one', examples: [CURSOR] }),
 );
 
 /**

@@ -6,7 +6,12 @@ import { id, name, nullable, object, representation, timestamp } from '../../sha
 export const MAX_SCOPES = 1000;
 
 const description = nullable(
-  Type.String({ maxLength: 1024, pattern: '^[^\\u0000]*$', description: 'what the scope is for' }),
+  Type.String({
+    maxLength: 1024,
+    pattern: '^[^\\u0000]*$',
+    description: 'what the scope is for',
+    examples: ['documents of a customer'],
+  }),
 );
 
 /** A workspace scope as it is answered, section 2 of the specification. */

@@ -6,11 +6,20 @@ import { deriveKey, seal, unseal } from '../../shared/seal.ts';
 import type { Query } from '../../shared/postgres.ts';
 
 /** A public signing key (RFC 8037). */
+/** The id of a signing key: its thumbprint (RFC 7638). */
+export const kid = Type.String({
+  description: 'id of the signing key',
+  examples: ['kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'],
+});
+
 export const publicJwk = object({
   kty: Type.Literal('OKP'),
   crv: Type.Literal('Ed25519'),
-  x: Type.String({ description: 'the key itself, base64url' }),
-  kid: Type.String(),
+  x: Type.String({
+    description: 'the key itself, base64url',
+    examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
+  }),
+  kid,
   alg: Type.Literal('EdDSA'),
   use: Type.Literal('sig'),
 });

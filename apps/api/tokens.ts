@@ -1,27 +1,31 @@
 import { Type } from 'typebox';
 import { ACCESS_TOKEN_PREFIX, permissions, type Caller, type Permission } from '../../shared/access-token.ts';
+import { exampleOf } from '../../shared/example.ts';
 import { newId } from '../../shared/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../shared/key-text.ts';
 import type { Query } from '../../shared/postgres.ts';
-import { id, instant, name, object, timestamp } from '../../shared/schemas.ts';
+import { id, instant, name, object, secretText, timestamp } from '../../shared/schemas.ts';
 
 const accessTokenFields = {
   id: id('access token'),
   name,
-  maskedToken: Type.String({ description: 'what may be shown of its text' }),
-  permissions: Type.Array(Type.String()),
+  maskedToken: Type.String({ description: 'what may be shown of its text', examples: ['kt_17aT****JpQ1'] }),
+  permissions: Type.Array(Type.Enum([...permissions])),
   workspaceIds: Type.Optional(Type.Array(id('workspace'), { description: 'workspaces it is limited to; absent: all' })),
   expiresAt: Type.Optional(instant('when it expires')),
   revoked: Type.Boolean({ description: 'whether it was revoked; that is final' }),
-  revokedAt: Type.Optional(timestamp('when it was revoked')),
   createdAt: timestamp('when it was made'),
 };
 
 /** An access token as it is answered, and as it is answered this once, with its text. */
-export const accessToken = object(accessTokenFields);
+const revokedAt = Type.Optional(timestamp('when it was revoked'));
+export const accessToken = object(
+  { ...accessTokenFields, revokedAt },
+  { examples: [exampleOf(object(accessTokenFields))] },
+);
 export const newAccessToken = object({
   ...accessTokenFields,
-  token: Type.String({ description: 'its text, shown this once' }),
+  token: secretText('its text, shown this once', ACCESS_TOKEN_PREFIX),
 });
 
 export type TokenRow = {
@@ -29,7 +33,7 @@ export type TokenRow = {
   name: string;
   maskedToken: string;
   shard: number;
-  permissions: string[];
+  permissions: Permission[];
   workspaceIds: string[] | null;
   expiresAt: number | null;
   revokedAt: Date | null;

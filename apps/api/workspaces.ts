@@ -6,6 +6,7 @@ export const expirationSeconds = Type.Integer({
   minimum: 1,
   maximum: 3_155_760_000,
   description: 'lifetime of a new key in seconds',
+  examples: [2_592_000],
 });
 
 /** A workspace as it is answered, section 2 of the specification. */

@@ -1,7 +1,9 @@
 // The test runner: node apps/stack/test.ts [part of a path]… [--jobs N]
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { errors } from '../../shared/errors.ts';
+import { SEEN_CODES_FILE } from '../../shared/testing-contract.ts';
 import { describeFailure, StackError } from './errors.ts';
 import { readJson, replaceFile } from './json-file.ts';
 import { runTestFile } from './test-file.ts';
@@ -99,6 +101,7 @@ async function main(): Promise<void> {
   await Promise.all(workers);
   replaceFile(TIMES_FILE, JSON.stringify(times));
   abort.signal.throwIfAborted();
+  if (positionals.length === 0) checkCatalogue();
 }
 
 /** Starts the broker for the files that need one. Where it can't be had they are left out, and that is said aloud. */
@@ -112,6 +115,14 @@ async function startKafka(files: string[]): Promise<Record<string, string> | und
     if (process.env.CI === 'true') fail(line);
     return undefined;
   }
+}
+
+// An error that no test has seen is one of which nobody knows whether it can happen, and with which words.
+function checkCatalogue(): void {
+  const files = globSync(join(folder, 'slot-*', SEEN_CODES_FILE));
+  const seen = new Set(files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n').map(Number)));
+  const unseen = Object.values(errors).filter(([code]) => !seen.has(code));
+  for (const [code, message] of unseen) fail(`no test was answered ${code} (${message})`);
 }
 
 function findFiles(wanted: string[]): string[] {

@@ -30,6 +30,7 @@ export default route({
     expiresAt: Type.Optional(expiresAtInput),
   }),
   response: object({ accessToken: newAccessToken }),
+  errors: ['expires_at_past', 'permission_not_grantable', 'unknown_workspace_in_token'],
 
   async handle({ sql, body, caller, changed }) {
     if (body.expiresAt !== undefined) requireFuture(body.expiresAt, Date.now());

@@ -13,6 +13,7 @@ export default route({
   writes: true,
   params: object({ id: id('access token') }),
   response: object({ accessToken }),
+  errors: ['access_token_not_found'],
 
   async handle({ sql, params, caller, changed }) {
     const [row] = isId(params.id)

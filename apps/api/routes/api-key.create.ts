@@ -44,6 +44,7 @@ export default route({
     allowedIPs: Type.Optional(allowedIps),
   }),
   response: object({ apiKey: apiKeyWithText }),
+  errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
 
   async handle({ sql, body, caller, changed }) {
     const { workspaceId, externalMeterId, metadata } = body;

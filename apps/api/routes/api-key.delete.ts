@@ -11,6 +11,7 @@ export default route({
   writes: true,
   params: keyParams,
   response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found'],
 
   async handle({ sql, params, caller, changed }) {
     const { shard, deleted } = await lockKey(sql, caller, params);

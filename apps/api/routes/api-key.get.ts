@@ -11,6 +11,7 @@ export default route({
   permission: 'key:read',
   params: keyParams,
   response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found'],
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);

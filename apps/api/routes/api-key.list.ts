@@ -20,6 +20,7 @@ export default route({
     deleted: Type.Optional(Type.Boolean()),
   }),
   response: object({ apiKeys: Type.Array(apiKey), nextCursor }),
+  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);

@@ -9,8 +9,9 @@ const MAX_GRACE_SECONDS = 7 * 86_400;
 const graceSeconds = Type.Integer({
   minimum: 0,
   maximum: MAX_GRACE_SECONDS,
+  default: 0,
   description:
-    'how long, at most, earlier texts stay valid beside the new one, with the same limits and credits; preset 0: they are invalid at once',
+    'how long, at most, earlier texts stay valid beside the new one, with the same limits and credits; 0: they are invalid at once',
 });
 
 export default route({
@@ -24,6 +25,7 @@ export default route({
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),
   response: object({ apiKey: apiKeyWithText }),
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted'],
 
   async handle({ sql, params, body, caller, changed }) {
     const { shard, prefix, deleted } = await lockKey(sql, caller, params);

@@ -25,6 +25,7 @@ export default route({
     allowedIPs: Type.Optional(nullable(allowedIps)),
   }),
   response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'expires_at_past', 'unknown_scope'],
 
   async handle({ sql, params, body, caller, changed }) {
     const { shard, deleted } = await lockKey(sql, caller, params);

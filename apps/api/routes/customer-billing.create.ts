@@ -18,13 +18,14 @@ export default route({
   body: object({
     workspaceId: id('workspace'),
     externalMeterId,
-    totalCredits: Type.Optional(credits('credits to begin with, preset 0')),
+    totalCredits: Type.Optional(credits('credits to begin with', { default: '0' })),
     allowOverages: Type.Optional(
-      Type.Boolean({ description: 'whether use may go on beyond totalCredits, preset false' }),
+      Type.Boolean({ default: false, description: 'whether use may go on beyond totalCredits' }),
     ),
     spendCap: Type.Optional(credits('most that may be used')),
   }),
   response: object({ billing }),
+  errors: ['workspace_forbidden', 'billing_exists'],
 
   async handle({ sql, body, caller, changed, link }) {
     await requireWorkspace(sql, caller, body.workspaceId);

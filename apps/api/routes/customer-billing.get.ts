@@ -11,8 +11,8 @@ export default route({
   summary: "Get the billing record of a workspace's external meter",
   permission: 'billing:read',
   query: object({ workspaceId: id('workspace'), externalMeterId }),
-  alsoAnswers: [404],
   response: object({ billing }),
+  errors: ['workspace_forbidden', 'billing_not_found'],
 
   async handle({ sql, query, caller, link }) {
     await requireWorkspace(sql, caller, query.workspaceId);

@@ -10,8 +10,8 @@ const ledgerRow = object({
   billingId: id('billing record'),
   amount: credits('credits added'),
   totalCredits: credits('totalCredits after it'),
-  tokenId: id('access token that asked for it'),
-  requestId: Type.String({ description: 'X-Request-Id of the request' }),
+  tokenId: id('access token', ' that asked for it'),
+  requestId: Type.String({ description: 'X-Request-Id of the request', examples: ['refill-42'] }),
   createdAt: timestamp('when they were added'),
 });
 
@@ -24,6 +24,7 @@ export default route({
   params: object({ bid: id('billing record') }),
   query: object(pageParameters),
   response: object({ ledger: Type.Array(ledgerRow), nextCursor }),
+  errors: ['billing_not_found'],
 
   async handle({ sql, params, query, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);

@@ -18,10 +18,10 @@ export default route({
   body: object({
     workspaceId: id('workspace'),
     externalMeterId,
-    refill: Type.Number({ exclusiveMinimum: 0, description: 'credits to add, at most six decimals' }),
+    refill: Type.Number({ exclusiveMinimum: 0, description: 'credits to add, at most six decimals', examples: [25.5] }),
   }),
-  alsoAnswers: [404],
   response: object({ billing }),
+  errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
   async handle({ sql, body, caller, changed, link, requestId }) {
     await requireWorkspace(sql, caller, body.workspaceId);

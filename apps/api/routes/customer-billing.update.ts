@@ -17,6 +17,7 @@ export default route({
     spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
   }),
   response: object({ billing }),
+  errors: ['billing_not_found'],
 
   async handle({ sql, params, body, caller, changed, link }) {
     const { id } = await requireBilling(sql, caller, params.bid);

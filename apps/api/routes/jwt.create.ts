@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../shared/errors.ts';
 import { jsonObject, object } from '../../../shared/schemas.ts';
-import { registeredClaims, signJwt } from '../jwts.ts';
+import { audience, jwt, registeredClaims, signJwt } from '../jwts.ts';
 import { route } from '../route.ts';
 
 const PRESET_SECONDS = 3600;
@@ -17,17 +17,19 @@ export default route({
   writes: true,
   body: object({
     // A JWT of 4 KiB of payload still fits, in base64, into the 8 KiB that servers grant a request's headers.
-    payload: jsonObject('claims of your own', { maxBytes: 4096, maxDepth: 10 }),
-    aud: Type.Optional(Type.String({ minLength: 1, maxLength: 256, description: 'whom it is meant for' })),
+    payload: jsonObject('claims of your own', { maxBytes: 4096, maxDepth: 10 }, { role: 'admin' }),
+    aud: Type.Optional(audience),
     exp: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: 31_536_000,
-        description: `lifetime in seconds, preset ${PRESET_SECONDS}`,
+        default: PRESET_SECONDS,
+        description: 'lifetime in seconds',
       }),
     ),
   }),
-  response: object({ jwt: Type.String() }),
+  response: object({ jwt }),
+  errors: ['registered_claim'],
 
   async handle({ sql, body, caller, signingKeys }) {
     const { payload, aud, exp = PRESET_SECONDS } = body;

@@ -9,7 +9,7 @@ export default route({
   path: '/.well-known/jwks.json',
   tag: 'JWT',
   summary: 'Public signing keys as a JWK set, for verifying JWTs without the service',
-  query: object({ team: Type.Optional(id('team whose keys are wanted; without it, those of all teams')) }),
+  query: object({ team: Type.Optional(id('team', ' whose keys are wanted; without it, those of all teams')) }),
   response: object({ keys: Type.Array(publicJwk) }),
 
   async handle({ sql, query, signingKeys }) {

@@ -1,7 +1,7 @@
-import { Type } from 'typebox';
 import { object } from '../../../shared/schemas.ts';
 import { requireWholeTeam } from '../auth.ts';
 import { route } from '../route.ts';
+import { kid } from '../signing-keys.ts';
 
 export default route({
   method: 'post',
@@ -12,11 +12,12 @@ export default route({
   writes: true,
   bodyOptional: true,
   body: object({}),
-  response: object({ kid: Type.String({ description: 'id of the new signing key' }) }),
+  response: object({ kid }),
+  errors: ['workspace_forbidden'],
 
   async handle({ sql, caller, signingKeys }) {
     requireWholeTeam(caller);
-    const { kid } = await signingKeys.rotate(sql, caller.teamId);
-    return { kid };
+    const rotated = await signingKeys.rotate(sql, caller.teamId);
+    return { kid: rotated.kid };
   },
 });

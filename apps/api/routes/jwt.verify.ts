@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { object } from '../../../shared/schemas.ts';
-import { verifyJwt } from '../jwts.ts';
+import { audience, jwt, verifyJwt } from '../jwts.ts';
 import { route } from '../route.ts';
 
 export default route({
@@ -9,17 +9,18 @@ export default route({
   tag: 'JWT',
   summary: 'Verify a JWT of your team',
   permission: 'jwt:verify',
-  body: object({ jwt: Type.String({ description: 'the JWT to verify' }) }),
+  body: object({ jwt }),
   response: object({
     status: Type.Enum(['VALID', 'EXPIRED', 'INVALID']),
     payload: Type.Optional(
       Type.Unsafe<Record<string, unknown>>({
         type: 'object',
         description: 'as it was given, when the signature is good',
+        examples: [{ role: 'admin' }],
       }),
     ),
-    exp: Type.Optional(Type.Integer({ description: 'when it expires, in Unix seconds' })),
-    aud: Type.Optional(Type.String({ description: 'whom it is meant for' })),
+    exp: Type.Optional(Type.Integer({ description: 'when it expires, in Unix seconds', examples: [1_795_162_200] })),
+    aud: Type.Optional(audience),
   }),
 
   async handle({ sql, body, caller, signingKeys }) {

@@ -1,13 +1,12 @@
 import { Type } from 'typebox';
 import { newId } from '../../../shared/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../../shared/key-text.ts';
-import { customerId, id, instant, object, textOf } from '../../../shared/schemas.ts';
+import { customerId, id, instant, object, secretText } from '../../../shared/schemas.ts';
 import { requireWorkspace } from '../auth.ts';
-import { LINK_TOKEN_PREFIX } from '../link-tokens.ts';
+import { externalBillingId, LINK_TOKEN_PREFIX } from '../link-tokens.ts';
 import { route } from '../route.ts';
 
 const PRESET_SECONDS = 900;
-const externalBillingId = textOf(256, 'your own id of the billing that is to be linked');
 
 export default route({
   method: 'post',
@@ -22,19 +21,20 @@ export default route({
     customerId,
     externalBillingId: Type.Optional(externalBillingId),
     expiresIn: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 86_400, description: `lifetime in seconds, preset ${PRESET_SECONDS}` }),
+      Type.Integer({ minimum: 1, maximum: 86_400, default: PRESET_SECONDS, description: 'lifetime in seconds' }),
     ),
   }),
   response: object({
     linkToken: object({
       id: id('link token'),
-      token: Type.String({ description: 'the link token, shown this once' }),
+      token: secretText('the link token, shown this once', LINK_TOKEN_PREFIX),
       expiresAt: instant('when it expires'),
       workspaceId: id('workspace'),
       customerId,
       externalBillingId: Type.Optional(externalBillingId),
     }),
   }),
+  errors: ['workspace_forbidden'],
 
   async handle({ sql, body, caller }) {
     await requireWorkspace(sql, caller, body.workspaceId);

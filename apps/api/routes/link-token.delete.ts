@@ -1,8 +1,13 @@
-import { Type } from 'typebox';
 import { ApiError } from '../../../shared/errors.ts';
 import { hashKeyText } from '../../../shared/key-text.ts';
-import { object } from '../../../shared/schemas.ts';
-import { isLinkToken, linkTokenResult, presentLinkToken, type LinkTokenRow } from '../link-tokens.ts';
+import { object, secretText } from '../../../shared/schemas.ts';
+import {
+  isLinkToken,
+  LINK_TOKEN_PREFIX,
+  linkTokenResult,
+  presentLinkToken,
+  type LinkTokenRow,
+} from '../link-tokens.ts';
 import { route } from '../route.ts';
 
 export default route({
@@ -12,8 +17,9 @@ export default route({
   summary: 'Revoke a link token',
   permission: 'link:write',
   writes: true,
-  params: object({ token: Type.String({ description: 'the link token' }) }),
+  params: object({ token: secretText('the link token', LINK_TOKEN_PREFIX) }),
   response: linkTokenResult,
+  errors: ['link_token_not_found'],
 
   async handle({ sql, params, caller }) {
     if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');

@@ -1,8 +1,13 @@
-import { Type } from 'typebox';
 import { hashKeyText } from '../../../shared/key-text.ts';
-import { object } from '../../../shared/schemas.ts';
+import { object, secretText } from '../../../shared/schemas.ts';
 import { mayUse } from '../auth.ts';
-import { isLinkToken, linkTokenResult, presentLinkToken, type LinkTokenRow } from '../link-tokens.ts';
+import {
+  isLinkToken,
+  LINK_TOKEN_PREFIX,
+  linkTokenResult,
+  presentLinkToken,
+  type LinkTokenRow,
+} from '../link-tokens.ts';
 import { route } from '../route.ts';
 
 export default route({
@@ -11,7 +16,7 @@ export default route({
   tag: 'Link tokens',
   summary: 'Validate a link token',
   permission: 'link:read',
-  params: object({ token: Type.String({ description: 'the link token' }) }),
+  params: object({ token: secretText('the link token', LINK_TOKEN_PREFIX) }),
   response: linkTokenResult,
 
   async handle({ sql, params, caller }) {

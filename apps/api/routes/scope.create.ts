@@ -17,6 +17,7 @@ export default route({
   params: object({ id: id('workspace') }),
   body: newScope,
   response: object({ scope }),
+  errors: ['workspace_forbidden', 'representation_taken', 'scope_limit_reached'],
 
   async handle({ sql, params, body, caller, changed }) {
     await requireWorkspace(sql, caller, params.id);

@@ -13,6 +13,7 @@ export default route({
   writes: true,
   params: scopeParams,
   response: object({ scope }),
+  errors: ['workspace_forbidden', 'scope_not_found'],
 
   async handle({ sql, params, caller, changed }) {
     await requireWorkspace(sql, caller, params.id);

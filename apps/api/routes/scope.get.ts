@@ -12,6 +12,7 @@ export default route({
   permission: 'workspace:read',
   params: scopeParams,
   response: object({ scope }),
+  errors: ['workspace_forbidden', 'scope_not_found'],
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);

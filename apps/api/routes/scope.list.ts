@@ -12,6 +12,7 @@ export default route({
   permission: 'workspace:read',
   params: object({ id: id('workspace') }),
   response: object({ scopes: Type.Array(scope) }),
+  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, caller }) {
     await requireWorkspace(sql, caller, params.id);

@@ -16,6 +16,7 @@ export default route({
   params: scopeParams,
   body: scopeChange,
   response: object({ scope }),
+  errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken'],
 
   async handle({ sql, params, body, caller, changed }) {
     await requireWorkspace(sql, caller, params.id);

@@ -12,13 +12,15 @@ const usageRow = object({
   billingId: id('billing record'),
   day: day('the day'),
   totalBillingUsage: Type.String({
+    examples: ['0.25'],
     description: 'credits used that day, decimal text; a correction may make it negative',
   }),
-  billingUsageName: Type.String({ description: 'what is counted' }),
-  events: Type.Integer({ minimum: 0, description: 'verifications, those that cost nothing too' }),
+  billingUsageName: Type.String({ description: 'what is counted', examples: ['tokens'] }),
+  events: Type.Integer({ minimum: 0, description: 'verifications, those that cost nothing too', examples: [1] }),
 });
 type UsageAnswerRow = Static<typeof usageRow>;
 
+const COLUMNS = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
 const DAY_MS = 86_400_000;
 
 export default route({
@@ -31,7 +33,7 @@ export default route({
   query: object({
     from: Type.Optional(day('first day')),
     to: Type.Optional(day('last day')),
-    usageName: Type.Optional(textOf(128, 'only what is counted under this name')),
+    usageName: Type.Optional(textOf(128, 'only what is counted under this name', 'tokens')),
     format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'in place of an Accept header' })),
   }),
   response: object({ data: Type.Array(usageRow) }),
@@ -39,7 +41,9 @@ export default route({
     type: 'text/csv',
     description:
       'RFC 4180, with a header line; an apostrophe stands before a name that a spreadsheet would take for a formula',
+    example: csv(COLUMNS, [['bill_01kafc6v3nf0qtmhd7d5ryx2s9', '2026-11-20', '0.25', 'tokens', 1]]),
   },
+  errors: ['billing_not_found', 'usage_away'],
 
   async handle({ sql, params, query, caller, books, header }) {
     const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;
@@ -95,9 +99,8 @@ function yesterday(nowMs: number): string {
 }
 
 function toCsv(data: UsageAnswerRow[]): string {
-  const names = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
   return csv(
-    names,
-    data.map((row) => names.map((name) => row[name])),
+    COLUMNS,
+    data.map((row) => COLUMNS.map((name) => row[name])),
   );
 }

@@ -14,6 +14,7 @@ export default route({
   writes: true,
   body: object({ name, ...workspaceDefaults }),
   response: object({ workspace }),
+  errors: ['workspace_forbidden'],
 
   async handle({ sql, body, caller, changed }) {
     requireWholeTeam(caller);

@@ -12,6 +12,7 @@ export default route({
   permission: 'workspace:read',
   params: object({ id: id('workspace') }),
   response: object({ workspace }),
+  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, caller }) {
     if (!mayUse(caller, params.id)) throw new ApiError('workspace_forbidden');

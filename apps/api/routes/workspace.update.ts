@@ -16,6 +16,7 @@ export default route({
   params: object({ id: id('workspace') }),
   body: object({ name: Type.Optional(name), ...workspaceDefaults }),
   response: object({ workspace }),
+  errors: ['workspace_forbidden'],
 
   async handle({ sql, params, body, caller, changed }) {
     await requireWorkspace(sql, caller, params.id);

@@ -1,0 +1,17 @@
+import { errors, type ErrorName } from './errors.ts';
+import type { Operation } from './route.ts';
+
+/** Every error that an operation may answer: those of its own and those that follow from what it is, by their codes. */
+export function errorsOf(operation: Operation): ErrorName[] {
+  const { method, permission, query, body, writes, errors: own = [] } = operation;
+  const names = new Set<ErrorName>(own);
+  const add = (...more: ErrorName[]) => more.forEach((name) => names.add(name));
+  add('invalid_request', 'bad_http', 'request_timeout', 'headers_too_large', 'internal', 'deadline');
+  if (permission) add('token_missing', 'token_unknown', 'permission_missing');
+  if (permission !== 'key:verify') add('postgres_away');
+  if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');
+  if (query?.properties && 'cursor' in query.properties) add('invalid_cursor');
+  if (writes) add('redis_away', 'stored_not_in_force');
+  if (writes && method === 'post') add('idempotency_mismatch', 'idempotency_busy');
+  return [...names].toSorted((a, b) => errors[a][0] - errors[b][0]);
+}
