@@ -109,7 +109,7 @@ test('a replica that lagged is fenced when it takes over, and nothing that was r
   const replica = members.find((_, i) => followers[i])!;
 
   // From here on the replica gets nothing more: it may not follow, and its connection is cut.
-  await primary.client.call('ACL', 'SETUSER', 'default', '-psync', '-replconf');
+  await primary.client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
   await primary.client.call('CLIENT', 'KILL', 'TYPE', 'replica');
   const disabled = await Promise.all(
     keys.slice(12).map(async ({ id, key }) => {
