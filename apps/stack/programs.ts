@@ -41,26 +41,34 @@ export function ourPrograms(
 ): Program[] {
   // The owner's way to Postgres is for the migrations alone.
   const { DATABASE_URL: _, ...env } = programEnvironment(home, addresses);
-  const own: Record<string, NodeJS.ProcessEnv> = {
-    api: { DATABASE_URL: databaseUrl('keytally_api') },
-    consumer: { DATABASE_URL: databaseUrl('keytally_consumer') },
-  };
-  const program = (name: string, port: number, script = `apps/${name}/main.ts`, options: string[] = []): Program => ({
+  return [
+    ourProgram('api', 'api', home.apiPort, { ...env, DATABASE_URL: databaseUrl('keytally_api') }),
+    ourProgram('verify', 'verify', home.verifyPort, env),
+    ...(home.bus === 'kafka' ? [ourProgram('relay', 'relay', ports.relay, env)] : []),
+    ourProgram('consumer', 'consumer', ports.consumer, { ...env, DATABASE_URL: databaseUrl('keytally_consumer') }),
+  ];
+}
+
+const scripts = {
+  api: { script: 'apps/api/main.ts', options: [] },
+  verify: { script: 'apps/verify/main.ts', options: [] },
+  relay: { script: 'apps/verify/relay-main.ts', options: carrierOptions },
+  consumer: { script: 'apps/consumer/main.ts', options: carrierOptions },
+} as const;
+
+/** One of our programs, under a name of its own. */
+export function ourProgram(which: keyof typeof scripts, name: string, port: number, env: NodeJS.ProcessEnv): Program {
+  const { script, options } = scripts[which];
+  return {
     name,
     port,
     command: process.execPath,
     args: [...options, join(checkout, script)],
-    env: { ...env, ...own[name], PORT: String(port) },
+    env: { ...env, PORT: String(port) },
     isReady: () => answersOk(`http://127.0.0.1:${port}/readyz`),
     stopSignal: 'SIGTERM',
     stopWithinMs: 20_000,
-  });
-  return [
-    program('api', home.apiPort),
-    program('verify', home.verifyPort),
-    ...(home.bus === 'kafka' ? [program('relay', ports.relay, 'apps/verify/relay-main.ts', carrierOptions)] : []),
-    program('consumer', ports.consumer, 'apps/consumer/main.ts', carrierOptions),
-  ];
+  };
 }
 
 /** What our programs find in their environment: what was given to `make up`, and this stack's own addresses. */
