@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate bench-pipeline test check lint fmt
+.PHONY: help install up down status logs demo token migrate bench-pipeline test faults check lint fmt
 
 # The Node that the lockfile brings; the host's own where there is none for this platform.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -44,6 +44,9 @@ bench-pipeline: install ## events per second from the outbox to the books, by bo
 
 test: install ## run the tests on servers of their own; FILE=part-of-a-path for some
 	@$(node) apps/stack/test.ts $(FILE)
+
+faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
+	@$(node) apps/stack/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'
 
 check: install ## types, linter, format
 	@npm run -s check

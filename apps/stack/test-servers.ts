@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from './errors.ts';
+import { unmountBelow } from './faults/disk.ts';
 import { readJson, replaceFile } from './json-file.ts';
 import { readRecords, record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
 import { freePorts } from './ports.ts';
@@ -45,6 +46,7 @@ export async function removeTestFolder(folder: string): Promise<void> {
     await stopRecorded(records, []);
   }
   for (const id of findStrays(folder)) await stopProcess(id, 'SIGKILL', 1_000);
+  await unmountBelow(folder);
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
 }
 

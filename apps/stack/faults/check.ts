@@ -1,0 +1,23 @@
+import { casesOf, type Case, type Violation } from './case.ts';
+import { checkBooks } from './check-books.ts';
+import { checkChanges } from './check-changes.ts';
+import { checkKeys } from './check-keys.ts';
+import { checkLimits } from './check-limits.ts';
+import { checkStatement } from './check-statement.ts';
+import { checkTime } from './check-time.ts';
+import type { Line } from './history.ts';
+
+const checks = [checkBooks, checkStatement, checkLimits, checkKeys, checkChanges, checkTime];
+
+/** All that a history shows to have been wrong. It knows nothing but what clients saw and the service says at the end. */
+export function check(lines: readonly Line[]): Violation[] {
+  return casesOf(lines).flatMap(checkCase);
+}
+
+/** What was wrong in one phase. */
+export function checkCase(one: Case): Violation[] {
+  const violations: Violation[] = [];
+  const say = (rule: string, text: string) => violations.push({ phase: one.phase, fault: one.fault, rule, text });
+  for (const checkOne of checks) checkOne(one, say);
+  return violations;
+}

@@ -1,0 +1,73 @@
+import { Agent, request } from 'node:http';
+
+export type Reply = {
+  /** Absent where nothing was answered: whether the request was executed is not known then. */
+  http?: number;
+  body: Body;
+  error?: string;
+};
+/** Of what the service answers, all that is read here. */
+export type Body = {
+  workspace?: { id: string; name: string };
+  apiKey?: { id: string; key: string; name: string; enabled: boolean; deleted: boolean };
+  accessToken?: { id: string; token: string };
+  billing?: Billing;
+  data?: { day: string; billingUsageName: string; totalBillingUsage: string; events: number }[];
+  ledger?: { amount: string }[];
+  nextCursor?: string;
+  status?: string;
+  reason?: string;
+  error?: { code: number };
+};
+export type Billing = {
+  id: string;
+  totalCredits: string;
+  usedCredits: string;
+  allowOverages: boolean;
+  spendCap?: string;
+};
+
+type Options = { token: string; body?: unknown; headers?: Record<string, string>; withinMs?: number };
+
+// A service with a deadline of its own answers before; what is lost on the way would be waited for forever.
+const WITHIN_MS = 8_000;
+
+const agent = new Agent({ keepAlive: true, maxSockets: 256 });
+
+/** One HTTP request, tried once: what came of it, whatever that is. */
+export async function call(method: string, url: string, options: Options): Promise<Reply> {
+  const { token, body, headers, withinMs = WITHIN_MS } = options;
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  return new Promise((resolve) => {
+    const fail = (error: Error & { code?: string }) => resolve({ body: {}, error: error.code ?? error.message });
+    const sent = request(url, {
+      method: method.toUpperCase(),
+      agent,
+      headers: {
+        Authorization: `Bearer ${token}`,
+        ...(text !== undefined && { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }),
+        ...headers,
+      },
+    });
+    const timer = setTimeout(() => sent.destroy(new Error('no answer')), withinMs);
+    sent.on('close', () => clearTimeout(timer)).on('error', fail);
+    sent.on('response', (response) => {
+      let answer = '';
+      response.setEncoding('utf8').on('data', (piece: string) => (answer += piece));
+      response.on('error', fail).on('aborted', () => fail(new Error('cut short')));
+      response.on('end', () => {
+        if (!response.complete) return fail(new Error('cut short'));
+        resolve({ http: response.statusCode!, body: parsed(answer) });
+      });
+    });
+    sent.end(text);
+  });
+}
+
+function parsed(text: string): Body {
+  try {
+    return JSON.parse(text) as Body;
+  } catch {
+    return {};
+  }
+}

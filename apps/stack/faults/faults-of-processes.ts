@@ -1,0 +1,132 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { kafkaDuplicates, outboxDuplicates } from './duplicates.ts';
+import { onKafka, onPlainRedis, type Blow, type Fault } from './fault.ts';
+
+const GONE_AFTER_MS = 30_000;
+const HOUR_MS = 3_600_000;
+
+/** What happens to processes: they die, stand still, are two where one is meant, or have a wrong clock. */
+export const faultsOfProcesses: Fault[] = [
+  {
+    name: 'nothing',
+    expected: 'all well, so that what is found elsewhere is found for a reason',
+    verifyWithinMs: 1_500,
+    manageWithinMs: 3_000,
+    make: () => sleep(2_000),
+  },
+  {
+    name: 'kill -9 of api, verify, relay, consumer',
+    expected: 'each is back within 3 s',
+    async make(blow) {
+      const { stage, random } = blow;
+      const victims = [...random.shuffled(stage.programs), random.pick(stage.programs)];
+      for (const victim of victims) {
+        blow.stage.signal(victim, 'SIGKILL');
+        await comesBack(blow, victim);
+        await sleep(random.between(0, 200));
+      }
+    },
+  },
+  ...['postgres', 'clickhouse'].map((server): Fault => ({
+    name: `kill -9 of ${server}`,
+    expected: 'verification goes on',
+    verifyWithinMs: 2_500,
+    make: (blow) => killAgain(blow, server),
+  })),
+  { name: 'kill -9 of redis', expected: '503, then on', on: onPlainRedis, make: (blow) => killAgain(blow, 'redis') },
+  {
+    name: 'kill -9 of kafka',
+    expected: 'verification goes on until the outbox is full',
+    on: onKafka,
+    manageWithinMs: 3_000,
+    make: (blow) => killAgain(blow, 'kafka'),
+  },
+  {
+    name: 'redis frozen',
+    expected: '503 meanwhile, none of which is debited',
+    on: onPlainRedis,
+    async make({ stage, random, during }) {
+      for (let times = 3; times > 0; times--) {
+        // Noted before it goes on again: what is answered until then can not have been decided.
+        stage.signal('redis', 'SIGSTOP');
+        await during('redis-frozen', () => sleep(random.between(900, 1_300)));
+        stage.signal('redis', 'SIGCONT');
+        await sleep(random.between(400, 900));
+      }
+    },
+  },
+  {
+    name: 'postgres frozen',
+    expected: 'verification unaffected, management 503 within its deadline',
+    verifyWithinMs: 2_500,
+    async make({ stage, random }) {
+      stage.signal('postgres', 'SIGSTOP');
+      await sleep(random.between(4_500, 6_500));
+      stage.signal('postgres', 'SIGCONT');
+    },
+  },
+  {
+    name: 'clock wrong by hours',
+    expected: 'limits, days and expiry unaffected',
+    verifyWithinMs: 1_500,
+    async make({ stage, random }) {
+      const wrong = stage.programs.filter((name) => /^(verify|consumer|relay)/.test(name));
+      for (const name of wrong) stage.setClock(name, random.pick([-1, 1]) * random.between(2, 30) * HOUR_MS);
+      await sleep(2_500);
+      for (const name of random.shuffled(wrong).slice(0, 2)) stage.setClock(name, 0);
+      await sleep(1_500);
+      for (const name of wrong) stage.setClock(name, 0);
+    },
+  },
+  {
+    name: 'two consumers own the same',
+    expected: 'books exact',
+    verifyWithinMs: 1_500,
+    async make(blow) {
+      const { stage, random } = blow;
+      if (stage.kind.bus === 'kafka') {
+        // Longer than its session: its partitions are another's when it goes on with what it had.
+        const frozen = random.pick(['consumer-1', 'consumer-2']);
+        stage.signal(frozen, 'SIGSTOP');
+        await sleep(random.between(8_000, 9_000));
+        stage.signal(frozen, 'SIGCONT');
+        return sleep(1_000);
+      }
+      // A second one of the same name is given the same entries.
+      await stage.addLike('twin', 'consumer-1');
+      await sleep(random.between(2_000, 3_000));
+      stage.signal(random.pick(['twin', 'consumer-1']), 'SIGKILL');
+      await sleep(1_000);
+      await stage.remove('twin');
+    },
+  },
+  {
+    name: 'duplicates and reordering',
+    expected: 'books exact',
+    on: onPlainRedis,
+    verifyWithinMs: 1_500,
+    make: async (blow) => {
+      await outboxDuplicates(blow);
+      if (blow.stage.kind.bus === 'kafka') await kafkaDuplicates(blow);
+    },
+  },
+];
+
+async function killAgain({ stage, random }: Blow, server: string): Promise<void> {
+  for (let times = random.between(1, 2); times > 0; times--) {
+    stage.signal(server, 'SIGKILL');
+    await sleep(random.between(1_500, 3_000));
+  }
+}
+
+async function comesBack({ stage, returned, complain }: Blow, name: string): Promise<void> {
+  const killed = performance.now();
+  const dead = stage.pid(name);
+  // Its process is gone a moment before that is noted.
+  while (stage.pid(name) === dead && performance.now() - killed < 500) await sleep(10);
+  while (!(await stage.isReady(name))) {
+    if (performance.now() - killed > GONE_AFTER_MS) return complain(`${name} was killed and is not back`);
+    await sleep(20);
+  }
+  returned(name, Math.round(performance.now() - killed));
+}

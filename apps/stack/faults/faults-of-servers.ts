@@ -1,0 +1,84 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { keyspace } from '../../../shared/keyspace.ts';
+import { ALL_SHARDS } from '../../../shared/key-text.ts';
+import { isInSync, isPrimary, kill, restart, until, type Member } from '../redis-cluster.ts';
+import { onCluster, onDisks, onPlainRedis, type Blow, type Fault } from './fault.ts';
+
+const DISKS = ['postgres', 'redis', 'clickhouse', 'kafka'] as const;
+
+/** What happens to what servers keep: it is lost, is older than it should be, or finds no room. */
+export const faultsOfServers: Fault[] = [
+  {
+    name: 'FLUSHALL',
+    expected: '503, rebuilt; no event is gone that the outbox did not hold',
+    on: onPlainRedis,
+    make: flush,
+  },
+  {
+    name: 'a replica takes over',
+    expected: 'nothing answered is lost, nothing revoked comes back',
+    on: (kind) => onCluster(kind) && kind.minReplicas !== 0,
+    make: failOver,
+  },
+  {
+    name: 'a replica that lagged takes over',
+    expected: 'nothing revoked comes back',
+    on: onCluster,
+    make: failOverBehind,
+  },
+  ...DISKS.map((server): Fault => ({
+    name: `disk full: ${server}`,
+    expected: '503 or a clear error, no corruption, on when there is room',
+    on: (kind) => onDisks(kind) && (server !== 'kafka' || kind.bus === 'kafka'),
+    async make({ stage, random }) {
+      const disk = stage.disks.get(server)!;
+      await disk.fill();
+      await sleep(random.between(2_500, 4_500));
+      disk.free();
+    },
+  })),
+];
+
+/** Empties Redis and, in the same step, learns which events it held: no others may be gone afterwards. */
+async function flush({ stage, emptied }: Blow): Promise<void> {
+  const [redis] = stage.redis;
+  const step = redis!.multi();
+  for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
+  const answers = await step.flushall().exec();
+  const entries = (answers ?? []).slice(0, -1).flatMap(([, found]) => found as [id: string, fields: string[]][]);
+  emptied(entries.map(([, fields]) => fields[fields.indexOf('n') + 1]!));
+  await sleep(2_000);
+}
+
+async function failOver({ stage, random }: Blow): Promise<void> {
+  const { primary, replica } = await pairOf(stage.members, random.between(0, 2));
+  await kill(primary);
+  await until(() => isPrimary(replica));
+  await sleep(random.between(0, 500));
+  await restart(primary);
+  await until(() => isInSync(primary));
+}
+
+async function failOverBehind({ stage, random, during }: Blow): Promise<void> {
+  const { primary, replica } = await pairOf(stage.members, random.between(0, 2));
+  // Where a replica must have what is answered, nothing is answered that could be lost.
+  await during(stage.kind.minReplicas === 0 ? 'lagged' : 'behind', async () => {
+    // From here on the replica gets nothing more: it may not follow, and its connection is cut.
+    await primary.client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
+    await primary.client.call('CLIENT', 'KILL', 'TYPE', 'replica');
+    await sleep(random.between(500, 1_000));
+    await kill(primary);
+    await replica.client.cluster('FAILOVER', 'TAKEOVER');
+    await until(() => isPrimary(replica));
+  });
+  await restart(primary);
+  await until(() => isInSync(primary));
+}
+
+/** One of the primaries, and the replica that follows it. */
+async function pairOf(members: Member[], which: number): Promise<{ primary: Member; replica: Member }> {
+  const roles = await Promise.all(members.map(async (one) => ({ one, info: await one.client.info('replication') })));
+  const primary = roles.filter(({ info }) => info.includes('role:master'))[which]!.one;
+  const replica = roles.find(({ info }) => info.includes(`master_port:${primary.program.port}`))!.one;
+  return { primary, replica };
+}

@@ -1,0 +1,21 @@
+import { grouped, type Case } from './case.ts';
+
+/** The longest time for which a key was not decided, and for which management did not serve. */
+export function outages(one: Case): { verifyMs: number; manageMs: number } {
+  const keys = grouped(
+    // What is not asked all the time, or refused for a reason of its own, tells nothing.
+    one.verified.filter((line) => !line.token),
+    (line) => line.key,
+  );
+  const served = [...one.reads, ...one.changed];
+  return {
+    verifyMs: Math.max(0, ...[...keys.values()].map((lines) => longestGap(lines.filter(({ http }) => http === 200)))),
+    manageMs: longestGap(served.filter(({ http = 500 }) => http < 500)),
+  };
+}
+
+/** The longest time from one answer to the next. */
+function longestGap(answers: { to: number }[]): number {
+  const ends = answers.map(({ to }) => to).toSorted((a, b) => a - b);
+  return ends.reduce((longest, end, i) => Math.max(longest, i === 0 ? 0 : end - ends[i - 1]!), 0);
+}

@@ -1,0 +1,22 @@
+// Loaded before a program (--import): its clock is wrong by as many ms as the file CLOCK_FILE says when SIGUSR2 comes.
+// What runs by a monotonic clock goes on as on a machine whose time was set.
+import { readFileSync } from 'node:fs';
+
+const RightDate = globalThis.Date;
+let wrongByMs = 0;
+
+class WrongDate extends RightDate {
+  constructor(...given: [] | [value: number | string | Date]) {
+    if (given.length === 0) super(WrongDate.now());
+    else super(...given);
+  }
+
+  static override now(): number {
+    return RightDate.now() + wrongByMs;
+  }
+}
+
+process.on('SIGUSR2', () => {
+  wrongByMs = Number(readFileSync(process.env.CLOCK_FILE ?? '', 'utf8'));
+});
+globalThis.Date = WrongDate as DateConstructor;
