@@ -1,6 +1,6 @@
 import { UUID, uuidv7obj } from 'uuidv7';
 
-export type IdPrefix = 'team' | 'ws' | 'scope' | 'key' | 'bill' | 'tok' | 'link' | 'evt' | 'ledger';
+export type IdPrefix = 'team' | 'ws' | 'scope' | 'key' | 'bill' | 'tok' | 'link' | 'evt' | 'ledger' | 'audit';
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 

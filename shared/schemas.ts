@@ -34,6 +34,7 @@ const idPrefixes = {
   'ledger row': 'ledger',
   'access token': 'tok',
   'link token': 'link',
+  'audit entry': 'audit',
 } as const satisfies Record<string, IdPrefix>;
 
 /** The id of something; `more` says which, where there is more to say. */

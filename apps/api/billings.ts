@@ -30,10 +30,16 @@ export const billingColumns = (sql: Query) => sql`
   created_at, updated_at`;
 
 /** A billing record of the caller's team that its token may use; any other looks like one that does not exist. */
-export async function requireBilling(sql: Query, caller: Caller, billingId: string): Promise<BillingRow> {
+export async function requireBilling(
+  sql: Query,
+  caller: Caller,
+  billingId: string,
+  { lock = false } = {},
+): Promise<BillingRow> {
   const [row] = isId(billingId)
     ? await sql<BillingRow[]>`
-        select ${billingColumns(sql)} from billing_records where id = ${billingId} and team_id = ${caller.teamId}`
+        select ${billingColumns(sql)} from billing_records where id = ${billingId} and team_id = ${caller.teamId}
+        ${lock ? sql`for update` : sql``}`
     : [];
   if (!row || !mayUse(caller, row.workspaceId)) throw new ApiError('billing_not_found');
   return row;
@@ -42,9 +48,16 @@ export async function requireBilling(sql: Query, caller: Caller, billingId: stri
 /** A row as it is answered, with its used credits as they are now. */
 export async function presentBilling(link: RedisLink, row: BillingRow): Promise<Static<typeof billing>> {
   return {
+    ...billingSettings(row),
+    usedCredits: formatCredits((await usedNow(link, row)) ?? row.usedMicros),
+  };
+}
+
+/** What of a row is set by requests, and not by use. */
+export function billingSettings(row: BillingRow) {
+  return {
     id: row.id,
     totalCredits: formatCredits(row.totalMicros),
-    usedCredits: formatCredits((await usedNow(link, row)) ?? row.usedMicros),
     allowOverages: row.allowOverages,
     ...(row.spendCapMicros !== null && { spendCap: formatCredits(row.spendCapMicros) }),
     createdAt: row.createdAt.toISOString(),

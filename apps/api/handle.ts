@@ -9,6 +9,7 @@ import { TextAnswer } from '../../shared/route.ts';
 import { readJson } from '../../shared/read-json.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { within } from '../../shared/within.ts';
+import { originOf, recordAudit, type Audit, type AuditLine } from './audit.ts';
 import type { Change } from './entries.ts';
 import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { ApiRoute, Services } from './route.ts';
@@ -16,7 +17,7 @@ import { applyChanges, recordChanges } from './sync.ts';
 
 /** What a request passes through besides its handler. */
 export type Pipeline = {
-  services: Omit<Services, 'sql' | 'changed' | 'caller'>;
+  services: Omit<Services, 'sql' | 'changed' | 'audit' | 'caller'>;
   /** Sees every team, for what serves all of them. */
   sql: Sql;
   /** Sees the team that it is told of, for what a request asks for. */
@@ -59,6 +60,7 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
       ...pipeline.services,
       sql: route.permission ? asTeam(pipeline.teamSql, caller.teamId) : pipeline.sql,
       changed: () => {},
+      audit: () => {},
       caller,
       params: readParams?.(ctx['params']),
       query: readQuery({ ...ctx.query }),
@@ -115,8 +117,9 @@ async function write(
       const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
       const first = repeat && (await claimKey(tx, masterKey, repeat));
       if (first) return first;
-      const { status, text, changes } = await attempt(route, call, tx, repeat !== undefined);
+      const { status, text, changes, lines } = await attempt(route, call, tx, repeat !== undefined);
       const changeIds = await recordChanges(tx, changes);
+      await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);
       const answer = { status, text, changeIds };
       if (repeat) await keepAnswer(tx, masterKey, repeat, answer);
       if (changes.some((change) => change.shard === null)) await requireOpen(link, OPEN_WITHIN_MS);
@@ -160,12 +163,14 @@ async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefu
   const changes: Change[] = [];
   const changed: Services['changed'] = (kind, entityId, shard) =>
     changes.push({ kind, entityId, shard: shard ?? null });
+  const lines: AuditLine[] = [];
+  const audit: Audit = (resource, id, before, after) => lines.push({ resource, id, before, after });
   try {
-    const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed }));
-    return { ...textOf(route, result), changes };
+    const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed, audit }));
+    return { ...textOf(route, result), changes, lines };
   } catch (error) {
     if (!keepRefusal || !(error instanceof ApiError) || error.status >= 500) throw error;
-    return { status: error.status, text: keptRefusal(error), changes: [] };
+    return { status: error.status, text: keptRefusal(error), changes: [], lines: [] };
   }
 }
 

@@ -17,6 +17,7 @@ export const linkTokenResult = object({
 });
 
 export type LinkTokenRow = {
+  id: string;
   valid: boolean;
   expiresAt: number;
   workspaceId: string;

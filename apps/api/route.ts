@@ -4,6 +4,7 @@ import type { Query } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import type { Route } from '../../shared/route.ts';
 import type { Verify } from '../../shared/verify.ts';
+import type { Audit } from './audit.ts';
 import type { SigningKeys } from './signing-keys.ts';
 import type { ChangeKind } from './entries.ts';
 
@@ -13,6 +14,8 @@ export type Services = {
   sql: Query;
   /** Says that an entity changed and must come into force in Redis; `shard` where it lives in one alone. */
   changed(kind: ChangeKind, entityId: string, shard?: number): void;
+  /** Says what it was and has become, for the audit log. */
+  audit: Audit;
   link: RedisLink;
   books: Books;
   signingKeys: SigningKeys;

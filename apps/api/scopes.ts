@@ -1,7 +1,10 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../shared/access-token.ts';
+import { ApiError } from '../../shared/errors.ts';
 import { isId } from '../../shared/ids.ts';
 import type { Query } from '../../shared/postgres.ts';
 import { id, name, nullable, object, representation, timestamp } from '../../shared/schemas.ts';
+import { requireWorkspace } from './auth.ts';
 
 export const MAX_SCOPES = 1000;
 
@@ -49,6 +52,15 @@ export const scopeColumns = (sql: Query) => sql`id, name, representation, descri
 /** The condition for the scope that a path names, in a workspace that the caller may use. */
 export function isScopeOf(sql: Query, { id, sid }: { id: string; sid: string }) {
   return sql`workspace_id = ${id} and id = ${isId(sid) ? sid : ''} and deleted_at is null`;
+}
+
+/** Takes the lock of a scope's row, or throws 403 or 404. */
+export async function lockScope(sql: Query, caller: Caller, params: { id: string; sid: string }): Promise<ScopeRow> {
+  await requireWorkspace(sql, caller, params.id);
+  const [row] = await sql<ScopeRow[]>`
+    select ${scopeColumns(sql)} from scopes where ${isScopeOf(sql, params)} for no key update`;
+  if (!row) throw new ApiError('scope_not_found');
+  return row;
 }
 
 export function presentScope(row: ScopeRow) {

@@ -26,13 +26,15 @@ export const publicJwk = object({
 export type PublicJwk = Static<typeof publicJwk>;
 
 export type SigningKey = { kid: string; privateKey: KeyObject };
+/** One that was just made, and the kid of the one that it replaces. */
+export type NewSigningKey = SigningKey & { isNew: true; replaces: string | undefined };
 
 /** The Ed25519 keys with which a team's JWTs are signed; private ones are stored encrypted. */
 export type SigningKeys = {
   /** The team's current key; the first is made when it is first asked for, so `sql` is a transaction. */
-  current(sql: Query, teamId: string): Promise<SigningKey>;
+  current(sql: Query, teamId: string): Promise<SigningKey | NewSigningKey>;
   /** Makes a new current key, in a transaction; what the earlier ones signed keeps verifying. */
-  rotate(sql: Query, teamId: string): Promise<SigningKey>;
+  rotate(sql: Query, teamId: string): Promise<NewSigningKey>;
   /** The public key of exactly this kid, if it is the team's. */
   find(sql: Query, teamId: string, kid: string): Promise<KeyObject | undefined>;
   /** Public keys as JWKs (RFC 7517), of one team or of all. */
@@ -56,17 +58,18 @@ export function makeSigningKeys(masterKey: Buffer): SigningKeys {
     await sql`select from teams where id = ${teamId} for no key update`;
   }
 
-  async function replace(sql: Query, teamId: string): Promise<SigningKey> {
+  async function replace(sql: Query, teamId: string): Promise<NewSigningKey> {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
     const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.export({ format: 'jwk' }).x! } as const;
     const kid = await calculateJwkThumbprint(jwk);
     const published: PublicJwk = { ...jwk, kid, alg: 'EdDSA', use: 'sig' };
     const sealed = seal(sealingKey, privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(), bound(teamId, kid));
-    await sql`update signing_keys set retired_at = now() where team_id = ${teamId} and retired_at is null`;
+    const [replaced] = await sql<{ kid: string }[]>`
+      update signing_keys set retired_at = now() where team_id = ${teamId} and retired_at is null returning kid`;
     await sql`
       insert into signing_keys (kid, team_id, public_jwk, private_encrypted)
       values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed})`;
-    return { kid, privateKey };
+    return { kid, privateKey, isNew: true, replaces: replaced?.kid };
   }
 
   return {

@@ -5,7 +5,8 @@ import type { Sql } from '../../shared/postgres.ts';
 
 type Stores = { sql: Sql; redis: Redis; books: Books };
 
-// What programs note by themselves, whoever asks for what: how far a job came, and when something was last used.
+// What programs note by themselves, whoever asks for what: how far a job came, when something was last used, and a copy
+// of the credits that Redis counts.
 const notedByJobs = ['job_watermarks', 'key_last_used'];
 
 /** All that the stores hold, as one hash for each table, each name in Redis and the events in the books. */
@@ -25,7 +26,8 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
   const hashes = await Promise.all(
     tables.map(async ({ name }) => {
       const [row] = await sql<[{ rows: string | null }]>`
-        select md5(string_agg(t::text, ' ' order by t::text)) as rows from ${sql(name)} t`;
+        select md5(string_agg(row, ' ' order by row)) as rows
+        from (select (to_jsonb(t) - 'used_micros')::text as row from ${sql(name)} t) as all_rows`;
       return [`postgres ${name}`, row.rows ?? 'empty'];
     }),
   );

@@ -3,9 +3,10 @@ import { programs, readConfig } from '../../shared/config.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
 import { connectRedis } from '../../shared/redis.ts';
+import { recordAudit } from './audit.ts';
 import type { Change } from './entries.ts';
 import { applyChanges, recordChanges } from './sync.ts';
-import { createFullToken, findOrCreateTeam } from './tokens.ts';
+import { createFullToken, findOrCreateTeam, presentToken } from './tokens.ts';
 
 // Prints a full access token of a team alone on standard output: `npm run -s token -- --team NAME`.
 const team = readTeam();
@@ -17,7 +18,16 @@ if (!team || team.length > 128) {
 const config = readConfig(...programs.token);
 const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
 const { text, change } = await sql.begin(async (tx) => {
-  const token = await createFullToken(tx, await findOrCreateTeam(tx, team));
+  const teamId = await findOrCreateTeam(tx, team);
+  const token = await createFullToken(tx, teamId);
+  const origin = { teamId, tokenId: null, operation: 'npm run token', requestId: null };
+  const line = {
+    resource: 'access_token',
+    id: token.tokenId,
+    before: undefined,
+    after: presentToken(token.row),
+  } as const;
+  await recordAudit(tx, origin, [line]);
   const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };
   await recordChanges(tx, [change]);
   return { text: token.text, change };

@@ -1,6 +1,9 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../shared/access-token.ts';
+import { ApiError } from '../../shared/errors.ts';
 import type { Query } from '../../shared/postgres.ts';
 import { allowedIps, id, name, nullable, object, prefix, rateLimit, timestamp } from '../../shared/schemas.ts';
+import { mayUse } from './auth.ts';
 
 export const expirationSeconds = Type.Integer({
   minimum: 1,
@@ -46,6 +49,17 @@ export type WorkspaceRow = {
 export const workspaceColumns = (sql: Query) => sql`
   id, name, team_id, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration,
   created_at, updated_at`;
+
+/** Takes the lock of a workspace's row, or throws 403. */
+export async function lockWorkspace(sql: Query, caller: Caller, workspaceId: string): Promise<WorkspaceRow> {
+  const [row] = mayUse(caller, workspaceId)
+    ? await sql<WorkspaceRow[]>`
+        select ${workspaceColumns(sql)} from workspaces
+        where id = ${workspaceId} and team_id = ${caller.teamId} for no key update`
+    : [];
+  if (!row) throw new ApiError('workspace_forbidden');
+  return row;
+}
 
 /** A row as it is answered: what is not set is left out. */
 export function presentWorkspace(row: WorkspaceRow) {

@@ -171,6 +171,26 @@ end $$;
 create trigger credit_ledger_append_only before update or delete or truncate on credit_ledger
   for each statement execute function refuse_change();
 
+-- Who changed what, written with the change: texts of keys and tokens are never part of before and after. The operator
+-- has no token and makes no request.
+create table audit_log (
+  id          text primary key,
+  team_id     text not null references teams,
+  token_id    text,
+  operation   text not null,
+  resource    text not null,
+  resource_id text not null,
+  before      json,
+  after       json,
+  request_id  text,
+  created_at  timestamptz not null default now(),
+  foreign key (team_id, token_id) references access_tokens (team_id, id)
+);
+create index on audit_log (team_id, id);
+create index on audit_log (team_id, resource_id, id);
+create trigger audit_log_append_only before update or delete or truncate on audit_log
+  for each statement execute function refuse_change();
+
 create table link_tokens (
   id                  text primary key,
   team_id             text not null,

@@ -17,7 +17,7 @@ grant select, insert, update on
   changes
   to keytally_api;
 grant select, insert, update, delete on key_grants to keytally_api;
-grant select, insert on credit_ledger to keytally_api;
+grant select, insert on credit_ledger, audit_log to keytally_api;
 grant select on key_last_used, usage_marks, job_watermarks to keytally_api;
 grant select, update on shards to keytally_api;
 

@@ -32,13 +32,15 @@ export default route({
   response: object({ accessToken: newAccessToken }),
   errors: ['expires_at_past', 'permission_not_grantable', 'unknown_workspace_in_token'],
 
-  async handle({ sql, body, caller, changed }) {
+  async handle({ sql, body, caller, changed, audit }) {
     if (body.expiresAt !== undefined) requireFuture(body.expiresAt, Date.now());
     await requireGrantable(sql, caller, body);
     await requireKnown(sql, caller.teamId, body.workspaceIds ?? []);
     const { text, row } = await createToken(sql, { teamId: caller.teamId, ...body });
+    const accessToken = presentToken(row);
     changed('token', row.id, row.shard);
-    return { accessToken: { ...presentToken(row), token: text } };
+    audit('access_token', row.id, undefined, accessToken);
+    return { accessToken: { ...accessToken, token: text } };
   },
 });
 

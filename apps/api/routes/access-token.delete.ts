@@ -15,15 +15,20 @@ export default route({
   response: object({ accessToken }),
   errors: ['access_token_not_found'],
 
-  async handle({ sql, params, caller, changed }) {
-    const [row] = isId(params.id)
+  async handle({ sql, params, caller, changed, audit }) {
+    const [before] = isId(params.id)
       ? await sql<TokenRow[]>`
-          update access_tokens set revoked_at = coalesce(revoked_at, now()), version = version + 1, updated_at = now()
-          where id = ${params.id} and ${withinReach(sql, caller)}
-          returning ${tokenColumns(sql)}`
+          select ${tokenColumns(sql)} from access_tokens
+          where id = ${params.id} and ${withinReach(sql, caller)} for no key update`
       : [];
-    if (!row) throw new ApiError('access_token_not_found');
+    if (!before) throw new ApiError('access_token_not_found');
+    const [row] = await sql<[TokenRow]>`
+      update access_tokens set revoked_at = coalesce(revoked_at, now()), version = version + 1, updated_at = now()
+      where id = ${before.id}
+      returning ${tokenColumns(sql)}`;
+    const accessToken = presentToken(row);
     changed('token', row.id, row.shard);
-    return { accessToken: presentToken(row) };
+    audit('access_token', row.id, presentToken(before), accessToken);
+    return { accessToken };
   },
 });

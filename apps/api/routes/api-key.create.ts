@@ -46,7 +46,7 @@ export default route({
   response: object({ apiKey: apiKeyWithText }),
   errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
 
-  async handle({ sql, body, caller, changed }) {
+  async handle({ sql, body, caller, changed, audit }) {
     const { workspaceId, externalMeterId, metadata } = body;
     await requireWorkspace(sql, caller, workspaceId);
     const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
@@ -69,7 +69,9 @@ export default route({
               ${body.allowedIPs ?? null})`;
     await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
     await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
+    const made = await readKey(sql, { id: workspaceId, akid });
     changed('key', akid, shard);
-    return { apiKey: { ...(await readKey(sql, { id: workspaceId, akid })), key: text } };
+    audit('api_key', akid, undefined, made);
+    return { apiKey: { ...made, key: text } };
   },
 });

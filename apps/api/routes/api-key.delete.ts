@@ -13,14 +13,17 @@ export default route({
   response: object({ apiKey }),
   errors: ['workspace_forbidden', 'key_not_found'],
 
-  async handle({ sql, params, caller, changed }) {
+  async handle({ sql, params, caller, changed, audit }) {
     const { shard, deleted } = await lockKey(sql, caller, params);
+    const before = await readKey(sql, params);
     if (!deleted) {
       await sql`
         update api_keys set deleted_at = now(), version = version + 1, updated_at = now() where id = ${params.akid}`;
     }
     // Once more where it was deleted already: the first time it may have been stored and not come into force.
     changed('key', params.akid, shard);
-    return { apiKey: await readKey(sql, params) };
+    const apiKey = await readKey(sql, params);
+    audit('api_key', params.akid, before, apiKey);
+    return { apiKey };
   },
 });

@@ -27,9 +27,10 @@ export default route({
   response: object({ apiKey: apiKeyWithText }),
   errors: ['workspace_forbidden', 'key_not_found', 'key_deleted'],
 
-  async handle({ sql, params, body, caller, changed }) {
+  async handle({ sql, params, body, caller, changed, audit }) {
     const { shard, prefix, deleted } = await lockKey(sql, caller, params);
     if (deleted) throw new ApiError('key_deleted');
+    const before = await readKey(sql, params);
     const now = Date.now();
     const validUntil = body.graceSeconds ? now + body.graceSeconds * 1000 : null;
     const text = makeKeyText(prefix, shard);
@@ -43,7 +44,9 @@ export default route({
     await sql`
       update api_keys set masked_key = ${maskKeyText(text)}, version = version + 1, updated_at = now()
       where id = ${params.akid}`;
+    const rotated = await readKey(sql, params);
     changed('key', params.akid, shard);
-    return { apiKey: { ...(await readKey(sql, params)), key: text } };
+    audit('api_key', params.akid, before, rotated);
+    return { apiKey: { ...rotated, key: text } };
   },
 });

@@ -27,17 +27,20 @@ export default route({
   response: object({ apiKey }),
   errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'expires_at_past', 'unknown_scope'],
 
-  async handle({ sql, params, body, caller, changed }) {
+  async handle({ sql, params, body, caller, changed, audit }) {
     const { shard, deleted } = await lockKey(sql, caller, params);
     if (deleted) throw new ApiError('key_deleted');
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, Date.now());
+    const before = await readKey(sql, params);
     const { scopes, metadata, allowedIPs, ...values } = body;
     const row = { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs };
     const assigned = set(sql, row, scopes !== undefined);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
+    const apiKey = await readKey(sql, params);
     changed('key', params.akid, shard);
-    return { apiKey: await readKey(sql, params) };
+    audit('api_key', params.akid, before, apiKey);
+    return { apiKey };
   },
 });

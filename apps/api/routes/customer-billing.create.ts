@@ -4,7 +4,7 @@ import { newId } from '../../../shared/ids.ts';
 import { meterShard } from '../../../shared/keyspace.ts';
 import { billing, credits, externalMeterId, id, object } from '../../../shared/schemas.ts';
 import { requireWorkspace } from '../auth.ts';
-import { billingColumns, creditsIn, presentBilling, type BillingRow } from '../billings.ts';
+import { billingColumns, billingSettings, creditsIn, presentBilling, type BillingRow } from '../billings.ts';
 import { route } from '../route.ts';
 
 export default route({
@@ -27,7 +27,7 @@ export default route({
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_exists'],
 
-  async handle({ sql, body, caller, changed, link }) {
+  async handle({ sql, body, caller, changed, audit, link }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
     // Of two at once, the second waits for the first's commit and then finds the meter taken.
@@ -40,6 +40,7 @@ export default route({
       returning ${billingColumns(sql)}`;
     if (!row) throw new ApiError('billing_exists');
     changed('billing', row.id, row.shard);
+    audit('billing', row.id, undefined, billingSettings(row));
     return { billing: await presentBilling(link, row) };
   },
 });

@@ -4,7 +4,7 @@ import { ApiError } from '../../../shared/errors.ts';
 import { newId } from '../../../shared/ids.ts';
 import { billing, externalMeterId, id, object } from '../../../shared/schemas.ts';
 import { requireWorkspace } from '../auth.ts';
-import { billingColumns, presentBilling, type BillingRow } from '../billings.ts';
+import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../billings.ts';
 import { set } from '../patch.ts';
 import { route } from '../route.ts';
 
@@ -23,14 +23,14 @@ export default route({
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
-  async handle({ sql, body, caller, changed, link, requestId }) {
+  async handle({ sql, body, caller, changed, audit, link, requestId }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const amountMicros = creditsFromNumber(body.refill);
     if (amountMicros === undefined) throw notAnAmount();
 
     // The row's lock: refills at once come one after the other, each with its own line of the ledger.
-    const [before] = await sql<{ id: string; totalMicros: number }[]>`
-      select id, total_micros from billing_records
+    const [before] = await sql<BillingRow[]>`
+      select ${billingColumns(sql)} from billing_records
       where team_id = ${caller.teamId} and workspace_id = ${body.workspaceId}
         and external_meter_id = ${body.externalMeterId}
       for update`;
@@ -44,6 +44,7 @@ export default route({
       insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id)
       values (${newId('ledger')}, ${caller.teamId}, ${row.id}, ${amountMicros}, ${totalMicros}, ${caller.tokenId}, ${requestId})`;
     changed('billing', row.id, row.shard);
+    audit('billing', row.id, billingSettings(before), billingSettings(row));
     return { billing: await presentBilling(link, row) };
   },
 });

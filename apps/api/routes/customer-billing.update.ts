@@ -1,6 +1,13 @@
 import { Type } from 'typebox';
 import { billing, credits, id, nullable, object } from '../../../shared/schemas.ts';
-import { billingColumns, creditsIn, presentBilling, requireBilling, type BillingRow } from '../billings.ts';
+import {
+  billingColumns,
+  billingSettings,
+  creditsIn,
+  presentBilling,
+  requireBilling,
+  type BillingRow,
+} from '../billings.ts';
 import { set } from '../patch.ts';
 import { route } from '../route.ts';
 
@@ -19,15 +26,16 @@ export default route({
   response: object({ billing }),
   errors: ['billing_not_found'],
 
-  async handle({ sql, params, body, caller, changed, link }) {
-    const { id } = await requireBilling(sql, caller, params.bid);
+  async handle({ sql, params, body, caller, changed, audit, link }) {
+    const before = await requireBilling(sql, caller, params.bid, { lock: true });
     const { allowOverages, spendCap } = body;
     const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
     const [row] = await sql<[BillingRow]>`
       update billing_records set ${set(sql, { allowOverages, spendCapMicros })}
-      where id = ${id}
+      where id = ${before.id}
       returning ${billingColumns(sql)}`;
     changed('billing', row.id, row.shard);
+    audit('billing', row.id, billingSettings(before), billingSettings(row));
     return { billing: await presentBilling(link, row) };
   },
 });

@@ -9,6 +9,7 @@ import listApiKeys from './api-key.list.ts';
 import rotateApiKey from './api-key.rotate.ts';
 import updateApiKey from './api-key.update.ts';
 import verifyApiKey from './api-key.verify.ts';
+import listAuditLog from './audit-log.list.ts';
 import createBilling from './customer-billing.create.ts';
 import getBilling from './customer-billing.get.ts';
 import billingLedger from './customer-billing.ledger.ts';
@@ -72,4 +73,6 @@ export const routes: readonly ApiRoute[] = [
   createAccessToken,
   listAccessTokens,
   revokeAccessToken,
+
+  listAuditLog,
 ];

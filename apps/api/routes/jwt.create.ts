@@ -31,10 +31,11 @@ export default route({
   response: object({ jwt }),
   errors: ['registered_claim'],
 
-  async handle({ sql, body, caller, signingKeys }) {
+  async handle({ sql, body, caller, audit, signingKeys }) {
     const { payload, aud, exp = PRESET_SECONDS } = body;
     refuseRegistered(payload);
     const key = await signingKeys.current(sql, caller.teamId);
+    if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
     const nowSeconds = Math.floor(Date.now() / 1000);
     const { teamId } = caller;
     return { jwt: await signJwt(key, { payload, audience: aud, teamId, lifetimeSeconds: exp, nowSeconds }) };

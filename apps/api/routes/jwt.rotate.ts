@@ -15,9 +15,10 @@ export default route({
   response: object({ kid }),
   errors: ['workspace_forbidden'],
 
-  async handle({ sql, caller, signingKeys }) {
+  async handle({ sql, caller, audit, signingKeys }) {
     requireWholeTeam(caller);
-    const rotated = await signingKeys.rotate(sql, caller.teamId);
-    return { kid: rotated.kid };
+    const { kid: made, replaces } = await signingKeys.rotate(sql, caller.teamId);
+    audit('signing_key', made, replaces === undefined ? undefined : { kid: replaces }, { kid: made });
+    return { kid: made };
   },
 });

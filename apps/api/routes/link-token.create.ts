@@ -36,7 +36,7 @@ export default route({
   }),
   errors: ['workspace_forbidden'],
 
-  async handle({ sql, body, caller }) {
+  async handle({ sql, body, caller, audit }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const { workspaceId, customerId, externalBillingId, expiresIn = PRESET_SECONDS } = body;
     const token = makeKeyText(LINK_TOKEN_PREFIX, randomShard());
@@ -45,15 +45,13 @@ export default route({
       values (${newId('link')}, ${caller.teamId}, ${workspaceId}, ${customerId}, ${externalBillingId ?? null},
               ${hashKeyText(token)}, floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint)
       returning id, expires_at`;
-    return {
-      linkToken: {
-        id: row.id,
-        token,
-        expiresAt: row.expiresAt,
-        workspaceId,
-        customerId,
-        ...(externalBillingId !== undefined && { externalBillingId }),
-      },
+    const made = {
+      expiresAt: row.expiresAt,
+      workspaceId,
+      customerId,
+      ...(externalBillingId !== undefined && { externalBillingId }),
     };
+    audit('link_token', row.id, undefined, { valid: true, ...made });
+    return { linkToken: { id: row.id, token, ...made } };
   },
 });

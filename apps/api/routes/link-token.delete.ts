@@ -21,14 +21,17 @@ export default route({
   response: linkTokenResult,
   errors: ['link_token_not_found'],
 
-  async handle({ sql, params, caller }) {
+  async handle({ sql, params, caller, audit }) {
     if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');
-    const [row] = await sql<LinkTokenRow[]>`
-      update link_tokens set revoked_at = coalesce(revoked_at, now())
+    const [before] = await sql<LinkTokenRow[]>`
+      select id, revoked_at is null as valid, expires_at, workspace_id, customer_id, external_billing_id from link_tokens
       where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
         ${caller.workspaceIds ? sql`and workspace_id = any(${[...caller.workspaceIds]})` : sql``}
-      returning false as valid, expires_at, workspace_id, customer_id, external_billing_id`;
-    if (!row) throw new ApiError('link_token_not_found');
-    return presentLinkToken(row);
+      for no key update`;
+    if (!before) throw new ApiError('link_token_not_found');
+    await sql`update link_tokens set revoked_at = coalesce(revoked_at, now()) where id = ${before.id}`;
+    const revoked = presentLinkToken({ ...before, valid: false });
+    audit('link_token', before.id, presentLinkToken(before), revoked);
+    return revoked;
   },
 });

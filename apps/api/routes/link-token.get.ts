@@ -24,7 +24,7 @@ export default route({
     // One clock: the one that the lifetime was counted from.
     const [row] = await sql<LinkTokenRow[]>`
       select revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid,
-             expires_at, workspace_id, customer_id, external_billing_id
+             id, expires_at, workspace_id, customer_id, external_billing_id
       from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}`;
     return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };
   },

@@ -19,7 +19,7 @@ export default route({
   response: object({ scope }),
   errors: ['workspace_forbidden', 'representation_taken', 'scope_limit_reached'],
 
-  async handle({ sql, params, body, caller, changed }) {
+  async handle({ sql, params, body, caller, changed, audit }) {
     await requireWorkspace(sql, caller, params.id);
     // Locks the workspace's row, so that creations in it come one after the other and the count below is exact.
     const [{ ref }] = await sql<[{ ref: number }]>`
@@ -32,7 +32,9 @@ export default route({
       throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;
     });
     if (!row) throw new ApiError('scope_limit_reached');
+    const scope = presentScope(row);
     changed('scope', row.id);
-    return { scope: presentScope(row) };
+    audit('scope', row.id, undefined, scope);
+    return { scope };
   },
 });

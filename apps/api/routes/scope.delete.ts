@@ -1,8 +1,6 @@
-import { ApiError } from '../../../shared/errors.ts';
 import { object } from '../../../shared/schemas.ts';
-import { requireWorkspace } from '../auth.ts';
 import { route } from '../route.ts';
-import { isScopeOf, presentScope, scope, scopeColumns, scopeParams, type ScopeRow } from '../scopes.ts';
+import { isScopeOf, lockScope, presentScope, scope, scopeColumns, scopeParams, type ScopeRow } from '../scopes.ts';
 
 export default route({
   method: 'delete',
@@ -15,14 +13,14 @@ export default route({
   response: object({ scope }),
   errors: ['workspace_forbidden', 'scope_not_found'],
 
-  async handle({ sql, params, caller, changed }) {
-    await requireWorkspace(sql, caller, params.id);
+  async handle({ sql, params, caller, changed, audit }) {
+    const before = await lockScope(sql, caller, params);
     // The grants stay as they are and count for nothing: the cost does not depend on the number of keys.
-    const [row] = await sql<ScopeRow[]>`
+    const [row] = await sql<[ScopeRow]>`
       update scopes set deleted_at = now(), version = version + 1, updated_at = now() where ${isScopeOf(sql, params)}
       returning ${scopeColumns(sql)}`;
-    if (!row) throw new ApiError('scope_not_found');
     changed('scope', row.id);
+    audit('scope', row.id, presentScope(before), undefined);
     return { scope: presentScope(row) };
   },
 });

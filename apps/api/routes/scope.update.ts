@@ -1,10 +1,18 @@
 import { ApiError } from '../../../shared/errors.ts';
 import { violates } from '../../../shared/postgres.ts';
 import { object } from '../../../shared/schemas.ts';
-import { requireWorkspace } from '../auth.ts';
 import { set } from '../patch.ts';
 import { route } from '../route.ts';
-import { isScopeOf, presentScope, scope, scopeChange, scopeColumns, scopeParams, type ScopeRow } from '../scopes.ts';
+import {
+  isScopeOf,
+  lockScope,
+  presentScope,
+  scope,
+  scopeChange,
+  scopeColumns,
+  scopeParams,
+  type ScopeRow,
+} from '../scopes.ts';
 
 export default route({
   method: 'patch',
@@ -18,15 +26,16 @@ export default route({
   response: object({ scope }),
   errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken'],
 
-  async handle({ sql, params, body, caller, changed }) {
-    await requireWorkspace(sql, caller, params.id);
-    const [row] = await sql<ScopeRow[]>`
+  async handle({ sql, params, body, caller, changed, audit }) {
+    const before = await lockScope(sql, caller, params);
+    const [row] = await sql<[ScopeRow]>`
       update scopes set ${set(sql, body)} where ${isScopeOf(sql, params)}
       returning ${scopeColumns(sql)}`.catch((error: unknown) => {
       throw violates(error, 'scopes_representation') ? new ApiError('representation_taken') : error;
     });
-    if (!row) throw new ApiError('scope_not_found');
+    const scope = presentScope(row);
     changed('scope', row.id);
-    return { scope: presentScope(row) };
+    audit('scope', row.id, presentScope(before), scope);
+    return { scope };
   },
 });

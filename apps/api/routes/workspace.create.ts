@@ -16,14 +16,16 @@ export default route({
   response: object({ workspace }),
   errors: ['workspace_forbidden'],
 
-  async handle({ sql, body, caller, changed }) {
+  async handle({ sql, body, caller, changed, audit }) {
     requireWholeTeam(caller);
     const [row] = await sql<[WorkspaceRow]>`
       insert into workspaces (id, team_id, name, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration)
       values (${newId('ws')}, ${caller.teamId}, ${body.name}, ${body.defaultKeyPrefix ?? null}, ${body.defaultAllowedIPs ?? []},
               ${body.defaultRateLimitPerSecond ?? null}, ${body.defaultExpiration ?? null})
       returning ${workspaceColumns(sql)}`;
+    const workspace = presentWorkspace(row);
     changed('workspace', row.id);
-    return { workspace: presentWorkspace(row) };
+    audit('workspace', row.id, undefined, workspace);
+    return { workspace };
   },
 });

@@ -1,10 +1,15 @@
 import { Type } from 'typebox';
-import { ApiError } from '../../../shared/errors.ts';
 import { id, name, object } from '../../../shared/schemas.ts';
-import { requireWorkspace } from '../auth.ts';
 import { set } from '../patch.ts';
 import { route } from '../route.ts';
-import { presentWorkspace, workspace, workspaceColumns, workspaceDefaults, type WorkspaceRow } from '../workspaces.ts';
+import {
+  lockWorkspace,
+  presentWorkspace,
+  workspace,
+  workspaceColumns,
+  workspaceDefaults,
+  type WorkspaceRow,
+} from '../workspaces.ts';
 
 export default route({
   method: 'patch',
@@ -18,15 +23,16 @@ export default route({
   response: object({ workspace }),
   errors: ['workspace_forbidden'],
 
-  async handle({ sql, params, body, caller, changed }) {
-    await requireWorkspace(sql, caller, params.id);
+  async handle({ sql, params, body, caller, changed, audit }) {
+    const before = await lockWorkspace(sql, caller, params.id);
     const { defaultAllowedIPs, ...values } = body;
-    const [row] = await sql<WorkspaceRow[]>`
+    const [row] = await sql<[WorkspaceRow]>`
       update workspaces set ${set(sql, { ...values, defaultAllowedIps: defaultAllowedIPs === null ? [] : defaultAllowedIPs })}
       where id = ${params.id} and team_id = ${caller.teamId}
       returning ${workspaceColumns(sql)}`;
-    if (!row) throw new ApiError('workspace_forbidden');
+    const workspace = presentWorkspace(row);
     changed('workspace', row.id);
-    return { workspace: presentWorkspace(row) };
+    audit('workspace', row.id, presentWorkspace(before), workspace);
+    return { workspace };
   },
 });
