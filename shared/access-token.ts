@@ -1,6 +1,6 @@
 import { ApiError } from './errors.ts';
 import { hashKeyText, keyShard } from './key-text.ts';
-import { keyspace, pack, SEPARATOR } from './keyspace.ts';
+import { keyspace, pack, unpack } from './keyspace.ts';
 import type { RedisLink } from './redis.ts';
 
 export const permissions = [
@@ -93,7 +93,7 @@ export function tokensFromRedis(link: RedisLink, withinMs: number) {
     const node = link.node(shard);
     const [status, now, record = ''] = await node.script('token', keys, [node.runId()], withinMs);
     if (status !== 'OK') throw new ApiError('undecided');
-    const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = record.split(SEPARATOR);
+    const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = unpack(record);
     const expired = Number(expiresAt) > 0 && Number(expiresAt) <= Number(now);
     if (tokenId === '' || tokenId === '-' || expired) return undefined;
     return {

@@ -61,6 +61,7 @@ export const errors = {
     50307,
     'The request took too long; repeat it in a moment. A change is safe to repeat with its Idempotency-Key.',
   ],
+  overloaded: [50308, 'More verifications arrive than can be decided; this one cost nothing. Repeat it in a moment.'],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorName = keyof typeof errors;

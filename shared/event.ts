@@ -19,35 +19,27 @@ export type UsageEvent = {
 /** An entry that is no event; the message names the field and never its content. */
 export class UnreadableEvent extends Error {}
 
-/** Reads an entry as verify.lua appends it: names and values in turn. Throws `UnreadableEvent`. */
-export function readEvent(fields: readonly unknown[]): UsageEvent {
-  const given: Record<string, unknown> = Object.create(null);
-  for (let i = 0; i + 1 < fields.length; i += 2) given[String(fields[i])] = fields[i + 1];
-  return fromFields(given);
+/** The one field of an entry in the outbox; its value is the event as JSON, and so is a value in Kafka. */
+export const EVENT_FIELD = 'e';
+
+/** Reads an entry of the outbox: names and values in turn. Throws `UnreadableEvent`. */
+export function readEvent(fields: readonly string[]): UsageEvent {
+  const [name, value] = fields;
+  if (name !== EVENT_FIELD || fields.length !== 2)
+    throw new UnreadableEvent(`the entry is not one field ${EVENT_FIELD}`);
+  return decodeEvent(value);
 }
 
-/**
- * An event as a value in Kafka: the entry of the outbox as a JSON object, texts as they stand there. The same event is
- * always the same bytes.
- */
+/** An event as JSON, exactly as verify.lua writes it: the same event is always the same bytes. */
 export function encodeEvent(event: UsageEvent): string {
-  return JSON.stringify({
-    i: event.id,
-    t: String(event.timeMs),
-    k: event.keyId,
-    b: event.billingId,
-    n: event.usageName,
-    c: String(event.costMicros),
-    u: String(event.usedMicros),
-    e: String(event.epoch),
-    s: String(event.sequence),
-    r: event.route,
-  });
+  const { id: i, route: r, costMicros: c, usageName: n, timeMs: t } = event;
+  const { keyId: k, billingId: b, usedMicros: u, sequence: s, epoch: e } = event;
+  return JSON.stringify({ i, r, c, n, t, k, b, u, s, e });
 }
 
-/** Reads a value in Kafka. Throws `UnreadableEvent`. */
-export function decodeEvent(value: Buffer | null): UsageEvent {
-  if (!value) throw new UnreadableEvent('there is no value');
+/** Reads an event from its JSON. Throws `UnreadableEvent`. */
+export function decodeEvent(value: Buffer | string | null | undefined): UsageEvent {
+  if (value === null || value === undefined) throw new UnreadableEvent('there is no value');
   let given: unknown;
   try {
     given = JSON.parse(value.toString());
@@ -125,8 +117,7 @@ function id(given: Record<string, unknown>, name: string): string {
 }
 
 function whole(given: Record<string, unknown>, name: string, min: number, max: number): number {
-  const value = text(given, name);
-  const number = /^\d{1,16}$/.test(value) ? Number(value) : NaN;
-  if (!(number >= min && number <= max)) throw new UnreadableEvent(`field ${name} is not a whole number of its range`);
-  return number;
+  const value = given[name];
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) return value;
+  throw new UnreadableEvent(`field ${name} is not a whole number of its range`);
 }

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, randomInt } from 'node:crypto';
+import { createHash, hash, randomBytes, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /** Virtual shards of the key space; each is one hash tag `{NN}` in Redis. */
@@ -31,7 +31,7 @@ export function keyShard(text: string): number | undefined {
 
 /** SHA-256 of a key text in base64url, the only form in which a key text is stored (over 150 random bits need no salt). */
 export function hashKeyText(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
+  return hash('sha256', text, 'base64url');
 }
 
 /** What may be shown of a key: prefix, `_`, the body's first 4, `****`, the last 4. */

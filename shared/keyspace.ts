@@ -34,14 +34,19 @@ export function meterShard(workspaceId: string, meter: string): number {
 export const OUTBOX_GROUP = 'books';
 
 /**
- * Separates the fields of a packed record: a control character, which no field may contain. The first field is always
- * the version, the second `-` for a tombstone.
+ * Ends each field of a packed record: a character that no field may contain, and the one that Lua's `struct.unpack`
+ * takes in a third of the time of a pattern. The first field is always the version, the second `-` for a tombstone.
  */
-export const SEPARATOR = '\x1f';
+const END = '\0';
 
-/** Packs a record; see unpack in the scripts that read it for the order of its fields. */
+/** Packs a record; see unpackRecord in the scripts that read it for the order of its fields. */
 export function pack(version: number, fields: readonly (string | number)[]): string {
-  return [version, ...fields].join(SEPARATOR);
+  return [version, ...fields, ''].join(END);
+}
+
+/** The fields of a packed record, the version first. */
+export function unpack(record: string): string[] {
+  return record.split(END).slice(0, -1);
 }
 
 /** What is left of a record that is gone: no late writer of an older version can fill its place. */

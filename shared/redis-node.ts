@@ -14,7 +14,7 @@ const scripts = {
   open: 1,
   token: 2,
   used: 2,
-  verify: 3,
+  verify: undefined,
 } as const satisfies Record<string, number | undefined>;
 type ScriptName = keyof typeof scripts;
 

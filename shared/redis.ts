@@ -12,6 +12,8 @@ import { within } from './within.ts';
 export type RedisLink = {
   /** The server that holds a shard; throws while none is known. */
   node(shard: number): RedisNode;
+  /** What the shards that one script call may touch together have in common: all of one server; in a cluster, none. */
+  together(shard: number): number;
   /** The shards, of those given or of all, by the server that holds them; those that none is known for are left out. */
   byNode(shards?: readonly number[]): Map<RedisNode, number[]>;
   /** The clock that days and limits go by, in ms. */
@@ -39,6 +41,7 @@ function oneServer(url: string, log: Logger, options: NodeOptions): RedisLink {
   const node = connectNode(url, log, options);
   return {
     node: () => node,
+    together: () => 0,
     byNode: (shards = ALL_SHARDS) => new Map([[node, [...shards]]]),
     now: node.now,
     connected: node.connected,
@@ -92,6 +95,7 @@ function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Log
 
   return {
     node,
+    together: (shard) => shard,
     byNode(shards = ALL_SHARDS) {
       const known = shards.filter((shard) => holders[shard]);
       return Map.groupBy(known, node);

@@ -176,10 +176,13 @@ async function* loadKeys(sql: Query, which: Which): AsyncGenerator<Entry[]> {
            t.hash, t.valid_until,
            ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
            t.replaced_at is not null as replaced,
-           coalesce((select string_agg(s.ref || '=' || g.flags, ' ' order by g.position)
-                     from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
-                     where g.key_id = k.id), '') as grants
+           g.refs, g.flags
     from api_keys k join key_texts t on t.key_id = k.id
+    cross join lateral (
+      select coalesce(array_agg(s.ref order by g.position), '{}') as refs,
+             coalesce(array_agg(g.flags order by g.position), '{}') as flags
+      from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
+      where g.key_id = k.id) g
     where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = any(${which.shards})`}
       and (k.id, t.hash) > (${after.id}, ${after.hash})
     order by k.id, t.hash limit ${limit}`,
@@ -217,7 +220,8 @@ type KeyRow = {
   validUntil: number | null;
   graceSeconds: number | null;
   replaced: boolean;
-  grants: string;
+  refs: number[];
+  flags: number[];
 };
 
 // The order of the fields is the one that verify.lua unpacks.
@@ -233,7 +237,9 @@ function keyRecord(key: KeyRow): string {
     key.validUntil ?? 0,
     key.rateLimitPerSecond ?? '',
     ips,
-    key.grants,
+    // The workspace's fields to read for it: its defaults and the scopes that were granted.
+    JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),
+    JSON.stringify(key.flags),
     key.externalMeterId ?? '',
     keyPart(key),
   ]);

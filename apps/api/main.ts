@@ -12,7 +12,7 @@ import { connectPostgres } from '../../shared/postgres.ts';
 import { makeProbes } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
-import { makeVerify } from '../../shared/verify.ts';
+import { makeVerify } from '../../shared/decide.ts';
 import { makeApp } from './app.ts';
 import { tokensFromPostgres } from './auth.ts';
 import { keepShardsOpen } from './reopen.ts';

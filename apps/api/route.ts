@@ -1,9 +1,9 @@
 import type { TObject, TSchema } from 'typebox';
 import type { Books } from '../../shared/clickhouse.ts';
+import type { Verify } from '../../shared/decide.ts';
 import type { Query } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import type { Route } from '../../shared/route.ts';
-import type { Verify } from '../../shared/verify.ts';
 import type { Audit } from './audit.ts';
 import type { SigningKeys } from './signing-keys.ts';
 import type { ChangeKind } from './entries.ts';

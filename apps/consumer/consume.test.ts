@@ -183,7 +183,7 @@ test('an entry that is no event is set aside with its reason and holds nothing u
   const shard = shardOf(billingId);
   await bench.append(billingId, events(5));
   const stream = keyspace.outbox(shard);
-  const broken = ['i', newId('evt'), 't', String(Date.now()), 'k', newId('key'), 'b', billingId, 'c', '1e9'];
+  const broken = ['e', JSON.stringify({ i: newId('evt'), t: Date.now(), k: newId('key'), b: billingId, c: '1e9' })];
   const entry = await bench.node.client.xadd(stream, '*', ...broken);
   await bench.node.client.xadd(stream, '*', 'hello', 'world');
   await bench.append(billingId, events(5));
@@ -196,7 +196,7 @@ test('an entry that is no event is set aside with its reason and holds nothing u
     dead.map(([, fields]) => fields),
     [
       ['reason', 'field n is missing', 'entry', entry, ...broken],
-      ['reason', 'field i is missing', 'entry', dead[1]![1][3], 'hello', 'world'],
+      ['reason', 'the entry is not one field e', 'entry', dead[1]![1][3], 'hello', 'world'],
     ],
   );
   assert.match(await bench.metrics.registry.metrics(), /keytally_unreadable_events_total\{.*\} 2\n/);

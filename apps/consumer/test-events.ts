@@ -1,4 +1,5 @@
 import { connectClickHouse } from '../../shared/clickhouse.ts';
+import { encodeEvent, EVENT_FIELD } from '../../shared/event.ts';
 import { newId } from '../../shared/ids.ts';
 import { shardOf, SHARDS } from '../../shared/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/keyspace.ts';
@@ -45,11 +46,11 @@ export async function makeBench() {
     async append(billingId: string, events: Wanted[]): Promise<string[]> {
       const now = await link.now();
       const pipeline = node.client.pipeline();
-      const ids = events.map((event, i) => {
-        const id = event.id ?? newId('evt');
-        const { ms = now, key = KEY, name = 'default', cost = 1, seq = i + 1, used = seq } = event;
-        const fields = { i: id, t: ms, k: key, b: billingId, n: name, c: cost, u: used, e: 1, s: seq, r: '/r' };
-        pipeline.xadd(keyspace.outbox(shardOf(billingId)), '*', ...Object.entries(fields).flat());
+      const ids = events.map((wanted, i) => {
+        const { id = newId('evt'), ms = now, key = KEY, name = 'default', cost = 1, seq = i + 1, used = seq } = wanted;
+        const event = { id, timeMs: ms, keyId: key, billingId, usageName: name, costMicros: cost, usedMicros: used };
+        const value = encodeEvent({ ...event, epoch: 1, sequence: seq, route: '/r' });
+        pipeline.xadd(keyspace.outbox(shardOf(billingId)), '*', EVENT_FIELD, value);
         return id;
       });
       for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;

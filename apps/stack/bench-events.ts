@@ -1,4 +1,5 @@
 import { connectClickHouse } from '../../shared/clickhouse.ts';
+import { encodeEvent, EVENT_FIELD } from '../../shared/event.ts';
 import { newId } from '../../shared/ids.ts';
 import { shardOf } from '../../shared/key-text.ts';
 import { keyspace } from '../../shared/keyspace.ts';
@@ -24,9 +25,15 @@ export async function fillOutbox(link: RedisLink, count: number, told: (done: nu
           const { billingId, keyId, shard } = records[i % RECORDS]!;
           if (!shards.includes(shard)) continue;
           const sequence = Math.floor(i / RECORDS) + 1;
-          const names = ['i', newId('evt'), 't', now, 'k', keyId, 'b', billingId, 'n', 'tokens'];
-          const numbers = ['c', COST_MICROS, 'u', COST_MICROS * sequence, 'e', 1, 's', sequence];
-          pipeline.xadd(keyspace.outbox(shard), '*', ...names, ...numbers, 'r', '/v1/chat/completions');
+          const names = { id: newId('evt'), keyId, billingId, usageName: 'tokens', route: '/v1/chat/completions' };
+          const numbers = {
+            timeMs: now,
+            costMicros: COST_MICROS,
+            usedMicros: COST_MICROS * sequence,
+            epoch: 1,
+            sequence,
+          };
+          pipeline.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, encodeEvent({ ...names, ...numbers }));
         }
         for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
       }),

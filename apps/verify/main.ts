@@ -9,7 +9,7 @@ import { watchOutbox } from '../../shared/outbox.ts';
 import { makeProbes } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
-import { makeVerify } from '../../shared/verify.ts';
+import { makeVerify } from '../../shared/decide.ts';
 import { makeServer } from './server.ts';
 
 const config = readConfig(...programs.verify);

@@ -2,6 +2,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import { parse } from 'node:querystring';
 import { requirePermission, type Authenticate } from '../../shared/access-token.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
+import type { Verify } from '../../shared/decide.ts';
 import { makeHttpServer } from '../../shared/http-server.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
@@ -12,7 +13,7 @@ import { requestId } from '../../shared/request-id.ts';
 import type { Operation } from '../../shared/route.ts';
 import { object } from '../../shared/schemas.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
-import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation, type Verify } from '../../shared/verify.ts';
+import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../../shared/verify.ts';
 
 type Parts = {
   authenticate: Authenticate;

@@ -1,37 +1,39 @@
--- Decides one verification and, for VALID alone, takes the rate token and the credits and appends the usage event: all
--- or nothing. Everything is read and checked before the first write.
+-- Decides verifications, each by itself: for VALID alone it takes the rate token and the credits and appends the usage
+-- event, all or nothing. Everything is read and checked before the first write.
 --
--- KEYS  1 meta, 2 record of the key text, 3 outbox. Their neighbours {NN}:w:, b:, r: and i: are named by the record.
+-- KEYS  the record of each call's key text; meta, outbox, w:, b:, r: and i: of the same hash tag are named from it
 -- ARGV  1 run id of this server            2 not after: Redis time in ms
---       3 the caller's team                4 workspaces it is limited to, between spaces ("": all)
---       5 client address as bits ("" none) 6 cost in micro-credits
---       7 usage name                       8 route
---       9 event id                        10 "1" when the outbox is full
---      11 hash of the Idempotency-Key ("") 12.. requested scopes: representation, flags
--- Gives {"CLOSED" | "LATE" | "CORRUPT" | "OUTBOX_FULL" | "CONFLICT", now in ms}
---       {"INVALID", now, "NOT_FOUND"}
---       {status, now, reason, key's part of the answer, billing's part, used micro-credits ("" without billing),
---        remaining ("" without a limit), reset at in ms, then flags, representation and id of each scope}
+--       3 "1" when the outbox is full, then for each call:
+--       0 the caller's team                1 workspaces it is limited to, between spaces ("": all)
+--       2 client address as bits ("" none) 3 cost in micro-credits
+--       4 the event's id and route, as they stand in its JSON
+--       5 the event's cost and usage name, likewise: what an Idempotency-Key is held to
+--       6 hash of the Idempotency-Key ("") 7 n, the number of requested scopes; then n times representation, flags
+-- Gives {"OK", now in ms, then a text for each call}, each text's fields between \31:
+--       "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CORRUPT", what is wrong | "INVALID", "NOT_FOUND"
+--       | status, reason, key's part of the answer, billing's part, used micro-credits ("" without billing), remaining
+--         ("" without a limit), reset at in ms, flags of the scopes (JSON), the scopes' records between \30
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local BASE_SECONDS = 1735689600 -- 2025: an eighth of a microsecond stays exact in a double until 2060
 local TICKS_PER_SECOND = 8e6
+local NOT_FOUND = 'INVALID\31NOT_FOUND'
+local call, format, find, unpackRecord = redis.call, string.format, string.find, struct.unpack
 
-local time = redis.call('TIME')
+local time = call('TIME')
 local seconds, micros = tonumber(time[1]), tonumber(time[2])
 local now = seconds * 1000 + math.floor(micros / 1000)
-local nowText = string.format('%.0f', now)
+local nowText = format('%d', now)
+local ticks = (seconds - BASE_SECONDS) * TICKS_PER_SECOND + micros * 8
+local late, outboxFull = now > tonumber(ARGV[2]), ARGV[3] == '1'
 
-local meta = redis.call('HMGET', KEYS[1], 'owner', 'epoch')
-if not meta[1] or meta[1] ~= ARGV[1] then return { 'CLOSED', nowText } end
-if now > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-
-local function unpackRecord(text)
-  local fields, count = {}, 0
-  for field in string.gmatch(text .. '\31', '([^\31]*)\31') do
-    count = count + 1
-    fields[count] = field
+local epochs = {}
+-- The epoch of an open shard; false for one that is closed.
+local function epochOf(tag)
+  if epochs[tag] == nil then
+    local meta = call('HMGET', tag .. 'meta', 'owner', 'epoch')
+    epochs[tag] = meta[1] == ARGV[1] and meta[2]
   end
-  return fields
+  return epochs[tag]
 end
 
 -- An address lies in a block when it starts with the block's bits.
@@ -42,116 +44,119 @@ local function allowed(address, blocks)
   return false
 end
 
-local text = redis.call('GET', KEYS[2])
-if not text then return { 'INVALID', nowText, 'NOT_FOUND' } end
-local _, state, team, workspaceId, keyId, expiresAt, validUntil, keyRate, keyIps, grants, meter, keyPart =
-  unpack(unpackRecord(text))
-if state == '-' or team ~= ARGV[3] then return { 'INVALID', nowText, 'NOT_FOUND' } end
-expiresAt, validUntil = tonumber(expiresAt), tonumber(validUntil)
-if not (keyPart and expiresAt and validUntil) then return { 'CORRUPT', nowText } end
-if validUntil > 0 and now >= validUntil then return { 'INVALID', nowText, 'NOT_FOUND' } end
-if ARGV[4] ~= '' and not string.find(ARGV[4], ' ' .. workspaceId .. ' ', 1, true) then
-  return { 'INVALID', nowText, 'NOT_FOUND' }
-end
-
--- The workspace's defaults as they are now, and its scopes that the key was granted.
-local tag = string.sub(KEYS[1], 1, 5)
-local fields, masks = { 'd' }, {}
-for ref, mask in string.gmatch(grants, '(%d+)=(%d+)') do
-  fields[#fields + 1] = 's' .. ref
-  masks[#masks + 1] = tonumber(mask)
-end
-local workspace = redis.call('HMGET', tag .. 'w:' .. workspaceId, unpack(fields))
-if not workspace[1] then return { 'CORRUPT', nowText } end
-local _, defaultRate, defaultIps = unpack(unpackRecord(workspace[1]))
-local scopes, held = {}, {}
-for i, mask in ipairs(masks) do
-  if not workspace[i + 1] then return { 'CORRUPT', nowText } end
-  local _, representation, scopeId = unpack(unpackRecord(workspace[i + 1]))
-  if representation ~= '-' then
-    held[representation] = mask
-    scopes[#scopes + 1] = tostring(mask)
-    scopes[#scopes + 1] = representation
-    scopes[#scopes + 1] = scopeId
+-- What a key was granted of the scope with a representation; nil for one that it does not hold.
+local function maskOf(workspace, masks, representation)
+  local wanted = '\0' .. representation .. '\0'
+  for i = 2, #workspace do
+    if find(workspace[i], wanted, 1, true) then return cjson.decode(masks)[i - 1] end
   end
 end
 
--- The billing record: settings as applied, used credits as counted here.
-local billing = meter ~= '' and redis.call('HMGET', tag .. 'b:' .. workspaceId .. ':' .. meter, 's', 'u', 'n', 'e')
-local metered = billing and billing[1]
-local billingId, limit, billingPart, used, sequence = '', 0, '', 0, 0
-local cost = tonumber(ARGV[6])
-if metered then
-  local record = unpackRecord(billing[1])
-  billingId, limit, billingPart, used = record[2], tonumber(record[3]), record[4], tonumber(billing[2] or '0')
-  if billing[4] == meta[2] then sequence = tonumber(billing[3]) end
-  if not (billingPart and limit and used and sequence) then return { 'CORRUPT', nowText } end
+local function decide(key, at)
+  local tag = string.sub(key, 1, 5)
+  local epoch = epochOf(tag)
+  if not epoch then return 'CLOSED' end
+  if late then return 'LATE' end
+
+  local text = call('GET', key)
+  if not text or find(text, '\0-\0', 1, true) then return NOT_FOUND end
+  local _, state, team, workspaceId, keyId, expiresAt, validUntil, rate, ips, fields, masks, meter, keyPart =
+    unpackRecord('sssssssssssss', text)
+  expiresAt, validUntil = tonumber(expiresAt), tonumber(validUntil)
+  if team ~= ARGV[at] or (validUntil > 0 and now >= validUntil) then return NOT_FOUND end
+  if ARGV[at + 1] ~= '' and not find(ARGV[at + 1], ' ' .. workspaceId .. ' ', 1, true) then return NOT_FOUND end
+
+  -- The workspace's defaults as they are now, and its scopes that the key was granted.
+  local workspace = call('HMGET', tag .. 'w:' .. workspaceId, unpack(cjson.decode(fields)))
+  local _, defaultRate, defaultIps = unpackRecord('sss', workspace[1])
+  local scopes = table.concat(workspace, '\30', 2)
+
+  -- The billing record: settings as applied, used credits as counted here.
+  local billingKey = meter ~= '' and tag .. 'b:' .. workspaceId .. ':' .. meter
+  local billing = billingKey and call('HMGET', billingKey, 's', 'u', 'n', 'e')
+  local metered = billing and billing[1]
+  local billingId, limit, billingPart, used, sequence = '', 0, '', 0, 0
+  local cost = tonumber(ARGV[at + 3])
+  if metered then
+    _, billingId, limit, billingPart = unpackRecord('ssss', billing[1])
+    limit, used = tonumber(limit), tonumber(billing[2] or 0)
+    if billing[4] == epoch then sequence = tonumber(billing[3]) end
+    if not (limit and used and sequence) then error('a billing record is not what it should be') end
+  end
+
+  -- GCRA: the theoretical arrival time moves one interval on for each verification, at most one second ahead of now.
+  rate = tonumber(rate ~= '' and rate or defaultRate)
+  local rateKey, interval, window, arrival
+  if rate then
+    rateKey = tag .. 'r:' .. keyId
+    interval = math.ceil(TICKS_PER_SECOND / rate)
+    window = interval * rate
+    -- A clock that was set back, or a limit that was lowered, leaves at most a full window to wait for.
+    arrival = math.min(math.max(tonumber(call('GET', rateKey) or 0), ticks), ticks + window)
+  end
+
+  local function allowance()
+    if not rate then return '', '' end
+    return format('%d', math.max(0, math.floor((window - (arrival - ticks)) / interval))),
+      format('%d', BASE_SECONDS * 1000 + math.ceil(arrival / TICKS_PER_SECOND * 1000))
+  end
+  local function answer(status, reason, remaining, resetAt)
+    if not remaining then remaining, resetAt = allowance() end
+    return status .. '\31' .. reason .. '\31' .. keyPart .. '\31' .. billingPart .. '\31'
+      .. (metered and format('%d', used) or '') .. '\31' .. remaining .. '\31' .. resetAt .. '\31'
+      .. masks .. '\31' .. scopes
+  end
+
+  if state == 'D' then return answer('DELETED', 'DELETED') end
+  if state == 'X' then return answer('DISABLED', 'DISABLED') end
+  if expiresAt > 0 and now >= expiresAt then return answer('EXPIRED', 'EXPIRED') end
+  if ips == '' then ips = defaultIps end
+  if ips ~= '' and ips ~= '*' and not allowed(ARGV[at + 2], ips) then return answer('INVALID', 'IP_NOT_ALLOWED') end
+  for i = at + 8, at + 6 + 2 * ARGV[at + 7], 2 do
+    local mask, wanted = maskOf(workspace, masks, ARGV[i]), tonumber(ARGV[i + 1])
+    if not mask or bit.band(mask, wanted) ~= wanted then return answer('INVALID_SCOPES', 'SCOPE_MISSING') end
+  end
+
+  local onceKey = ARGV[at + 6] ~= '' and tag .. 'i:' .. keyId .. ':' .. ARGV[at + 6]
+  local once = onceKey and call('GET', onceKey)
+  if once then
+    local first, remaining, resetAt = unpackRecord('sss', once)
+    if first ~= ARGV[at + 5] then return 'CONFLICT' end
+    return answer('VALID', '', remaining, resetAt)
+  end
+
+  if rate and arrival + interval > ticks + window then return answer('RATE_LIMITED', 'RATE_LIMIT') end
+  if cost > 0 and meter ~= '' then
+    if not metered then return answer('USAGE_LIMITED', 'NO_BILLING_RECORD') end
+    if cost > math.min(limit, MAX_MICROS) - used then return answer('USAGE_LIMITED', 'CREDITS_USED_UP') end
+  end
+  if outboxFull and metered then return 'OUTBOX_FULL' end
+
+  -- From here on only writes, the event first: should it be refused, nothing was taken.
+  if metered then used, sequence = used + cost, sequence + 1 end
+  local usedText, sequenceText = format('%d', used), format('%d', sequence)
+  if not outboxFull then
+    call('XADD', tag .. 'outbox', '*', 'e', '{' .. ARGV[at + 4] .. ',' .. ARGV[at + 5] .. ',"t":' .. nowText
+      .. ',"k":"' .. keyId .. '","b":"' .. billingId .. '","u":' .. usedText .. ',"s":' .. sequenceText
+      .. ',"e":' .. (metered and epoch or '0') .. '}')
+  end
+  if metered then call('HSET', billingKey, 'u', usedText, 'n', sequenceText, 'e', epoch) end
+  if rate then
+    arrival = arrival + interval
+    call('PSETEX', rateKey, '2000', format('%d', arrival))
+  end
+  local remaining, resetAt = allowance()
+  if onceKey then
+    call('SETEX', onceKey, '60', ARGV[at + 5] .. '\0' .. remaining .. '\0' .. resetAt .. '\0')
+  end
+  return answer('VALID', '', remaining, resetAt)
 end
 
--- GCRA: the theoretical arrival time moves one interval on for each verification, at most one second ahead of now.
-local rate = tonumber(keyRate ~= '' and keyRate or defaultRate)
-local rateKey, ticks, interval, window, arrival = tag .. 'r:' .. keyId, 0, 0, 0, 0
-local remaining, resetAt = '', ''
-local function showRate()
-  remaining = string.format('%.0f', math.max(0, math.floor((window - (arrival - ticks)) / interval)))
-  resetAt = string.format('%.0f', BASE_SECONDS * 1000 + math.ceil(arrival / TICKS_PER_SECOND * 1000))
+-- One corrupt record must not spoil the other calls.
+local answers, at = { 'OK', nowText }, 4
+for i, key in ipairs(KEYS) do
+  local decided, text = pcall(decide, key, at)
+  answers[i + 2] = decided and text or 'CORRUPT\31' .. (type(text) == 'table' and text.err or tostring(text))
+  at = at + 8 + 2 * ARGV[at + 7]
 end
-if rate then
-  ticks = (seconds - BASE_SECONDS) * TICKS_PER_SECOND + micros * 8
-  interval = math.ceil(TICKS_PER_SECOND / rate)
-  window = interval * rate
-  -- A clock that was set back, or a limit that was lowered, leaves at most a full window to wait for.
-  arrival = math.min(math.max(tonumber(redis.call('GET', rateKey) or '0'), ticks), ticks + window)
-  showRate()
-end
-
-local function answer(status, reason)
-  local used = metered and string.format('%.0f', used) or ''
-  return { status, nowText, reason, keyPart, billingPart, used, remaining, resetAt, unpack(scopes) }
-end
-
-if state == 'D' then return answer('DELETED', 'DELETED') end
-if state == 'X' then return answer('DISABLED', 'DISABLED') end
-if expiresAt > 0 and now >= expiresAt then return answer('EXPIRED', 'EXPIRED') end
-local ips = keyIps ~= '' and keyIps or defaultIps
-if ips ~= '' and ips ~= '*' and not allowed(ARGV[5], ips) then return answer('INVALID', 'IP_NOT_ALLOWED') end
-for i = 12, #ARGV, 2 do
-  local mask, wanted = held[ARGV[i]], tonumber(ARGV[i + 1])
-  if not mask or bit.band(mask, wanted) ~= wanted then return answer('INVALID_SCOPES', 'SCOPE_MISSING') end
-end
-
-local onceKey = ARGV[11] ~= '' and tag .. 'i:' .. keyId .. ':' .. ARGV[11]
-local once = onceKey and redis.call('GET', onceKey)
-if once then
-  local first = unpackRecord(once)
-  if first[1] ~= ARGV[6] or first[2] ~= ARGV[7] then return { 'CONFLICT', nowText } end
-  remaining, resetAt = first[3], first[4]
-  return answer('VALID', '')
-end
-
-if rate and arrival + interval > ticks + window then return answer('RATE_LIMITED', 'RATE_LIMIT') end
-if cost > 0 and meter ~= '' then
-  if not metered then return answer('USAGE_LIMITED', 'NO_BILLING_RECORD') end
-  if cost > math.min(limit, MAX_MICROS) - used then return answer('USAGE_LIMITED', 'CREDITS_USED_UP') end
-end
-if ARGV[10] == '1' and metered then return { 'OUTBOX_FULL', nowText } end
-
--- From here on only writes, the event first: should it be refused, nothing was taken.
-if metered then used, sequence = used + cost, sequence + 1 end
-local usedText, sequenceText = string.format('%.0f', used), string.format('%.0f', sequence)
-if ARGV[10] ~= '1' then
-  redis.call('XADD', KEYS[3], '*', 'i', ARGV[9], 't', nowText, 'k', keyId, 'b', billingId, 'n', ARGV[7], 'c', ARGV[6],
-    'u', usedText, 'e', metered and meta[2] or '0', 's', sequenceText, 'r', ARGV[8])
-end
-if metered then
-  redis.call('HSET', tag .. 'b:' .. workspaceId .. ':' .. meter, 'u', usedText, 'n', sequenceText, 'e', meta[2])
-end
-if rate then
-  arrival = arrival + interval
-  showRate()
-  redis.call('SET', rateKey, string.format('%.0f', arrival), 'PX', 2000)
-end
-if onceKey then
-  redis.call('SET', onceKey, table.concat({ ARGV[6], ARGV[7], remaining, resetAt }, '\31'), 'EX', 60)
-end
-return answer('VALID', '')
+return answers

@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { MAX_MICROS, formatCredits } from '../../../shared/credits.ts';
-import { keyspace, meterShard } from '../../../shared/keyspace.ts';
+import { keyspace, unpack, meterShard } from '../../../shared/keyspace.ts';
 import { connectRedis } from '../../../shared/redis.ts';
 import { makeLogger } from '../../../shared/log.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../../shared/testing.ts';
@@ -275,7 +275,7 @@ test('settings and refills are in force with the answer', async () => {
   await link.connected(2_000);
   const shard = meterShard(workspaceId, 'forced');
   const record = await link.node(shard).client.hget(keyspace.billing(shard, workspaceId, 'forced'), 's');
-  assert.is(record!.split('\x1f')[2], '2500000');
+  assert.is(unpack(record!)[2], '2500000');
   await link.close();
 });
 

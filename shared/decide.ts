@@ -1,0 +1,131 @@
+import { hash } from 'node:crypto';
+import type { Static } from 'typebox';
+import type { Caller } from './access-token.ts';
+import { formatCredits, parseCredits } from './credits.ts';
+import { ApiError } from './errors.ts';
+import { gatherCalls } from './gather.ts';
+import { idempotencyKey } from './idempotency-key.ts';
+import { newId } from './ids.ts';
+import { addressBits } from './ip.ts';
+import { hashKeyText, keyShard } from './key-text.ts';
+import { keyspace, unpack } from './keyspace.ts';
+import type { Metrics } from './metrics.ts';
+import type { RedisLink } from './redis.ts';
+import { remember } from './remember.ts';
+import { flagBits, scopeEntryOf, type billing } from './schemas.ts';
+import type { Status, VerifyBody } from './verify.ts';
+
+/** A decided verification: its status, and the whole answer as JSON text. */
+export type Decision = { status: Status; body: string };
+export type VerifyCall = {
+  caller: Caller;
+  body: VerifyBody;
+  clientAddress: string;
+  idempotencyKey: string | undefined;
+};
+export type Verify = (call: VerifyCall) => Promise<Decision>;
+
+/**
+ * Decides verifications by the verify script; what was not decided in time costs nothing later. `outboxFull` tells
+ * whether events may be recorded; after `deadlineMs` a call is a 503.
+ */
+export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineMs: number, metrics: Metrics): Verify {
+  const run = gatherCalls(link, outboxFull, deadlineMs);
+
+  return async function verify(call) {
+    try {
+      const decided = await decide(call);
+      metrics.verifications.inc({ status: decided.status });
+      if (decided.status === 'VALID' && outboxFull()) metrics.unrecorded.inc();
+      return decided;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 503) throw error;
+      metrics.verifications.inc({ status: 'UNDECIDED' });
+      // An answer that was lost may have been a debit: unlike elsewhere, "nothing was stored" would be too much to say.
+      throw error.errorName === 'redis_away' ? new ApiError('undecided', { cause: error }) : error;
+    }
+  };
+
+  async function decide({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
+    const once = idempotencyKey(given);
+    const shard = keyShard(body.key);
+    if (shard === undefined) return refusal(body, 'MALFORMED');
+    const { route = '', requestedScopes = [] } = body;
+    const cost = costMicros(body);
+    const args = [
+      caller.teamId,
+      caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '',
+      bitsOf(body.ip ?? clientAddress),
+      cost,
+      `"i":"${newId('evt')}","r":${JSON.stringify(route)}`,
+      `"c":${cost},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`,
+      once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
+      requestedScopes.length,
+    ];
+    for (const scope of requestedScopes) args.push(scope.representation, flagBits(scope));
+    return decision(await run({ shard, key: keyspace.keyText(shard, hashKeyText(body.key)), args }), body);
+  }
+}
+
+const bitsOf = remember((address) => addressBits(address) ?? '');
+
+function costMicros(body: VerifyBody): number {
+  const micros = parseCredits(body.billing?.usage ?? '0');
+  if (micros !== undefined) return micros;
+  const message = 'must be at most 9000000000';
+  throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
+}
+
+// The script's text for one call, see verify.lua.
+function decision(text: string, body: VerifyBody): Decision {
+  const [status = '', reason = '', keyPart, billingPart, used = '', remaining, resetAt, flags = '', scopes = ''] =
+    text.split('\x1f');
+  switch (status) {
+    case 'CONFLICT':
+      throw new ApiError('idempotency_mismatch');
+    case 'OUTBOX_FULL':
+      throw new ApiError('outbox_full');
+    case 'CLOSED':
+    case 'LATE':
+    case 'CORRUPT':
+      throw new ApiError('undecided', { cause: new Error(`the verify script answered ${status} ${reason}`) });
+  }
+  if (keyPart === undefined) return refusal(body, reason);
+
+  // The parts of the key and of the billing record were made when they were stored; only what changes is made here.
+  const why = reason === 'CREDITS_USED_UP' && isCapped(billingPart) ? 'SPEND_CAP_REACHED' : reason;
+  let json = `{"status":"${status}",${keyPart},"scopes":${heldScopes(`${flags}\x1f${scopes}`)}`;
+  if (why) json += `,"reason":"${why}"`;
+  if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
+  if (used) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(Number(used))}"}`;
+  if (remaining) json += `,"rateLimit":{"remaining":${remaining},"resetAt":${resetAt}}`;
+  return { status: status as Status, body: `${json}}` };
+}
+
+// Few sets of scopes are held by many keys.
+const heldScopes = remember((text) => {
+  const [flags = '', records = ''] = text.split('\x1f');
+  const bits = JSON.parse(flags) as number[];
+  const scopes = records.split('\x1e').flatMap((record, i) => {
+    const [, representation, id] = unpack(record);
+    return representation && id ? [scopeEntryOf(representation, bits[i]!, id)] : [];
+  });
+  return JSON.stringify(scopes);
+});
+
+// Whether what a billing record may use ends at its spend cap, and not at the credits that were bought.
+function isCapped(billingPart = ''): boolean {
+  const record = JSON.parse(`{${billingPart}}`) as Pick<
+    Static<typeof billing>,
+    'totalCredits' | 'allowOverages' | 'spendCap'
+  >;
+  const cap = parseCredits(record.spendCap ?? '');
+  return cap !== undefined && (record.allowOverages || cap < parseCredits(record.totalCredits)!);
+}
+
+function refusal({ requestedScopes }: VerifyBody, reason: string): Decision {
+  return {
+    status: 'INVALID',
+    body: JSON.stringify({ status: 'INVALID', reason, ...(requestedScopes && { requestedScopes }) }),
+  };
+}

@@ -1,0 +1,60 @@
+import { ApiError } from './errors.ts';
+import type { RedisLink } from './redis.ts';
+
+/** One call as verify.lua takes it: its record's name, and its arguments. */
+export type ScriptCall = { shard: number; key: string; args: (string | number)[] };
+
+// A script of so many calls keeps Redis from others for less than a millisecond.
+const MOST_PER_SCRIPT = 64;
+// As many as Redis decides within about half of the preset deadline. Who comes on top is told at once to come again,
+// for an answer that would come late helps nobody and costs those who wait behind it.
+const MOST_WAITING = 4_000;
+
+type Waiting = { call: ScriptCall; resolve(text: string): void; reject(error: unknown): void };
+type Gathered = { since: number; waiting: Waiting[] };
+
+/**
+ * Runs the verify script, once for all calls that one turn of the event loop brought (in a cluster, for those of one
+ * shard): an empty script call costs Redis and this process as much as half a verification. With one call at a time
+ * nothing waits: a turn ends when no socket has more to read. Gives the script's text for the call.
+ */
+export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadlineMs: number) {
+  const gathered = new Map<number, Gathered>();
+  let waiting = 0;
+
+  return function run(call: ScriptCall): Promise<string> {
+    if (waiting >= MOST_WAITING) throw new ApiError('overloaded');
+    const group = link.together(call.shard);
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    let batch = gathered.get(group);
+    if (!batch) {
+      batch = { since: performance.now(), waiting: [] };
+      gathered.set(group, batch);
+      const begun = batch;
+      setImmediate(() => gathered.get(group) === begun && send(group));
+    }
+    waiting += 1;
+    batch.waiting.push({ call, resolve, reject });
+    if (batch.waiting.length === MOST_PER_SCRIPT) send(group);
+    return promise;
+  };
+
+  function send(group: number): void {
+    const batch = gathered.get(group)!;
+    gathered.delete(group);
+    decide(batch)
+      .then(
+        ([, , ...texts]) => batch.waiting.forEach(({ resolve }, i) => resolve(texts[i]!)),
+        (error: unknown) => batch.waiting.forEach(({ reject }) => reject(error)),
+      )
+      .finally(() => (waiting -= batch.waiting.length));
+  }
+
+  async function decide({ since, waiting: calls }: Gathered): Promise<string[]> {
+    const node = link.node(calls[0]!.call.shard);
+    const restMs = Math.max(1, deadlineMs - (performance.now() - since));
+    const keys = calls.map(({ call }) => call.key);
+    const args = [node.runId(), node.notAfter(restMs), outboxFull() ? '1' : ''];
+    return node.script('verify', keys, args.concat(...calls.map(({ call }) => call.args)), restMs);
+  }
+}
