@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate bench-pipeline test faults check lint fmt
+.PHONY: help install up down status logs demo token migrate bench-pipeline test fuzz faults check lint fmt
 
 # The Node that the lockfile brings; the host's own where there is none for this platform.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -41,6 +41,10 @@ migrate: ## bring the schemas of the running stack up to date
 
 bench-pipeline: install ## events per second from the outbox to the books, by both buses; EVENTS=1000000
 	@$(node) apps/stack/bench-pipeline.ts --events $(or $(EVENTS),1000000)
+
+fuzz: install ## send anything to api and verify; MINUTES=20 SEED=1
+	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \
+	  $(node) apps/stack/test.ts api/fuzz.test --show --within $$(($(or $(MINUTES),20) * 60 + 300))
 
 test: install ## run the tests on servers of their own; FILE=part-of-a-path for some
 	@$(node) apps/stack/test.ts $(FILE)

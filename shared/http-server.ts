@@ -9,8 +9,14 @@ import { requestId } from './request-id.ts';
  */
 export function makeHttpServer(handle: RequestListener): Server {
   const server = createServer({ requireHostHeader: false });
+  // Who has sent all of its request may close its half and still wants the answer; Node would end the connection.
+  Object.assign(server, { httpAllowHalfOpen: true });
   const onRequest: RequestListener = (request, response) => {
-    if (request.headers.host !== undefined || request.httpVersion === '1.0') return handle(request, response);
+    const target = originForm(request.url ?? '');
+    if (target !== undefined && (request.headers.host !== undefined || request.httpVersion === '1.0')) {
+      request.url = target;
+      return handle(request, response);
+    }
     const { text, headers } = badHttp('bad_http');
     response.writeHead(400, headers).end(text);
   };
@@ -23,6 +29,15 @@ export function makeHttpServer(handle: RequestListener): Server {
     refuse(socket, late ? 'request_timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_http');
   });
   return server;
+}
+
+// A target with scheme and host, which only proxies are sent, is taken as any server must; undefined when it is none: a
+// fragment, say, has no place in one.
+function originForm(target: string): string | undefined {
+  if (target.includes('#')) return undefined;
+  if (target.startsWith('/') || target === '*') return target;
+  const url = URL.parse(target);
+  return url ? url.pathname + url.search : undefined;
 }
 
 // What never becomes a request has no response to write to.

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox';
 import { errors, type ErrorName } from './errors.ts';
 import { exampleOf } from './example.ts';
-import { errorsOf } from './operation-errors.ts';
+import { errorsOf, errorsOfAll } from './operation-errors.ts';
 import { probePaths } from './probe-paths.ts';
 import type { Operation } from './route.ts';
 import { errorEnvelope } from './schemas.ts';
@@ -19,7 +19,7 @@ export function openApi(operations: readonly Operation[], serverUrl: string) {
     },
     servers: [{ url: serverUrl }],
     tags: [...new Set(operations.map((operation) => operation.tag)), 'Probes'].map((name) => ({ name })),
-    paths: { ...paths, ...probePaths },
+    paths: { ...paths, ...Object.fromEntries(Object.entries(probePaths).map(withFailures)) },
     components: {
       securitySchemes: { accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' } },
       schemas: { Error: errorEnvelope },
@@ -45,7 +45,7 @@ function describe(operation: Operation) {
       requestId,
     ],
     ...(body && { requestBody: { required: !operation.bodyOptional, content: { 'application/json': shown(body) } } }),
-    responses: { [status]: success(operation), ...failures(operation) },
+    responses: { [status]: success(operation), ...failures(errorsOf(operation)) },
   };
 }
 
@@ -72,8 +72,12 @@ function success({ status, response, alternative }: Operation) {
   };
 }
 
-function failures(operation: Operation) {
-  const byStatus = Map.groupBy(errorsOf(operation), (name) => Math.floor(errors[name][0] / 100));
+function withFailures([path, { get }]: [string, (typeof probePaths)[string]]) {
+  return [path, { get: { ...get, responses: { ...get.responses, ...failures(errorsOfAll) } } }];
+}
+
+function failures(errorNames: readonly ErrorName[]) {
+  const byStatus = Map.groupBy(errorNames, (name) => Math.floor(errors[name][0] / 100));
   return Object.fromEntries([...byStatus].map(([status, names]) => [status, failure(status, names)]));
 }
 

@@ -1,12 +1,15 @@
 import { errors, type ErrorName } from './errors.ts';
 import type { Operation } from './route.ts';
 
+/** What any request may be answered, whatever it asks for. */
+export const errorsOfAll = ['bad_http', 'request_timeout', 'headers_too_large'] as const satisfies readonly ErrorName[];
+
 /** Every error that an operation may answer: those of its own and those that follow from what it is, by their codes. */
 export function errorsOf(operation: Operation): ErrorName[] {
   const { method, permission, query, body, writes, errors: own = [] } = operation;
   const names = new Set<ErrorName>(own);
   const add = (...more: ErrorName[]) => more.forEach((name) => names.add(name));
-  add('invalid_request', 'bad_http', 'request_timeout', 'headers_too_large', 'internal', 'deadline');
+  add(...errorsOfAll, 'invalid_request', 'internal', 'deadline');
   if (permission) add('token_missing', 'token_unknown', 'permission_missing');
   if (permission !== 'key:verify') add('postgres_away');
   if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');

@@ -4,6 +4,8 @@ import { object } from './schemas.ts';
 
 // What the OpenAPI document says of the paths that every server answers without a token.
 
+type Probe = { get: { tags: string[]; summary: string; security: []; responses: Record<number, object> } };
+
 const state = Type.Enum(['ok', 'away']);
 const readiness = (status: string) =>
   object({
@@ -11,7 +13,8 @@ const readiness = (status: string) =>
     checks: Type.Record(Type.String(), state, { description: 'dependencies by name', examples: [{ redis: 'ok' }] }),
   });
 
-export const probePaths = {
+/** Those paths; what is wrong with a request as such comes on top of their own answers. */
+export const probePaths: Record<string, Probe> = {
   '/healthz': probe('Whether the process lives', { 200: json('It lives', object({ status: Type.Literal('ok') })) }),
   '/readyz': probe('Whether what it depends on answers', {
     200: json('All of it does', readiness('ready')),
@@ -21,7 +24,7 @@ export const probePaths = {
   '/openapi.json': probe('This document', { 200: json('OpenAPI 3.1', Type.Object({}, { examples: [{}] })) }),
 };
 
-function probe(summary: string, responses: Record<number, object>) {
+function probe(summary: string, responses: Record<number, object>): Probe {
   return { get: { tags: ['Probes'], summary, security: [], responses } };
 }
 

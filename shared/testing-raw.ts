@@ -14,6 +14,8 @@ type Options = {
   /** Pause between two parts. */
   pauseMs?: number;
   withinMs?: number;
+  /** The answer is one to HEAD: it tells the length of a body and has none. */
+  head?: boolean;
 };
 
 /**
@@ -21,7 +23,7 @@ type Options = {
  * when the answers are there, when the server closes, or in the end by itself. An error must come in the envelope.
  */
 export async function speak(url: string, parts: (string | Buffer)[], options: Options = {}): Promise<Spoken> {
-  const { answers = 1, halfClose = false, pauseMs = 0, withinMs = 30_000 } = options;
+  const { answers = 1, halfClose = false, pauseMs = 0, withinMs = 30_000, head = false } = options;
   const { hostname, port } = new URL(url);
   const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
   let received = Buffer.alloc(0);
@@ -36,7 +38,7 @@ export async function speak(url: string, parts: (string | Buffer)[], options: Op
     socket.on('end', end).on('close', end).on('error', end);
     socket.on('data', (bytes: Buffer) => {
       received = Buffer.concat([received, bytes]);
-      if (split(received).answers.length < answers) return;
+      if (split(received, head).answers.length < answers) return;
       clearTimeout(timer);
       resolve();
     });
@@ -49,16 +51,16 @@ export async function speak(url: string, parts: (string | Buffer)[], options: Op
   if (halfClose) socket.end();
   await done;
   socket.destroy();
-  const spoken = split(received);
+  const spoken = split(received, head);
   for (const answer of spoken.answers) {
-    const problem = answer.status < 400 ? undefined : envelopeProblem(answer);
+    const problem = answer.status < 400 || head ? undefined : envelopeProblem(answer);
     if (problem) throw new Error(`${answer.status} ${answer.text}: ${problem}`);
   }
   return { ...spoken, open };
 }
 
 // Cuts what was received into answers; the rest is what makes no whole one (yet).
-function split(received: Buffer): { answers: RawAnswer[]; rest: string } {
+function split(received: Buffer, headOnly: boolean): { answers: RawAnswer[]; rest: string } {
   const answers: RawAnswer[] = [];
   let at = 0;
   for (;;) {
@@ -67,7 +69,7 @@ function split(received: Buffer): { answers: RawAnswer[]; rest: string } {
     const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(first)?.[1]);
     if (head < 0 || !status) return { answers, rest: received.toString('latin1', at) };
     const headers = new Map(lines.map((line) => [line.split(':', 1)[0]!.toLowerCase(), line.replace(/^[^:]*: */, '')]));
-    const end = head + 4 + Number(headers.get('content-length') ?? 0);
+    const end = head + 4 + (headOnly ? 0 : Number(headers.get('content-length') ?? 0));
     if (received.length < end) return { answers, rest: received.toString('latin1', at) };
     if (status >= 200) answers.push({ status, headers, text: received.toString('utf8', head + 4, end) });
     at = end;

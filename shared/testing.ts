@@ -138,7 +138,8 @@ export async function request(url: string, method: string, options: RequestOptio
   });
   const text = await response.text();
   const { status, headers } = response;
-  checkAnswer(url, method, { status, headers, text });
+  const { origin, pathname } = new URL(url);
+  checkAnswer(origin, method, pathname, { status, headers, text });
   const isJson = headers.get('content-type')?.includes('json');
   return { status, headers, text, body: isJson && text ? JSON.parse(text) : undefined };
 }

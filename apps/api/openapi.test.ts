@@ -80,11 +80,11 @@ test('an answer that is not as described is found', async () => {
   const refused = await world.call('post', path, {});
   const fails = (answer: Answer, body: object, changes: Partial<Answer> = {}) => {
     const wrong = { ...answer, text: JSON.stringify(body), ...changes };
-    return assert.throws(() => checkAnswer(world.api.url + path, 'post', wrong), /not as documented/);
+    return assert.throws(() => checkAnswer(world.api.url, 'post', path, wrong), /not as documented/);
   };
   const { workspace } = made.body;
   const { error } = refused.body;
-  checkAnswer(world.api.url + path, 'post', made);
+  checkAnswer(world.api.url, 'post', path, made);
   fails(made, { workspace: { ...workspace, secret: 1 } });
   fails(made, { workspace, more: 1 });
   fails(made, { workspace: { ...workspace, name: undefined } });
@@ -97,7 +97,7 @@ test('an answer that is not as described is found', async () => {
   fails(refused, { error: { ...error, requestId: 'another' } });
   fails(refused, { error: { ...error, stack: 'at' } });
   fails(refused, { message: 'no envelope' });
-  assert.throws(() => checkAnswer('http://127.0.0.1:1/healthz', 'get', made), /has shown no OpenAPI document/);
+  assert.throws(() => checkAnswer('http://127.0.0.1:1', 'get', '/healthz', made), /has shown no OpenAPI document/);
 });
 
 test.run();

@@ -32,7 +32,7 @@ test('tests, servers for development, data and secrets stay out', () => {
   const copied = ['sql', 'shared', 'apps'].flatMap(filesToCopy);
   assert.ok(copied.length > 50);
   assert.equal(
-    copied.filter((file) => /\.test\.ts$|testing\.ts$|\/test-|^apps\/stack\//.test(file)),
+    copied.filter((file) => /\.test\.ts$|testing[\w-]*\.ts$|\/test-|^apps\/stack\//.test(file)),
     [],
   );
   const others = ['secrets/master_key', '.keytally/env', '.git/config', '.env', 'node_modules/chdb/package.json'];

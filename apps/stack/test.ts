@@ -1,4 +1,4 @@
-// The test runner: node apps/stack/test.ts [part of a path]… [--jobs N]
+// The test runner: node apps/stack/test.ts [part of a path]… [--jobs N] [--within SECONDS] [--show]
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -10,12 +10,15 @@ import { runTestFile } from './test-file.ts';
 import { needsKafka, sharesBroker, startTestKafka } from './test-kafka.ts';
 import { makeTestFolder, removeTestFolder, startTestServers } from './test-servers.ts';
 
-const FILE_WITHIN_MS = 180_000;
 const TIMES_FILE = 'node_modules/.keytally-test-times.json';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { jobs: { type: 'string', default: '2' } },
+  options: {
+    jobs: { type: 'string', default: '2' },
+    within: { type: 'string', default: '180' },
+    show: { type: 'boolean', default: false },
+  },
 });
 const began = performance.now();
 const abort = new AbortController();
@@ -79,16 +82,17 @@ async function main(): Promise<void> {
         TEST_FOLDER: join(folder, `slot-${slots.get(file)}`),
         LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
       };
-      const result = await runTestFile(file, { env, withinMs: FILE_WITHIN_MS, signal: abort.signal });
+      const result = await runTestFile(file, { env, withinMs: Number(values.within) * 1000, signal: abort.signal });
       if (abort.signal.aborted) return;
       times[file] = result.ms;
       passed += result.passed;
       failed += result.failed;
       const counts = `${result.passed + result.failed} tests`.padStart(10);
       console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(50)} ${counts}  ${seconds(result.ms)}`);
+      if (result.problem || values.show) console.log(`\n${result.output.trimEnd()}\n`);
       if (result.problem) {
         failures.push(`${file}: ${result.problem}`);
-        console.log(`\n${result.output.trimEnd()}\n\n      ${file} ${result.problem}\n`);
+        console.log(`      ${file} ${result.problem}\n`);
       }
     }
   };

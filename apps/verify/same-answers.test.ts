@@ -75,6 +75,14 @@ test('a query that an operation does not have is refused, never ignored', async 
   }
 });
 
+test('who closes its half of the connection after a request is answered', async () => {
+  for (const { url } of [world.api, world.verify!]) {
+    const whole = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
+    const { answers } = await speak(url, [whole], { halfClose: true });
+    assert.equal(answers.map(codeOf), [200]);
+  }
+});
+
 test('paths are told apart by case', async () => {
   for (const { url } of [world.api, world.verify!]) {
     const other = await request(url + VERIFY_PATH.toUpperCase(), 'post', { token: world.team.token, body: {} });
@@ -98,6 +106,9 @@ test('what is not HTTP, or asks for what we are not, gets the envelope', async (
     [`${line}Host: a\r\nno colon\r\n\r\n`, 40010],
     ['CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n', 40010],
     [`${line}Host: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 43101],
+    ['GET http://[::1/healthz HTTP/1.1\r\nHost: a\r\n\r\n', 40010],
+    ['GET http://a/healthz?x HTTP/1.1\r\nHost: a\r\n\r\n', 200],
+    ['GET /healthz#x HTTP/1.1\r\nHost: a\r\n\r\n', 40010],
     ['GET /healthz HTTP/1.0\r\n\r\n', 200],
     [`${line}Host: a\r\nExpect: miracles\r\n\r\n`, 200],
     [`${line}Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`, 200],
