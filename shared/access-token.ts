@@ -38,32 +38,35 @@ const CACHE_MS = 500;
 const CACHE_SIZE = 10_000;
 
 /**
- * Authenticates by `load`, which finds a token that is in force, by the clock of its store. Its answers are kept for
- * half a second: a revoked token is refused within one. Unknown tokens are not kept, so that guessing fills nothing.
+ * Authenticates by `load`, which finds a token that is in force, by the clock of its store. What it found is forgotten
+ * every half second: a revoked token is refused within one. Unknown tokens are not kept, so that guessing fills nothing.
  */
 export function makeAuthenticate(load: (shard: number, hash: string) => Promise<Caller | undefined>): Authenticate {
-  const cache = new Map<string, { asked: number; caller: Promise<Caller | undefined> }>();
+  const callers = new Map<string, Promise<Caller>>();
+  let forgetAt = 0;
 
-  return async function authenticate(authorization) {
+  return function authenticate(authorization = '') {
+    if (performance.now() > forgetAt || callers.size >= CACHE_SIZE) {
+      callers.clear();
+      forgetAt = performance.now() + CACHE_MS;
+    }
+    let caller = callers.get(authorization);
+    if (!caller) {
+      caller = find(authorization);
+      callers.set(authorization, caller);
+      caller.catch(() => callers.delete(authorization));
+    }
+    return caller;
+  };
+
+  async function find(authorization: string): Promise<Caller> {
     const text = bearerToken(authorization);
     const shard = keyShard(text);
     if (shard === undefined || !text.startsWith(`${ACCESS_TOKEN_PREFIX}_`)) throw new ApiError('token_unknown');
-    const hash = hashKeyText(text);
-
-    let entry = cache.get(hash);
-    if (!entry || performance.now() - entry.asked > CACHE_MS) {
-      entry = { asked: performance.now(), caller: load(shard, hash) };
-      if (cache.size >= CACHE_SIZE) cache.clear();
-      cache.set(hash, entry);
-    }
-    const caller = await entry.caller.catch((error: unknown) => {
-      cache.delete(hash);
-      throw error;
-    });
-    if (!caller) cache.delete(hash);
+    const caller = await load(shard, hashKeyText(text));
     if (!caller) throw new ApiError('token_unknown');
     return caller;
-  };
+  }
 }
 
 /** Throws 403 unless the caller holds the permission. */

@@ -1,4 +1,5 @@
 import { addressBits, blockBits } from './ip.ts';
+import { remember } from './remember.ts';
 
 /**
  * The address of the client behind trusted proxies: the last one in `X-Forwarded-For` that no trusted proxy has. From
@@ -12,10 +13,10 @@ export function makeClientAddress(
     if (bits === undefined) throw new Error(`TRUSTED_PROXIES: ${text} is neither an address nor a CIDR block`);
     return bits;
   });
-  const trusted = (address: string) => {
+  const trusted = remember((address) => {
     const bits = addressBits(address);
     return bits !== undefined && blocks.some((block) => bits.startsWith(block));
-  };
+  });
 
   return (peer = '', forwardedFor = '') => {
     let address = peer;

@@ -5,7 +5,7 @@ import type { RedisLink } from './redis.ts';
 export type ScriptCall = { shard: number; key: string; args: (string | number)[] };
 
 // A script of so many calls keeps Redis from others for less than a millisecond.
-const MOST_PER_SCRIPT = 64;
+const MOST_PER_SCRIPT = 16;
 // As many as Redis decides within about half of the preset deadline. Who comes on top is told at once to come again,
 // for an answer that would come late helps nobody and costs those who wait behind it.
 const MOST_WAITING = 4_000;
@@ -35,7 +35,8 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
     }
     waiting += 1;
     batch.waiting.push({ call, resolve, reject });
-    if (batch.waiting.length === MOST_PER_SCRIPT) send(group);
+    // Alone, it need not wait for others; nor do sixteen.
+    if (waiting === 1 || batch.waiting.length === MOST_PER_SCRIPT) send(group);
     return promise;
   };
 

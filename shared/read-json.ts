@@ -33,10 +33,14 @@ function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
       if (size <= limit) chunks.push(chunk);
       else reject(bodyTooLarge(limit));
     });
-    request.once('end', () => resolve(Buffer.concat(chunks)));
+    request.once('end', () => {
+      request.off('close', cutShort);
+      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
+    });
     // Cut short: its sender is gone, or has had its answer from the server itself.
-    request.once('error', () => reject(new ApiError('bad_http')));
-    request.once('close', () => reject(new ApiError('bad_http')));
+    const cutShort = () => reject(new ApiError('bad_http'));
+    request.once('error', cutShort);
+    request.once('close', cutShort);
   });
 }
 

@@ -17,11 +17,12 @@ local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local BASE_SECONDS = 1735689600 -- 2025: an eighth of a microsecond stays exact in a double until 2060
 local TICKS_PER_SECOND = 8e6
 local NOT_FOUND = 'INVALID\31NOT_FOUND'
-local call, format, find, unpackRecord = redis.call, string.format, string.find, struct.unpack
+local call, format, find, sub, unpackRecord = redis.call, string.format, string.find, string.sub, struct.unpack
+local ceil, floor, max, min, decode = math.ceil, math.floor, math.max, math.min, cjson.decode
 
 local time = call('TIME')
 local seconds, micros = tonumber(time[1]), tonumber(time[2])
-local now = seconds * 1000 + math.floor(micros / 1000)
+local now = seconds * 1000 + floor(micros / 1000)
 local nowText = format('%d', now)
 local ticks = (seconds - BASE_SECONDS) * TICKS_PER_SECOND + micros * 8
 local late, outboxFull = now > tonumber(ARGV[2]), ARGV[3] == '1'
@@ -39,7 +40,7 @@ end
 -- An address lies in a block when it starts with the block's bits.
 local function allowed(address, blocks)
   for block in string.gmatch(blocks, '%S+') do
-    if string.sub(address, 1, #block) == block then return true end
+    if sub(address, 1, #block) == block then return true end
   end
   return false
 end
@@ -48,12 +49,12 @@ end
 local function maskOf(workspace, masks, representation)
   local wanted = '\0' .. representation .. '\0'
   for i = 2, #workspace do
-    if find(workspace[i], wanted, 1, true) then return cjson.decode(masks)[i - 1] end
+    if find(workspace[i], wanted, 1, true) then return decode(masks)[i - 1] end
   end
 end
 
 local function decide(key, at)
-  local tag = string.sub(key, 1, 5)
+  local tag = sub(key, 1, 5)
   local epoch = epochOf(tag)
   if not epoch then return 'CLOSED' end
   if late then return 'LATE' end
@@ -62,12 +63,11 @@ local function decide(key, at)
   if not text or find(text, '\0-\0', 1, true) then return NOT_FOUND end
   local _, state, team, workspaceId, keyId, expiresAt, validUntil, rate, ips, fields, masks, meter, keyPart =
     unpackRecord('sssssssssssss', text)
-  expiresAt, validUntil = tonumber(expiresAt), tonumber(validUntil)
-  if team ~= ARGV[at] or (validUntil > 0 and now >= validUntil) then return NOT_FOUND end
+  if team ~= ARGV[at] or (validUntil ~= '0' and now >= tonumber(validUntil)) then return NOT_FOUND end
   if ARGV[at + 1] ~= '' and not find(ARGV[at + 1], ' ' .. workspaceId .. ' ', 1, true) then return NOT_FOUND end
 
   -- The workspace's defaults as they are now, and its scopes that the key was granted.
-  local workspace = call('HMGET', tag .. 'w:' .. workspaceId, unpack(cjson.decode(fields)))
+  local workspace = call('HMGET', tag .. 'w:' .. workspaceId, unpack(decode(fields)))
   local _, defaultRate, defaultIps = unpackRecord('sss', workspace[1])
   local scopes = table.concat(workspace, '\30', 2)
 
@@ -89,16 +89,16 @@ local function decide(key, at)
   local rateKey, interval, window, arrival
   if rate then
     rateKey = tag .. 'r:' .. keyId
-    interval = math.ceil(TICKS_PER_SECOND / rate)
+    interval = ceil(TICKS_PER_SECOND / rate)
     window = interval * rate
     -- A clock that was set back, or a limit that was lowered, leaves at most a full window to wait for.
-    arrival = math.min(math.max(tonumber(call('GET', rateKey) or 0), ticks), ticks + window)
+    arrival = min(max(tonumber(call('GET', rateKey) or 0), ticks), ticks + window)
   end
 
   local function allowance()
     if not rate then return '', '' end
-    return format('%d', math.max(0, math.floor((window - (arrival - ticks)) / interval))),
-      format('%d', BASE_SECONDS * 1000 + math.ceil(arrival / TICKS_PER_SECOND * 1000))
+    return format('%d', max(0, floor((window - (arrival - ticks)) / interval))),
+      format('%d', BASE_SECONDS * 1000 + ceil(arrival / TICKS_PER_SECOND * 1000))
   end
   local function answer(status, reason, remaining, resetAt)
     if not remaining then remaining, resetAt = allowance() end
@@ -109,7 +109,7 @@ local function decide(key, at)
 
   if state == 'D' then return answer('DELETED', 'DELETED') end
   if state == 'X' then return answer('DISABLED', 'DISABLED') end
-  if expiresAt > 0 and now >= expiresAt then return answer('EXPIRED', 'EXPIRED') end
+  if expiresAt ~= '0' and now >= tonumber(expiresAt) then return answer('EXPIRED', 'EXPIRED') end
   if ips == '' then ips = defaultIps end
   if ips ~= '' and ips ~= '*' and not allowed(ARGV[at + 2], ips) then return answer('INVALID', 'IP_NOT_ALLOWED') end
   for i = at + 8, at + 6 + 2 * ARGV[at + 7], 2 do
@@ -128,7 +128,7 @@ local function decide(key, at)
   if rate and arrival + interval > ticks + window then return answer('RATE_LIMITED', 'RATE_LIMIT') end
   if cost > 0 and meter ~= '' then
     if not metered then return answer('USAGE_LIMITED', 'NO_BILLING_RECORD') end
-    if cost > math.min(limit, MAX_MICROS) - used then return answer('USAGE_LIMITED', 'CREDITS_USED_UP') end
+    if cost > min(limit, MAX_MICROS) - used then return answer('USAGE_LIMITED', 'CREDITS_USED_UP') end
   end
   if outboxFull and metered then return 'OUTBOX_FULL' end
 
