@@ -71,12 +71,13 @@ function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Log
 
   async function look(): Promise<void> {
     const ready = [...nodes.values()].filter((node) => node.client.status === 'ready');
-    await Promise.allSettled(ready.map((node) => node.refresh()));
     const answers = await Promise.allSettled(ready.map((node) => within(ASK_WITHIN_MS, readMap(node.client))));
     const maps = answers.filter((answer) => answer.status === 'fulfilled').map((answer) => answer.value);
     // Of several maps the one of the highest epoch is the newest: a server that was cut off still has an older one.
     const newest = maps.filter((map) => map.ok).toSorted((a, b) => b.epoch - a.epoch)[0];
     if (!newest) return;
+    // Only now: a server that the map names was promoted before, so what it says of itself is not from before that.
+    await Promise.allSettled(ready.map((node) => node.refresh()));
     holders = ALL_SHARDS.map((shard) => {
       const slot = newest.slots[shard]!;
       const address = newest.ranges.find(({ first, last }) => first <= slot && slot <= last)?.address;
