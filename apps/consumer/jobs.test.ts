@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import type { Books } from '../../shared/clickhouse.ts';
 import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../shared/event.ts';
 import { newId } from '../../shared/ids.ts';
+import { connectPostgres } from '../../shared/postgres.ts';
 import { eventually } from '../../shared/testing.ts';
 import { removeExpired } from './expire.ts';
 import { startJobs, type Job } from './jobs.ts';
@@ -241,7 +242,8 @@ test('a job never runs twice at once, is done again after a failure, and stoppin
     },
   };
   const { world, metrics, log } = bench;
-  const processes = [1, 2].map(() => startJobs([job], { sql: world.sql, metrics, log }));
+  const connect = () => connectPostgres(world.env.DATABASE_URL!, { max: 1 });
+  const processes = [1, 2].map(() => startJobs([job], { connect, metrics, log }));
   await eventually('it ran again', async () => runs >= 2);
   await Promise.all(processes.map((one) => one.stop()));
   assert.equal([now, most], [0, 1]);

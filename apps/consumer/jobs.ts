@@ -7,11 +7,14 @@ import type { Running } from '../../shared/run.ts';
 /** Work done again and again. A job that is stopped or dies in the middle is simply done again. */
 export type Job = { name: string; cron: string; work(signal: AbortSignal): Promise<void> };
 
+/** `connect` makes a connection for one run of a job, which ends it. */
+type Tools = { connect: () => Sql; metrics: Metrics; log: Logger };
+
 /**
  * Runs each job at its times: never twice at once, not in this process and not in any other. A failure is logged, and
  * the next time comes all the same.
  */
-export function startJobs(jobs: Job[], { sql, metrics, log }: { sql: Sql; metrics: Metrics; log: Logger }): Running {
+export function startJobs(jobs: Job[], { connect, metrics, log }: Tools): Running {
   const stopping = new AbortController();
   const running = new Map<string, Promise<void>>();
   const tasks = jobs.map((job) =>
@@ -41,7 +44,7 @@ export function startJobs(jobs: Job[], { sql, metrics, log }: { sql: Sql; metric
     const observe = (outcome: string) =>
       metrics.jobSeconds.observe({ job: name, outcome }, (performance.now() - started) / 1000);
     try {
-      if (await alone(sql, name, () => work(stopping.signal))) observe('done');
+      if (await alone(connect, name, () => work(stopping.signal))) observe('done');
     } catch (error) {
       if (stopping.signal.aborted) return;
       observe('failed');
@@ -50,20 +53,20 @@ export function startJobs(jobs: Job[], { sql, metrics, log }: { sql: Sql; metric
   }
 }
 
-/** Does some work unless another process does it; gives whether it was done. The lock goes with its connection. */
-async function alone(sql: Sql, name: string, work: () => Promise<void>): Promise<boolean> {
-  const connection = await sql.reserve();
+/**
+ * Does some work unless another process does it; gives whether it was done. The lock goes with its connection, which is
+ * in no pool: the driver (postgres 3.4) gives one that was lost and made again to others, whose it would be by the end.
+ */
+async function alone(connect: () => Sql, name: string, work: () => Promise<void>): Promise<boolean> {
+  const own = connect();
   try {
+    // Reserved, or it would be closed as an idle one.
+    const connection = await own.reserve();
     const [lock] = await connection<{ taken: boolean }[]>`
       select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext(${name})) as taken`;
-    if (!lock!.taken) return false;
-    try {
-      await work();
-    } finally {
-      await connection`select pg_advisory_unlock(hashtext('keytally jobs'), hashtext(${name}))`;
-    }
-    return true;
+    if (lock!.taken) await work();
+    return lock!.taken;
   } finally {
-    connection.release();
+    await own.end({ timeout: 0 });
   }
 }

@@ -59,7 +59,7 @@ await run(log, async () => {
       { name: 'rollup', cron: everyMinute, work: async (signal) => rollUp(stores, await link.now(), signal) },
       { name: 'expire', cron: everyHour, work: (signal) => removeExpired(sql, signal) },
     ] satisfies Job[],
-    { sql, metrics, log },
+    { connect: () => connectPostgres(config.DATABASE_URL, { max: 1 }), metrics, log },
   );
 
   const probe = makeProbes(metrics, { ...checks, ...(kafka && config.BUS === 'kafka' && { kafka: kafka.ready }) });
