@@ -1,5 +1,6 @@
 import postgres from 'postgres';
 import { ApiError } from './errors.ts';
+import { within } from './within.ts';
 
 /** The connection pool, or one connection of it inside a transaction; both run tagged SQL. */
 export type Sql = postgres.Sql<{ int8: number }>;
@@ -13,6 +14,9 @@ type PostgresOptions = {
   everyTeam?: boolean;
 };
 
+const STATEMENT_WITHIN_MS = 8_000;
+const ANSWER_WITHIN_MS = 10_000;
+
 /** Connects lazily. int8 comes as a number: counters and micro-credits stay below 2^53. `date` comes as its text. */
 export function connectPostgres(url: string, options: PostgresOptions = {}): Sql {
   return postgres(url, {
@@ -24,7 +28,7 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
     connection: {
       application_name: 'keytally',
       TimeZone: 'UTC',
-      statement_timeout: options.statementTimeoutMs ?? 8_000,
+      statement_timeout: options.statementTimeoutMs ?? STATEMENT_WITHIN_MS,
       idle_in_transaction_session_timeout: 15_000,
       ...(options.everyTeam && { 'keytally.team': '*' }),
     },
@@ -33,6 +37,11 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
       date: { to: 1082, from: [1082], serialize: String, parse: String },
     },
   }) as Sql;
+}
+
+/** Gives a statement up after longer than Postgres lets it run: its connection says nothing any more. */
+export function orGiveUp<Rows>(statement: Promise<Rows>): Promise<Rows> {
+  return within(ANSWER_WITHIN_MS, statement);
 }
 
 /** Names the team that a transaction is for: row-level security shows it that team's rows alone. */

@@ -1,3 +1,5 @@
+import { orGiveUp } from '../../shared/postgres.ts';
+
 /**
  * Reads a table in batches, each after the last row of the one before. Not with a cursor: the driver ends one whose
  * connection was lost as if it had read everything, and a shard would be opened with keys missing.
@@ -9,7 +11,7 @@ export async function* inBatches<Row, Position>(
 ): AsyncGenerator<Row[]> {
   let after = start;
   for (;;) {
-    const rows = await read(after, BATCH);
+    const rows = await orGiveUp(read(after, BATCH));
     if (rows.length > 0) yield rows;
     const last = rows.at(-1);
     if (last === undefined || rows.length < BATCH) return;

@@ -4,7 +4,7 @@ import type { Books } from '../../shared/clickhouse.ts';
 import { openShards } from '../../shared/fence.ts';
 import { keyspace } from '../../shared/keyspace.ts';
 import type { Logger } from '../../shared/log.ts';
-import type { Sql } from '../../shared/postgres.ts';
+import { orGiveUp, type Sql } from '../../shared/postgres.ts';
 import type { RedisNode } from '../../shared/redis-node.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import { repeat, type Repeating } from '../../shared/repeat.ts';
@@ -55,7 +55,7 @@ async function reopen(stores: Stores, node: RedisNode, shards: number[]): Promis
   const renewing = repeat(RENEW_EVERY_MS, stores.log, 'renewing the claim of shards', () => renew(node, token, claims));
   try {
     const horizon = await build(stores, token, claims);
-    const epochs = await nextEpochs(stores.sql, claims);
+    const epochs = await orGiveUp(nextEpochs(stores.sql, claims));
     await Promise.all(claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon])));
   } finally {
     await renewing.stop();
@@ -66,8 +66,9 @@ async function reopen(stores: Stores, node: RedisNode, shards: number[]): Promis
 
 /** Writes what claimed shards lack; gives up to where Postgres was read. */
 async function build({ sql, link, books }: Stores, token: string, claims: Claim[]): Promise<number> {
-  const [row] = await sql<[{ horizon: number }]>`
-    select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon`;
+  const [row] = await orGiveUp(
+    sql<[{ horizon: number }]>`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon`,
+  );
   const fence = () => `build:${token}`;
   const behind = claims.filter((one) => !one.emptied);
   for await (const entries of loadSince(sql, behind)) await writeEntries(link, fence, entries);
@@ -110,7 +111,7 @@ async function claim(node: RedisNode, runId: string, token: string, shards: numb
 
 /** Emptied shards, and those whose checkpoint lies before the oldest change that is still kept. */
 async function shardsToWriteWhole(sql: Sql, claims: Claim[]): Promise<number[]> {
-  const [pruned] = await sql<{ at: number }[]>`select at from job_watermarks where job = 'changes_pruned'`;
+  const [pruned] = await orGiveUp(sql<{ at: number }[]>`select at from job_watermarks where job = 'changes_pruned'`);
   return claims.filter((one) => one.emptied || one.checkpoint <= (pruned?.at ?? -1)).map((one) => one.shard);
 }
 
