@@ -39,6 +39,15 @@ export const variables = {
     'silent',
   ]),
   VERIFY_DEADLINE_MS: integer('a verification not decided by then is a 503', { preset: 250, min: 10, max: 10_000 }),
+  FAILED_AUTH_PER_MINUTE: integer(
+    'failed authentications of one address (IPv6: of its /64) above which further ones are 429; a valid token always passes',
+    { preset: 100, min: 100, max: 1_000_000_000 },
+  ),
+  CALLS_PER_SECOND: integer('management calls a second of one access token, on each api, above which it gets 429', {
+    preset: 1_000,
+    min: 1,
+    max: 1_000_000,
+  }),
   REQUEST_DEADLINE_MS: integer('a management request not answered by then is a 503', {
     preset: 10_000,
     min: 100,
@@ -114,6 +123,8 @@ export const programs = {
     'PORT',
     'PUBLIC_API_URL',
     'TRUSTED_PROXIES',
+    'FAILED_AUTH_PER_MINUTE',
+    'CALLS_PER_SECOND',
     'VERIFY_DEADLINE_MS',
     'REQUEST_DEADLINE_MS',
     'OUTBOX_MAX_ENTRIES',
@@ -126,6 +137,7 @@ export const programs = {
     'PORT',
     'PUBLIC_API_URL',
     'TRUSTED_PROXIES',
+    'FAILED_AUTH_PER_MINUTE',
     'VERIFY_DEADLINE_MS',
     'OUTBOX_MAX_ENTRIES',
   ],

@@ -37,6 +37,14 @@ export const errors = {
   body_too_large: [41301, 'The body is too large.'],
   not_json: [41501, 'Send the body as application/json.'],
   encoded_body: [41502, 'Send the body as it is, without a Content-Encoding.'],
+  too_many_failures: [
+    42901,
+    'Authentication failed too often from your address; send a valid token, or wait as long as Retry-After says. Valid tokens always pass.',
+  ],
+  too_many_calls: [
+    42902,
+    'The access token makes more management calls a second than it may; wait as long as Retry-After says.',
+  ],
   headers_too_large: [43101, 'The address and headers of the request are larger than 16 KiB.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
   redis_away: [

@@ -21,6 +21,8 @@ export const keyspace = {
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
   /** GCRA's theoretical arrival time of a key. */
   rate: (shard: number, keyId: string) => `${tag(shard)}r:${keyId}`,
+  /** How often authentication failed from a network, for a minute. */
+  failures: (shard: number, network: string) => `${tag(shard)}f:${network}`,
   /** What an Idempotency-Key of a verification stands for, by access token and API key. */
   idempotency: (shard: number, keyId: string, hash: string) => `${tag(shard)}i:${keyId}:${hash}`,
 };

@@ -1,6 +1,7 @@
 import type Koa from 'koa';
-import { bearerToken, requirePermission, type Authenticate, type Caller } from '../../shared/access-token.ts';
+import { bearerToken, requirePermission, type Caller } from '../../shared/access-token.ts';
 import { ApiError } from '../../shared/errors.ts';
+import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
 import { idempotencyKey } from '../../shared/idempotency-key.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -22,8 +23,9 @@ export type Pipeline = {
   sql: Sql;
   /** Sees the team that it is told of, for what a request asks for. */
   teamSql: Sql;
-  authenticate: Authenticate;
-  authenticateForVerify: Authenticate;
+  authenticate: AuthenticateFrom;
+  authenticateForVerify: AuthenticateFrom;
+  limitCalls(caller: Caller): Promise<void>;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   masterKey: Buffer;
   deadlineMs: number;
@@ -39,7 +41,8 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
   const readParams = route.params && parameterValidator(route.params);
   const readQuery = parameterValidator(route.query ?? { type: 'object', additionalProperties: false });
   const readBody = route.body && bodyValidator(route.body);
-  const authenticate = route.permission === 'key:verify' ? pipeline.authenticateForVerify : pipeline.authenticate;
+  const verifies = route.permission === 'key:verify';
+  const authenticate = verifies ? pipeline.authenticateForVerify : pipeline.authenticate;
 
   return async (ctx) => {
     const answer = await within(pipeline.deadlineMs, answerTo(ctx), () => tooLate(ctx));
@@ -50,8 +53,10 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
   };
 
   async function answerTo(ctx: Koa.Context): Promise<Answer> {
-    const caller = route.permission ? await authenticate(ctx.get('authorization')) : NOBODY;
+    const clientAddress = pipeline.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for'));
+    const caller = route.permission ? await authenticate(ctx.get('authorization'), clientAddress) : NOBODY;
     if (route.permission) requirePermission(caller, route.permission);
+    if (route.permission && !verifies) await pipeline.limitCalls(caller);
 
     // A body that may be left out is the same as an empty one then.
     const given = readBody && (await readJson(ctx.req, route.bodyLimit ?? BODY_LIMIT));
@@ -66,7 +71,7 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
       query: readQuery({ ...ctx.query }),
       body,
       requestId: ctx.state['requestId'] as string,
-      clientAddress: pipeline.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for')),
+      clientAddress,
       header: (name: string) => ctx.req.headers[name] as string | undefined,
     };
     if (!route.writes) return read(route, call);

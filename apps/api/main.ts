@@ -1,7 +1,8 @@
-import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
+import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/access-token.ts';
 import { makeClientAddress } from '../../shared/client-address.ts';
 import { connectClickHouse } from '../../shared/clickhouse.ts';
 import { programs, readConfig } from '../../shared/config.ts';
+import { limitFailures } from '../../shared/failed-authentications.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import { makeHttpServer } from '../../shared/http-server.ts';
 import { listen } from '../../shared/listen.ts';
@@ -15,6 +16,7 @@ import { run } from '../../shared/run.ts';
 import { makeVerify } from '../../shared/decide.ts';
 import { makeApp } from './app.ts';
 import { tokensFromPostgres } from './auth.ts';
+import { limitCalls } from './limit-calls.ts';
 import { keepShardsOpen } from './reopen.ts';
 import { routes } from './routes/index.ts';
 import { makeSigningKeys } from './signing-keys.ts';
@@ -32,6 +34,7 @@ await run(log, async () => {
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const background = [outbox, keepShardsOpen({ sql, link, books, log }), startSweeper(sql, link, log)];
 
+  const limited = (authenticate: Authenticate) => limitFailures(authenticate, link, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes,
     pipeline: {
@@ -43,9 +46,10 @@ await run(log, async () => {
       },
       sql,
       teamSql,
-      authenticate: makeAuthenticate(tokensFromPostgres(sql)),
+      authenticate: limited(makeAuthenticate(tokensFromPostgres(sql))),
       // A verification must not wait for Postgres, here as little as on verify's own port.
-      authenticateForVerify: makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
+      authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS))),
+      limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       masterKey: config.MASTER_KEY,
       deadlineMs: config.REQUEST_DEADLINE_MS,

@@ -37,7 +37,9 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
 async function ofRedis(redis: Redis): Promise<Record<string, string>> {
   const names: string[] = [];
   for await (const batch of redis.scanStream({ count: 1000 })) names.push(...(batch as string[]));
-  const entries = await Promise.all(names.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
+  // What a refusal leaves behind is that it was one.
+  const kept = names.filter((name) => !/^\{\d\d\}:f:/.test(name));
+  const entries = await Promise.all(kept.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
   return Object.fromEntries(entries) as Record<string, string>;
 }
 

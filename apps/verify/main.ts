@@ -1,6 +1,7 @@
 import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
 import { makeClientAddress } from '../../shared/client-address.ts';
 import { programs, readConfig } from '../../shared/config.ts';
+import { limitFailures } from '../../shared/failed-authentications.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
@@ -21,7 +22,11 @@ await run(log, async () => {
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const server = await listen(
     makeServer({
-      authenticate: makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
+      authenticate: limitFailures(
+        makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
+        link,
+        config.FAILED_AUTH_PER_MINUTE,
+      ),
       verify: makeVerify(link, outbox.full, config.VERIFY_DEADLINE_MS, metrics),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }),

@@ -1,8 +1,9 @@
 import type { IncomingMessage, Server } from 'node:http';
 import { parse } from 'node:querystring';
-import { requirePermission, type Authenticate } from '../../shared/access-token.ts';
+import { requirePermission } from '../../shared/access-token.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
 import type { Verify } from '../../shared/decide.ts';
+import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
 import { makeHttpServer } from '../../shared/http-server.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
@@ -16,7 +17,7 @@ import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../../shared/verify.ts';
 
 type Parts = {
-  authenticate: Authenticate;
+  authenticate: AuthenticateFrom;
   verify: Verify;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   probe(path: string): Promise<ProbeAnswer | undefined>;
@@ -87,11 +88,11 @@ export function makeServer(parts: Parts): Server {
   }
 
   async function verify(request: IncomingMessage): Promise<Answer> {
-    const caller = await parts.authenticate(header(request, 'authorization'));
+    const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
+    const caller = await parts.authenticate(header(request, 'authorization'), clientAddress);
     requirePermission(caller, 'key:verify');
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
-    const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
     const decision = await parts.verify({
       caller,
       body,
