@@ -53,6 +53,11 @@ export const variables = {
     min: 100,
     max: 60_000,
   }),
+  WORKERS: integer('verify processes behind one port; one for each core that Redis leaves', {
+    preset: 1,
+    min: 1,
+    max: 128,
+  }),
   OUTBOX_MAX_ENTRIES: integer('usage events waiting in Redis above which metered verifications get 503', {
     preset: 5_000_000,
     min: 1,
@@ -139,6 +144,7 @@ export const programs = {
     'TRUSTED_PROXIES',
     'FAILED_AUTH_PER_MINUTE',
     'VERIFY_DEADLINE_MS',
+    'WORKERS',
     'OUTBOX_MAX_ENTRIES',
   ],
   consumer: [

@@ -13,7 +13,7 @@ const CHECK_WITHIN_MS = 1_500;
  * The paths that every program answers without a token: `/healthz` (the process lives), `/readyz` (its dependencies
  * answer), `/metrics` (Prometheus). `undefined` for any other path.
  */
-export function makeProbes(metrics: Metrics, checks: Checks) {
+export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () => metrics.registry.metrics()) {
   return async function probe(path: string): Promise<ProbeAnswer | undefined> {
     switch (path) {
       case '/healthz':
@@ -21,7 +21,7 @@ export function makeProbes(metrics: Metrics, checks: Checks) {
       case '/readyz':
         return readiness(checks);
       case '/metrics':
-        return { status: 200, type: metrics.registry.contentType, text: await metrics.registry.metrics() };
+        return { status: 200, type: metrics.registry.contentType, text: await readMetrics() };
       default:
         return undefined;
     }

@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/access-token.ts';
 import { makeClientAddress } from '../../shared/client-address.ts';
 import { programs, readConfig } from '../../shared/config.ts';
@@ -12,11 +13,13 @@ import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
 import { makeVerify } from '../../shared/decide.ts';
 import { makeServer } from './server.ts';
+import { metricsOfAll, startWorkers } from './workers.ts';
 
 const config = readConfig(...programs.verify);
 const log = makeLogger('verify', config.LOG_LEVEL);
 
 await run(log, async () => {
+  if (config.WORKERS > 1 && cluster.isPrimary) return startWorkers(config.WORKERS, log);
   const metrics = makeMetrics('verify');
   const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
@@ -29,7 +32,7 @@ await run(log, async () => {
       ),
       verify: makeVerify(link, outbox.full, config.VERIFY_DEADLINE_MS, metrics),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
-      probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }),
+      probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }, metricsOfAll(metrics)),
       metrics,
       log,
       publicUrl: config.PUBLIC_API_URL,
