@@ -61,6 +61,26 @@ test('a list is read page by page, each workspace once', async () => {
   assert.equal(names, ['w0', 'w1', 'w2', 'w3', 'w4']);
 });
 
+test('a limit is a whole number from 1 to 200, in digits', async () => {
+  for (const limit of [
+    '0',
+    '201',
+    '-1',
+    '1.5',
+    '1e2',
+    '1e400',
+    '0x10',
+    '%201',
+    '',
+    '9'.repeat(400),
+    'x',
+    '1&limit=2',
+  ]) {
+    const answer = await world.call('get', `/api/v1/workspace?limit=${limit}`);
+    assert.equal([answer.status, answer.body.error?.details[0].path], [400, 'limit'], `${limit} ${answer.text}`);
+  }
+});
+
 test('a cursor that this list did not answer is a 400', async () => {
   const make = async (token: string) => {
     const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' }, { token })).body;
