@@ -5,7 +5,7 @@ import { within } from './within.ts';
 
 /** Dependencies by name, each with a check that rejects or is false while it does not answer. */
 export type Checks = Record<string, () => Promise<unknown>>;
-export type ProbeAnswer = { status: number; type: string; text: string };
+export type ProbeAnswer = { status: number; type: string; text: string; headers?: Record<string, string> };
 
 const CHECK_WITHIN_MS = 1_500;
 

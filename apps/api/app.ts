@@ -1,6 +1,7 @@
 import { METHODS } from 'node:http';
 import { Router } from '@koa/router';
 import Koa from 'koa';
+import { makeDocs } from '../../shared/docs.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
@@ -24,7 +25,7 @@ export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl }: Pa
   const app = new Koa();
   app.use(observe(log, metrics));
   app.use(answerErrors(log));
-  app.use(probes(probe, JSON.stringify(openApi(routes, publicUrl))));
+  app.use(probes(probe, makeDocs(openApi(routes, publicUrl), publicUrl)));
 
   const router = new Router({ strict: true, sensitive: true });
   for (const route of routes) {
@@ -68,16 +69,16 @@ function answerErrors(log: Logger): Koa.Middleware {
   };
 }
 
-function probes(probe: Parts['probe'], openApiText: string): Koa.Middleware {
+function probes(probe: Parts['probe'], docs: Parts['probe']): Koa.Middleware {
   return async (ctx, next) => {
-    const openApiAsked = ctx.path === '/openapi.json' && { status: 200, type: 'application/json', text: openApiText };
-    const answer = openApiAsked || (await probe(ctx.path));
+    const answer = (await probe(ctx.path)) ?? (await docs(ctx.path));
     if (!answer) return next();
     const reads = ctx.method === 'GET' || ctx.method === 'HEAD';
     if (!reads) throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
     ctx.status = answer.status;
     ctx.type = answer.type;
     ctx.body = answer.text;
+    ctx.set(answer.headers ?? {});
   };
 }
 

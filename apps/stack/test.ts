@@ -7,7 +7,8 @@ import { SEEN_CODES_FILE } from '../../shared/testing-contract.ts';
 import { describeFailure, StackError } from './errors.ts';
 import { readJson, replaceFile } from './json-file.ts';
 import { runTestFile } from './test-file.ts';
-import { needsKafka, sharesBroker, startTestKafka } from './test-kafka.ts';
+import { sharesBroker } from './test-kafka.ts';
+import { needs, type Need } from './test-needs.ts';
 import { makeTestFolder, removeTestFolder, startTestServers } from './test-servers.ts';
 
 const TIMES_FILE = 'node_modules/.keytally-test-times.json';
@@ -64,14 +65,14 @@ async function main(): Promise<void> {
 
   // Those that took longest come first, and new ones before them: no long one is left to run alone at the end.
   const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
-  const kafka = files.some(needsKafka) ? startKafka(files.filter(needsKafka)) : undefined;
+  const had = new Map(needs.map((need) => [need, startNeed(need, files.filter(need.of))]));
   const work = async (queue: string[]) => {
     for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
-      const kafkaEnv = needsKafka(file) ? await kafka : {};
-      if (!kafkaEnv) continue;
+      const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => had.get(need)!));
+      if (more.includes(undefined)) continue;
       const env = {
         ...process.env,
-        ...kafkaEnv,
+        ...Object.assign({}, ...more),
         TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
         TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
         TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
@@ -108,13 +109,14 @@ async function main(): Promise<void> {
   if (positionals.length === 0) checkCatalogue();
 }
 
-/** Starts the broker for the files that need one. Where it can't be had they are left out, and that is said aloud. */
-async function startKafka(files: string[]): Promise<Record<string, string> | undefined> {
+/** Starts what some files need. Where it can't be had they are left out, and that is said aloud. */
+async function startNeed({ what, start }: Need, files: string[]): Promise<Record<string, string> | undefined> {
+  if (files.length === 0) return undefined;
   try {
-    return await startTestKafka(folder, console.log);
+    return await start(folder, console.log);
   } catch (error) {
     if (!(error instanceof StackError)) throw error;
-    const line = `NOT TESTED, for want of Kafka (${error.message}): ${files.join(' ')}`;
+    const line = `NOT TESTED, for want of ${what} (${error.message}): ${files.join(' ')}`;
     leftOut.push(line);
     if (process.env.CI === 'true') fail(line);
     return undefined;

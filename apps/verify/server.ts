@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server } from 'node:http';
 import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/access-token.ts';
+import { makeDocs } from '../../shared/docs.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
 import type { Verify } from '../../shared/decide.ts';
 import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
@@ -36,7 +37,7 @@ const readNoQuery = parameterValidator(object({}));
 /** The verify server: one POST and the probes, without a framework between the socket and the script. */
 export function makeServer(parts: Parts): Server {
   const operations: Operation[] = [verifyOperation];
-  const openApiText = JSON.stringify(openApi(operations, parts.publicUrl));
+  const docs = makeDocs(openApi(operations, parts.publicUrl), parts.publicUrl);
   let loggedAt = -Infinity;
   let notLogged = 0;
 
@@ -80,8 +81,7 @@ export function makeServer(parts: Parts): Server {
       if (request.method === 'POST') return verify(request);
       throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
     }
-    const probed =
-      path === '/openapi.json' ? { status: 200, type: 'application/json', text: openApiText } : await parts.probe(path);
+    const probed = (await parts.probe(path)) ?? (await docs(path));
     if (!probed) throw new ApiError('route_not_found');
     if (request.method === 'GET' || request.method === 'HEAD') return probed;
     throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
