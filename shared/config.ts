@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { configProblems } from './config-rules.ts';
 
 /** One environment variable: how it is read, what it is when absent, and its line in the README. */
 type Variable<T> = { preset?: string; about: string; parse: (text: string) => T };
@@ -25,8 +26,19 @@ export const variables = {
   CLICKHOUSE_URL: text('ClickHouse over HTTP, with the database in the path'),
   CLICKHOUSE_CLUSTER: text('the ClickHouse cluster to make replicated tables on; empty: one server', { preset: '' }),
   MASTER_KEY: key('32 bytes in base64 under which signing keys and kept answers are encrypted'),
+  NODE_ENV: text('`production` refuses to start with what is only safe on a machine of your own', { preset: '' }),
   HOST: text('address to listen on', { preset: '127.0.0.1' }),
   PORT: integer('port to listen on; 0 takes a free one', { preset: 0, min: 0, max: 65535 }),
+  TLS_CERTIFICATE_PATH: text('file with the certificate chain (PEM) to serve TLS with, read anew when it changes', {
+    preset: '',
+  }),
+  TLS_KEY_PATH: text('file with its private key (PEM); both empty: plain HTTP', { preset: '' }),
+  TLS_BY_PROXY: flag('whether a proxy in front speaks TLS, so that plain HTTP may be served in production'),
+  MAX_CONNECTIONS: integer('connections at a time; further ones are closed at once', {
+    preset: 16_000,
+    min: 10,
+    max: 1_000_000,
+  }),
   PUBLIC_API_URL: text("the api's address as clients reach it, for the OpenAPI document", { preset: '/' }),
   TRUSTED_PROXIES: list('addresses and CIDR blocks of proxies whose `X-Forwarded-For` counts'),
   LOG_LEVEL: oneOf('least severe lines that are logged', [
@@ -114,9 +126,13 @@ export const kafkaVariables = [
   ...(['KAFKA_TOPIC_RETENTION_HOURS', 'KAFKA_TOPIC_REPLICATION'] as const),
 ] as const;
 
+/** How a server that clients reach is served. */
+const serverVariables = ['TLS_CERTIFICATE_PATH', 'TLS_KEY_PATH', 'TLS_BY_PROXY', 'MAX_CONNECTIONS'] as const;
+
 /** What each program reads. docker-compose.yml is held to it, so that a misspelt variable there is found by a test. */
 export const programs = {
   api: [
+    'NODE_ENV',
     'LOG_LEVEL',
     'DATABASE_URL',
     'REDIS_URL',
@@ -126,6 +142,7 @@ export const programs = {
     'MASTER_KEY',
     'HOST',
     'PORT',
+    ...serverVariables,
     'PUBLIC_API_URL',
     'TRUSTED_PROXIES',
     'FAILED_AUTH_PER_MINUTE',
@@ -135,11 +152,13 @@ export const programs = {
     'OUTBOX_MAX_ENTRIES',
   ],
   verify: [
+    'NODE_ENV',
     'LOG_LEVEL',
     'REDIS_URL',
     'REDIS_MIN_REPLICAS',
     'HOST',
     'PORT',
+    ...serverVariables,
     'PUBLIC_API_URL',
     'TRUSTED_PROXIES',
     'FAILED_AUTH_PER_MINUTE',
@@ -148,6 +167,7 @@ export const programs = {
     'OUTBOX_MAX_ENTRIES',
   ],
   consumer: [
+    'NODE_ENV',
     'LOG_LEVEL',
     'DATABASE_URL',
     'REDIS_URL',
@@ -160,15 +180,16 @@ export const programs = {
     ...kafkaVariables,
     'KAFKA_WATCHDOG_SECONDS',
   ],
-  relay: ['LOG_LEVEL', 'REDIS_URL', 'HOST', 'PORT', 'CONSUMER_NAME', ...kafkaVariables],
+  relay: ['NODE_ENV', 'LOG_LEVEL', 'REDIS_URL', 'HOST', 'PORT', 'CONSUMER_NAME', ...kafkaVariables],
   migrate: [
+    'NODE_ENV',
     'DATABASE_URL',
     'API_DATABASE_PASSWORD',
     'CONSUMER_DATABASE_PASSWORD',
     'CLICKHOUSE_URL',
     'CLICKHOUSE_CLUSTER',
   ],
-  token: ['DATABASE_URL', 'REDIS_URL'],
+  token: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL'],
 } as const satisfies Record<string, readonly (keyof typeof variables)[]>;
 
 export type Config = { [Name in keyof typeof variables]: ReturnType<(typeof variables)[Name]['parse']> };
@@ -195,8 +216,10 @@ export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Co
       return [name, undefined];
     }
   });
+  const config = Object.fromEntries(entries) as Pick<Config, Name>;
+  problems.push(...configProblems(config));
   if (problems.length > 0) throw new ConfigError(problems);
-  return Object.fromEntries(entries) as Pick<Config, Name>;
+  return config;
 }
 
 function fromFile(path: string | undefined): string | undefined {

@@ -1,14 +1,28 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorEnvelope, type ErrorName } from './errors.ts';
 import { requestId } from './request-id.ts';
+import { readTls, type TlsFiles } from './tls.ts';
+
+const MAX_HEADER_BYTES = 16 * 1024;
+const HANDSHAKE_WITHIN_MS = 5_000;
+// Node looks for connections that are late only every 30 s.
+const LOOK_FOR_LATE_MS = 1_000;
 
 /**
- * An HTTP server whose every answer is the envelope, also where Node would answer by itself, without one: what is not
+ * An HTTP server (with a certificate, an HTTPS server) whose every answer is the envelope, also where Node would answer by itself, without one: what is not
  * HTTP, has no Host, or wants a tunnel. An Expect that we do not know counts for nothing (RFC 9110 leaves it to us).
  */
-export function makeHttpServer(handle: RequestListener): Server {
-  const server = createServer({ requireHostHeader: false });
+export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server {
+  const options = {
+    requireHostHeader: false,
+    connectionsCheckingInterval: LOOK_FOR_LATE_MS,
+    maxHeaderSize: MAX_HEADER_BYTES,
+  };
+  const server: Server = tls
+    ? createTlsServer({ ...options, ...readTls(tls), handshakeTimeout: HANDSHAKE_WITHIN_MS })
+    : createServer(options);
   // Who has sent all of its request may close its half and still wants the answer; Node would end the connection.
   Object.assign(server, { httpAllowHalfOpen: true });
   const onRequest: RequestListener = (request, response) => {

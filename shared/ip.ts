@@ -10,6 +10,11 @@ export function addressBits(text: string): string | undefined {
   return family(address) + bits(address);
 }
 
+/** Whether an address to listen on is reached from this machine alone. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (addressBits(host) ?? '').startsWith('4:01111111');
+}
+
 /** An address or a CIDR block as the bits that all its addresses start with; `undefined` when it is neither. */
 export function blockBits(text: string): string | undefined {
   if (!text.includes('/')) return addressBits(text);

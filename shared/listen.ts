@@ -6,15 +6,22 @@ const KEEP_ALIVE_MS = 75_000;
 // As long as a request may take.
 const DRAIN_WITHIN_MS = 10_000;
 
+type Options = {
+  host: string;
+  port: number;
+  /** How long a client may take for the head of a request, or to begin one at all, and for the whole. */
+  headersMs?: number;
+  requestMs?: number;
+  maxConnections?: number;
+};
+
 /** Listens; gives the port and a stop that lets requests in progress finish and then closes idle connections. */
-export async function listen(
-  server: Server,
-  host: string,
-  port: number,
-): Promise<{ port: number; stop(): Promise<void> }> {
+export async function listen(server: Server, options: Options): Promise<{ port: number; stop(): Promise<void> }> {
+  const { host, port, headersMs = 10_000, requestMs = 15_000, maxConnections } = options;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
-  server.headersTimeout = 10_000;
-  server.requestTimeout = 15_000;
+  server.headersTimeout = headersMs;
+  server.requestTimeout = requestMs;
+  if (maxConnections !== undefined) server.maxConnections = maxConnections;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, resolve);

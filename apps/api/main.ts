@@ -4,8 +4,6 @@ import { connectClickHouse } from '../../shared/clickhouse.ts';
 import { programs, readConfig } from '../../shared/config.ts';
 import { limitFailures } from '../../shared/failed-authentications.ts';
 import { requireOpen } from '../../shared/fence.ts';
-import { makeHttpServer } from '../../shared/http-server.ts';
-import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeMetrics } from '../../shared/metrics.ts';
 import { watchOutbox } from '../../shared/outbox.ts';
@@ -13,6 +11,7 @@ import { connectPostgres } from '../../shared/postgres.ts';
 import { makeProbes } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
+import { serve } from '../../shared/serve.ts';
 import { makeVerify } from '../../shared/decide.ts';
 import { makeApp } from './app.ts';
 import { tokensFromPostgres } from './auth.ts';
@@ -64,8 +63,7 @@ await run(log, async () => {
     log,
     publicUrl: config.PUBLIC_API_URL,
   });
-  const server = await listen(makeHttpServer(app.callback()), config.HOST, config.PORT);
-  log.info({ port: server.port }, 'listening');
+  const server = await serve(app.callback(), config, { headersMs: 10_000, requestMs: 15_000 }, log);
 
   return {
     async stop() {

@@ -63,7 +63,7 @@ await run(log, async () => {
   );
 
   const probe = makeProbes(metrics, { ...checks, ...(kafka && config.BUS === 'kafka' && { kafka: kafka.ready }) });
-  const server = await listen(makeProbeServer(probe), config.HOST, config.PORT);
+  const server = await listen(makeProbeServer(probe), { host: config.HOST, port: config.PORT });
   log.info({ port: server.port }, 'listening');
 
   return {

@@ -4,15 +4,15 @@ import { makeClientAddress } from '../../shared/client-address.ts';
 import { programs, readConfig } from '../../shared/config.ts';
 import { limitFailures } from '../../shared/failed-authentications.ts';
 import { requireOpen } from '../../shared/fence.ts';
-import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeMetrics } from '../../shared/metrics.ts';
 import { watchOutbox } from '../../shared/outbox.ts';
 import { makeProbes } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
+import { serve } from '../../shared/serve.ts';
 import { makeVerify } from '../../shared/decide.ts';
-import { makeServer } from './server.ts';
+import { makeHandler } from './server.ts';
 import { metricsOfAll, startWorkers } from './workers.ts';
 
 const config = readConfig(...programs.verify);
@@ -23,8 +23,8 @@ await run(log, async () => {
   const metrics = makeMetrics('verify');
   const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
-  const server = await listen(
-    makeServer({
+  const server = await serve(
+    makeHandler({
       authenticate: limitFailures(
         makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
         link,
@@ -37,10 +37,11 @@ await run(log, async () => {
       log,
       publicUrl: config.PUBLIC_API_URL,
     }),
-    config.HOST,
-    config.PORT,
+    config,
+    // A verification is small and in a hurry.
+    { headersMs: 5_000, requestMs: 8_000 },
+    log,
   );
-  log.info({ port: server.port }, 'listening');
 
   return {
     async stop() {

@@ -24,7 +24,7 @@ await run(log, async () => {
     startRelay({ source: outboxSource({ node, shards, name, metrics, log }), kafka, metrics, log }),
   );
   const probe = makeProbes(metrics, { redis: () => link.now(), kafka: () => kafka.ready() });
-  const server = await listen(makeProbeServer(probe), config.HOST, config.PORT);
+  const server = await listen(makeProbeServer(probe), { host: config.HOST, port: config.PORT });
   log.info({ port: server.port }, 'listening');
 
   return {

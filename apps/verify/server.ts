@@ -1,11 +1,10 @@
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/access-token.ts';
 import { makeDocs } from '../../shared/docs.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
 import type { Verify } from '../../shared/decide.ts';
 import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
-import { makeHttpServer } from '../../shared/http-server.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
 import { openApi } from '../../shared/openapi.ts';
@@ -34,14 +33,14 @@ const LOG_EVERY_MS = 1_000;
 const readVerifyBody = bodyValidator(verifyBody);
 const readNoQuery = parameterValidator(object({}));
 
-/** The verify server: one POST and the probes, without a framework between the socket and the script. */
-export function makeServer(parts: Parts): Server {
+/** What the verify server answers: one POST and the probes, without a framework between the socket and the script. */
+export function makeHandler(parts: Parts): RequestListener {
   const operations: Operation[] = [verifyOperation];
   const docs = makeDocs(openApi(operations, parts.publicUrl), parts.publicUrl);
   let loggedAt = -Infinity;
   let notLogged = 0;
 
-  return makeHttpServer((request, response) => {
+  return (request, response) => {
     const started = performance.now();
     const id = requestId(header(request, 'x-request-id'));
     const path = (request.url ?? '').split('?', 1)[0]!;
@@ -62,7 +61,7 @@ export function makeServer(parts: Parts): Server {
         );
       })
       .catch((error: unknown) => response.destroy(error as Error));
-  });
+  };
 
   function failure(thrown: unknown, requestId: string): Answer {
     const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
