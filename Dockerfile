@@ -3,6 +3,7 @@
 FROM node:24.21.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+COPY shared/client/package.json shared/client/
 # Without what only development and the stack of one machine need: servers, compiler, linter, Node itself, 870 MB of 920.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
 

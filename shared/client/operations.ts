@@ -1,0 +1,76 @@
+import type { Contract } from './contract.ts';
+
+/** What the client calls each operation; `verify`, which has an address of its own, stands beside them. */
+export const operations = {
+  apiKeys: {
+    create: 'post /api/v1/api-key',
+    list: 'get /api/v1/workspace/{id}/api-keys',
+    get: 'get /api/v1/workspace/{id}/api-key/{akid}',
+    update: 'patch /api/v1/workspace/{id}/api-key/{akid}',
+    rotate: 'post /api/v1/workspace/{id}/api-key/{akid}/rotate',
+    delete: 'delete /api/v1/workspace/{id}/api-key/{akid}',
+  },
+  workspaces: {
+    create: 'post /api/v1/workspace',
+    list: 'get /api/v1/workspace',
+    get: 'get /api/v1/workspace/{id}',
+    update: 'patch /api/v1/workspace/{id}',
+  },
+  scopes: {
+    create: 'post /api/v1/workspace/{id}/scope',
+    list: 'get /api/v1/workspace/{id}/scopes',
+    get: 'get /api/v1/workspace/{id}/scope/{sid}',
+    update: 'patch /api/v1/workspace/{id}/scope/{sid}',
+    delete: 'delete /api/v1/workspace/{id}/scope/{sid}',
+  },
+  billing: {
+    create: 'post /api/v1/customer-billing',
+    get: 'get /api/v1/customer-billing',
+    refill: 'post /api/v1/customer-billing/refill',
+    update: 'patch /api/v1/customer-billing/{bid}',
+    ledger: 'get /api/v1/customer-billing/{bid}/ledger',
+  },
+  usage: {
+    daily: 'get /api/v1/usage/{bid}',
+    csv: 'get /api/v1/usage/{bid} as text/csv',
+  },
+  jwts: {
+    create: 'post /api/v1/jwt',
+    verify: 'post /api/v1/jwt/verify',
+    rotate: 'post /api/v1/jwt/rotate',
+    keys: 'get /.well-known/jwks.json',
+  },
+  linkTokens: {
+    create: 'post /api/v1/link-token',
+    get: 'get /api/v1/link-token/{token}',
+    delete: 'delete /api/v1/link-token/{token}',
+  },
+  accessTokens: {
+    create: 'post /api/v1/access-token',
+    list: 'get /api/v1/access-token',
+    delete: 'delete /api/v1/access-token/{id}',
+  },
+  auditLog: {
+    list: 'get /api/v1/audit-log',
+  },
+} as const satisfies Record<string, Record<string, keyof Contract>>;
+
+export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;
+
+/** What an operation is sent as: names in braces go into its path, the rest into the query or the body. */
+export function requestOf(operation: string, input: Record<string, unknown> = {}) {
+  const [verb = '', path = '', , accept = 'application/json'] = operation.split(' ');
+  const rest = new Map(Object.entries(input).filter(([, value]) => value !== undefined));
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = rest.get(name);
+    rest.delete(name);
+    // Dots would lead to another path.
+    if (typeof value !== 'string' || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} must be given`);
+    return encodeURIComponent(value);
+  });
+  const method = verb.toUpperCase();
+  if (rest.size === 0) return { method, path: filled, accept, body: undefined };
+  if (method !== 'GET') return { method, path: filled, accept, body: Object.fromEntries(rest) };
+  const query = new URLSearchParams(Object.fromEntries([...rest].map(([name, value]) => [name, String(value)])));
+  return { method, path: `${filled}?${query.toString()}`, accept, body: undefined };
+}

@@ -1,0 +1,49 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+
+/** What becomes of a request: `lose` lets it through and drops the answer, `hang` holds the answer back for good. */
+type Fate = 'pass' | 'lose' | 'hang' | 'refuse' | 'redirect' | 'html';
+
+/** A way to a server on which single requests meet a fate of their own; the others pass. */
+export async function makeProxy(target: string) {
+  const fates: Fate[] = [];
+  const seen: IncomingMessage[] = [];
+  const server = createServer(async (request, response) => {
+    seen.push(request);
+    const fate = fates.shift() ?? proxy.fate;
+    const body = await buffer(request);
+    if (fate === 'refuse') return request.socket.destroy();
+    if (fate === 'redirect') return response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end();
+    if (fate === 'html') return response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
+    const { host: _, connection: __, ...headers } = request.headers;
+    const answer = await fetch(target + request.url, {
+      method: request.method!,
+      headers: headers as Record<string, string>,
+      ...(body.length > 0 && { body }),
+    });
+    const text = await answer.text();
+    if (fate === 'hang') return undefined;
+    if (fate === 'lose') return request.socket.destroy();
+    return response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(text);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const proxy = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** That of requests for which none is lined up. */
+    fate: 'pass' as Fate,
+    /** Lines up what becomes of the next requests, and forgets those seen. */
+    next(...some: Fate[]) {
+      fates.splice(0, Infinity, ...some);
+      seen.length = 0;
+    },
+    seen,
+    stop() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+  return proxy;
+}
+export type Proxy = Awaited<ReturnType<typeof makeProxy>>;
