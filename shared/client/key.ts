@@ -1,0 +1,22 @@
+/** Looks a request's header up by its lower-case name. */
+export type HeaderOf = (name: string) => string | null | undefined;
+
+/**
+ * The API keys of a request, which should be one. It may come as `Authorization: Bearer`, as `x-api-key`, or as either
+ * part of `Authorization: Basic` with the other part blank; the same key twice is one.
+ */
+export function keysOf(header: HeaderOf): string[] {
+  const [, scheme = '', credentials = ''] = /^\s*(\S+)\s+(.*?)\s*$/.exec(header('authorization') ?? '') ?? [];
+  const found = [header('x-api-key')?.trim()];
+  if (/^bearer$/i.test(scheme)) found.push(credentials);
+  if (/^basic$/i.test(scheme)) found.push(...(/^([^:]*):(.*)$/.exec(decoded(credentials))?.slice(1) ?? []));
+  return [...new Set(found.flatMap((key) => key || []))];
+}
+
+function decoded(base64: string): string {
+  try {
+    return atob(base64);
+  } catch {
+    return '';
+  }
+}
