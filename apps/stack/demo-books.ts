@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Contract, Keytally } from '../../shared/client/index.ts';
 import { formatCredits, parseCredits } from '../../shared/credits.ts';
-import type { Client } from './demo-client.ts';
 import { table } from './demo-print.ts';
 import type { Customer, Seen } from './demo.ts';
 
-type UsageRow = { day: string; billingUsageName: string; events: number; totalBillingUsage: string };
+type UsageRow = Contract['get /api/v1/usage/{bid}']['output']['data'][number];
 type Books = { customer: Customer; rows: UsageRow[]; usageMicros: number; usedMicros: number; seenMicros: number };
 
 const SETTLE_WITHIN_MS = 60_000;
 
 /** Waits until usage has come through; shows it beside what was debited and what the client saw. */
-export async function showBooks(client: Client, customers: Customer[], seen: Seen[]): Promise<boolean> {
+export async function showBooks(client: Keytally, customers: Customer[], seen: Seen[]): Promise<boolean> {
   const until = performance.now() + SETTLE_WITHIN_MS;
   let books = await readAll(client, customers, seen);
   while (!addUp(books) && performance.now() < until) {
@@ -27,20 +27,18 @@ export async function showBooks(client: Client, customers: Customer[], seen: See
   return addUp(books);
 }
 
-function readAll(client: Client, customers: Customer[], seen: Seen[]): Promise<Books[]> {
+function readAll(client: Keytally, customers: Customer[], seen: Seen[]): Promise<Books[]> {
   return Promise.all(
     customers.map(async (customer) => {
       const { workspaceId, externalMeterId, billingId } = customer;
-      const query = new URLSearchParams({ workspaceId, externalMeterId });
-      const { data } = await client.manage('GET', `/api/v1/usage/${billingId}`);
-      const { billing } = await client.manage('GET', `/api/v1/customer-billing?${query.toString()}`);
-      const rows = data as UsageRow[];
+      const { data: rows } = await client.usage.daily({ bid: billingId });
+      const { billing } = await client.billing.get({ workspaceId, externalMeterId });
       const valid = seen.filter((one) => one.status === 'VALID' && one.traffic.customer === customer);
       return {
         customer,
         rows,
         usageMicros: sum(rows.map((row) => row.totalBillingUsage)),
-        usedMicros: sum([billing.usedCredits as string]),
+        usedMicros: sum([billing.usedCredits]),
         seenMicros: sum(valid.map((one) => one.traffic.customer.cost)),
       };
     }),

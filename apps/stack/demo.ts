@@ -1,11 +1,12 @@
+import { keytally, type Keytally } from '../../shared/client/index.ts';
 import { showBooks } from './demo-books.ts';
-import { makeClient, type Client } from './demo-client.ts';
 import { bar, percentile, table } from './demo-print.ts';
 import { StackError } from './errors.ts';
 import { findSupervisor, readEnvFile, type Home } from './home.ts';
 
 const CALLS = 20_000;
 const AT_ONCE = 32;
+const GIVE_UP_AFTER_MS = 45_000;
 
 export type Customer = {
   name: string;
@@ -29,7 +30,15 @@ export async function demo(home: Home): Promise<boolean> {
   if (!api || !verify || !token) {
     throw new StackError(`keytally is not running in ${home.folder}: make up starts it`);
   }
-  const client = makeClient({ api, verify, token });
+  let undecided = 0;
+  const client = keytally({
+    url: api,
+    verifyUrl: verify,
+    token,
+    timeoutMs: GIVE_UP_AFTER_MS,
+    verifyTimeoutMs: GIVE_UP_AFTER_MS,
+    onRetry: () => undecided++,
+  });
   const { customers, traffic } = await setUp(client);
   console.log(`a workspace, 2 scopes, ${customers.length} customers, ${number(CALLS)} verifications\n`);
 
@@ -39,19 +48,17 @@ export async function demo(home: Home): Promise<boolean> {
   printStatuses(seen);
   const wronged = seen.filter((one) => one.status === 'INVALID' && !one.traffic.unknown).length;
   console.log(`\n${number(perSecond)} verifications/s, client and servers on this machine`);
-  console.log(
-    `${number(client.undecided())} times a call was not decided (503) and was repeated with its Idempotency-Key`,
-  );
+  console.log(`${number(undecided)} times a call was not decided (503) and was repeated with its Idempotency-Key`);
   console.log(`${number(wronged)} times a good key was answered INVALID\n`);
   const right = await showBooks(client, customers, seen);
   return right && wronged === 0;
 }
 
-async function setUp(client: Client): Promise<{ customers: Customer[]; traffic: Traffic[] }> {
-  const { workspace } = await client.manage('POST', '/api/v1/workspace', { name: `demo ${new Date().toISOString()}` });
-  const workspaceId = workspace.id as string;
+async function setUp(client: Keytally): Promise<{ customers: Customer[]; traffic: Traffic[] }> {
+  const { workspace } = await client.workspaces.create({ name: `demo ${new Date().toISOString()}` });
+  const workspaceId = workspace.id;
   for (const representation of ['documents', 'reports']) {
-    await client.manage('POST', `/api/v1/workspace/${workspaceId}/scope`, { name: representation, representation });
+    await client.scopes.create({ id: workspaceId, name: representation, representation });
   }
   const acme = await newCustomer('Acme', { usageName: 'requests', cost: '1' }, { totalCredits: '100000' });
   const globex = await newCustomer(
@@ -80,26 +87,23 @@ async function setUp(client: Client): Promise<{ customers: Customer[]; traffic: 
   async function newCustomer(
     name: string,
     counted: { usageName: string; cost: string },
-    plan: object,
+    plan: { totalCredits?: string; allowOverages?: boolean; spendCap?: string },
   ): Promise<Customer> {
     const externalMeterId = `meter-${name.toLowerCase()}`;
-    const { billing } = await client.manage('POST', '/api/v1/customer-billing', {
-      workspaceId,
-      externalMeterId,
-      ...plan,
-    });
+    const { billing } = await client.billing.create({ workspaceId, externalMeterId, ...plan });
     return { name, workspaceId, externalMeterId, billingId: billing.id, ...counted };
   }
 
-  async function newKey({ name, externalMeterId }: Customer, more: object = {}): Promise<string> {
+  async function newKey(customer: Customer, more: { rateLimitPerSecond?: number } = {}): Promise<string> {
+    const { name, externalMeterId } = customer;
     const scopes = [{ representation: 'documents', create: true, read: true }];
     const fields = { workspaceId, name, customerId: name.toLowerCase(), externalMeterId, scopes, ...more };
-    return (await client.manage('POST', '/api/v1/api-key', fields)).apiKey.key as string;
+    return (await client.apiKeys.create(fields)).apiKey.key;
   }
 }
 
 /** Sends the calls, some at once, with a line that shows how far they are. */
-async function send(client: Client, traffic: Traffic[]): Promise<Seen[]> {
+async function send(client: Keytally, traffic: Traffic[]): Promise<Seen[]> {
   const total = traffic.reduce((sum, one) => sum + one.weight, 0);
   const seen: Seen[] = [];
   let sent = 0;
@@ -109,7 +113,9 @@ async function send(client: Client, traffic: Traffic[]): Promise<Seen[]> {
     while (sent < CALLS) {
       sent++;
       const one = pick(traffic, Math.random() * total);
-      seen.push({ traffic: one, ...(await client.verify(verification(one))) });
+      const asked = performance.now();
+      const { status } = await client.verify(verification(one));
+      seen.push({ traffic: one, status, ms: performance.now() - asked });
       if (seen.length < CALLS && performance.now() - shown < 200) continue;
       shown = performance.now();
       showProgress(seen.length);
