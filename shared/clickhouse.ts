@@ -17,8 +17,6 @@ export type UsageQuery = {
 /** The books: usage events and their daily sums. */
 export type Books = {
   client: ClickHouseClient;
-  /** Used micro-credits by billing record, from all its distinct events; a record without events is missing. */
-  usedCredits(billingIds: string[]): Promise<Map<string, number>>;
   /** Usage by day and usage name: of days that are over from their stored sums, of live ones from the events. */
   dailyUsage(wanted: UsageQuery): Promise<UsageRow[]>;
   ready(): Promise<boolean>;
@@ -49,14 +47,6 @@ export function connectClickHouse(url: string, cluster = ''): Books {
   });
   return {
     client,
-    async usedCredits(billingIds) {
-      const rows = await query<{ billing_id: string; used: string }>(
-        `select billing_id, toString(sum(cost_micros)) as used from usage_events final
-         where billing_id in {billingIds:Array(String)} group by billing_id`,
-        { billingIds },
-      );
-      return new Map(rows.map((row) => [row.billing_id, Number(row.used)]));
-    },
     async dailyUsage({ usageName, ...wanted }) {
       const named = usageName === undefined ? '' : 'and usage_name = {usageName:String}';
       const rows = await query<{ of_day: string; name: string; cost: string; number: string }>(
@@ -65,8 +55,9 @@ export function connectClickHouse(url: string, cluster = ''): Books {
            where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
              and day < {liveFrom:Date} and day not in {liveDays:Array(Date)}
            union all
-           select day, usage_name, sum(cost_micros), count() from usage_events final
+           select day, usage_name, sum(cost_micros), countIf(kind = 'verification') from usage_events final
            where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
+             and kind in ('verification', 'adjustment')
              and (day >= {liveFrom:Date} or day in {liveDays:Array(Date)})
            group by day, usage_name
          ) order by day, name`,

@@ -190,6 +190,7 @@ export const programs = {
     'CLICKHOUSE_CLUSTER',
   ],
   token: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL'],
+  tool: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL', 'REDIS_MIN_REPLICAS', 'CLICKHOUSE_URL', 'CLICKHOUSE_CLUSTER'],
 } as const satisfies Record<string, readonly (keyof typeof variables)[]>;
 
 export type Config = { [Name in keyof typeof variables]: ReturnType<(typeof variables)[Name]['parse']> };

@@ -15,6 +15,13 @@ export function parseCredits(text: string): number | undefined {
   return micros <= MAX_MICROS ? micros : undefined;
 }
 
+/** Decimal text with or without a minus to micro-credits; `undefined` when it is no such amount. */
+export function parseSignedCredits(text: string): number | undefined {
+  if (!text.startsWith('-')) return parseCredits(text);
+  const micros = parseCredits(text.slice(1));
+  return micros === undefined ? undefined : -micros;
+}
+
 /** Micro-credits to canonical decimal text: no leading or trailing zeros. Negative amounts are corrections. */
 export function formatCredits(micros: number): string {
   if (micros < 0) return `-${formatCredits(-micros)}`;

@@ -14,6 +14,7 @@ import type { RedisLink } from './redis.ts';
 import { remember } from './remember.ts';
 import { flagBits, scopeEntryOf, type billing } from './schemas.ts';
 import type { Status, VerifyBody } from './verify.ts';
+import type { Witnesses } from './witnesses.ts';
 
 /** A decided verification: its status, and the whole answer as JSON text. */
 export type Decision = { status: Status; body: string };
@@ -27,9 +28,15 @@ export type Verify = (call: VerifyCall) => Promise<Decision>;
 
 /**
  * Decides verifications by the verify script; what was not decided in time costs nothing later. `outboxFull` tells
- * whether events may be recorded; after `deadlineMs` a call is a 503.
+ * whether events may be recorded; `witness` is told of each debit; after `deadlineMs` a call is a 503.
  */
-export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineMs: number, metrics: Metrics): Verify {
+export function makeVerify(
+  link: RedisLink,
+  outboxFull: () => boolean,
+  witness: Witnesses['remember'],
+  deadlineMs: number,
+  metrics: Metrics,
+): Verify {
   const run = gatherCalls(link, outboxFull, deadlineMs);
 
   return async function verify(call) {
@@ -63,7 +70,11 @@ export function makeVerify(link: RedisLink, outboxFull: () => boolean, deadlineM
       requestedScopes.length,
     ];
     for (const scope of requestedScopes) args.push(scope.representation, flagBits(scope));
-    return decision(await run({ shard, key: keyspace.keyText(shard, hashKeyText(body.key)), args }), body);
+    const keyHash = hashKeyText(body.key);
+    const text = await run({ shard, key: keyspace.keyText(shard, keyHash), args });
+    const debited = debitOf(text);
+    if (debited) witness(debited.billingId, { shard, keyHash, ...debited });
+    return decision(text, body);
   }
 }
 
@@ -74,6 +85,15 @@ function costMicros(body: VerifyBody): number {
   if (micros !== undefined) return micros;
   const message = 'must be at most 9000000000';
   throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
+}
+
+// What a text says of the debit that it stands for; the billing's part begins with the record's id.
+function debitOf(text: string) {
+  const [, , , billingPart = '', used = ''] = text.split('\x1f', 5);
+  const [usedMicros, epoch, number] = used.split(' ');
+  if (number === undefined) return undefined;
+  const billingId = billingPart.slice('"id":"'.length, billingPart.indexOf('",'));
+  return { billingId, epoch: Number(epoch), number: Number(number), usedMicros: Number(usedMicros) };
 }
 
 // The script's text for one call, see verify.lua.
@@ -97,7 +117,7 @@ function decision(text: string, body: VerifyBody): Decision {
   let json = `{"status":"${status}",${keyPart},"scopes":${heldScopes(`${flags}\x1f${scopes}`)}`;
   if (why) json += `,"reason":"${why}"`;
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
-  if (used) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(Number(used))}"}`;
+  if (used) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(Number(used.split(' ', 1)[0]))}"}`;
   if (remaining) json += `,"rateLimit":{"remaining":${remaining},"resetAt":${resetAt}}`;
   return { status: status as Status, body: `${json}}` };
 }

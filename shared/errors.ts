@@ -15,6 +15,8 @@ export const errors = {
   invalid_cursor: [40007, 'The cursor is not one that this list answered; start again without it.'],
   unknown_workspace_in_token: [40008, 'A workspace that the token is to be limited to does not exist in your team.'],
   bad_http: [40010, 'The request is not valid HTTP.'],
+  idempotency_key_missing: [40011, 'Send an Idempotency-Key, so that a repeated request books nothing twice.'],
+  negative_usage: [40012, 'The adjustment would make the used credits negative.'],
   token_missing: [40101, 'Send an access token: Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   permission_missing: [40301, 'The access token lacks the permission for this operation.'],
@@ -70,6 +72,14 @@ export const errors = {
     'The request took too long; repeat it in a moment. A change is safe to repeat with its Idempotency-Key.',
   ],
   overloaded: [50308, 'More verifications arrive than can be decided; this one cost nothing. Repeat it in a moment.'],
+  postgres_older: [
+    50309,
+    'The settings were restored from a backup and are older than what is in force, and nothing was stored. An operator has to run `npm run restored`.',
+  ],
+  stored_or_not: [
+    50310,
+    'It is not known whether the change is stored; it is wholly or not at all. Repeating it with its Idempotency-Key is safe.',
+  ],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorName = keyof typeof errors;

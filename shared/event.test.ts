@@ -1,37 +1,35 @@
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { decodeEvent, encodeEvent, EVENT_FIELD, readEvent, UnreadableEvent, type UsageEvent } from './event.ts';
+import { decodeEvent, encodeEvent, EVENT_FIELD, readEvent, UnreadableEvent } from './event.ts';
 import { newId } from './ids.ts';
+import { testEvent } from './testing-events.ts';
 
-const event: UsageEvent = {
-  id: newId('evt'),
-  timeMs: 1_763_640_000_123,
-  keyId: newId('key'),
-  billingId: newId('bill'),
-  usageName: 'tokens',
-  costMicros: 2_317,
-  usedMicros: 9_007_199_254_740_991,
-  epoch: 3,
-  sequence: 17,
-  route: '/v1/chat',
-};
+const event = testEvent({ billingId: newId('bill'), usedMicros: Number.MAX_SAFE_INTEGER });
 
 const micros = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
 const text = fc.string({ unit: 'grapheme' });
-const fields = {
-  id: fc.constant(event.id),
-  timeMs: fc.integer({ min: Date.UTC(2020, 0), max: Date.UTC(2149, 0) }),
-  keyId: fc.constant(event.keyId),
-  billingId: fc.constantFrom('', event.billingId),
-  usageName: text,
-  costMicros: micros,
-  usedMicros: micros,
-  epoch: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
-  sequence: micros,
-  route: text,
-};
-const events = fc.record(fields, { noNullPrototype: true });
+const timeMs = fc.integer({ min: Date.UTC(2020, 0), max: Date.UTC(2149, 0) });
+const signed = fc.integer({ min: Number.MIN_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER });
+const verifications = fc
+  .record({
+    billingId: fc.constantFrom('', event.billingId),
+    timeMs,
+    usageName: text,
+    route: text,
+    costMicros: micros,
+    usedMicros: signed,
+    sequence: micros,
+    epoch: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+  })
+  .map(testEvent);
+const adjustments = fc
+  .record({ timeMs, usageName: text, actor: text, reason: text, costMicros: signed, usedMicros: signed })
+  .map((some) => testEvent({ ...event, ...some, kind: 'adjustment', keyId: '', day: '2026-01-31', number: 7 }));
+const others = fc
+  .constantFrom('settlement' as const, 'witness' as const)
+  .map((kind) => testEvent({ kind, keyId: '', billingId: event.billingId, costMicros: 0 }));
+const events = fc.oneof(verifications, adjustments, others);
 
 test('an event comes out of Kafka as it went in, whatever its texts hold, and is what the outbox had', () => {
   fc.assert(
@@ -57,6 +55,8 @@ test('what is no event is told by its field and never by its content', () => {
     [{ ...value, c: 0.5 }, /field c is not/],
     [{ ...value, c: '1' }, /field c is not/],
     [{ ...value, u: 2 ** 53 }, /field u is not/],
+    [{ ...value, x: 'adjustment', d: 'today' }, /field d is not a day/],
+    [{ ...value, x: 'refund' }, /field x is not a kind/],
     [{ ...value, r: undefined }, /field r is missing/],
   ];
   for (const [one, message] of wrong)

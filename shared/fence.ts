@@ -7,22 +7,37 @@ import { within } from './within.ts';
 // A shard is open while its owner is the server we speak to: a server that restarted, was emptied or replaced has
 // another run id, or no owner, until the api has brought the shard up to date and opened it.
 
+/** What an open shard knows of itself: its epoch, and the last change of Postgres that it was given. */
+export type OpenShard = { epoch: number; change: number };
+
 /** The shards, of those given or of all, that are open for sure: a server that does not answer has none. */
-export async function openShards(link: RedisLink, withinMs: number, shards = ALL_SHARDS): Promise<Set<number>> {
+export async function openShards(
+  link: RedisLink,
+  withinMs: number,
+  shards = ALL_SHARDS,
+): Promise<Map<number, OpenShard>> {
   const ofNodes = [...link.byNode(shards)].map(async ([node, held]) => {
     const runId = node.runId();
     const pipeline = node.client.pipeline();
-    for (const shard of held) pipeline.hget(keyspace.meta(shard), 'owner');
+    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change');
     const answers = await within(withinMs, pipeline.exec());
-    return held.filter((_, i) => answers?.[i]?.[1] === runId);
+    return held.flatMap((shard, i): [number, OpenShard][] => {
+      const [owner, epoch, change] = (answers?.[i]?.[1] ?? []) as (string | null)[];
+      return owner === runId ? [[shard, { epoch: Number(epoch), change: Number(change ?? 0) }]] : [];
+    });
   });
   const answered = await Promise.allSettled(ofNodes);
-  return new Set(answered.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
+  return new Map(answered.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
 }
 
-/** Throws 503 unless every one of the shards is open: what is stored then can come into force. */
-export async function requireOpen(link: RedisLink, withinMs: number, shards = ALL_SHARDS): Promise<void> {
+/** The shards, every one of which must be open, else it throws 503: what is stored then can come into force. */
+export async function requireOpen(
+  link: RedisLink,
+  withinMs: number,
+  shards = ALL_SHARDS,
+): Promise<Map<number, OpenShard>> {
   const open = await openShards(link, withinMs, shards);
   const closed = shards.filter((shard) => !open.has(shard));
   if (closed.length > 0) throw new ApiError('redis_away', { cause: new Error(`closed shards: ${closed.join(' ')}`) });
+  return open;
 }

@@ -5,7 +5,7 @@ import { shardOf, shardText } from './key-text.ts';
  * names of one shard carry its hash tag, so that whatever one script touches lives on one node of a cluster.
  */
 export const keyspace = {
-  /** Hash: owner (the server's run id), epoch, checkpoint, and the build fields of a reopening. */
+  /** Hash: owner (the server's run id), epoch, checkpoint, the last change applied, and the build fields of a reopening. */
   meta: (shard: number) => `${tag(shard)}meta`,
   /** Stream of usage events on their way to the books. */
   outbox: (shard: number) => `${tag(shard)}outbox`,
@@ -17,7 +17,10 @@ export const keyspace = {
   token: (shard: number, hash: string) => `${tag(shard)}t:${hash}`,
   /** Hash: `d` the workspace's defaults, `s<ref>` each of its scopes. In every shard. */
   workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
-  /** Hash: `s` settings, `u` used micro-credits, `n` sequence number, `e` the epoch that `n` counts in. */
+  /**
+   * Hash: `s` settings, `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the number of the
+   * last adjustment; `x` what of `u` is from the books alone, and `c` the number of events that this is the sum of.
+   */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
   /** GCRA's theoretical arrival time of a key. */
   rate: (shard: number, keyId: string) => `${tag(shard)}r:${keyId}`,
@@ -49,6 +52,11 @@ export function pack(version: number, fields: readonly (string | number)[]): str
 /** The fields of a packed record, the version first. */
 export function unpack(record: string): string[] {
   return record.split(END).slice(0, -1);
+}
+
+/** The version of a packed record. */
+export function versionOf(value: string): number {
+  return Number(value.slice(0, value.indexOf(END)));
 }
 
 /** What is left of a record that is gone: no late writer of an older version can fill its place. */

@@ -68,6 +68,31 @@ export function makeMetrics(program: string) {
       help: 'Outbox entries and records of Kafka that are no event',
       registers,
     }),
+    settingsOlder: new Gauge({
+      name: 'keytally_settings_older',
+      help: '1 while Postgres is older than what is in force in Redis: it was restored from a backup',
+      registers,
+    }),
+    unlikeRecords: new Gauge({
+      name: 'keytally_reconcile_differences',
+      help: 'Billing records whose balance and books differ, as found last',
+      registers,
+    }),
+    undecidedRecords: new Gauge({
+      name: 'keytally_reconcile_undecided',
+      help: 'Billing records whose events were on their way for too long to tell, as found last',
+      registers,
+    }),
+    lostMicros: new Counter({
+      name: 'keytally_lost_microcredits_total',
+      help: 'Used micro-credits that went down with a Redis, as far as they are known',
+      registers,
+    }),
+    lostEvents: new Counter({
+      name: 'keytally_lost_events_total',
+      help: 'Usage events that went down with a Redis, as far as they are known',
+      registers,
+    }),
     jobSeconds: new Histogram({
       name: 'keytally_job_seconds',
       help: 'Time a job took, by outcome',

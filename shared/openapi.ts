@@ -40,7 +40,14 @@ function describe(operation: Operation) {
     parameters: [
       ...parameters('path', params),
       ...parameters('query', query),
-      ...(writes && method === 'post' ? [idempotencyKey('for 24 hours it gets the first answer again')] : []),
+      ...(writes && method === 'post'
+        ? [
+            {
+              ...idempotencyKey('for 24 hours it gets the first answer again'),
+              required: operation.idempotencyKeyRequired ?? false,
+            },
+          ]
+        : []),
       ...(operation.idempotent ? [idempotencyKey('for 60 seconds a VALID is debited once')] : []),
       requestId,
     ],

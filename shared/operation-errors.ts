@@ -15,7 +15,8 @@ export function errorsOf(operation: Operation): ErrorName[] {
   if (permission !== 'key:verify') add('postgres_away');
   if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');
   if (query?.properties && 'cursor' in query.properties) add('invalid_cursor');
-  if (writes) add('redis_away', 'stored_not_in_force');
+  if (writes) add('redis_away', 'stored_not_in_force', 'stored_or_not', 'postgres_older');
+  if (operation.idempotencyKeyRequired) add('idempotency_key_missing');
   if (writes && method === 'post') add('idempotency_mismatch', 'idempotency_busy');
   return [...names].toSorted((a, b) => errors[a][0] - errors[b][0]);
 }

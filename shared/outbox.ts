@@ -34,16 +34,36 @@ export async function outboxState(link: RedisLink): Promise<{ entries: number; o
 }
 
 async function nodeState(node: RedisNode, shards: number[]) {
+  const [{ entries, oldestMs }, nowMs] = await Promise.all([streams(node, shards), node.now()]);
+  return { entries, oldestAgeMs: Math.max(0, nowMs - oldestMs) };
+}
+
+/** How many entries a server's outboxes hold, and when the oldest was appended. */
+async function streams(node: RedisNode, shards: number[]): Promise<{ entries: number; oldestMs: number }> {
   const pipeline = node.client.pipeline();
   for (const shard of shards) {
     pipeline.xlen(keyspace.outbox(shard));
     pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
   }
-  const [answers, nowMs] = await Promise.all([within(WITHIN_MS, pipeline.exec()), node.now()]);
-  const entries = shards.map((_, i) => Number(answers?.[2 * i]?.[1] ?? 0));
-  const ages = shards.map((_, i) => {
-    const [first] = (answers?.[2 * i + 1]?.[1] ?? []) as [id: string][];
-    return first ? nowMs - Number(first[0].split('-')[0]) : 0;
+  const answers = (await within(WITHIN_MS, pipeline.exec())) ?? [];
+  for (const [error] of answers) if (error) throw error;
+  const entries = shards.map((_, i) => Number(answers[2 * i]?.[1]));
+  const oldest = shards.map((_, i) => {
+    const [first] = (answers[2 * i + 1]?.[1] ?? []) as [id: string][];
+    return first ? Number(first[0].split('-')[0]) : Infinity;
   });
-  return { entries: entries.reduce((sum, one) => sum + one, 0), oldestAgeMs: Math.max(0, ...ages) };
+  return { entries: entries.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };
+}
+
+/** The moment (Redis's clock, in ms) before which every event has left the outbox: the earliest of all servers. */
+export async function outboxReach(link: RedisLink): Promise<number> {
+  const ofNodes = await Promise.all(
+    [...link.byNode()].map(async ([node, shards]) => {
+      // The clock first: what is appended while the streams are looked at is younger.
+      const nowMs = await node.now();
+      const { oldestMs } = await streams(node, shards);
+      return Math.min(nowMs, oldestMs);
+    }),
+  );
+  return Math.min(...ofNodes);
 }

@@ -8,18 +8,23 @@ import type { Metrics } from './metrics.ts';
 import { within } from './within.ts';
 
 const scripts = {
+  adjust: 3,
   apply: undefined,
-  begin: 1,
+  balance: 2,
+  begin: 2,
   checkpoint: 1,
+  close: 2,
   open: 1,
+  settle: 3,
   token: 2,
-  used: 2,
+  wipe: undefined,
+  witness: 3,
   verify: undefined,
 } as const satisfies Record<string, number | undefined>;
 type ScriptName = keyof typeof scripts;
 
 // What these wrote is only answered once enough replicas have it.
-const replicated: ReadonlySet<ScriptName> = new Set(['apply', 'verify']);
+const replicated: ReadonlySet<ScriptName> = new Set(['adjust', 'apply', 'settle', 'verify']);
 
 const NOW_WITHIN_MS = 1_000;
 const WAIT_MS = 200;

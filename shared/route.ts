@@ -26,6 +26,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
    * and a POST takes an Idempotency-Key.
    */
   writes?: boolean;
+  /** Refused without an Idempotency-Key. */
+  idempotencyKeyRequired?: boolean;
   /** Takes an Idempotency-Key though it does not write. */
   idempotent?: boolean;
   /** What it refuses with, besides what follows from the rest: see operation-errors.ts. */

@@ -35,6 +35,7 @@ const idPrefixes = {
   'access token': 'tok',
   'link token': 'link',
   'audit entry': 'audit',
+  event: 'evt',
 } as const satisfies Record<string, IdPrefix>;
 
 /** The id of something; `more` says which, where there is more to say. */
@@ -63,6 +64,12 @@ export const credits = (what: string, options: { default?: string } = {}) =>
     description: `${what}: decimal text, at most six decimals, at most 9000000000`,
     examples: ['100.25'],
     ...options,
+  });
+export const signedCredits = (what: string) =>
+  Type.String({
+    pattern: CREDITS_PATTERN.replace('^', '^-?'),
+    description: `${what}: decimal text, at most six decimals, at most 9000000000 either way`,
+    examples: ['-1.5'],
   });
 export const prefix = Type.String({
   pattern: PREFIX_PATTERN,

@@ -5,6 +5,7 @@ import type { Query } from '../../shared/postgres.ts';
 
 export const auditResources = [
   'access_token',
+  'adjustment',
   'api_key',
   'billing',
   'link_token',

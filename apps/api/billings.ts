@@ -1,9 +1,9 @@
 import type { Static } from 'typebox';
 import type { Caller } from '../../shared/access-token.ts';
+import { readBalances } from '../../shared/balances.ts';
 import { formatCredits, parseCredits } from '../../shared/credits.ts';
 import { ApiError } from '../../shared/errors.ts';
 import { isId } from '../../shared/ids.ts';
-import { keyspace } from '../../shared/keyspace.ts';
 import type { Query } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import type { billing } from '../../shared/schemas.ts';
@@ -78,12 +78,9 @@ export function creditsIn(field: string, text: string): number {
  * record has not come into force there. Then the snapshot in the row is the best that is known.
  */
 async function usedNow(link: RedisLink, row: BillingRow): Promise<number | undefined> {
-  const { shard, workspaceId, externalMeterId } = row;
-  const keys = [keyspace.meta(shard), keyspace.billing(shard, workspaceId, externalMeterId)];
   try {
-    const node = link.node(shard);
-    const [status, , used] = await node.script('used', keys, [node.runId()], USED_WITHIN_MS);
-    return status === 'OK' ? Number(used) : undefined;
+    const [balance] = await readBalances(link, [row], USED_WITHIN_MS);
+    return balance?.usedMicros;
   } catch (error) {
     if (error instanceof ApiError && error.errorName === 'redis_away') return undefined;
     throw error;

@@ -7,11 +7,19 @@ import type { Query } from '../../shared/postgres.ts';
 import { inBatches } from './batches.ts';
 
 export type ChangeKind = 'token' | 'workspace' | 'scope' | 'key' | 'billing';
-/** An entity of Postgres whose copy in Redis is to follow; a null shard means a copy in every shard. */
-export type Change = { kind: ChangeKind; entityId: string; shard: number | null };
+/** An entity of Postgres whose copy in Redis is to follow, or an adjustment; a null shard means a copy in every shard. */
+export type Change = { kind: ChangeKind | 'adjustment'; entityId: string; shard: number | null };
 
 /** One versioned value in Redis: a field of a hash, or a plain string, and for how many seconds it stays (0: forever). */
-export type Entry = { shard: number; key: string; field: string; value: string; lifetimeSeconds: number };
+export type Entry = {
+  kind: ChangeKind;
+  id: string;
+  shard: number;
+  key: string;
+  field: string;
+  value: string;
+  lifetimeSeconds: number;
+};
 
 /** Which rows are loaded: the named ones, or all that live in some shards. */
 type Which = { ids: string[] } | { shards: number[] };
@@ -65,6 +73,8 @@ async function* loadTokens(sql: Query, which: Which): AsyncGenerator<Entry[]> {
         workspaceIds: token.workspaceIds ?? undefined,
       };
       return {
+        kind: 'token' as const,
+        id: token.id,
         shard: token.shard,
         key: keyspace.token(token.shard, token.hash),
         field: '',
@@ -96,7 +106,7 @@ async function* loadWorkspaces(sql: Query, which: Which): AsyncGenerator<Entry[]
   );
   for await (const batch of rows) {
     yield batch.flatMap(({ id, rate, ips, version }) =>
-      inEachShard(id, 'd', pack(version, [rate ?? '', ips.map(blockBits).join(' ')])),
+      inEachShard({ kind: 'workspace', id }, id, 'd', pack(version, [rate ?? '', ips.map(blockBits).join(' ')])),
     );
   }
 }
@@ -111,7 +121,12 @@ async function* loadScopes(sql: Query, which: Which): AsyncGenerator<Entry[]> {
   );
   for await (const batch of rows) {
     yield batch.flatMap(({ id, workspaceId, ref, representation, version, deleted }) =>
-      inEachShard(workspaceId, `s${ref}`, deleted ? tombstone(version) : pack(version, [representation, id])),
+      inEachShard(
+        { kind: 'scope', id },
+        workspaceId,
+        `s${ref}`,
+        deleted ? tombstone(version) : pack(version, [representation, id]),
+      ),
     );
   }
 }
@@ -124,8 +139,9 @@ type ScopeRow = {
   deleted: boolean;
 };
 
-function inEachShard(workspaceId: string, field: string, value: string): Entry[] {
+function inEachShard(entity: Pick<Entry, 'kind' | 'id'>, workspaceId: string, field: string, value: string): Entry[] {
   return ALL_SHARDS.map((shard) => ({
+    ...entity,
     shard,
     key: keyspace.workspace(shard, workspaceId),
     field,
@@ -144,6 +160,8 @@ async function* loadBillings(sql: Query, which: Which): AsyncGenerator<Entry[]> 
   );
   for await (const batch of rows) {
     yield batch.map((record) => ({
+      kind: 'billing' as const,
+      id: record.id,
       shard: record.shard,
       key: keyspace.billing(record.shard, record.workspaceId, record.externalMeterId),
       field: 's',
@@ -193,6 +211,8 @@ async function* loadKeys(sql: Query, which: Which): AsyncGenerator<Entry[]> {
       const graceSeconds = Math.max(0, key.graceSeconds ?? 0);
       const gone = key.replaced && graceSeconds === 0;
       return {
+        kind: 'key' as const,
+        id: key.id,
         shard: key.shard,
         key: keyspace.keyText(key.shard, key.hash),
         field: '',

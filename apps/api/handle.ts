@@ -6,6 +6,7 @@ import { idempotencyKey } from '../../shared/idempotency-key.ts';
 import { requireOpen } from '../../shared/fence.ts';
 import type { Logger } from '../../shared/log.ts';
 import { asPostgresAway, asTeam, setTeam, type Sql, type Transaction } from '../../shared/postgres.ts';
+import type { RedisLink } from '../../shared/redis.ts';
 import { TextAnswer } from '../../shared/route.ts';
 import { readJson } from '../../shared/read-json.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
@@ -13,8 +14,9 @@ import { within } from '../../shared/within.ts';
 import { originOf, recordAudit, type Audit, type AuditLine } from './audit.ts';
 import type { Change } from './entries.ts';
 import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
+import type { OlderWatch } from './older.ts';
 import type { ApiRoute, Services } from './route.ts';
-import { applyChanges, recordChanges } from './sync.ts';
+import { applyChanges, recordChanges, type Recorded } from './sync.ts';
 
 /** What a request passes through besides its handler. */
 export type Pipeline = {
@@ -27,6 +29,7 @@ export type Pipeline = {
   authenticateForVerify: AuthenticateFrom;
   limitCalls(caller: Caller): Promise<void>;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  older: OlderWatch;
   masterKey: Buffer;
   deadlineMs: number;
   log: Logger;
@@ -45,14 +48,15 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
   const authenticate = verifies ? pipeline.authenticateForVerify : pipeline.authenticate;
 
   return async (ctx) => {
-    const answer = await within(pipeline.deadlineMs, answerTo(ctx), () => tooLate(ctx));
+    const progress: Progress = { stage: 'begun' };
+    const answer = await within(pipeline.deadlineMs, answerTo(ctx, progress), () => tooLate(ctx, progress));
     ctx.status = answer.status;
     ctx.type = answer.type;
     ctx.body = answer.text;
     if (route.alternative) ctx.vary('Accept');
   };
 
-  async function answerTo(ctx: Koa.Context): Promise<Answer> {
+  async function answerTo(ctx: Koa.Context, progress: Progress): Promise<Answer> {
     const clientAddress = pipeline.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for'));
     const caller = route.permission ? await authenticate(ctx.get('authorization'), clientAddress) : NOBODY;
     if (route.permission) requirePermission(caller, route.permission);
@@ -77,18 +81,27 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
     if (!route.writes) return read(route, call);
 
     const key = route.method === 'post' ? idempotencyKey(call.header('idempotency-key')) : undefined;
+    if (route.idempotencyKeyRequired && key === undefined) throw new ApiError('idempotency_key_missing');
     // Only a body that its schema let pass: one nested without bounds can't be turned into text.
     const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
     const token = bearerToken(ctx.get('authorization'));
-    return write(route, call, pipeline, key === undefined ? undefined : repeatable(caller, token, key, request));
+    const repeat = key === undefined ? undefined : repeatable(caller, token, key, request);
+    return write(route, call, { ...pipeline, progress }, repeat);
   }
 }
 
-// What has not even arrived by the deadline was never begun.
-function tooLate(ctx: Koa.Context): ApiError {
-  return ctx.req.complete
-    ? new ApiError('deadline')
-    : new ApiError('request_timeout', { headers: { Connection: 'close' } });
+/** How far a request that changes something is: a 503 says whether the change is stored. */
+type Progress = { stage: 'begun' | 'given up' | 'committing' | 'stored' };
+
+// What has not even arrived by the deadline was never begun; what is not being committed by then never is.
+function tooLate(ctx: Koa.Context, progress: Progress): ApiError {
+  if (!ctx.req.complete) return new ApiError('request_timeout', { headers: { Connection: 'close' } });
+  if (progress.stage === 'stored') return new ApiError('stored_not_in_force');
+  if (progress.stage === 'committing') return new ApiError('stored_or_not');
+  progress.stage = 'given up';
+  return new ApiError('deadline', {
+    message: 'The request took too long, and nothing was stored; repeat it in a moment.',
+  });
 }
 
 type Answer = { status: number; type: string; text: string };
@@ -112,11 +125,12 @@ async function read(route: ApiRoute, call: AnyCall): Promise<Answer> {
 async function write(
   route: ApiRoute,
   call: AnyCall,
-  pipeline: Pipeline,
+  pipeline: Pipeline & { progress: Progress },
   repeat: Repeatable | undefined,
 ): Promise<Answer> {
-  const { teamSql, masterKey } = pipeline;
+  const { teamSql, masterKey, progress, older } = pipeline;
   const { link } = pipeline.services;
+  older.refuse();
   const kept = await teamSql
     .begin(async (tx): Promise<KeptAnswer> => {
       const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
@@ -127,22 +141,39 @@ async function write(
       await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);
       const answer = { status, text, changeIds };
       if (repeat) await keepAnswer(tx, masterKey, repeat, answer);
-      if (changes.some((change) => change.shard === null)) await requireOpen(link, OPEN_WITHIN_MS);
-      else if (changes.length > 0)
-        await requireOpen(
-          link,
-          OPEN_WITHIN_MS,
-          changes.map((change) => change.shard!),
-        );
+      if (changes.length > 0) await requireInForce(link, changes, changeIds);
       await requireSame(tx, transaction);
+      if (progress.stage === 'given up') throw new ApiError('deadline');
+      progress.stage = 'committing';
       return answer;
     })
     .catch((error: unknown) => {
-      throw asPostgresAway(error);
+      throw notCommitted(error, progress);
     });
+  progress.stage = 'stored';
   await bringIntoForce(pipeline, kept.changeIds);
   if (kept.status >= 400) throw refusalOf(kept.text);
   return { status: kept.status, type: 'application/json', text: kept.text };
+}
+
+/**
+ * Throws unless the shards of changes are open, so that these can come into force, and know of no change with such a
+ * number: they would have it from a Postgres that was lost since.
+ */
+async function requireInForce(link: RedisLink, changes: Change[], changeIds: number[]): Promise<void> {
+  const everywhere = changes.some((change) => change.shard === null);
+  const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
+  const open = await requireOpen(link, OPEN_WITHIN_MS, shards);
+  const first = Math.min(...changeIds);
+  if ([...open.values()].some(({ change }) => change >= first)) throw new ApiError('postgres_older');
+}
+
+function notCommitted(error: unknown, { stage }: Progress): unknown {
+  const away = asPostgresAway(error);
+  if (!(away instanceof ApiError) || away.errorName !== 'postgres_away') return away;
+  if (stage === 'committing') return new ApiError('stored_or_not', { cause: error });
+  const message = 'The settings store can not be reached, and nothing was stored; repeat the request in a moment.';
+  return new ApiError('postgres_away', { message, cause: error });
 }
 
 async function transactionId(tx: Transaction): Promise<string> {
@@ -192,7 +223,7 @@ function refusalOf(text: string): ApiError {
 async function bringIntoForce({ sql, services, log }: Pipeline, changeIds: number[]): Promise<void> {
   if (changeIds.length === 0) return;
   try {
-    const waiting = await sql<(Change & { id: number })[]>`
+    const waiting = await sql<Recorded[]>`
       select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
     await applyChanges(sql, services.link, waiting);
   } catch (error) {

@@ -13,9 +13,11 @@ import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
 import { serve } from '../../shared/serve.ts';
 import { makeVerify } from '../../shared/decide.ts';
+import { keepWitnesses } from '../../shared/witnesses.ts';
 import { makeApp } from './app.ts';
 import { tokensFromPostgres } from './auth.ts';
 import { limitCalls } from './limit-calls.ts';
+import { watchOlder } from './older.ts';
 import { keepShardsOpen } from './reopen.ts';
 import { routes } from './routes/index.ts';
 import { makeSigningKeys } from './signing-keys.ts';
@@ -31,7 +33,14 @@ await run(log, async () => {
   const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
-  const background = [outbox, keepShardsOpen({ sql, link, books, log }), startSweeper(sql, link, log)];
+  const older = watchOlder(metrics, log);
+  const witnesses = keepWitnesses(link, log);
+  const background = [
+    outbox,
+    witnesses,
+    keepShardsOpen({ sql, link, books, older, log }),
+    startSweeper(sql, link, older, log),
+  ];
 
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, link, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
@@ -41,7 +50,7 @@ await run(log, async () => {
         link,
         books,
         signingKeys: makeSigningKeys(config.MASTER_KEY),
-        verify: makeVerify(link, outbox.full, config.VERIFY_DEADLINE_MS, metrics),
+        verify: makeVerify(link, outbox.full, witnesses.remember, config.VERIFY_DEADLINE_MS, metrics),
       },
       sql,
       teamSql,
@@ -50,6 +59,7 @@ await run(log, async () => {
       authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS))),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
+      older,
       masterKey: config.MASTER_KEY,
       deadlineMs: config.REQUEST_DEADLINE_MS,
       log,
@@ -58,6 +68,8 @@ await run(log, async () => {
       postgres: () => sql`select 1`,
       redis: () => requireOpen(link, 1_000),
       clickhouse: () => books.ready(),
+      // Postgres is not older than what is in force.
+      settings: async () => older.refuse(),
     }),
     metrics,
     log,

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -6,6 +7,7 @@ import { connectClickHouse, type Books } from '../../shared/clickhouse.ts';
 import { eventually, makeWorld, request, type Answer, type World } from '../../shared/testing.ts';
 import { must } from '../../shared/testing-customers.ts';
 import type { ApiRoute } from './route.ts';
+import adjustBilling from './routes/customer-billing.adjust.ts';
 import { routes } from './routes/index.ts';
 import { makeThings, requests, unknownThing, type Refusal, type Things } from './test-requests.ts';
 import { differences, snapshot } from './test-snapshot.ts';
@@ -135,6 +137,7 @@ test('whoever may, may; and what then changes is what this test would have seen'
       assert.is(answer.status, route.status ?? 200, `${nameOf(route)}: ${answer.text}`);
     }
     if (route.permission === 'key:verify') await settled(4);
+    if (route === adjustBilling) await settled(5);
     const changed = differences(before, await snapshot({ sql: world.sql, redis, books }));
     const debits = route.permission === 'key:verify';
     // Signing alone stores nothing, once the team has its key.
@@ -172,7 +175,8 @@ async function send(route: ApiRoute, things: Things, token: string | null): Prom
   const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name]!));
   const asked = query ? `${filled}?${new URLSearchParams(query).toString()}` : filled;
   const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify!.url] : [])];
-  return Promise.all(servers.map((url) => request(url + asked, route.method, { token, body })));
+  const headers = route.idempotencyKeyRequired ? { 'Idempotency-Key': randomUUID() } : {};
+  return Promise.all(servers.map((url) => request(url + asked, route.method, { token, body, headers })));
 }
 
 async function unchanged(what: string, act: (what: string) => Promise<void>, watched = true): Promise<void> {

@@ -6,14 +6,14 @@ import type { RedisLink } from '../../shared/redis.ts';
 import type { Route } from '../../shared/route.ts';
 import type { Audit } from './audit.ts';
 import type { SigningKeys } from './signing-keys.ts';
-import type { ChangeKind } from './entries.ts';
+import type { Change } from './entries.ts';
 
 /** What the api's handlers work with, besides the request. */
 export type Services = {
   /** A transaction where the route `writes`, else the pool. */
   sql: Query;
   /** Says that an entity changed and must come into force in Redis; `shard` where it lives in one alone. */
-  changed(kind: ChangeKind, entityId: string, shard?: number): void;
+  changed(kind: Change['kind'], entityId: string, shard?: number): void;
   /** Says what it was and has become, for the audit log. */
   audit: Audit;
   link: RedisLink;

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/ids.ts';
@@ -116,10 +117,11 @@ test('the roles of the programs may do no more than they need', async () => {
       where has_table_privilege(${role}, ${table}, granted) order by n`;
     return rows.map((row) => row.granted);
   };
-  assert.equal(await can('keytally_api', 'credit_ledger'), ['select', 'insert']);
+  for (const table of ['credit_ledger', 'adjustments', 'audit_log'])
+    assert.equal(await can('keytally_api', table), ['select', 'insert'], table);
   assert.equal(await can('keytally_api', 'api_keys'), ['select', 'insert', 'update']);
   assert.equal(await can('keytally_consumer', 'api_keys'), ['select']);
-  for (const table of ['teams', 'access_tokens', 'signing_keys', 'key_texts', 'credit_ledger'])
+  for (const table of ['teams', 'access_tokens', 'signing_keys', 'key_texts', 'credit_ledger', 'adjustments'])
     assert.equal(await can('keytally_consumer', table), [], `the consumer and ${table}`);
   const [powers] = await world.sql`
     select count(*)::int as n from pg_roles
@@ -154,13 +156,19 @@ async function teamTables(): Promise<{ name: string; column: string }[]> {
 
 /** Leaves a row of the token's team in every table. */
 async function fill(token: string): Promise<void> {
-  const headers = { 'Idempotency-Key': 'fill' };
+  const headers = () => ({ 'Idempotency-Key': randomUUID() });
   const make = async (path: string, body: object, status = 201) =>
-    (await must(status, world.call('post', path, body, { token, headers: path.endsWith('/jwt') ? headers : {} }))).body;
+    (
+      await must(
+        status,
+        world.call('post', path, body, { token, headers: /(jwt|adjustment)$/.test(path) ? headers() : {} }),
+      )
+    ).body;
   const workspaceId = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
   await make(`/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation: 'documents' });
   const meter = { workspaceId, externalMeterId: 'm' };
-  await make('/api/v1/customer-billing', meter);
+  const { billing } = await make('/api/v1/customer-billing', meter);
+  await make(`/api/v1/customer-billing/${billing.id}/adjustment`, { amount: '1', reason: 'r' });
   await make('/api/v1/customer-billing/refill', { ...meter, refill: 1 }, 200);
   const scopes = [{ representation: 'documents', read: true }];
   const { apiKey } = await make('/api/v1/api-key', { name: 'k', ...meter, scopes });

@@ -102,6 +102,11 @@ export const requests: Record<string, MatrixRequest> = {
     make: ({ workspace }) => ({ body: { workspaceId: workspace, externalMeterId: METER, refill: 5 } }),
     limited: 40302,
   },
+  'post /api/v1/customer-billing/{bid}/adjustment': {
+    make: (things) => ({ ...ofBilling(things), body: { amount: '2', reason: 'r' } }),
+    limited: 40404,
+  },
+  'get /api/v1/customer-billing/{bid}/reconciliation': { make: ofBilling, limited: 40404 },
   'patch /api/v1/customer-billing/{bid}': {
     make: (things) => ({ ...ofBilling(things), body: { allowOverages: true } }),
     limited: 40404,

@@ -6,8 +6,8 @@ import type { Sql } from '../../shared/postgres.ts';
 type Stores = { sql: Sql; redis: Redis; books: Books };
 
 // What programs note by themselves, whoever asks for what: how far a job came, when something was last used, and a copy
-// of the credits that Redis counts.
-const notedByJobs = ['job_watermarks', 'key_last_used'];
+// of the credits that Redis counts. And what is kept under an Idempotency-Key: a refusal is kept too.
+const notedByJobs = ['job_watermarks', 'key_last_used', 'idempotency_keys'];
 
 /** All that the stores hold, as one hash for each table, each name in Redis and the events in the books. */
 export async function snapshot(stores: Stores): Promise<Record<string, string>> {

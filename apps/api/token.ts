@@ -29,8 +29,8 @@ const { text, change } = await sql.begin(async (tx) => {
   } as const;
   await recordAudit(tx, origin, [line]);
   const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };
-  await recordChanges(tx, [change]);
-  return { text: token.text, change };
+  const [id = 0] = await recordChanges(tx, [change]);
+  return { text: token.text, change: { ...change, id } };
 });
 
 // In force at once where Redis can be reached; else it comes into force by itself, soon after Redis is back.

@@ -8,6 +8,7 @@ import { outboxSource, type Source } from '../../shared/outbox-source.ts';
 import { eventually, wireTo } from '../../shared/testing.ts';
 import type { Running } from '../../shared/run.ts';
 import { startConsuming } from './consume.ts';
+import { makeSettleLate } from './late.ts';
 import { makeMarkDays } from './marks.ts';
 import { makeBench, type Bench } from './test-events.ts';
 
@@ -246,7 +247,9 @@ function sourceOf(name: string, claimIdleMs = 30_000): Source {
 
 function consume(source: Source) {
   const { books, link, metrics, log, world } = bench;
-  const one = startConsuming({ source, books, markDays: makeMarkDays(world.sql), now: link.now, metrics, log });
+  const { sql } = world;
+  const settleLate = makeSettleLate({ sql, link, books, log });
+  const one = startConsuming({ source, books, markDays: makeMarkDays(sql), settleLate, now: link.now, metrics, log });
   consuming.push(one);
   return one;
 }

@@ -6,12 +6,14 @@ import type { Metrics } from '../../shared/metrics.ts';
 import type { Source } from '../../shared/outbox-source.ts';
 import { retry } from '../../shared/retry.ts';
 import type { Running } from '../../shared/run.ts';
+import type { SettleLate } from './late.ts';
 import type { MarkDays } from './marks.ts';
 
 export type Parts = {
   source: Source;
   books: Books;
   markDays: MarkDays;
+  settleLate: SettleLate;
   /** Redis's clock, in ms. */
   now(): Promise<number>;
   metrics: Metrics;
@@ -22,8 +24,9 @@ export type Parts = {
  * Carries events from a source to the books.
  * 1. Insert. Dying here: the events come again, and are the same rows.
  * 2. Mark the days they belong to. Dying here: as above; a day that is over would not be summed up without its mark.
+ * 3. Set the balances that had lost some of them. Dying here: as above; those balances would stay too low.
  */
-export function startConsuming({ source, books, markDays, now, metrics, log }: Parts): Running {
+export function startConsuming({ source, books, markDays, settleLate, now, metrics, log }: Parts): Running {
   return startCarrying({
     source,
     log,
@@ -36,6 +39,7 @@ export function startConsuming({ source, books, markDays, now, metrics, log }: P
         await markDays(events, nowMs);
         metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
       });
+      await retry(signal, log, 'settling what came late', () => settleLate(events));
       metrics.consumedEvents.inc(events.length);
     },
   });

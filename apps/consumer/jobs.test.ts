@@ -5,6 +5,7 @@ import type { Books } from '../../shared/clickhouse.ts';
 import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../shared/event.ts';
 import { newId } from '../../shared/ids.ts';
 import { connectPostgres } from '../../shared/postgres.ts';
+import { testEvent } from '../../shared/testing-events.ts';
 import { eventually } from '../../shared/testing.ts';
 import { removeExpired } from './expire.ts';
 import { startJobs, type Job } from './jobs.ts';
@@ -257,19 +258,7 @@ test('a job never runs twice at once, is done again after a failure, and stoppin
 test.run();
 
 function usage(billingId: string, more: Partial<UsageEvent> = {}): UsageEvent {
-  return {
-    id: newId('evt'),
-    timeMs: NOON,
-    keyId: newId('key'),
-    billingId,
-    usageName: 'default',
-    costMicros: 1,
-    usedMicros: 1,
-    epoch: 1,
-    sequence: 1,
-    route: '',
-    ...more,
-  };
+  return testEvent({ timeMs: NOON, billingId, ...more });
 }
 
 /** What the consumer does with a batch: insert, then mark. */

@@ -1,6 +1,7 @@
 import { connectClickHouse } from '../../shared/clickhouse.ts';
 import { programs, readConfig } from '../../shared/config.ts';
 import { connectKafka } from '../../shared/kafka.ts';
+import { noteReach } from '../../shared/drained.ts';
 import { listen } from '../../shared/listen.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeMetrics } from '../../shared/metrics.ts';
@@ -13,7 +14,9 @@ import { consumeKafka } from './consume-kafka.ts';
 import { startConsuming } from './consume.ts';
 import { removeExpired } from './expire.ts';
 import { startJobs, type Job } from './jobs.ts';
+import { makeSettleLate } from './late.ts';
 import { makeMarkDays } from './marks.ts';
+import { reconcileAll, reconcileLost } from './reconcile.ts';
 import { copyRecentUse } from './recent-use.ts';
 import { rollUp } from './rollup.ts';
 
@@ -28,7 +31,8 @@ await run(log, async () => {
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
 
   const stores = { sql, books };
-  const parts = { books, markDays: makeMarkDays(sql), now: link.now, metrics, log };
+  const settleLate = makeSettleLate({ sql, link, books, log });
+  const parts = { books, markDays: makeMarkDays(sql), settleLate, now: link.now, metrics, log };
   const consuming: Running[] = [];
   if (config.BUS === 'redis') {
     const name = config.CONSUMER_NAME;
@@ -50,13 +54,25 @@ await run(log, async () => {
     const watchdogSeconds = config.KAFKA_WATCHDOG_SECONDS;
     consuming.push(consumeKafka({ kafka, reachable, watchdogSeconds, end, ...parts }));
   }
+  const reaching = noteReach({ sql, link, kafka, log });
   const everyTwentySeconds = '*/20 * * * * *';
   const everyMinute = '30 * * * * *';
+  const everyMinuteToo = '50 * * * * *';
   const everyHour = '0 17 * * * *';
   const jobs = startJobs(
     [
       { name: 'recent-use', cron: everyTwentySeconds, work: (signal) => copyRecentUse(stores, signal) },
       { name: 'rollup', cron: everyMinute, work: async (signal) => rollUp(stores, await link.now(), signal) },
+      {
+        name: 'losses',
+        cron: everyMinuteToo,
+        work: (signal) => reconcileLost({ ...stores, link }, metrics, log, signal),
+      },
+      {
+        name: 'reconcile',
+        cron: '0 47 * * * *',
+        work: (signal) => reconcileAll({ ...stores, link }, metrics, log, signal),
+      },
       { name: 'expire', cron: everyHour, work: (signal) => removeExpired(sql, signal) },
     ] satisfies Job[],
     { connect: () => connectPostgres(config.DATABASE_URL, { max: 1 }), metrics, log },
@@ -68,7 +84,7 @@ await run(log, async () => {
 
   return {
     async stop() {
-      await Promise.all([...consuming.map((one) => one.stop()), jobs.stop()]);
+      await Promise.all([...consuming.map((one) => one.stop()), reaching.stop(), jobs.stop()]);
       await server.stop();
       await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
     },

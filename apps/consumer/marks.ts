@@ -26,9 +26,8 @@ export function makeMarkDays(sql: Sql): MarkDays {
       marked = new Set();
     }
     const pairs = new Map<string, { billingId: string; day: string }>();
-    for (const { billingId, timeMs } of events) {
+    for (const { billingId, day } of events) {
       if (billingId === '') continue;
-      const day = dayOf(timeMs);
       if (day !== today || !marked.has(billingId)) pairs.set(billingId + day, { billingId, day });
     }
     if (pairs.size === 0) return;

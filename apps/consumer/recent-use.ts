@@ -27,7 +27,7 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
   const answer = await books.client.query({
     query: `select key_id, toUnixTimestamp64Milli(max(time))
             from usage_events
-            where inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
+            where key_id != '' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
             group by key_id`,
     query_params: { insertedFromMs },
     format: 'JSONCompactEachRow',
@@ -47,9 +47,9 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
 
 async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
   const answer = await stores.books.client.query({
-    query: `select billing_id, argMax(used_micros, (epoch, seq)), toString(max(day)), max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64})
+    query: `select billing_id, argMax(used_micros, (epoch, seq, number)), toString(max(day)), max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64})
             from usage_events
-            where billing_id != '' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
+            where billing_id != '' and kind != 'witness' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
             group by billing_id`,
     query_params: { insertedFromMs },
     format: 'JSONCompactEachRow',
@@ -71,9 +71,9 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
 async function lastUsed(books: Books, late: [billingId: string, usedMicros: string, day: string, late: number][]) {
   if (late.length === 0) return [];
   const answer = await books.client.query({
-    query: `select billing_id, argMax(used_micros, (epoch, seq))
+    query: `select billing_id, argMax(used_micros, (epoch, seq, number))
             from usage_events
-            where billing_id in {billingIds:Array(String)} and day >= {since:Date}
+            where billing_id in {billingIds:Array(String)} and day >= {since:Date} and kind != 'witness'
             group by billing_id`,
     query_params: {
       billingIds: late.map(([billingId]) => billingId),

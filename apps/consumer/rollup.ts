@@ -39,10 +39,11 @@ async function nextMarks(sql: Sql, last: Pick<Mark, 'billingId' | 'day'>, before
 
 async function sumUp(books: Books, day: string, marks: Mark[]): Promise<void> {
   await books.client.command({
-    query: `insert into usage_daily (billing_id, day, usage_name, cost_micros, events)
-            select billing_id, day, usage_name, sum(cost_micros), count()
+    query: `insert into usage_daily (billing_id, day, usage_name, cost_micros, events, all_events)
+            select billing_id, day, usage_name, sum(cost_micros), countIf(kind = 'verification'), count()
             from usage_events final
             where day = {day:Date} and billing_id in {billingIds:Array(String)}
+              and kind in ('verification', 'adjustment')
             group by billing_id, day, usage_name`,
     query_params: { day, billingIds: marks.map((mark) => mark.billingId) },
   });

@@ -6,6 +6,7 @@ import { keyspace, OUTBOX_GROUP } from '../../shared/keyspace.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeMetrics } from '../../shared/metrics.ts';
 import { connectRedis } from '../../shared/redis.ts';
+import { testEvent } from '../../shared/testing-events.ts';
 import { makeWorld } from '../../shared/testing.ts';
 
 /** What the tests of the consumer work with: the stores of their own world, and the outbox in the exact form. */
@@ -49,7 +50,7 @@ export async function makeBench() {
       const ids = events.map((wanted, i) => {
         const { id = newId('evt'), ms = now, key = KEY, name = 'default', cost = 1, seq = i + 1, used = seq } = wanted;
         const event = { id, timeMs: ms, keyId: key, billingId, usageName: name, costMicros: cost, usedMicros: used };
-        const value = encodeEvent({ ...event, epoch: 1, sequence: seq, route: '/r' });
+        const value = encodeEvent(testEvent({ ...event, sequence: seq, route: '/r' }));
         pipeline.xadd(keyspace.outbox(shardOf(billingId)), '*', EVENT_FIELD, value);
         return id;
       });

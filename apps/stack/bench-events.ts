@@ -1,5 +1,6 @@
 import { connectClickHouse } from '../../shared/clickhouse.ts';
 import { encodeEvent, EVENT_FIELD } from '../../shared/event.ts';
+import { testEvent } from '../../shared/testing-events.ts';
 import { newId } from '../../shared/ids.ts';
 import { shardOf } from '../../shared/key-text.ts';
 import { keyspace } from '../../shared/keyspace.ts';
@@ -33,7 +34,7 @@ export async function fillOutbox(link: RedisLink, count: number, told: (done: nu
             epoch: 1,
             sequence,
           };
-          pipeline.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, encodeEvent({ ...names, ...numbers }));
+          pipeline.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, encodeEvent(testEvent({ ...names, ...numbers })));
         }
         for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
       }),

@@ -6,9 +6,10 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { encodeEvent, type UsageEvent } from '../../shared/event.ts';
+import { encodeEvent } from '../../shared/event.ts';
 import { newId } from '../../shared/ids.ts';
 import { wireTo } from '../../shared/testing.ts';
+import { testEvent } from '../../shared/testing-events.ts';
 import { makeKafkaWorld, metric, soon, type KafkaWorld, type Meter } from './kafka-testing.ts';
 
 const test = suite('the consumer of Kafka');
@@ -108,16 +109,7 @@ async function produceEvents({ billingId }: Meter, count: number, after = 0): Pr
   const records = Array.from({ length: count }, (_, i) => {
     const sequence = after + i + 1;
     const cost = { costMicros: 250_000, usedMicros: 250_000 * sequence };
-    const names = { keyId: KEY, usageName: 'tokens', route: '/r' };
-    const event: UsageEvent = {
-      id: newId('evt'),
-      timeMs: Date.now(),
-      billingId,
-      epoch: 1,
-      sequence,
-      ...cost,
-      ...names,
-    };
+    const event = testEvent({ billingId, sequence, ...cost, keyId: KEY, usageName: 'tokens', route: '/r' });
     return { key: billingId, value: encodeEvent(event) };
   });
   await own.kafka.produce(own.kafka.topics.usage, records);
@@ -144,9 +136,7 @@ async function startStuck() {
   });
   const producer = own.client.producer();
   await producer.connect();
-  const names = { id: newId('evt'), keyId: KEY, billingId: '', usageName: 'tokens', route: '/r' };
-  const numbers = { timeMs: Date.now(), costMicros: 0, usedMicros: 0, epoch: 0, sequence: 0 };
-  const value = encodeEvent({ ...names, ...numbers });
+  const value = encodeEvent(testEvent({ keyId: KEY }));
   await producer.send({ topic: `${prefix}.usage.v1`, messages: [{ value }] });
   await producer.disconnect();
   return { consumer, way, prefix };

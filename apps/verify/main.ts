@@ -12,6 +12,7 @@ import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
 import { serve } from '../../shared/serve.ts';
 import { makeVerify } from '../../shared/decide.ts';
+import { keepWitnesses } from '../../shared/witnesses.ts';
 import { makeHandler } from './server.ts';
 import { metricsOfAll, startWorkers } from './workers.ts';
 
@@ -23,6 +24,7 @@ await run(log, async () => {
   const metrics = makeMetrics('verify');
   const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
+  const witnesses = keepWitnesses(link, log);
   const server = await serve(
     makeHandler({
       authenticate: limitFailures(
@@ -30,7 +32,7 @@ await run(log, async () => {
         link,
         config.FAILED_AUTH_PER_MINUTE,
       ),
-      verify: makeVerify(link, outbox.full, config.VERIFY_DEADLINE_MS, metrics),
+      verify: makeVerify(link, outbox.full, witnesses.remember, config.VERIFY_DEADLINE_MS, metrics),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }, metricsOfAll(metrics)),
       metrics,
@@ -46,7 +48,7 @@ await run(log, async () => {
   return {
     async stop() {
       await server.stop();
-      await outbox.stop();
+      await Promise.all([outbox.stop(), witnesses.stop()]);
       await link.close();
     },
   };

@@ -3,8 +3,10 @@
 -- KEYS  1 meta, 2.. the record's key, one per record
 -- ARGV  1 fence: the run id of the open shard, or "build:<token>" of its reopening
 --       2 not after: Redis time in ms; a writer that comes later changes nothing
+--       3 number of the last change in it: what is restored from an older Postgres is known by a lower one
 --       then three per record: hash field ("" for a plain string), value (version first), lifetime in s (0: forever)
--- Gives {"OK", now in ms, records left because newer} | {"CLOSED", now} | {"LATE", now}
+-- Gives {"OK", now in ms, then for each record left because newer its place in KEYS and its version}
+--       | {"CLOSED", now} | {"LATE", now}
 local fence, notAfter = ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -19,14 +21,18 @@ elseif redis.call('HGET', KEYS[1], 'owner') ~= fence then
 end
 if now > notAfter then return { 'LATE', nowText } end
 
-local newer = 0
+if tonumber(ARGV[3]) > tonumber(redis.call('HGET', KEYS[1], 'change') or '0') then
+  redis.call('HSET', KEYS[1], 'change', ARGV[3])
+end
+local answer = { 'OK', nowText }
 for i = 2, #KEYS do
-  local key, field, value, lifetime = KEYS[i], ARGV[3 * i - 3], ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1])
+  local key, field, value, lifetime = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], tonumber(ARGV[3 * i])
   local current
   if field == '' then current = redis.call('GET', key) else current = redis.call('HGET', key, field) end
   local currentVersion = current and tonumber(string.match(current, '^%d+'))
   if currentVersion and currentVersion > tonumber(string.match(value, '^%d+')) then
-    newer = newer + 1
+    answer[#answer + 1] = tostring(i)
+    answer[#answer + 1] = string.match(current, '^%d+')
   elseif field ~= '' then
     redis.call('HSET', key, field, value)
   elseif lifetime > 0 then
@@ -35,4 +41,4 @@ for i = 2, #KEYS do
     redis.call('SET', key, value)
   end
 end
-return { 'OK', nowText, tostring(newer) }
+return answer

@@ -11,8 +11,8 @@
 --       6 hash of the Idempotency-Key ("") 7 n, the number of requested scopes; then n times representation, flags
 -- Gives {"OK", now in ms, then a text for each call}, each text's fields between \31:
 --       "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CORRUPT", what is wrong | "INVALID", "NOT_FOUND"
---       | status, reason, key's part of the answer, billing's part, used micro-credits ("" without billing), remaining
---         ("" without a limit), reset at in ms, flags of the scopes (JSON), the scopes' records between \30
+--       | status, reason, key's part of the answer, billing's part, used micro-credits ("" without billing; where
+--         they were debited now, epoch and sequence number behind them), remaining ("" without a limit), reset at in ms, flags of the scopes (JSON), the scopes' records between \30
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local BASE_SECONDS = 1735689600 -- 2025: an eighth of a microsecond stays exact in a double until 2060
 local TICKS_PER_SECOND = 8e6
@@ -73,14 +73,14 @@ local function decide(key, at)
 
   -- The billing record: settings as applied, used credits as counted here.
   local billingKey = meter ~= '' and tag .. 'b:' .. workspaceId .. ':' .. meter
-  local billing = billingKey and call('HMGET', billingKey, 's', 'u', 'n', 'e')
+  local billing = billingKey and call('HMGET', billingKey, 's', 'u', 'n' .. epoch)
   local metered = billing and billing[1]
   local billingId, limit, billingPart, used, sequence = '', 0, '', 0, 0
   local cost = tonumber(ARGV[at + 3])
   if metered then
     _, billingId, limit, billingPart = unpackRecord('ssss', billing[1])
     limit, used = tonumber(limit), tonumber(billing[2] or 0)
-    if billing[4] == epoch then sequence = tonumber(billing[3]) end
+    sequence = tonumber(billing[3] or 0)
     if not (limit and used and sequence) then error('a billing record is not what it should be') end
   end
 
@@ -95,6 +95,7 @@ local function decide(key, at)
     arrival = min(max(tonumber(call('GET', rateKey) or 0), ticks), ticks + window)
   end
 
+  local debited = ''
   local function allowance()
     if not rate then return '', '' end
     return format('%d', max(0, floor((window - (arrival - ticks)) / interval))),
@@ -103,7 +104,7 @@ local function decide(key, at)
   local function answer(status, reason, remaining, resetAt)
     if not remaining then remaining, resetAt = allowance() end
     return status .. '\31' .. reason .. '\31' .. keyPart .. '\31' .. billingPart .. '\31'
-      .. (metered and format('%d', used) or '') .. '\31' .. remaining .. '\31' .. resetAt .. '\31'
+      .. (metered and format('%d', used) .. debited or '') .. '\31' .. remaining .. '\31' .. resetAt .. '\31'
       .. masks .. '\31' .. scopes
   end
 
@@ -140,7 +141,10 @@ local function decide(key, at)
       .. ',"k":"' .. keyId .. '","b":"' .. billingId .. '","u":' .. usedText .. ',"s":' .. sequenceText
       .. ',"e":' .. (metered and epoch or '0') .. '}')
   end
-  if metered then call('HSET', billingKey, 'u', usedText, 'n', sequenceText, 'e', epoch) end
+  if metered then
+    debited = ' ' .. epoch .. ' ' .. sequenceText
+    call('HSET', billingKey, 'u', usedText, 'n' .. epoch, sequenceText)
+  end
   if rate then
     arrival = arrival + interval
     call('PSETEX', rateKey, '2000', format('%d', arrival))

@@ -130,7 +130,8 @@ create table key_last_used (
   foreign key (team_id, key_id) references api_keys (team_id, id)
 ) with (fillfactor = 70);
 
--- used_micros is a copy for reading while Redis is away; the truth of it is Redis's and the books'.
+-- used_micros is a copy for reading while Redis is away; the truth of it is Redis's and the books'. last_adjustment is the
+-- number of the newest row in adjustments.
 create table billing_records (
   id                text primary key,
   team_id           text not null,
@@ -139,6 +140,7 @@ create table billing_records (
   shard             smallint not null,
   total_micros      bigint not null check (total_micros between 0 and 9000000000000000),
   used_micros       bigint not null default 0,
+  last_adjustment   int not null default 0,
   allow_overages    boolean not null,
   spend_cap_micros  bigint check (spend_cap_micros between 0 and 9000000000000000),
   version           bigint not null default 1,
@@ -191,6 +193,27 @@ create index on audit_log (team_id, resource_id, id);
 create trigger audit_log_append_only before update or delete or truncate on audit_log
   for each statement execute function refuse_change();
 
+-- Corrections of used credits. Redis applies number n of a record only after n - 1, so that none counts twice; the id is
+-- the identity of its event in the books.
+create table adjustments (
+  id            text primary key,
+  team_id       text not null,
+  billing_id    text not null,
+  number        int not null,
+  amount_micros bigint not null,
+  usage_name    text not null,
+  day           date not null,
+  reason        text not null,
+  token_id      text not null,
+  request_id    text not null,
+  created_at    timestamptz not null default now(),
+  foreign key (team_id, billing_id) references billing_records (team_id, id),
+  foreign key (team_id, token_id) references access_tokens (team_id, id),
+  unique (billing_id, number)
+);
+create trigger adjustments_append_only before update or delete or truncate on adjustments
+  for each statement execute function refuse_change();
+
 create table link_tokens (
   id                  text primary key,
   team_id             text not null,
@@ -235,7 +258,7 @@ create index on idempotency_keys (created_at);
 -- again by a sweeper if the process died in between. `tx` orders them for the checkpoints; a null shard means all.
 create table changes (
   id         bigint generated always as identity primary key,
-  kind       text not null check (kind in ('token', 'workspace', 'scope', 'key', 'billing')),
+  kind       text not null check (kind in ('token', 'workspace', 'scope', 'key', 'billing', 'adjustment')),
   entity_id  text not null,
   shard      smallint,
   tx         xid8 not null default pg_current_xact_id(),
@@ -261,6 +284,18 @@ create table usage_marks (
   primary key (billing_id, day)
 );
 create index on usage_marks (day);
+
+-- Usage that went down with a Redis and was told to the operator: verifications after a number of an epoch of which
+-- neither the books nor Redis know any more.
+create table usage_losses (
+  billing_id    text not null,
+  epoch         bigint not null,
+  after_seq     bigint not null,
+  events        bigint not null,
+  amount_micros bigint not null,
+  found_at      timestamptz not null default now(),
+  primary key (billing_id, epoch, after_seq)
+);
 
 create table job_watermarks (
   job text primary key,

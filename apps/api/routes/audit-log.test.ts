@@ -23,7 +23,9 @@ test('every operation that changes something leaves one line: who, what, which, 
     const { path = {}, body } = requests[`${route.method} ${route.path}`]!.make(things);
     const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name]!);
     const requestId = `audit-${writing.indexOf(route)}`;
-    const answer = await world.call(route.method, filled, body, { headers: { 'X-Request-Id': requestId } });
+    const answer = await world.call(route.method, filled, body, {
+      headers: { 'X-Request-Id': requestId, 'Idempotency-Key': requestId },
+    });
     assert.ok(answer.status < 300, answer.text);
     const [line, ...more] = await auditLog(`requestId=${requestId}`);
     assert.ok(line, `${what} left no line`);

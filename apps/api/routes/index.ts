@@ -10,9 +10,11 @@ import rotateApiKey from './api-key.rotate.ts';
 import updateApiKey from './api-key.update.ts';
 import verifyApiKey from './api-key.verify.ts';
 import listAuditLog from './audit-log.list.ts';
+import adjustBilling from './customer-billing.adjust.ts';
 import createBilling from './customer-billing.create.ts';
 import getBilling from './customer-billing.get.ts';
 import billingLedger from './customer-billing.ledger.ts';
+import reconcileBilling from './customer-billing.reconciliation.ts';
 import refillBilling from './customer-billing.refill.ts';
 import updateBilling from './customer-billing.update.ts';
 import createJwt from './jwt.create.ts';
@@ -57,8 +59,10 @@ export const routes: readonly ApiRoute[] = [
   createBilling,
   getBilling,
   refillBilling,
+  adjustBilling,
   updateBilling,
   billingLedger,
+  reconcileBilling,
   getUsage,
 
   createJwt,
