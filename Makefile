@@ -3,7 +3,8 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate bench-pipeline test fuzz faults check lint fmt
+.PHONY: help install up down status logs demo token migrate reconcile rebuild restored bench-pipeline test fuzz faults check
+.PHONY: lint fmt
 
 # The Node that the lockfile brings; the host's own where there is none for this platform.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -38,6 +39,15 @@ token: ## print a full access token; TEAM=name, made when new
 
 migrate: ## bring the schemas of the running stack up to date
 	$(stack) migrate
+
+reconcile: ## prove the books: compare every billing record's balance with its events
+	$(stack) reconcile
+
+rebuild: ## write everything in Redis anew, from Postgres and the books
+	$(stack) rebuild
+
+restored: ## after Postgres was restored from a backup: decide for safety what changed since
+	$(stack) restored
 
 bench-pipeline: install ## events per second from the outbox to the books, by both buses; EVENTS=1000000
 	@$(node) apps/stack/bench-pipeline.ts --events $(or $(EVENTS),1000000)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The stack on Docker Compose: up | down | status | logs [NAME] | token --team NAME | migrate | demo. Needs Docker alone.
+# The stack on Docker Compose: up | down | status | logs [NAME] | token --team NAME | migrate | reconcile |
+# rebuild | restored | demo. Needs Docker alone.
 set -eu
 cd "$(dirname "$0")/../.."
 umask 077
@@ -72,6 +73,7 @@ logs)
   ;;
 token) in_api node apps/api/token.ts "$@" ;;
 migrate) docker compose run --rm --build migrate ;;
+reconcile | rebuild | restored) in_api node "apps/api/$command.ts" ;;
 demo)
   # In a container beside the others: it needs the Node that they have, and the files that the image is without.
   docker compose run --rm --no-deps -v "$PWD/apps/stack:/app/apps/stack:ro" \

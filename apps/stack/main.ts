@@ -1,4 +1,4 @@
-// The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | token | migrate
+// The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | token | migrate | …
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { describeFailure, StackError } from './errors.ts';
@@ -35,9 +35,14 @@ async function run(home: Home): Promise<number> {
       return (await (await import('./demo.ts')).demo(home)) ? 0 : 1;
     case 'token':
     case 'migrate':
+    case 'reconcile':
+    case 'rebuild':
+    case 'restored':
       return runOnStack(home, `apps/api/${command}.ts`);
     default:
-      throw new StackError(`usage: main.ts up | down | status | logs [NAME] | demo | token --team NAME | migrate`);
+      throw new StackError(
+        `usage: main.ts up | down | status | logs [NAME] | demo | token --team NAME | migrate | reconcile | rebuild | restored`,
+      );
   }
 }
 

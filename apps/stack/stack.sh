@@ -1,5 +1,6 @@
 #!/bin/sh
-# What make runs: up | down | status | logs [NAME] | token --team NAME | migrate | demo, on Docker Compose where an engine
+# What make runs: up | down | status | logs [NAME] | token --team NAME | migrate | reconcile | rebuild |
+# restored | demo, on Docker Compose where an engine
 # answers, on the stack of one machine where none does. STACK=docker or STACK=native decides it beforehand.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -22,9 +23,9 @@ docker)
   ;;
 native) ;;
 '')
-  # token and migrate also run on servers that the environment names.
+  # These also run on servers that the environment names.
   case $1${DATABASE_URL:+ elsewhere} in
-  'token elsewhere' | 'migrate elsewhere') STACK=native ;;
+  'token elsewhere' | 'migrate elsewhere' | 'reconcile elsewhere' | 'rebuild elsewhere' | 'restored elsewhere') STACK=native ;;
   *) if ! runs_natively && engine_answers; then STACK=docker; else STACK=native; fi ;;
   esac
   ;;
