@@ -9,7 +9,7 @@ import {
 } from '../../shared/balances.ts';
 import type { Books } from '../../shared/clickhouse.ts';
 import type { Logger } from '../../shared/log.ts';
-import type { Sql } from '../../shared/postgres.ts';
+import { orGiveUp, type Sql } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import { retry } from '../../shared/retry.ts';
 import { within } from '../../shared/within.ts';
@@ -94,9 +94,11 @@ async function laterInBooks({ sql, books }: Stores, claims: Claim[]): Promise<Pl
     format: 'JSONCompactEachRow',
   });
   const ids = (await answer.json<[id: string]>()).map(([id]) => id);
-  return sql<Place[]>`
-    select id, shard, workspace_id, external_meter_id from billing_records
-    where id = any(${ids}) and shard = any(${claims.map((one) => one.shard)})`;
+  return orGiveUp(
+    sql<Place[]>`
+      select id, shard, workspace_id, external_meter_id from billing_records
+      where id = any(${ids}) and shard = any(${claims.map((one) => one.shard)})`,
+  );
 }
 
 /**
