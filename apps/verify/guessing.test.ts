@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../shared/key-text.ts';
+import { checkAnswer } from '../../shared/testing-contract.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../shared/testing.ts';
 import { makeCustomers, must, type Customers } from '../../shared/testing-customers.ts';
 import { VERIFY_PATH } from '../../shared/verify.ts';
@@ -138,6 +139,12 @@ async function verify({ from, token = world.team.token, url = world.verify!.url,
   return new Promise<{ status: number; code: number; decided: string; retryAfter: number }>((resolve, reject) => {
     const asked = ask(url + VERIFY_PATH, { method: 'POST', headers, localAddress: from }, (response) => {
       text(response).then((body) => {
+        const { statusCode = 0, headers } = response;
+        checkAnswer(new URL(url).origin, 'POST', VERIFY_PATH, {
+          status: statusCode,
+          headers: { get: (name) => headers[name] as string | undefined },
+          text: body,
+        });
         const { error, status, reason } = JSON.parse(body);
         const retryAfter = Number(response.headers['retry-after']);
         resolve({ status: response.statusCode!, code: error?.code, decided: reason ?? status, retryAfter });
