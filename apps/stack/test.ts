@@ -132,7 +132,7 @@ function checkCatalogue(): void {
 }
 
 function findFiles(wanted: string[]): string[] {
-  const all = globSync(['apps/**/*.test.ts', 'shared/**/*.test.ts']).toSorted();
+  const all = globSync(['apps/**/*.test.ts', 'shared/**/*.test.ts'], { exclude: ['**/node_modules'] }).toSorted();
   const files = wanted.length === 0 ? all : all.filter((file) => wanted.some((part) => file.includes(part)));
   if (files.length === 0)
     throw new StackError(`there is no test file${wanted.length > 0 ? ` like ${wanted.join(' ')}` : ''}`);
