@@ -862,6 +862,43 @@ export interface Contract {
       };
     };
   };
+  /** Correct the used credits of a billing record, in its balance and its books alike (`billing:write`). */
+  'post /api/v1/customer-billing/{bid}/adjustment': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** credits used more, or, negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
+      amount: string;
+      /** why, as it stands in the books */
+      reason: string;
+      /** the day to book it on, preset today, YYYY-MM-DD in UTC */
+      day?: string | undefined;
+      /** what is counted, preset "default" */
+      usageName?: string | undefined;
+    };
+    output: {
+      adjustment: {
+        /** id of the event in the books */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** which one of the record's adjustments it is */
+        number: number;
+        /** credits used more, or given back: decimal text, at most six decimals, at most 9000000000 either way */
+        amount: string;
+        usageName: string;
+        /** the day that it is booked on, YYYY-MM-DD in UTC */
+        day: string;
+        reason: string;
+        /** id of the access token that asked for it */
+        tokenId: string;
+        /** X-Request-Id of the request */
+        requestId: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      };
+    };
+  };
   /** Change whether a billing record may be overdrawn, and its spend cap (`billing:write`). */
   'patch /api/v1/customer-billing/{bid}': {
     input: {
@@ -920,6 +957,75 @@ export interface Contract {
       }>;
       /** where the next page starts; absent on the last one */
       nextCursor?: string;
+    };
+  };
+  /** Prove the books of a billing record: compare its balance with its events (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/reconciliation': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+    };
+    output: {
+      reconciliation: {
+        /** id of the billing record */
+        billingId: string;
+        /** whether the books have all that was used, less, or more; or it is on its way to them still */
+        status: 'EXACT' | 'MISSING' | 'TOO_MUCH' | 'ON_ITS_WAY';
+        /** used credits as they are debited: decimal text, at most six decimals, at most 9000000000 either way */
+        usedCredits: string;
+        /** the sum of all distinct events in the books: decimal text, at most six decimals, at most 9000000000 either way */
+        bookedCredits: string;
+        /** used credits after the last event in the books: decimal text, at most six decimals, at most 9000000000 either way */
+        lastBalance: string;
+        /** used credits that the books lack; negative: that they have too much of: decimal text, at most six decimals, at most 9000000000 either way */
+        difference: string;
+        /** where events are missing */
+        gaps: Array<{
+          after: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          before?: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          /** how many numbers are missing */
+          events: number;
+          /** what they cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
+          credits?: string;
+        }>;
+        /** usage that went down with a Redis and is in neither */
+        losses: Array<{
+          after: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          before?: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          /** how many numbers are missing */
+          events: number;
+          /** what they cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
+          credits?: string;
+        }>;
+      };
     };
   };
   /** Daily usage of a billing record, by day and then by usage name (`usage:read`). */
@@ -1252,7 +1358,15 @@ export interface Contract {
       tokenId?: string | undefined;
       /** only changes of this kind of thing */
       resource?:
-        'access_token' | 'api_key' | 'billing' | 'link_token' | 'scope' | 'signing_key' | 'workspace' | undefined;
+        | 'access_token'
+        | 'adjustment'
+        | 'api_key'
+        | 'billing'
+        | 'link_token'
+        | 'scope'
+        | 'signing_key'
+        | 'workspace'
+        | undefined;
       /** only changes of this thing */
       resourceId?: string | undefined;
       /** only what this request changed */
@@ -1268,7 +1382,8 @@ export interface Contract {
         id: string;
         /** method and path of the operation; of the operator, the command */
         operation: string;
-        resource: 'access_token' | 'api_key' | 'billing' | 'link_token' | 'scope' | 'signing_key' | 'workspace';
+        resource:
+          'access_token' | 'adjustment' | 'api_key' | 'billing' | 'link_token' | 'scope' | 'signing_key' | 'workspace';
         /** id of what changed */
         resourceId: string;
         /** id of the access token that asked for it; absent: the operator did */
