@@ -1,0 +1,34 @@
+-- For wrk: sends the bodies of a file in turn, and prints what was measured as one line of JSON.
+-- BODIES, TOKEN: a file of one JSON body a line, and the access token. COUNT=1: also counts the answers that say VALID.
+local requests, at = {}, 0
+
+function init()
+  wrk.method = 'POST'
+  wrk.path = '/api/v1/api-key/verify'
+  wrk.headers['Content-Type'] = 'application/json'
+  wrk.headers['Authorization'] = 'Bearer ' .. os.getenv('TOKEN')
+  for body in io.lines(os.getenv('BODIES')) do requests[#requests + 1] = wrk.format(nil, nil, nil, body) end
+end
+
+function request()
+  at = at % #requests + 1
+  return requests[at]
+end
+
+-- In the one thread that there is; what it counts is read at the end.
+valid = 0
+function setup(thread) counting = thread end
+if os.getenv('COUNT') then
+  function response(status, headers, body)
+    if string.find(body, '"VALID"', 1, true) then valid = valid + 1 end
+  end
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '\n{"requests":%d,"seconds":%.6f,"p50Us":%d,"p99Us":%d,"failed":%d,"valid":%d}\n', summary.requests, summary.duration / 1e6,
+    latency:percentile(50), latency:percentile(99),
+    errors.connect + errors.read + errors.write + errors.timeout + errors.status,
+    counting:get('valid')))
+end

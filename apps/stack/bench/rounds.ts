@@ -1,0 +1,38 @@
+import { showProgress, usageOf } from '../bench-watch.ts';
+import { load, type Load, type Round } from './wrk.ts';
+
+/** Something that is measured: a load, the process that answers it, and what is done after each round. */
+export type Contender = { name: string; load: Load; pid?: number; after?(): Promise<void> };
+/** Medians over the rounds; CPU of the answering process for each answer. */
+export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
+
+/** Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each; gives their medians. */
+export async function measure(what: string, contenders: Contender[], rounds: number): Promise<Map<string, Measured>> {
+  const seen = new Map<string, Measured[]>(contenders.map(({ name }) => [name, []]));
+  let done = 0;
+  for (let round = 0; round < rounds; round++) {
+    for (const contender of contenders) {
+      const before = cpuSeconds(contender);
+      const one = await load(contender.load);
+      const cpuUs = ((cpuSeconds(contender) - before) / (one.perSecond * contender.load.seconds)) * 1e6;
+      seen.get(contender.name)!.push({ ...one, cpuUs });
+      await contender.after?.();
+      showProgress(what, ++done, rounds * contenders.length);
+    }
+  }
+  return new Map([...seen].map(([name, all]) => [name, medians(all)]));
+}
+
+/** The middle of some figures. */
+export function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
+}
+
+function medians(all: Measured[]): Measured {
+  const of = (name: keyof Measured) => median(all.map((one) => one[name]));
+  return { perSecond: of('perSecond'), p50Us: of('p50Us'), p99Us: of('p99Us'), cpuUs: of('cpuUs') };
+}
+
+function cpuSeconds({ pid }: Contender): number {
+  return pid === undefined ? NaN : (usageOf(pid)[0]?.cpuSeconds ?? NaN);
+}
