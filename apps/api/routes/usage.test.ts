@@ -195,6 +195,7 @@ async function insertEvents(billingId: string, ago: number, events: TestEvent[])
 }
 
 async function insertDaily(billingId: string, ago: number, name: string, costMicros: number, events: number) {
-  const values = [{ billing_id: billingId, day: daysAgo(ago), usage_name: name, cost_micros: costMicros, events }];
+  const sums = { cost_micros: costMicros, events, all_events: events };
+  const values = [{ billing_id: billingId, day: daysAgo(ago), usage_name: name, ...sums }];
   await books.insert({ table: 'usage_daily', values, format: 'JSONEachRow' });
 }
