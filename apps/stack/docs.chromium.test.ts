@@ -48,6 +48,9 @@ test('every operation is shown, and one is tried with a token', async () => {
 
   await page.evaluate(click('#operations-Workspaces-postWorkspace button'));
   await until('#operations-Workspaces-postWorkspace .execute');
+  // The example fills the body a moment later; what is sent before is not sent at all.
+  const body = `document.querySelector('#operations-Workspaces-postWorkspace textarea')?.value ?? ''`;
+  await eventually('the body is filled', async () => (await page.evaluate<string>(body)).includes('Acme'), 60_000);
   await page.evaluate(click('#operations-Workspaces-postWorkspace .execute'));
   await until('.live-responses-table .response-col_status');
   const status = await page.evaluate<string>(
