@@ -51,6 +51,11 @@ export const variables = {
     'silent',
   ]),
   VERIFY_DEADLINE_MS: integer('a verification not decided by then is a 503', { preset: 250, min: 10, max: 10_000 }),
+  VERIFY_MAX_WAITING: integer('verifications of one process that may wait for Redis; those on top are a 503 at once', {
+    preset: 4_000,
+    min: 1,
+    max: 100_000,
+  }),
   FAILED_AUTH_PER_MINUTE: integer(
     'failed authentications of one address (IPv6: of its /64) above which further ones are 429; a valid token always passes',
     { preset: 100, min: 100, max: 1_000_000_000 },
@@ -148,6 +153,7 @@ export const programs = {
     'FAILED_AUTH_PER_MINUTE',
     'CALLS_PER_SECOND',
     'VERIFY_DEADLINE_MS',
+    'VERIFY_MAX_WAITING',
     'REQUEST_DEADLINE_MS',
     'OUTBOX_MAX_ENTRIES',
   ],
@@ -163,6 +169,7 @@ export const programs = {
     'TRUSTED_PROXIES',
     'FAILED_AUTH_PER_MINUTE',
     'VERIFY_DEADLINE_MS',
+    'VERIFY_MAX_WAITING',
     'WORKERS',
     'OUTBOX_MAX_ENTRIES',
   ],

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Static } from 'typebox';
 import type { Caller } from './access-token.ts';
+import type { Config } from './config.ts';
 import { formatCredits, parseCredits } from './credits.ts';
 import { ApiError } from './errors.ts';
 import { gatherCalls } from './gather.ts';
@@ -26,18 +27,20 @@ export type VerifyCall = {
 };
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 
+type Parts = {
+  link: RedisLink;
+  outboxFull(): boolean;
+  witness: Witnesses['remember'];
+  config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
+  metrics: Metrics;
+};
+
 /**
  * Decides verifications by the verify script; what was not decided in time costs nothing later. `outboxFull` tells
- * whether events may be recorded; `witness` is told of each debit; after `deadlineMs` a call is a 503.
+ * whether events may be recorded; `witness` is told of each debit; after `VERIFY_DEADLINE_MS` a call is a 503.
  */
-export function makeVerify(
-  link: RedisLink,
-  outboxFull: () => boolean,
-  witness: Witnesses['remember'],
-  deadlineMs: number,
-  metrics: Metrics,
-): Verify {
-  const run = gatherCalls(link, outboxFull, deadlineMs);
+export function makeVerify({ link, outboxFull, witness, config, metrics }: Parts): Verify {
+  const run = gatherCalls(link, outboxFull, config);
 
   return async function verify(call) {
     try {

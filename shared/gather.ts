@@ -1,3 +1,4 @@
+import type { Config } from './config.ts';
 import { ApiError } from './errors.ts';
 import type { RedisLink } from './redis.ts';
 
@@ -6,24 +7,28 @@ export type ScriptCall = { shard: number; key: string; args: (string | number)[]
 
 // A script of so many calls keeps Redis from others for less than a millisecond.
 const MOST_PER_SCRIPT = 16;
-// As many as Redis decides within about half of the preset deadline. Who comes on top is told at once to come again,
-// for an answer that would come late helps nobody and costs those who wait behind it.
-const MOST_WAITING = 4_000;
 
+type Limits = Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
 type Waiting = { call: ScriptCall; resolve(text: string): void; reject(error: unknown): void };
 type Gathered = { since: number; waiting: Waiting[] };
 
 /**
  * Runs the verify script, once for all calls that one turn of the event loop brought (in a cluster, for those of one
  * shard): an empty script call costs Redis and this process as much as half a verification. With one call at a time
- * nothing waits: a turn ends when no socket has more to read. Gives the script's text for the call.
+ * nothing waits. Gives the script's text for the call.
+ * Who comes when `VERIFY_MAX_WAITING` wait is told at once to come again: an answer that would come late helps nobody,
+ * and costs those who wait behind it.
  */
-export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadlineMs: number) {
+export function gatherCalls(
+  link: RedisLink,
+  outboxFull: () => boolean,
+  { VERIFY_DEADLINE_MS: deadlineMs, VERIFY_MAX_WAITING: maxWaiting }: Limits,
+) {
   const gathered = new Map<number, Gathered>();
   let waiting = 0;
 
   return function run(call: ScriptCall): Promise<string> {
-    if (waiting >= MOST_WAITING) throw new ApiError('overloaded');
+    if (waiting >= maxWaiting) throw new ApiError('overloaded');
     const group = link.together(call.shard);
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     let batch = gathered.get(group);

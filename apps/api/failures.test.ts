@@ -37,6 +37,22 @@ test('while Postgres is away its operations are a 503', async () => {
   assert.equal([answer.status, answer.body.error.code], [503, 50302]);
 });
 
+test('a commit whose outcome is not known by the deadline is told as such, and is whole or not at all', async () => {
+  const api = await world.start('api', { REQUEST_DEADLINE_MS: '500' });
+  await world.sql.unsafe(`
+    create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+    create constraint trigger slow_commit after insert on workspaces deferrable initially deferred
+      for each row execute function slow_commit()`);
+  const team = await world.newTeam();
+  const answer = await world.call('post', `${api.url}/api/v1/workspace`, { name: 'slow' }, { token: team.token });
+  assert.equal([answer.status, answer.body.error.code], [503, 50310], answer.text);
+  await world.sql`drop trigger slow_commit on workspaces`;
+  await eventually('it is stored', async () => {
+    const { body } = await world.call('get', '/api/v1/workspace', undefined, { token: team.token });
+    return body.workspaces.length === 1;
+  });
+});
+
 test('a repetition that comes while the first still runs is told to wait', async () => {
   await world.sql.begin(async (tx) => {
     await tx`lock table idempotency_keys in exclusive mode`;

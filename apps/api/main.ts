@@ -50,7 +50,7 @@ await run(log, async () => {
         link,
         books,
         signingKeys: makeSigningKeys(config.MASTER_KEY),
-        verify: makeVerify(link, outbox.full, witnesses.remember, config.VERIFY_DEADLINE_MS, metrics),
+        verify: makeVerify({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       },
       sql,
       teamSql,

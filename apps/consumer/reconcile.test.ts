@@ -37,7 +37,7 @@ test.after(async () => {
 });
 
 test('events on their way are no difference, and without traffic or with it, all that arrived is exact', async () => {
-  const one = await customers.meteredKey('1000');
+  const one = await customers.meteredKey('1000000');
   for (let i = 0; i < 5; i++) await spend(one, '1');
   assert.is((await proof(one)).status, 'ON_ITS_WAY');
   const consumer = await world.start('consumer');

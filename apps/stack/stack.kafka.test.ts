@@ -4,6 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { learnContract } from '../../shared/testing-contract.ts';
 import { request } from '../../shared/testing.ts';
 import { checkout, openHome, readEnvFile } from './home.ts';
 import { readJson } from './json-file.ts';
@@ -32,6 +33,7 @@ test('BUS=kafka brings Kafka and the relay up with the rest, and usage goes thro
   assert.equal(Object.keys(processes()).toSorted(), processNames('kafka').toSorted());
   env = readEnvFile(openHome(environment));
   assert.is(env.KAFKA_BROKERS, `127.0.0.1:${processes().kafka?.port}`);
+  await Promise.all([learnContract(env.KEYTALLY_API_URL!), learnContract(env.KEYTALLY_VERIFY_URL!)]);
   meter = await newMeter();
   await spend();
   await soon('the usage is there', async () => (await usage()) === 1);

@@ -23,6 +23,8 @@ await run(log, async () => {
   if (config.WORKERS > 1 && cluster.isPrimary) return startWorkers(config.WORKERS, log);
   const metrics = makeMetrics('verify');
   const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  // A worker that takes another's place takes no call that it could only refuse; where Redis is away, it says so itself.
+  await link.connected(2_000).catch(() => {});
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const witnesses = keepWitnesses(link, log);
   const server = await serve(
@@ -32,7 +34,7 @@ await run(log, async () => {
         link,
         config.FAILED_AUTH_PER_MINUTE,
       ),
-      verify: makeVerify(link, outbox.full, witnesses.remember, config.VERIFY_DEADLINE_MS, metrics),
+      verify: makeVerify({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }, metricsOfAll(metrics)),
       metrics,

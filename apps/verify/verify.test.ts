@@ -337,6 +337,21 @@ test('bad input is a clear error, never a status', async () => {
   assert.is((await request(world.verify!.url + '/nowhere', 'get', { token })).body.error.code, 40401);
 });
 
+test('more calls than may wait are a 503 at once that cost nothing, and the rest is decided', async () => {
+  const narrow = await world.start('verify', { VERIFY_MAX_WAITING: '2' });
+  const { key, meter } = await customers.meteredKey('1000');
+  const url = narrow.url;
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, () => verify({ key, billing: { usage: '1' } }, world.team.token, url)),
+  );
+  const decided = answers.filter((answer) => answer.body.status === 'VALID');
+  const refused = answers.filter((answer) => answer.body.error?.code === 50308);
+  assert.is(decided.length + refused.length, 200, answers.map((answer) => answer.text).join('\n'));
+  assert.ok(decided.length > 0 && refused.length > 0, `${decided.length} decided`);
+  assert.is(refused[0]!.headers.get('retry-after'), '1');
+  assert.is((await customers.billing(meter)).usedCredits, String(decided.length));
+});
+
 test('only a token that may verify gets an answer', async () => {
   const { key } = await customers.newKey({});
   assert.is((await verify({ key }, null)).body.error.code, 40101);

@@ -39,7 +39,8 @@ test('a worker that is killed is replaced, and the other goes on meanwhile; each
 test('a scrape tells the sum of all workers, whichever answers', async () => {
   const { key } = await customers.meteredKey('1000');
   const before = await total();
-  await Promise.all(Array.from({ length: 100 }, () => customers.verify({ key }, { url: verify.url })));
+  const answers = await Promise.all(Array.from({ length: 100 }, () => customers.verify({ key }, { url: verify.url })));
+  for (const answer of answers) assert.is(answer.body.status, 'VALID', answer.text);
   for (let i = 0; i < 5; i++) assert.is((await total()) - before, 100);
 });
 

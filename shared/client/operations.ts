@@ -29,6 +29,8 @@ export const operations = {
     refill: 'post /api/v1/customer-billing/refill',
     update: 'patch /api/v1/customer-billing/{bid}',
     ledger: 'get /api/v1/customer-billing/{bid}/ledger',
+    adjust: 'post /api/v1/customer-billing/{bid}/adjustment',
+    reconciliation: 'get /api/v1/customer-billing/{bid}/reconciliation',
   },
   usage: {
     daily: 'get /api/v1/usage/{bid}',
