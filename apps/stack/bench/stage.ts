@@ -12,6 +12,7 @@ import { showProgress } from '../bench-watch.ts';
 import { StackError } from '../errors.ts';
 import { readRecords } from '../leftovers.ts';
 import { freePorts } from '../ports.ts';
+import { answersOk } from '../program.ts';
 import { ourProgram } from '../programs.ts';
 import { ensureRedis, redisProgram } from '../redis.ts';
 import { makeSupervisor, type Supervisor } from '../supervisor.ts';
@@ -89,7 +90,8 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
     LOG_LEVEL: 'warn',
   };
   // The api opens the shards of the empty Redis once all keys are there, and is not needed any more then.
-  await supervisor.add(ourProgram('api', `api-${name}`, api, env));
+  const healthy = () => answersOk(`http://127.0.0.1:${api}/healthz`);
+  await supervisor.add({ ...ourProgram('api', `api-${name}`, api, env), isReady: healthy });
   const link = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
   await link.connected(5_000);
   while (
