@@ -74,10 +74,11 @@ export function makeVerify({ link, outboxFull, witness, config, metrics }: Parts
     ];
     for (const scope of requestedScopes) args.push(scope.representation, flagBits(scope));
     const keyHash = hashKeyText(body.key);
-    const text = await run({ shard, key: keyspace.keyText(shard, keyHash), args });
-    const debited = debitOf(text);
+    // See verify.lua for the fields of its text.
+    const fields = (await run({ shard, key: keyspace.keyText(shard, keyHash), args })).split('\x1f');
+    const debited = debitOf(fields);
     if (debited) witness(debited.billingId, { shard, keyHash, ...debited });
-    return decision(text, body);
+    return decision(fields, body);
   }
 }
 
@@ -90,19 +91,17 @@ function costMicros(body: VerifyBody): number {
   throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
 }
 
-// What a text says of the debit that it stands for; the billing's part begins with the record's id.
-function debitOf(text: string) {
-  const [, , , billingPart = '', used = ''] = text.split('\x1f', 5);
+// What the script says of the debit that it made; the billing's part begins with the record's id.
+function debitOf([, , , billingPart = '', used = '']: string[]) {
   const [usedMicros, epoch, number] = used.split(' ');
   if (number === undefined) return undefined;
   const billingId = billingPart.slice('"id":"'.length, billingPart.indexOf('",'));
   return { billingId, epoch: Number(epoch), number: Number(number), usedMicros: Number(usedMicros) };
 }
 
-// The script's text for one call, see verify.lua.
-function decision(text: string, body: VerifyBody): Decision {
+function decision(fields: string[], body: VerifyBody): Decision {
   const [status = '', reason = '', keyPart, billingPart, used = '', remaining, resetAt, flags = '', scopes = ''] =
-    text.split('\x1f');
+    fields;
   switch (status) {
     case 'CONFLICT':
       throw new ApiError('idempotency_mismatch');

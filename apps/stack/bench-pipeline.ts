@@ -1,6 +1,5 @@
 // How fast events get from the outbox into the books by each bus, and what that takes, on servers of its own:
 // node apps/stack/bench-pipeline.ts [--events N] [--bus redis|kafka]
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -8,15 +7,13 @@ import { makeLogger } from '../../shared/log.ts';
 import { connectRedis } from '../../shared/redis.ts';
 import { checkBooks, fillOutbox } from './bench-events.ts';
 import { printResults, readMetric, showProgress, usageOf, type Result, type Usage } from './bench-watch.ts';
-import { describeFailure, StackError } from './errors.ts';
-import { checkout, type Bus } from './home.ts';
+import { makeStage, type Stage } from './bench/stage.ts';
+import { StackError } from './errors.ts';
+import type { Bus } from './home.ts';
 import { prepareKafka } from './kafka.ts';
-import { readRecords } from './leftovers.ts';
 import { freePorts } from './ports.ts';
-import { answersOk, type Program } from './program.ts';
-import { carrierOptions } from './programs.ts';
-import { makeSupervisor, type Supervisor } from './supervisor.ts';
-import { makeTestFolder, removeTestFolder, startTestServers, type TestServers } from './test-servers.ts';
+import { ourProgram } from './programs.ts';
+import { runInTestFolder } from './test-servers.ts';
 
 const LOOK_EVERY_MS = 250;
 const STUCK_AFTER_MS = 60_000;
@@ -26,39 +23,24 @@ const { values } = parseArgs({
 });
 const events = Number(values.events);
 const buses = (values.bus ?? ['redis', 'kafka']) as Bus[];
-const folder = await makeTestFolder();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => void removeTestFolder(folder).finally(() => process.exit(1)));
-}
-try {
-  await main();
-} catch (error) {
-  console.error(`keytally: ${error instanceof StackError ? describeFailure(error) : (error as Error).stack}`);
-  process.exitCode = 1;
-} finally {
-  await removeTestFolder(folder);
-}
-process.exit();
+await runInTestFolder(main);
 
-async function main(): Promise<void> {
+async function main(folder: string): Promise<void> {
   if (!(events >= 1_000) || buses.some((bus) => bus !== 'redis' && bus !== 'kafka')) {
     throw new StackError('usage: bench-pipeline.ts [--events N, 1000 or more] [--bus redis|kafka]');
   }
   console.log(`${events.toLocaleString('en')} events from the outbox to the books; starting servers`);
-  const own = join(folder, 'bench');
-  mkdirSync(own);
-  const say = (line: string) => /again/.test(line) && console.error(`keytally: ${line}`);
-  const supervisor = makeSupervisor({ folder: own, logFile: (name) => join(own, `${name}.log`), say });
-  const { servers } = await startTestServers(folder, console.log);
+  const stage = await makeStage(folder);
   const results: Result[] = [];
-  for (const bus of buses) results.push(await measure(bus, servers, supervisor));
-  await supervisor.stop([]);
+  for (const bus of buses) results.push(await measure(bus, stage));
+  await stage.supervisor.stop([]);
   printResults(results);
   if (results.some(({ wrong }) => wrong)) process.exitCode = 1;
 }
 
 /** Makes a backlog, lets one bus carry it to the books, and looks at the processes meanwhile. */
-async function measure(bus: Bus, servers: TestServers['servers'], supervisor: Supervisor): Promise<Result> {
+async function measure(bus: Bus, stage: Stage): Promise<Result> {
+  const { folder, servers, supervisor } = stage;
   const env = {
     PATH: process.env.PATH,
     DATABASE_URL: servers.postgresUrl('keytally_template'),
@@ -68,12 +50,12 @@ async function measure(bus: Bus, servers: TestServers['servers'], supervisor: Su
     LOG_LEVEL: 'warn',
   };
   const [kafka = 0, kafkaController = 0, relay = 0, consumer = 0] = await freePorts(4);
-  const programs = [ourProgram('consumer', 'apps/consumer/main.ts', consumer, env)];
+  const programs = [ourProgram('consumer', 'consumer', consumer, { ...env, CONSUMER_NAME: 'consumer' })];
   if (bus === 'kafka') {
     await supervisor.add(await prepareKafka({ folder: join(folder, 'kafka'), ports: { kafka, kafkaController } }));
     const brokers = { KAFKA_BROKERS: `127.0.0.1:${kafka}` };
     for (const program of programs) program.env = { ...program.env, ...brokers };
-    programs.push(ourProgram('relay', 'apps/verify/relay-main.ts', relay, { ...env, ...brokers }));
+    programs.push(ourProgram('relay', 'relay', relay, { ...env, ...brokers, CONSUMER_NAME: 'relay' }));
   }
 
   const link = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
@@ -81,7 +63,7 @@ async function measure(bus: Bus, servers: TestServers['servers'], supervisor: Su
   await fillOutbox(link, events, (done) => showProgress(`${bus}: backlog`, done, events));
   await link.close();
 
-  const before = usages();
+  const before = usages(stage);
   const began = performance.now();
   await Promise.all(programs.map((program) => supervisor.add(program)));
   let halfway = before;
@@ -91,32 +73,18 @@ async function measure(bus: Bus, servers: TestServers['servers'], supervisor: Su
     const done = await readMetric(consumer, 'keytally_consumed_events_total');
     showProgress(`${bus}: in the books`, Math.min(done, events), events, performance.now() - began);
     if (done > moved.done) moved = { done, atMs: performance.now() };
-    if (done < events / 2) halfway = usages();
+    if (done < events / 2) halfway = usages(stage);
     if (performance.now() - moved.atMs > STUCK_AFTER_MS) throw new StackError(`${bus}: stuck at ${moved.done} events`);
   }
   const seconds = (performance.now() - began) / 1000;
-  const after = usages();
+  const after = usages(stage);
   for (const { name } of programs) await supervisor.remove(name);
   if (bus === 'kafka') await supervisor.remove('kafka');
   const wrong = await checkBooks(env.CLICKHOUSE_URL, events);
   return { bus, seconds, perSecond: events / seconds, before, halfway, after, wrong };
 }
 
-function ourProgram(name: string, script: string, port: number, env: NodeJS.ProcessEnv): Program {
-  return {
-    name,
-    port,
-    command: process.execPath,
-    args: [...carrierOptions, join(checkout, script)],
-    env: { ...env, PORT: String(port), CONSUMER_NAME: name },
-    isReady: () => answersOk(`http://127.0.0.1:${port}/healthz`),
-    stopSignal: 'SIGTERM',
-    stopWithinMs: 20_000,
-  };
-}
-
 /** What each process has used so far, by its name. */
-function usages(): Map<string, Usage> {
-  const records = [...readRecords(folder), ...readRecords(join(folder, 'bench'))];
-  return new Map(records.flatMap(({ name, pid }) => usageOf(pid).map((usage): [string, Usage] => [name, usage])));
+function usages({ records }: Stage): Map<string, Usage> {
+  return new Map(records().flatMap(({ name, pid }) => usageOf(pid).map((usage): [string, Usage] => [name, usage])));
 }

@@ -30,7 +30,7 @@ export function processNames(bus: Bus): string[] {
  * For programs that carry events: what they read is of use for a moment only, in so large a young generation as Node takes
  * on a large machine, 130 MB, nothing but more of it would lie about.
  */
-export const carrierOptions = ['--max-semi-space-size=8'];
+const carrierOptions = ['--max-semi-space-size=8'];
 
 /** api, verify, consumer and with Kafka the relay, as they run on one machine. */
 export function ourPrograms(

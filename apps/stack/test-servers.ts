@@ -4,7 +4,7 @@ import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, write
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { StackError } from './errors.ts';
+import { describeFailure, StackError } from './errors.ts';
 import { unmountBelow } from './faults/disk.ts';
 import { readJson, replaceFile } from './json-file.ts';
 import { readRecords, record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
@@ -48,6 +48,23 @@ export async function removeTestFolder(folder: string): Promise<void> {
   for (const id of findStrays(folder)) await stopProcess(id, 'SIGKILL', 1_000);
   await unmountBelow(folder);
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+}
+
+/** Runs a program that works in a throw-away folder: removes it at the end, also when cut off, and ends the process. */
+export async function runInTestFolder(main: (folder: string) => Promise<void>): Promise<never> {
+  const folder = await makeTestFolder();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => void removeTestFolder(folder).finally(() => process.exit(1)));
+  }
+  try {
+    await main(folder);
+  } catch (error) {
+    console.error(`keytally: ${error instanceof StackError ? describeFailure(error) : (error as Error).stack}`);
+    process.exitCode = 1;
+  } finally {
+    await removeTestFolder(folder);
+  }
+  process.exit();
 }
 
 // What a test started by itself and could not stop, since it was cut off: known by the environment it was given.

@@ -12,7 +12,8 @@
 -- Gives {"OK", now in ms, then a text for each call}, each text's fields between \31:
 --       "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CORRUPT", what is wrong | "INVALID", "NOT_FOUND"
 --       | status, reason, key's part of the answer, billing's part, used micro-credits ("" without billing; where
---         they were debited now, epoch and sequence number behind them), remaining ("" without a limit), reset at in ms, flags of the scopes (JSON), the scopes' records between \30
+--         they were debited now, epoch and sequence number behind them), remaining ("" without a limit), reset at in ms,
+--         flags of the scopes (JSON), the scopes' records between \30
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local BASE_SECONDS = 1735689600 -- 2025: an eighth of a microsecond stays exact in a double until 2060
 local TICKS_PER_SECOND = 8e6

@@ -1,27 +1,24 @@
 // How fast verify is on this machine, each figure as a ratio of two things measured in one run, how exact it is while it
 // is that fast, and how its peers do: node apps/stack/bench/main.ts [--rounds N] [--seconds N] [--keys N] [--no-peers]
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { readMetric, showProgress, usageOf } from '../bench-watch.ts';
-import { table } from '../demo-print.ts';
-import { describeFailure, StackError } from '../errors.ts';
+import { StackError } from '../errors.ts';
 import { checkout } from '../home.ts';
 import { freePorts } from '../ports.ts';
 import { answersOk, type Program } from '../program.ts';
-import { ourProgram } from '../programs.ts';
-import { makeTestFolder, removeTestFolder } from '../test-servers.ts';
-import { chart, type Bar } from './chart.ts';
+import { runInTestFolder } from '../test-servers.ts';
 import { creditsOverspent, rateOverAdmitted } from './exact.ts';
+import { measureMemory, measureWorkers, takeProfile } from './fresh.ts';
 import { overloaded } from './overload.ts';
-import { measurePeers, type PeerResult } from './peers.ts';
-import { readProfile } from './profile.ts';
+import { measurePeers } from './peers.ts';
+import { drawChart, ms, printBeside, printOverload, printProfile, printWorkers } from './report.ts';
 import { printFigures, whole, type Figure } from './results.ts';
 import { measure, type Contender, type Measured } from './rounds.ts';
 import { bytesOfKey, measureScript } from './script-speed.ts';
-import { bodyOf, CREDITS_CALLS, makeStage, makeWorld, RATE, verifyOnce, type Stage, type World } from './stage.ts';
-import { ensureWrk, load, type Load } from './wrk.ts';
+import { makeStage, type Stage } from './stage.ts';
+import { bodyOf, CREDITS_CALLS, makeWorld, RATE, verifyOnce, type World } from './world.ts';
+import { ensureWrk, type Load } from './wrk.ts';
 
 const { values } = parseArgs({
   options: {
@@ -34,21 +31,9 @@ const { values } = parseArgs({
 });
 const rounds = Number(values.rounds);
 const seconds = Number(values.seconds);
-const folder = await makeTestFolder();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  process.on(signal, () => void removeTestFolder(folder).finally(() => process.exit(1)));
-}
-try {
-  await main();
-} catch (error) {
-  console.error(`keytally: ${error instanceof StackError ? describeFailure(error) : (error as Error).stack}`);
-  process.exitCode = 1;
-} finally {
-  await removeTestFolder(folder);
-}
-process.exit();
+await runInTestFolder(main);
 
-async function main(): Promise<void> {
+async function main(folder: string): Promise<void> {
   if (!(rounds >= 1 && seconds >= 1 && Number(values.keys) >= 1_000)) {
     throw new StackError('usage: bench/main.ts [--rounds N] [--seconds N] [--keys N, 1000 or more] [--no-peers]');
   }
@@ -75,7 +60,7 @@ async function main(): Promise<void> {
   const memory = await measureMemory(stage, small);
   const exact = await checkExact(stage, small);
   const peers = values['no-peers'] ? [] : await measurePeers(stage, { rounds, seconds });
-  const scaling = await measureWorkers(stage, small);
+  const scaling = await measureWorkers(stage, small, seconds);
   const profile = await takeProfile(stage, small);
 
   const get = (of: Map<string, Measured>, name: string) => of.get(name)!;
@@ -143,18 +128,8 @@ async function main(): Promise<void> {
   const good = printFigures(figures);
   printBeside(bareBusy, ours, exact, peers);
   printOverload(await overloaded(small, ours.perSecond));
-  console.log(
-    `\nverify processes on one port (WORKERS)\n${table(
-      ['workers', '>calls/s'],
-      scaling.map(({ workers, perSecond }) => [String(workers), whole(perSecond)]),
-    )}`,
-  );
-  console.log(
-    `\nwhere the ${ours.cpuUs.toFixed(1)} µs of CPU of a verification go in verify\n${table(
-      ['part', '>share', '>µs'],
-      profile.map(({ part, share }) => [part, `${(100 * share).toFixed(0)} %`, (share * ours.cpuUs).toFixed(1)]),
-    )}`,
-  );
+  printWorkers(scaling);
+  printProfile(ours.cpuUs, profile);
   if (values.chart) writeFileSync(values.chart, drawChart(bareBusy, ours, peers));
   if (!good || exact.credits !== 0 || exact.rate !== 0) process.exitCode = 1;
   await stage.supervisor.stop([]);
@@ -165,7 +140,11 @@ function own(stage: Stage, world: World, connections: number): Contender {
 }
 
 function contender(stage: Stage, name: string, url: string, { bodies, token }: World, connections: number): Contender {
-  return { name, pid: stage.pid(name), load: { url, bodies, token, connections, seconds } satisfies Load };
+  return {
+    name,
+    pid: stage.records().find((one) => one.name === name)!.pid,
+    load: { url, bodies, token, connections, seconds } satisfies Load,
+  };
 }
 
 async function startBare({ supervisor }: Stage, name: string, answer: string, redisUrl?: string): Promise<string> {
@@ -184,142 +163,10 @@ async function startBare({ supervisor }: Stage, name: string, answer: string, re
   return url;
 }
 
-/** Resident memory of verify after 200,000 calls and after 2,000,000, in MB. */
-async function measureMemory(stage: Stage, world: World): Promise<{ early: number; late: number }> {
-  const name = 'verify-fresh';
-  const port = await startVerify(stage, world, name, {});
-  const rss = async (calls: number) => {
-    let done = 0;
-    while (done < calls) {
-      await load({
-        url: `http://127.0.0.1:${port}`,
-        bodies: world.bodies,
-        token: world.token,
-        connections: 64,
-        seconds: 2,
-      });
-      await world.clear();
-      done = await readMetric(port, 'keytally_verifications_total');
-      showProgress('memory', Math.min(done, calls), calls);
-    }
-    return usageOf(stage.pid(name))[0]!.rssMb;
-  };
-  const early = await rss(200_000);
-  const late = await rss(2_000_000);
-  await stage.supervisor.remove(name);
-  return { early, late };
-}
-
 async function checkExact(stage: Stage, world: World): Promise<{ credits: number; rate: number }> {
   const limited = (key: string) => ({ url: world.url, token: world.token, folder: stage.folder, body: bodyOf(key) });
   const credits = await creditsOverspent(limited(world.credits), CREDITS_CALLS);
   const rate = await rateOverAdmitted(limited(world.rate), RATE);
   await world.clear();
   return { credits, rate };
-}
-
-async function measureWorkers(stage: Stage, world: World): Promise<{ workers: number; perSecond: number }[]> {
-  const results = [];
-  for (const workers of [1, 2]) {
-    const name = `verify-workers-${workers}`;
-    const port = await startVerify(stage, world, name, { WORKERS: String(workers) });
-    const one = {
-      name,
-      load: { url: `http://127.0.0.1:${port}`, bodies: world.bodies, token: world.token, connections: 64, seconds },
-    };
-    const measured = await measure(`WORKERS=${workers}`, [{ ...one, after: world.clear }], 3);
-    results.push({ workers, perSecond: measured.get(name)!.perSecond });
-    await stage.supervisor.remove(name);
-  }
-  return results;
-}
-
-async function takeProfile(stage: Stage, world: World) {
-  const into = join(stage.folder, 'profile');
-  mkdirSync(into);
-  const port = await startVerify(stage, world, 'verify-profiled', {}, ['--cpu-prof', `--cpu-prof-dir=${into}`]);
-  await load({
-    url: `http://127.0.0.1:${port}`,
-    bodies: world.bodies,
-    token: world.token,
-    connections: 64,
-    seconds: 4,
-  });
-  await world.clear();
-  await stage.supervisor.remove('verify-profiled');
-  return readProfile(into);
-}
-
-async function startVerify(
-  { supervisor }: Stage,
-  world: World,
-  name: string,
-  env: object,
-  options: string[] = [],
-): Promise<number> {
-  const [port = 0] = await freePorts(1);
-  const program = ourProgram('verify', name, port, { ...world.env, ...env });
-  await supervisor.add({ ...program, args: [...options, ...program.args] });
-  return port;
-}
-
-function printBeside(
-  bare: Measured,
-  ours: Measured,
-  exact: { credits: number; rate: number },
-  peers: PeerResult[],
-): void {
-  const rows = [
-    ['bare node:http', whole(bare.perSecond), ms(bare.p50Us), ms(bare.p99Us), '', ''],
-    ['keytally', whole(ours.perSecond), ms(ours.p50Us), ms(ours.p99Us), String(exact.credits), String(exact.rate)],
-    ...peers.map((peer) => [
-      peer.name,
-      whole(peer.perSecond),
-      ms(peer.p50Us),
-      ms(peer.p99Us),
-      String(peer.credits),
-      String(peer.rate),
-    ]),
-  ];
-  console.log(
-    `\n${table(['64 connections', '>calls/s', '>p50', '>p99', `>overspent of ${whole(CREDITS_CALLS)}`, `>above ${RATE}/s`], rows)}`,
-  );
-}
-
-function printOverload(phases: Awaited<ReturnType<typeof overloaded>>): void {
-  const rows = phases.map(({ name, offered, served, p99Ms, refused, refusedP99Ms, unanswered }) => [
-    name,
-    whole(offered),
-    whole(served),
-    `${p99Ms.toFixed(1)} ms`,
-    whole(refused),
-    refused > 0 ? `${refusedP99Ms.toFixed(1)} ms` : '',
-    whole(unanswered),
-  ]);
-  console.log(
-    `\nmore than it can serve (open loop)\n${table(['', '>offered/s', '>served/s', '>p99', '>503/s', '>p99', '>unanswered'], rows)}`,
-  );
-}
-
-function drawChart(bare: Measured, ours: Measured, peers: PeerResult[]): string {
-  const bars: Bar[] = [
-    { name: 'bare node:http', value: bare.perSecond, note: `${whole(bare.perSecond)}/s` },
-    { name: 'keytally verify', value: ours.perSecond, note: `${whole(ours.perSecond)}/s, exact`, ours: true },
-    ...peers.map((peer) => ({
-      name: peer.name,
-      value: peer.perSecond,
-      note: `${whole(peer.perSecond)}/s, ${peer.credits > 0 ? `${whole(peer.credits)} of ${whole(CREDITS_CALLS)} overspent` : 'exact'}`,
-    })),
-  ];
-  const [cpu] = cpus();
-  const day = new Date().toISOString().slice(0, 10);
-  return chart(
-    'Verifications per second, one process, 64 connections',
-    `${day}, ${cpus().length} cores ${cpu?.model.trim() ?? ''}, Node ${process.versions.node}; client, Redis and server on one machine`,
-    bars,
-  );
-}
-
-function ms(us: number): string {
-  return `${(us / 1000).toFixed(2)} ms`;
 }

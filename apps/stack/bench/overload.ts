@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { VERIFY_PATH } from '../../../shared/verify.ts';
 import { showProgress } from '../bench-watch.ts';
-import { bodyOf, type World } from './stage.ts';
+import { bodyOf, type World } from './world.ts';
 
 export type Phase = {
   name: string;

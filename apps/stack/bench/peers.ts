@@ -7,7 +7,8 @@ import { checkout } from '../home.ts';
 import { freePorts, isFree } from '../ports.ts';
 import { creditsOverspent, rateOverAdmitted } from './exact.ts';
 import { measure, type Contender } from './rounds.ts';
-import { CREDITS_CALLS, RATE, type Stage } from './stage.ts';
+import type { Stage } from './stage.ts';
+import { CREDITS_CALLS, RATE } from './world.ts';
 
 export type PeerResult = {
   name: string;

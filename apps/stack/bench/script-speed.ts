@@ -6,7 +6,7 @@ import { hashKeyText, keyShard } from '../../../shared/key-text.ts';
 import { keyspace, unpack } from '../../../shared/keyspace.ts';
 import { showProgress } from '../bench-watch.ts';
 import { median } from './rounds.ts';
-import type { World } from './stage.ts';
+import type { World } from './world.ts';
 
 /** Calls a second that Redis answers by itself, pipelined 16 deep; `gathered` counts verifications, 16 to a script. */
 export type ScriptSpeed = { get: number; single: number; gathered: number };
