@@ -26,6 +26,8 @@ export type Case = {
   entities: Entity[];
   returns: Return[];
   findings: Finding[];
+  /** The most that the machine had to do, for each of its cores. */
+  load: number;
 };
 
 /** What must never be, and was. */
@@ -75,7 +77,7 @@ function emptyCase(phase: number, startedAtMs: number): Case {
     returns: [],
     findings: [],
   };
-  return { phase, fault: '', startedAtMs, ...lists };
+  return { phase, fault: '', startedAtMs, ...lists, load: 0 };
 }
 
 function add(one: Case, line: Exclude<Line, { type: 'run' }>): void {
@@ -97,6 +99,9 @@ function add(one: Case, line: Exclude<Line, { type: 'run' }>): void {
       return void one.entities.push(line);
     case 'return':
       return void one.returns.push(line);
+    case 'pulse':
+      one.load = Math.max(one.load, line.load);
+      return;
     case 'finding':
       return void one.findings.push(line);
     default:

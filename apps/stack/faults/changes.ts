@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { formatCredits } from '../../../shared/credits.ts';
 import { makeKey, type Cast, type Key } from './cast.ts';
 import type { Change, Manager } from './manager.ts';
 import type { Random } from './random.ts';
@@ -7,13 +8,12 @@ import type { Token, Verifier } from './traffic.ts';
 const CHURNED_AT_ONCE = 3;
 const MICRO = 1e-6;
 
+/** Changes that are being made, and the keys that were made for it. */
+export type Changes = { keys: Key[]; stop(): Promise<void> };
+
 /** Makes changes of every kind, and verifies what is changed, until it is told to stop. */
-export function startChanges(
-  manager: Manager,
-  verifier: Verifier,
-  cast: Cast,
-  random: Random,
-): { stop(): Promise<void> } {
+export function startChanges(manager: Manager, verifier: Verifier, cast: Cast, random: Random): Changes {
+  const keys: Key[] = [];
   let stopped = false;
   let refills = 0;
   const { workspaceId } = cast;
@@ -30,6 +30,7 @@ export function startChanges(
   async function live(): Promise<void> {
     const key = await makeKey(manager, workspaceId, `churned-${random.between(0, 1e9)}`, cast.roomy[0]!.meter);
     if (!key) return;
+    keys.push(key);
     let over = false;
     const calls = (async () => {
       while (!over) {
@@ -44,7 +45,8 @@ export function startChanges(
       if (!(await step(key))) break;
     }
     await end(key);
-    await sleep(400);
+    // What comes late to Redis must not bring it back.
+    await sleep(1_000);
     over = true;
     await calls;
   }
@@ -102,6 +104,21 @@ export function startChanges(
     });
   }
 
+  /** Corrects a record up and down, under a usage name of its own, by which the books tell it. */
+  async function adjust(): Promise<void> {
+    const { meter } = cast.repeated;
+    const amountMicros = random.pick([-1, 1]) * random.between(1, 1_000_000);
+    const usageName = `adjustment-${random.between(0, 1e9)}`;
+    await manager.insist({
+      what: 'billing.adjust',
+      of: meter!.billing,
+      method: 'post',
+      path: `/customer-billing/${meter!.billing}/adjustment`,
+      body: { amount: formatCredits(amountMicros), reason: 'a fault', usageName },
+      detail: { amountMicros, usageName },
+    });
+  }
+
   async function useToken(): Promise<void> {
     const made = await manager.insist({
       what: 'token.create',
@@ -139,11 +156,13 @@ export function startChanges(
   const lines = [
     ...Array.from({ length: CHURNED_AT_ONCE }, () => until(50, live)),
     until(500, refill),
+    until(500, adjust),
     until(300, useToken),
     until(150, rename),
     until(60, () => manager.read(`/workspace/${workspaceId}`)),
   ];
   return {
+    keys,
     async stop() {
       stopped = true;
       await Promise.all(lines);

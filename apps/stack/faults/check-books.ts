@@ -5,8 +5,8 @@ import type { Record_, Verified } from './history.ts';
 /** How often a call may stand in the books. */
 type Bounds = { least: number; most: number };
 
-// The outbox was full: the script itself says so, and has taken nothing.
-const OUTBOX_FULL = 50306;
+// The outbox was full, or too many called at once: nothing was asked of Redis, or it said so itself.
+const SURE_OF_NOTHING = [50306, 50308];
 
 /**
  * Balance = sum of distinct events = what /usage says; every VALID that a client saw was debited once, an undecided call
@@ -25,11 +25,36 @@ export function checkBooks(one: Case, say: Say): void {
       (line) => line.call,
     );
     for (const [call, attempts] of calls) checkCall(one, call, attempts, eventsOf(record, call), say);
+    const adjustments = checkAdjustments(one, record, say);
     for (const { name } of rows) {
-      if (!calls.has(name))
+      if (!calls.has(name) && !adjustments.has(name))
         say('debits ≤ VALID + undecided', `${billing}: the books have ${name}, which nobody called`);
     }
+    if (record.found !== 'EXACT') say('the service finds itself exact', `${billing} is said to be ${record.found}`);
+    const lost = [...calls].filter(
+      ([call, attempts]) => attempts.some(({ status }) => status === 'VALID') && eventsOf(record, call).events === 0,
+    );
+    if (lost.length > record.toldLost)
+      say('what is lost is told', `${billing} lost ${lost.length} VALID calls, and ${record.toldLost} are told`);
   }
+}
+
+/** Every answered adjustment stands in the books once, whatever was lost. Gives the names of all. */
+function checkAdjustments(one: Case, { billing, rows }: Record_, say: Say): Set<string> {
+  const lines = one.changed.filter((line) => line.what === 'billing.adjust' && line.of === billing);
+  const adjustments = grouped(lines, (line) => line.detail.usageName ?? '');
+  for (const [name, attempts] of adjustments) {
+    const { amountMicros = 0 } = attempts[0]!.detail;
+    const booked = rows.filter((row) => row.name === name).reduce((sum, row) => sum + row.micros, 0);
+    const isAnswered = attempts.some(({ http = 500 }) => http < 300);
+    const mayBe = isAnswered || attempts.some(isUndecided) ? [amountMicros, ...(isAnswered ? [] : [0])] : [0];
+    if (!mayBe.includes(booked))
+      say(
+        'an adjustment counts once',
+        `${billing}: ${name} of ${formatCredits(amountMicros)} made ${formatCredits(booked)}`,
+      );
+  }
+  return new Set(adjustments.keys());
 }
 
 function checkCall(one: Case, call: string, attempts: Verified[], found: { events: number; micros: number }, say: Say) {
@@ -62,7 +87,7 @@ function bounds(one: Case, call: string, attempts: Verified[]): Bounds {
 
 // Who asked and was refused while Redis was frozen: the script must not run any more when Redis goes on.
 function isSureToCostNothing(one: Case, line: Verified): boolean {
-  if (line.code === OUTBOX_FULL) return true;
+  if (line.code !== undefined && SURE_OF_NOTHING.includes(line.code)) return true;
   const frozen = spansOf(one, 'redis-frozen');
   return line.http === 503 && frozen.some(({ from, to }) => from <= line.from && line.to <= to);
 }

@@ -14,7 +14,7 @@ test('a balance that is not the sum of its events is found', () => {
 });
 
 test('a VALID call that is not in the books is found, and one that is there twice', () => {
-  const lost = record({ usedMicros: 1, rows: [row('a', 1)] });
+  const lost = record({ usedMicros: 1, rows: [row('a', 1)], toldLost: 1 });
   assert.equal(rules([valid('a', 1), valid('b', 2), lost]), ['every VALID is debited once']);
   const twice = record({ usedMicros: 2, rows: [{ ...row('a', 2), events: 2 }] });
   assert.equal(rules([valid('a', 1), twice]), ['every VALID is debited once']);
@@ -50,8 +50,24 @@ test('a call that a frozen Redis kept waiting costs nothing', () => {
 test('of an emptied Redis only that may be gone which it held', () => {
   const books = record({ usedMicros: 0, rows: [] });
   const emptied: Line = { type: 'emptied', phase: 1, at: 500, held: ['a'] };
-  assert.equal(rules([valid('a', 1), emptied, books]), []);
-  assert.equal(rules([valid('b', 1), emptied, books]), ['every VALID is debited once']);
+  assert.equal(rules([valid('a', 1), emptied, { ...books, toldLost: 1 }]), []);
+  assert.equal(rules([valid('a', 1), emptied, books]), ['what is lost is told']);
+  assert.equal(rules([valid('b', 1), emptied, { ...books, toldLost: 1 }]), ['every VALID is debited once']);
+});
+
+test('an adjustment that is not booked is found, and one that is booked twice', () => {
+  const adjusted = changed('billing.adjust', 'bill', { amountMicros: -5, usageName: 'fix' });
+  const books = (micros: number) => record({ usedMicros: micros, rows: [{ ...row('fix', micros), events: 0 }] });
+  assert.equal(rules([adjusted, books(-5)]), []);
+  assert.equal(rules([adjusted, books(-10)]), ['an adjustment counts once']);
+  assert.equal(rules([adjusted, record({ rows: [] })]), ['an adjustment counts once']);
+  const { http: _, ...open } = adjusted;
+  assert.equal(rules([open, record({ rows: [] })]), []);
+});
+
+test('a record of which the service itself says that it is not exact is found', () => {
+  const calls = history().slice(0, 2);
+  assert.equal(rules([...calls, record({ usedMicros: 3, found: 'MISSING' })]), ['the service finds itself exact']);
 });
 
 test('credits that two calls took are found, and a balance that went back', () => {
@@ -152,6 +168,13 @@ test('what takes too long, tells nothing or stays away is found', () => {
   assert.equal(rules([span, ...asked]), ['what is not concerned goes on']);
 });
 
+test('of a machine that was too busy deadlines are not judged, and all else is', () => {
+  const late = verified({ call: 'a', http: 503, from: 0, to: 3_100 });
+  const pulse: Line = { type: 'pulse', phase: 1, at: 0, load: 9 };
+  assert.equal(rules([late, pulse]), []);
+  assert.equal(rules([...history(), record({ usedMicros: 7 }), pulse]), ['balance = books']);
+});
+
 test('usage on a day that was none of the phase is found', () => {
   const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'phase', from: 0, to: 9_000 };
   const books = record({ usedMicros: 1, rows: [{ ...row('a', 1), day: '1970-01-03' }] });
@@ -202,6 +225,8 @@ function record(given: Partial<Record_>): Record_ {
     totalMicros: 0,
     limitMicros: 1_000,
     refillsMicros: [],
+    found: 'EXACT',
+    toldLost: 0,
   } as const;
   return {
     ...base,

@@ -4,7 +4,7 @@ import { checkChanges } from './check-changes.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkLimits } from './check-limits.ts';
 import { checkStatement } from './check-statement.ts';
-import { checkTime } from './check-time.ts';
+import { checkTime, hadTime, rulesOfTime } from './check-time.ts';
 import type { Line } from './history.ts';
 
 const checks = [checkBooks, checkStatement, checkLimits, checkKeys, checkChanges, checkTime];
@@ -17,7 +17,10 @@ export function check(lines: readonly Line[]): Violation[] {
 /** What was wrong in one phase. */
 export function checkCase(one: Case): Violation[] {
   const violations: Violation[] = [];
-  const say = (rule: string, text: string) => violations.push({ phase: one.phase, fault: one.fault, rule, text });
+  const { phase, fault } = one;
+  const say = (rule: string, text: string) => {
+    if (hadTime(one) || !rulesOfTime.has(rule)) violations.push({ phase, fault, rule, text });
+  };
   for (const checkOne of checks) checkOne(one, say);
   return violations;
 }

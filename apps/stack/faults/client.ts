@@ -14,6 +14,7 @@ export type Body = {
   billing?: Billing;
   data?: { day: string; billingUsageName: string; totalBillingUsage: string; events: number }[];
   ledger?: { amount: string }[];
+  reconciliation?: { status: string; losses: { events: number }[] };
   nextCursor?: string;
   status?: string;
   reason?: string;
@@ -30,7 +31,7 @@ export type Billing = {
 type Options = { token: string; body?: unknown; headers?: Record<string, string>; withinMs?: number };
 
 // A service with a deadline of its own answers before; what is lost on the way would be waited for forever.
-const WITHIN_MS = 8_000;
+const WITHIN_MS = 10_000;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 

@@ -27,6 +27,24 @@ export const faultsOfProcesses: Fault[] = [
       }
     },
   },
+  {
+    name: 'kill -9 of consumer, relay in the middle of a batch',
+    expected: 'books exact',
+    verifyWithinMs: 2_500,
+    async make(blow) {
+      const { stage, random } = blow;
+      // What they deliver to answers late: most of the time they are in the middle of it.
+      const slow = [...stage.hopsTo('clickhouse'), ...stage.hopsTo('kafka')];
+      for (const hop of slow) hop.set({ kind: 'slow', delayMs: 150 });
+      const carriers = stage.programs.filter((name) => /^(consumer|relay)/.test(name));
+      for (const victim of [...random.shuffled(carriers), ...random.shuffled(carriers)]) {
+        await sleep(random.between(300, 1_000));
+        stage.signal(victim, 'SIGKILL');
+        await comesBack(blow, victim);
+      }
+      for (const hop of slow) hop.set({ kind: 'fair' });
+    },
+  },
   ...['postgres', 'clickhouse'].map((server): Fault => ({
     name: `kill -9 of ${server}`,
     expected: 'verification goes on',
@@ -61,7 +79,7 @@ export const faultsOfProcesses: Fault[] = [
     verifyWithinMs: 2_500,
     async make({ stage, random }) {
       stage.signal('postgres', 'SIGSTOP');
-      await sleep(random.between(4_500, 6_500));
+      await sleep(random.between(7_500, 9_000));
       stage.signal('postgres', 'SIGCONT');
     },
   },

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readEvent } from '../../../shared/event.ts';
 import { keyspace } from '../../../shared/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/key-text.ts';
 import { isInSync, isPrimary, kill, restart, until, type Member } from '../redis-cluster.ts';
@@ -46,7 +47,7 @@ async function flush({ stage, emptied }: Blow): Promise<void> {
   for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
   const answers = await step.flushall().exec();
   const entries = (answers ?? []).slice(0, -1).flatMap(([, found]) => found as [id: string, fields: string[]][]);
-  emptied(entries.map(([, fields]) => fields[fields.indexOf('n') + 1]!));
+  emptied(entries.map(([, fields]) => readEvent(fields).usageName));
   await sleep(2_000);
 }
 
@@ -55,6 +56,7 @@ async function failOver({ stage, random }: Blow): Promise<void> {
   await kill(primary);
   await until(() => isPrimary(replica));
   await sleep(random.between(0, 500));
+  await until(() => holdsSlots(replica, stage.members));
   await restart(primary);
   await until(() => isInSync(primary));
 }
@@ -71,8 +73,16 @@ async function failOverBehind({ stage, random, during }: Blow): Promise<void> {
     await replica.client.cluster('FAILOVER', 'TAKEOVER');
     await until(() => isPrimary(replica));
   });
+  await until(() => holdsSlots(replica, stage.members));
   await restart(primary);
   await until(() => isInSync(primary));
+}
+
+/** Whether all others know that a member has slots: else the one that had them, started again, may take them back. */
+async function holdsSlots({ address }: Member, members: Member[]): Promise<boolean> {
+  const running = members.filter((one) => one.client.status === 'ready');
+  const maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
+  return maps.every((map) => new RegExp(`${address}@\\S* \\S*master .*connected \\d+-`).test(map));
 }
 
 /** One of the primaries, and the replica that follows it. */

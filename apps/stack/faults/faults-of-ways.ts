@@ -17,6 +17,15 @@ export const faultsOfWays: Fault[] = [
     },
   },
   {
+    name: 'one api writes late to redis',
+    expected: 'what it writes late replaces nothing newer',
+    on: (kind) => !kind.cluster,
+    verifyWithinMs: 2_500,
+    async make({ stage }) {
+      await weather([stage.hops.get('api-1>redis')!], { kind: 'slow', delayMs: 250 }, 8_000);
+    },
+  },
+  {
     name: 'kafka away for long',
     expected: 'verification goes on until the outbox is full, then 503 for metered calls; drains after',
     on: onKafka,
@@ -75,5 +84,8 @@ async function untilFull({ stage, verifier, complain }: Blow, server: string): P
   for (const hop of stage.hopsTo(server)) hop.set({ kind: 'cut' });
   while (refused() < 50 && performance.now() < until) await sleep(50);
   if (refused() === 0) complain(`with ${server} away for ${FULL_WITHIN_MS / 1000} s the outbox was never full`);
+  // What they had in hand has to come again from where it waits.
+  for (const name of stage.programs.filter((one) => /^(consumer|relay)/.test(one))) stage.signal(name, 'SIGKILL');
+  await sleep(500);
   for (const hop of stage.hopsTo(server)) hop.set(FAIR);
 }

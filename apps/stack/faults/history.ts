@@ -60,6 +60,7 @@ export type ChangeKind =
   | 'key.delete'
   | 'billing.create'
   | 'billing.refill'
+  | 'billing.adjust'
   | 'token.create'
   | 'token.revoke'
   | 'workspace.rename';
@@ -67,6 +68,7 @@ export type ChangeKind =
 export type Detail = {
   name?: string;
   amountMicros?: number;
+  usageName?: string;
   totalMicros?: number;
   ratePerSecond?: number;
   expiresAtMs?: number;
@@ -114,10 +116,10 @@ export type Record_ = {
   limitMicros: number;
   rows: { day: string; name: string; micros: number; events: number }[];
   refillsMicros: number[];
-  /** What the service itself says is missing (or, below 0, too much); undefined while it does not tell. */
-  missingMicros?: number;
-  /** What is gone that the service names as lost. */
-  lostMicros?: number;
+  /** How the service itself finds the record to be: EXACT, or what else. */
+  found: string;
+  /** How many events the service names as lost. */
+  toldLost: number;
 };
 
 /** What the service says of a key or a workspace once all is quiet. */
@@ -135,6 +137,9 @@ export type Entity = {
 /** How long a process that was killed took to be ready again. */
 export type Return = { type: 'return'; phase: number; program: string; tookMs: number };
 
+/** How much the machine had to do: processes that wanted to run, for each of its cores. */
+export type Pulse = { type: 'pulse'; phase: number; at: number; load: number };
+
 /** What did not come back in time, or was not as the fault itself demands. */
 export type Finding = { type: 'finding'; phase: number; text: string };
 
@@ -148,6 +153,7 @@ export type Line =
   | Record_
   | Entity
   | Return
+  | Pulse
   | Finding;
 
 export type History = { lines: Line[]; now(): number; add(line: Line): void; close(): void };

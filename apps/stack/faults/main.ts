@@ -6,6 +6,7 @@ import { checkout } from '../home.ts';
 import { makeTestFolder, removeTestFolder } from '../test-servers.ts';
 import { casesOf } from './case.ts';
 import { checkCase } from './check.ts';
+import { hadTime } from './check-time.ts';
 import { faults, plan } from './faults.ts';
 import { readHistory } from './history.ts';
 import { play, type Outcome } from './play.ts';
@@ -32,7 +33,7 @@ async function playSeeds(): Promise<Outcome[]> {
   const disks = process.getuid?.() === 0 && process.platform === 'linux';
   if (!disks) console.error('****  NOT INJECTED: full disks, for only root on Linux may mount small ones');
   const wanted = faults.filter(({ name }) => name.includes(values.only ?? ''));
-  const until = performance.now() + Number(values.minutes || 0) * 60_000;
+  const forMs = Number(values.minutes || 0) * 60_000;
   const outcomes: Outcome[] = [];
   const folder = await makeTestFolder();
   let stage: Stage | undefined;
@@ -43,15 +44,18 @@ async function playSeeds(): Promise<Outcome[]> {
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void cutOff());
   try {
-    for (let round = 0; round === 0 || performance.now() < until; round++) {
-      for (const seed of seeds) {
+    for (const seed of seeds) {
+      // Without a time: every fault once. With one: in the order of the seed until it is over, and again from the start.
+      const until = forMs > 0 ? performance.now() + forMs : Infinity;
+      for (let round = 0; round === 0 || (forMs > 0 && performance.now() < until); round++) {
         const name = `seed-${seed}${round > 0 ? `-${round}` : ''}`;
         const kept = join(resolve(checkout, process.env.KEYTALLY_HOME || '.keytally'), 'faults', name);
         const random = makeRandom(seed, round > 0 ? String(round) : '');
         console.log(`\nseed ${seed}${round > 0 ? `, round ${round}` : ''}: ${join(kept, 'history.jsonl')}`);
         const acts = plan(random, disks, wanted);
         const opened = (one: Stage) => (stage = one);
-        outcomes.push(await play({ acts, seed, random, folder: join(folder, name), kept, say: console.log, opened }));
+        const place = { folder: join(folder, name), kept };
+        outcomes.push(await play({ acts, seed, random, ...place, until, say: console.log, opened }));
       }
     }
   } finally {
@@ -69,6 +73,9 @@ function report(outcomes: Outcome[]): void {
   const cases = outcomes.flatMap((one) => one.cases);
   const violations = outcomes.flatMap((one) => one.violations);
   console.log(`\n${table(cases, violations)}\n`);
+  const busy = cases.filter((one) => !hadTime(one)).length;
+  if (busy > 0)
+    console.log(`****  DEADLINES NOT JUDGED in ${busy} of ${cases.length} phases: the machine was too busy\n`);
   for (const [i, one] of outcomes.entries()) {
     for (const { phase, fault, rule, text } of one.violations.slice(0, 50))
       console.log(`VIOLATION  run ${i + 1}, phase ${phase}, ${fault}: ${rule}: ${text}`);

@@ -1,3 +1,4 @@
+import { availableParallelism, loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeCast, type Cast } from './cast.ts';
 import { startChanges } from './changes.ts';
@@ -13,7 +14,7 @@ export type Played = { phase: number; manager: Manager; cast: Cast };
 
 const WARM_UP_MS = 700;
 const EXPIRES_AFTER_MS = 4_000;
-const BACK_WITHIN_MS = 40_000;
+const BACK_WITHIN_MS = 120_000;
 
 /** One fault under load: makes the cast, lets it call, makes the fault, waits until all is back and quiet. */
 export async function playPhase(
@@ -30,17 +31,27 @@ export async function playPhase(
   const span = { type: 'span', phase, fault: name } as const;
 
   const began = history.now();
+  const pulse = setInterval(() => {
+    const load = (loadavg()[0] ?? 0) / availableParallelism();
+    history.add({ type: 'pulse', phase, at: history.now(), load });
+  }, 1_000);
   const traffic = startTraffic(verifier, cast, random.fork(`traffic ${phase}`));
   const changes = startChanges(manager, verifier, cast, random.fork(`changes ${phase}`));
   await sleep(WARM_UP_MS);
 
   const from = history.now();
-  await fault.make(makeBlow({ stage, random: random.fork(`fault ${phase}`), verifier, history, phase, fault: name }));
+  const blow = makeBlow({ stage, random: random.fork(`fault ${phase}`), verifier, history, phase, fault: name });
+  await fault.make(blow).catch((error: unknown) => blow.complain(`the fault went wrong: ${String(error)}`));
   const within = { ...(verifyWithinMs && { verifyWithinMs }), ...(manageWithinMs && { manageWithinMs }) };
   history.add({ ...span, what: 'fault', from, to: history.now(), ...within });
   await comesBack(stage, history, verifier, manager, cast);
   await sleep(WARM_UP_MS);
   await Promise.all([traffic.stop(), changes.stop()]);
+  // Once more, when nothing is under way any longer: whatever came last to Redis, it is what was answered.
+  for (const key of changes.keys) {
+    for (const text of key.texts.keys()) await verifier.verify(key, { text, insist: true });
+  }
+  clearInterval(pulse);
   history.add({ ...span, what: 'phase', from: began, to: history.now() });
 
   const played = { phase, manager, cast };

@@ -1,7 +1,8 @@
-import { cpSync, mkdirSync } from 'node:fs';
+import { cpSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { casesOf, type Case, type Violation } from './case.ts';
 import { checkCase } from './check.ts';
+import { hadTime } from './check-time.ts';
 import type { Act } from './faults.ts';
 import { makeHistory } from './history.ts';
 import { noteAll, playPhase, type Played } from './phase.ts';
@@ -18,35 +19,48 @@ type Options = {
   folder: string;
   /** Where the history is kept, and logs where something was wrong. */
   kept: string;
+  /** When no further phase is begun. */
+  until?: number;
   say(line: string): void;
   /** Called with each stage that is opened, so that it can be stopped when the run is cut off. */
   opened?(stage: Stage): void;
 };
 
 /** Plays the acts of a run, and checks each phase by its history. */
-export async function play({ acts, seed, random, folder, kept, say, opened }: Options): Promise<Outcome> {
+export async function play({
+  acts,
+  seed,
+  random,
+  folder,
+  kept,
+  until = Infinity,
+  say,
+  opened,
+}: Options): Promise<Outcome> {
   mkdirSync(kept, { recursive: true, mode: 0o700 });
   const history = makeHistory(join(kept, 'history.jsonl'), seed);
   const phases = acts.reduce((sum, act) => sum + act.faults.length, 0);
   let phase = 0;
   for (const [i, { kind, faults }] of acts.entries()) {
+    if (performance.now() > until) break;
     const home = join(folder, `act-${i}`);
     const stage = await openStage(home, kind);
     opened?.(stage);
     const played: Played[] = [];
-    let wrong = false;
+    const found = () => casesOf(history.lines).filter((one) => played.some(({ phase }) => phase === one.phase));
+    let wrong = true;
     try {
       for (const fault of faults) {
+        if (performance.now() > until) break;
         played.push(await playPhase(stage, history, random, ++phase, fault));
-        const found = casesOf(history.lines).filter((one) => one.phase === phase);
-        wrong ||= found.flatMap(checkCase).length > 0;
-        say(progress(`${phase}/${phases}`, kindText(kind), found));
+        say(progress(`${phase}/${phases}`, kindText(kind), found().at(-1)!));
       }
       // What went well in its own phase must still be there after all the others.
       for (const one of played) await noteAll(one, history);
+      wrong = found().flatMap(checkCase).length > 0;
     } finally {
       await stage.stop();
-      if (wrong) cpSync(join(home, 'logs'), join(kept, `logs-${i}`), { recursive: true });
+      if (wrong) keepLogs(join(home, 'logs'), join(kept, `logs-${i}`));
     }
   }
   history.close();
@@ -54,15 +68,20 @@ export async function play({ acts, seed, random, folder, kept, say, opened }: Op
   return { cases, violations: cases.flatMap(checkCase) };
 }
 
+function keepLogs(from: string, to: string): void {
+  cpSync(from, to, { recursive: true, filter: (path) => statSync(path).isDirectory() || path.endsWith('.log') });
+}
+
 function kindText({ bus, cluster, minReplicas }: Act['kind']): string {
   return cluster ? `cluster, ${minReplicas} replicas` : bus;
 }
 
-function progress(place: string, kind: string, [one]: Case[]): string {
-  const { fault = '', verified = [] } = one ?? {};
-  const violations = one ? checkCase(one) : [];
-  const what = `${place.padStart(6)}  ${kind.padEnd(19)} ${fault.padEnd(44)} ${String(verified.length).padStart(6)} calls`;
+function progress(place: string, kind: string, one: Case): string {
+  const { fault, verified } = one;
+  const violations = checkCase(one);
+  const what = `${place.padStart(6)}  ${kind.padEnd(19)} ${fault.padEnd(51)} ${String(verified.length).padStart(6)} calls`;
   const lines = violations.slice(0, 10).map(({ rule, text }) => `\n        VIOLATION  ${rule}: ${text}`);
   const more = violations.length > 10 ? `\n        … and ${violations.length - 10} more` : '';
-  return `${what}  ${violations.length === 0 ? 'ok' : `${violations.length} violations`}${lines.join('')}${more}`;
+  const busy = hadTime(one) ? '' : `  (too busy to judge deadlines: ${one.load.toFixed(0)} processes a core)`;
+  return `${what}  ${violations.length === 0 ? 'ok' : `${violations.length} violations`}${busy}${lines.join('')}${more}`;
 }

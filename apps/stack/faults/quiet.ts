@@ -20,7 +20,7 @@ export async function noteRecord(
     await sleep(LOOK_EVERY_MS);
     record = await ask();
     const inBooks = record.rows.reduce((sum, row) => sum + row.micros, 0);
-    agreed = inBooks === record.usedMicros ? agreed + 1 : 0;
+    agreed = inBooks === record.usedMicros && record.found === 'EXACT' ? agreed + 1 : 0;
   }
   history.add(record);
 
@@ -29,6 +29,7 @@ export async function noteRecord(
     const { billing } = (await manager.look(`/customer-billing?${names.toString()}`)).body;
     const { data = [] } = (await manager.look(`/usage/${meter.billing}`)).body;
     const unknown = { usedMicros: NaN, totalMicros: NaN, limitMicros: NaN };
+    const { reconciliation } = (await manager.look(`/customer-billing/${meter.billing}/reconciliation`)).body;
     return {
       type: 'record',
       phase: manager.phase,
@@ -40,6 +41,8 @@ export async function noteRecord(
         micros: micros(totalBillingUsage),
         events,
       })),
+      found: reconciliation?.status ?? 'UNKNOWN',
+      toldLost: reconciliation?.losses.reduce((sum, { events }) => sum + events, 0) ?? 0,
       refillsMicros: await refills(manager, meter.billing),
     };
   }

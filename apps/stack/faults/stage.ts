@@ -10,7 +10,7 @@ import { answersOk } from '../program.ts';
 import { ourProgram, programEnvironment, runOnce, stopOrder } from '../programs.ts';
 import { startRedisCluster, type Member } from '../redis-cluster.ts';
 import { prepareServers } from '../servers.ts';
-import { makeSupervisor } from '../supervisor.ts';
+import { makeSupervisor, type Supervisor } from '../supervisor.ts';
 import { mountDisk, unmountBelow, type Disk } from './disk.ts';
 import { signalFamily } from './family.ts';
 import { openHop, type Hop } from './hop.ts';
@@ -48,15 +48,25 @@ export type Stage = {
 const OUTBOX_MAX_ENTRIES = 1_500;
 const DISK_MB = { postgres: 500, redis: 300, clickhouse: 700, kafka: 700 };
 
-/** Starts everything in a folder. */
+/** Starts everything in a folder; what can't be started leaves nothing running. */
 export async function openStage(folder: string, kind: StageKind): Promise<Stage> {
-  const { bus, cluster = false } = kind;
   mkdirSync(join(folder, 'logs'), { recursive: true, mode: 0o711 });
   const supervisor = makeSupervisor({
     folder,
     logFile: (name) => join(folder, 'logs', `${name}.log`),
     say: (line) => writeFileSync(join(folder, 'logs', 'supervisor.log'), `${line}\n`, { flag: 'a' }),
   });
+  try {
+    return await startAll(folder, kind, supervisor);
+  } catch (error) {
+    await supervisor.stop([]);
+    await unmountBelow(folder);
+    throw error;
+  }
+}
+
+async function startAll(folder: string, kind: StageKind, supervisor: Supervisor): Promise<Stage> {
+  const { bus, cluster = false } = kind;
   const disks = new Map<string, Disk>();
   if (kind.disks) {
     for (const [server, megabytes] of Object.entries(DISK_MB)) {
@@ -75,7 +85,7 @@ export async function openStage(folder: string, kind: StageKind): Promise<Stage>
 
   const servers = await prepareServers({ folder, ports: { postgres, redis, clickhouse } });
   // A cluster tells its clients its servers' own addresses: they go there past any hop.
-  const members = cluster ? await startRedisCluster(join(folder, 'cluster')) : [];
+  const members = cluster ? await startRedisCluster(join(folder, 'logs')) : [];
   const redisUrl = `redis+cluster://${members.map((one) => one.address).join()}`;
   const brokersPort = bus === 'kafka' ? await hop('all', 'kafka', kafka) : 0;
   const startKafka = async () => {
@@ -121,7 +131,7 @@ export async function openStage(folder: string, kind: StageKind): Promise<Stage>
       KAFKA_TOPIC_PARTITIONS: '4',
       // Small enough to be reached, and short enough to be waited for.
       OUTBOX_MAX_ENTRIES: String(OUTBOX_MAX_ENTRIES),
-      REQUEST_DEADLINE_MS: '4000',
+      REQUEST_DEADLINE_MS: '6500',
       LOG_LEVEL: 'info',
       CLOCK_FILE: join(folder, `${name}.clock`),
       ...(kind.minReplicas !== undefined && { REDIS_MIN_REPLICAS: String(kind.minReplicas) }),

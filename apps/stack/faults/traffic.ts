@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { formatCredits, MAX_MICROS, parseCredits } from '../../../shared/credits.ts';
+import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../shared/credits.ts';
 import type { Cast, Key } from './cast.ts';
 import { call, type Billing, type Reply } from './client.ts';
 import type { History, Verified } from './history.ts';
@@ -107,7 +107,7 @@ export function creditsOf({ totalCredits, usedCredits, allowOverages, spendCap }
 
 /** An amount as it is answered; NaN, which equals nothing, for what is none. */
 export function micros(credits: string | undefined): number {
-  return parseCredits(credits ?? '') ?? NaN;
+  return parseSignedCredits(credits ?? '') ?? NaN;
 }
 
 /** Sends the cast's calls until it is told to stop. */
