@@ -166,6 +166,8 @@ test('what takes too long, tells nothing or stays away is found', () => {
   const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'fault', from: 0, to: 9_000, verifyWithinMs: 1_000 };
   const asked = [10, 1_500].map((to, i) => verified({ call: String(i), billing: '', from: to - 5, to }));
   assert.equal(rules([span, ...asked]), ['what is not concerned goes on']);
+  const deleted = changed('key.delete', asked[0]!.key, {}, { from: 0, to: 1 });
+  assert.equal(rules([span, ...asked.map((line) => ({ ...line, status: 'DELETED' })), deleted]), []);
 });
 
 test('of a machine that was too busy deadlines are not judged, and all else is', () => {

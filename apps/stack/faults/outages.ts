@@ -2,9 +2,10 @@ import { grouped, type Case } from './case.ts';
 
 /** The longest time for which a key was not decided, and for which management did not serve. */
 export function outages(one: Case): { verifyMs: number; manageMs: number } {
+  // What is not asked all the time, or refused for a reason of its own, tells nothing.
+  const deleted = new Set(one.changed.filter(({ what }) => what === 'key.delete').map(({ of }) => of));
   const keys = grouped(
-    // What is not asked all the time, or refused for a reason of its own, tells nothing.
-    one.verified.filter((line) => !line.token),
+    one.verified.filter((line) => !line.token && !deleted.has(line.key)),
     (line) => line.key,
   );
   const served = [...one.reads, ...one.changed];
