@@ -17,8 +17,8 @@ import { flagBits, scopeEntryOf, type billing } from './schemas.ts';
 import type { Status, VerifyBody } from './verify.ts';
 import type { Witnesses } from './witnesses.ts';
 
-/** A decided verification: its status, and the whole answer as JSON text. */
-export type Decision = { status: Status; body: string };
+/** A decided verification: its status, the whole answer as JSON text, and what it was made from (see verify.lua). */
+export type Decision = { status: Status; body: string; fields: readonly string[] };
 export type VerifyCall = {
   caller: Caller;
   body: VerifyBody;
@@ -121,7 +121,7 @@ function decision(fields: string[], body: VerifyBody): Decision {
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
   if (used) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(Number(used.split(' ', 1)[0]))}"}`;
   if (remaining) json += `,"rateLimit":{"remaining":${remaining},"resetAt":${resetAt}}`;
-  return { status: status as Status, body: `${json}}` };
+  return { status: status as Status, body: `${json}}`, fields };
 }
 
 // Few sets of scopes are held by many keys.
@@ -148,6 +148,7 @@ function isCapped(billingPart = ''): boolean {
 function refusal({ requestedScopes }: VerifyBody, reason: string): Decision {
   return {
     status: 'INVALID',
+    fields: ['INVALID', reason],
     body: JSON.stringify({ status: 'INVALID', reason, ...(requestedScopes && { requestedScopes }) }),
   };
 }

@@ -13,7 +13,7 @@
 --       "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CORRUPT", what is wrong | "INVALID", "NOT_FOUND"
 --       | status, reason, key's part of the answer, billing's part, used micro-credits ("" without billing; where
 --         they were debited now, epoch and sequence number behind them), remaining ("" without a limit), reset at in ms,
---         flags of the scopes (JSON), the scopes' records between \30
+--         flags of the scopes (JSON), the scopes' records between \30, workspace, limit per second ("" without)
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local BASE_SECONDS = 1735689600 -- 2025: an eighth of a microsecond stays exact in a double until 2060
 local TICKS_PER_SECOND = 8e6
@@ -106,7 +106,7 @@ local function decide(key, at)
     if not remaining then remaining, resetAt = allowance() end
     return status .. '\31' .. reason .. '\31' .. keyPart .. '\31' .. billingPart .. '\31'
       .. (metered and format('%d', used) .. debited or '') .. '\31' .. remaining .. '\31' .. resetAt .. '\31'
-      .. masks .. '\31' .. scopes
+      .. masks .. '\31' .. scopes .. '\31' .. workspaceId .. '\31' .. (rate or '')
   end
 
   if state == 'D' then return answer('DELETED', 'DELETED') end
