@@ -4,6 +4,7 @@ import type { Static, TSchema } from 'typebox';
 import { ApiError, type ErrorDetail } from './errors.ts';
 import { addressBits, blockBits } from './ip.ts';
 import { checkJsonObject, type JsonLimits } from './json-object.ts';
+import { hideSecrets } from './secrets.ts';
 
 const MOST_DETAILS = 20;
 const options = { allErrors: true, useDefaults: true, strict: true, allowUnionTypes: true } as const;
@@ -74,7 +75,7 @@ function pointerPart(name: string): string {
 
 // A field's name is the client's: it may be of any length, and it may be a key that slipped into the wrong place.
 function shown(name: string): string {
-  const hidden = name.replace(/[A-Za-z0-9_]*_[0-9]{2}[0-9A-Za-z]{32}/g, '[key]');
+  const hidden = hideSecrets(name);
   return hidden.length > 64 ? `${hidden.slice(0, 64)}…` : hidden;
 }
 

@@ -2,6 +2,7 @@ import type { Static } from 'typebox';
 import { ApiError } from '../../shared/errors.ts';
 import type { Query } from '../../shared/postgres.ts';
 import { flagBits } from '../../shared/schemas.ts';
+import { hideSecrets } from '../../shared/secrets.ts';
 import type { grants } from './keys.ts';
 
 type Holder = { teamId: string; workspaceId: string; keyId: string };
@@ -31,7 +32,9 @@ function refuseUnknown(wanted: string[], scopeIds: Map<string, string>): void {
       ? []
       : [{ path: `/scopes/${i}/representation`, message: 'is no scope of the workspace' }],
   );
-  const message = `The workspace has no scope ${[...new Set(unknown)].join(', ')}; create it first.`;
+  // What was given may be a key that slipped into the wrong place.
+  const names = [...new Set(unknown)].map(hideSecrets).join(', ');
+  const message = `The workspace has no scope ${names}; create it first.`;
   throw new ApiError('unknown_scope', { message, details });
 }
 
