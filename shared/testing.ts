@@ -55,7 +55,7 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
     REDIS_URL: withPath(requireEnv('TEST_REDIS_URL'), String(Number(slot) % 256)),
     CLICKHOUSE_URL: withPath(requireEnv('TEST_CLICKHOUSE_URL'), name),
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
-    LOG_LEVEL: 'warn',
+    LOG_LEVEL: 'info',
     PORT: '0',
     // Tests fail to authenticate more often than a client may; that of the limit sets its own.
     FAILED_AUTH_PER_MINUTE: '1000000000',
@@ -187,17 +187,25 @@ export async function wireTo(url: string): Promise<Wire> {
   };
 }
 
+/** Hear all that programs write from here on. */
+export const outputListeners = new Set<(text: string) => void>();
+
 async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {
   const script = program === 'relay' ? 'verify/relay-main' : `${program}/main`;
   const path = new URL(`../apps/${script}.ts`, import.meta.url).pathname;
   const port = await new Promise<{ url: string; process: ChildProcess }>((resolve, reject) => {
     const child = spawn(process.execPath, [path], {
-      env: { ...env, LOG_LEVEL: 'info' },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      process.stderr.write(text);
+      for (const listener of outputListeners) listener(text);
     });
     child.once('exit', (code) => reject(new Error(`${program} ended with ${code}`)));
     let seen = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      for (const listener of outputListeners) listener(text);
       for (const line of text.split('\n')) if (/"level":(50|60)/.test(line)) process.stderr.write(`${line}\n`);
       if (seen === 'listening') return;
       seen += text;

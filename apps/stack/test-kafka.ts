@@ -11,7 +11,7 @@ export function needsKafka(file: string): boolean {
 
 /** Whether a test file uses the broker of the run; others that need Kafka start one of their own. */
 export function sharesBroker(file: string): boolean {
-  return needsKafka(file) && readFileSync(file, 'utf8').includes('makeKafkaWorld(');
+  return needsKafka(file) && /makeKafkaWorld\(|makeWorld\([^;]*BUS: 'kafka'/.test(readFileSync(file, 'utf8'));
 }
 
 /**
