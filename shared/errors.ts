@@ -1,6 +1,9 @@
+import { refusals } from './client/refusal.ts';
+
 /**
  * The catalogue of every error the service answers. A code is the HTTP status times 100 plus a running number; a
- * code is never reused and never changes its meaning. The README's table is made from this file.
+ * code is never reused and never changes its meaning. The README's table is made from this file. What an end client is
+ * refused for stands in the client, which answers it as the gateway endpoint does.
  */
 export const errors = {
   invalid_request: [40001, 'The request is not valid; see details for what would be.'],
@@ -19,9 +22,17 @@ export const errors = {
   negative_usage: [40012, 'The adjustment would make the used credits negative.'],
   token_missing: [40101, 'Send an access token: Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
+  api_key_missing: refusals.NO_KEY,
+  api_key_ambiguous: refusals.TWO_KEYS,
+  api_key_invalid: refusals.INVALID,
+  api_key_expired: refusals.EXPIRED,
+  api_key_disabled: refusals.DISABLED,
+  api_key_deleted: refusals.DELETED,
   permission_missing: [40301, 'The access token lacks the permission for this operation.'],
   workspace_forbidden: [40302, 'The workspace does not exist or the access token may not use it.'],
   permission_not_grantable: [40303, 'A token can only grant what it holds itself.'],
+  api_key_scopes: refusals.INVALID_SCOPES,
+  api_key_address: refusals.IP_NOT_ALLOWED,
   route_not_found: [40401, 'There is no such path; /openapi.json lists them all.'],
   scope_not_found: [40402, 'The scope does not exist in this workspace.'],
   key_not_found: [40403, 'The API key does not exist in this workspace.'],
@@ -47,6 +58,8 @@ export const errors = {
     42902,
     'The access token makes more management calls a second than it may; wait as long as Retry-After says.',
   ],
+  api_key_rate_limited: refusals.RATE_LIMITED,
+  api_key_usage_limited: refusals.USAGE_LIMITED,
   headers_too_large: [43101, 'The address and headers of the request are larger than 16 KiB.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
   redis_away: [
@@ -80,6 +93,7 @@ export const errors = {
     50310,
     'It is not known whether the change is stored; it is wholly or not at all. Repeating it with its Idempotency-Key is safe.',
   ],
+  api_key_undecided: refusals.AWAY,
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorName = keyof typeof errors;

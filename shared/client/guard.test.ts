@@ -196,7 +196,7 @@ for (const name of Object.keys(frameworks)) {
     const impatient = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 100 });
     const app = await frameworks[name]!(impatient, { costOf: () => '1' }, never);
     const answer = fetch(`${app.url}/v1/`, { headers: { 'X-API-Key': keys.limited! } });
-    await refused(answer, 503, 50310).finally(() => (proxy.fate = 'pass'));
+    await refused(answer, 503, 50311).finally(() => (proxy.fate = 'pass'));
     await app.stop();
   });
 }

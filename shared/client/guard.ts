@@ -2,7 +2,7 @@ import type { Keytally } from './client.ts';
 import { KeytallyError } from './error.ts';
 import type { KeptUsage, VerifyInput } from './kept-usage.ts';
 import { keysOf, type HeaderOf } from './key.ts';
-import { rateLimitHeaders, refusalOf, refusedFor, secondsUntil, type Refusal, type Refused } from './refusal.ts';
+import { rateLimitHeaders, refusalOf, refusedFor, type Refusal, type Refused } from './refusal.ts';
 import type { Verification } from './status.ts';
 
 /** What a request costs, as decimal text, and what is counted. */
@@ -48,10 +48,7 @@ export async function decide<Request extends object>(
   seen: Seen,
 ): Promise<Outcome> {
   const requestId = requestIdOf(seen.header('x-request-id'));
-  const refuse = (why: Refused, retrySeconds?: number): Outcome => ({
-    headers: {},
-    refusal: refusalOf(why, requestId, retrySeconds),
-  });
+  const refuse = (why: Refused): Outcome => ({ headers: {}, refusal: refusalOf(why, requestId) });
   const [key, another] = keysOf(seen.header);
   if (key === undefined) return refuse('NO_KEY');
   if (another !== undefined) return refuse('TWO_KEYS');
@@ -77,12 +74,9 @@ export async function decide<Request extends object>(
     // Not the end client's fault, and not to be answered with the status that the error has for us.
     throw new Error('keytally has refused to verify a key', { cause: error });
   }
-  const headers = rateLimitHeaders(answer, Date.now());
-  const refused = refusedFor(answer);
-  if (refused) {
-    const retrySeconds = Math.max(1, secondsUntil(answer.rateLimit?.resetAt ?? 0, Date.now()));
-    return { ...refuse(refused, retrySeconds), headers };
-  }
+  const headers = rateLimitHeaders(answer.rateLimit, Date.now());
+  const refused = refusedFor(answer.status, answer.reason);
+  if (refused) return { ...refuse(refused), headers };
   identities.set(request, { ...answer, status: 'VALID' });
   return { headers };
 }

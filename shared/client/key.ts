@@ -3,14 +3,14 @@ export type HeaderOf = (name: string) => string | null | undefined;
 
 /**
  * The API keys of a request, which should be one. It may come as `Authorization: Bearer`, as `x-api-key`, or as either
- * part of `Authorization: Basic` with the other part blank; the same key twice is one.
+ * part of `Authorization: Basic` with the other part blank; the same key twice is one. Headers sent twice come with a comma.
  */
 export function keysOf(header: HeaderOf): string[] {
   const [, scheme = '', credentials = ''] = /^\s*(\S+)\s+(.*?)\s*$/.exec(header('authorization') ?? '') ?? [];
-  const found = [header('x-api-key')?.trim()];
+  const found = (header('x-api-key') ?? '').split(',').map((key) => key.trim());
   if (/^bearer$/i.test(scheme)) found.push(credentials);
   if (/^basic$/i.test(scheme)) found.push(...(/^([^:]*):(.*)$/.exec(decoded(credentials))?.slice(1) ?? []));
-  return [...new Set(found.flatMap((key) => key || []))];
+  return [...new Set(found.filter(Boolean))];
 }
 
 function decoded(base64: string): string {
