@@ -6,9 +6,9 @@ import { probePaths } from './probe-paths.ts';
 import type { Operation } from './route.ts';
 import { errorEnvelope } from './schemas.ts';
 
-/** The OpenAPI 3.1 document of some operations, made from the schemas that validate their requests. */
-export function openApi(operations: readonly Operation[], serverUrl: string) {
-  const paths: Record<string, Record<string, unknown>> = {};
+/** The OpenAPI 3.1 document of some operations, made from the schemas that validate their requests, and of `more` paths. */
+export function openApi(operations: readonly Operation[], serverUrl: string, more: Paths = {}) {
+  const paths: Paths = { ...more };
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = describe(operation);
   return {
     openapi: '3.1.0',
@@ -28,6 +28,8 @@ export function openApi(operations: readonly Operation[], serverUrl: string) {
     },
   };
 }
+
+type Paths = Record<string, Record<string, unknown>>;
 
 function describe(operation: Operation) {
   const { method, path, tag, summary, permission, status = 200, params, query, body, writes } = operation;
@@ -83,7 +85,8 @@ function withFailures([path, { get }]: [string, (typeof probePaths)[string]]) {
   return [path, { get: { ...get, responses: { ...get.responses, ...failures(errorsOfAll) } } }];
 }
 
-function failures(errorNames: readonly ErrorName[]) {
+/** The answers that are errors, by their status. */
+export function failures(errorNames: readonly ErrorName[]) {
   const byStatus = Map.groupBy(errorNames, (name) => Math.floor(errors[name][0] / 100));
   return Object.fromEntries([...byStatus].map(([status, names]) => [status, failure(status, names)]));
 }

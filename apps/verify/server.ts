@@ -15,6 +15,8 @@ import type { Operation } from '../../shared/route.ts';
 import { object } from '../../shared/schemas.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../../shared/verify.ts';
+import { gatewayPaths } from './gateway-openapi.ts';
+import { GATEWAY_PATH, makeGateway } from './gateway.ts';
 
 type Parts = {
   authenticate: AuthenticateFrom;
@@ -36,7 +38,8 @@ const readNoQuery = parameterValidator(object({}));
 /** What the verify server answers: one POST and the probes, without a framework between the socket and the script. */
 export function makeHandler(parts: Parts): RequestListener {
   const operations: Operation[] = [verifyOperation];
-  const docs = makeDocs(openApi(operations, parts.publicUrl), parts.publicUrl);
+  const docs = makeDocs(openApi(operations, parts.publicUrl, gatewayPaths), parts.publicUrl);
+  const gateway = makeGateway(parts);
   let loggedAt = -Infinity;
   let notLogged = 0;
 
@@ -44,7 +47,7 @@ export function makeHandler(parts: Parts): RequestListener {
     const started = performance.now();
     const id = requestId(header(request, 'x-request-id'));
     const path = (request.url ?? '').split('?', 1)[0]!;
-    answer(request, path)
+    answer(request, path, id)
       .catch((thrown: unknown) => failure(thrown, id))
       .then(({ status, type, text, headers }) => {
         response.writeHead(status, {
@@ -54,7 +57,7 @@ export function makeHandler(parts: Parts): RequestListener {
           ...headers,
         });
         response.end(request.method === 'HEAD' ? undefined : text);
-        const route = path === VERIFY_PATH ? VERIFY_PATH : 'none';
+        const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
         parts.metrics.httpSeconds.observe(
           { method: request.method, route, status },
           (performance.now() - started) / 1000,
@@ -75,11 +78,12 @@ export function makeHandler(parts: Parts): RequestListener {
     return { status: error.status, type: 'application/json', text, headers: error.headers };
   }
 
-  async function answer(request: IncomingMessage, path: string): Promise<Answer> {
+  async function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
     if (path === VERIFY_PATH) {
       if (request.method === 'POST') return verify(request);
       throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
     }
+    if (path.startsWith(GATEWAY_PATH)) return gateway(request, path, id);
     const probed = (await parts.probe(path)) ?? (await docs(path));
     if (!probed) throw new ApiError('route_not_found');
     if (request.method === 'GET' || request.method === 'HEAD') return probed;
