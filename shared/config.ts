@@ -40,6 +40,7 @@ export const variables = {
     max: 1_000_000,
   }),
   PUBLIC_API_URL: text("the api's address as clients reach it, for the OpenAPI document", { preset: '/' }),
+  CORS_ORIGINS: origins('web pages of which origins may call the api, `https://app.example.com`; empty: none'),
   TRUSTED_PROXIES: list('addresses and CIDR blocks of proxies whose `X-Forwarded-For` counts'),
   LOG_LEVEL: oneOf('least severe lines that are logged', [
     'info',
@@ -149,6 +150,7 @@ export const programs = {
     'PORT',
     ...serverVariables,
     'PUBLIC_API_URL',
+    'CORS_ORIGINS',
     'TRUSTED_PROXIES',
     'FAILED_AUTH_PER_MINUTE',
     'CALLS_PER_SECOND',
@@ -268,6 +270,19 @@ function list(about: string): Variable<string[]> {
         .split(',')
         .map((item) => item.trim())
         .filter(Boolean),
+  };
+}
+
+function origins(about: string): Variable<string[]> {
+  const variable = list(about);
+  return {
+    ...variable,
+    parse(given) {
+      const named = variable.parse(given);
+      const wrong = named.find((one) => !/^https?:/.test(one) || URL.parse(one)?.origin !== one);
+      if (wrong !== undefined) throw new Error(`must name origins like https://app.example.com, not ${wrong}`);
+      return named;
+    },
   };
 }
 

@@ -47,6 +47,13 @@ export function envelopeProblem({ status, headers, text }: Checked): string | un
   return wanted && !headers.get(wanted) ? `it has no header ${wanted}` : undefined;
 }
 
+/** What no answer may lack or have: only the page that shows the document is kept, and nothing tells what serves. */
+function headersProblem(path: string, { headers }: Checked): string | undefined {
+  const kept = path === '/docs' || path.startsWith('/docs/');
+  if (!kept && headers.get('cache-control') !== 'no-store') return 'it may be kept on its way (Cache-Control)';
+  return ['server', 'x-powered-by', 'via'].find((name) => headers.get(name))?.concat(' tells what serves');
+}
+
 function readContract({ paths, components }: OpenApi) {
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
   const validators = new Map<object, ValidateFunction>();
@@ -54,6 +61,8 @@ function readContract({ paths, components }: OpenApi) {
 
   return function problem(method: string, path: string, answer: Checked): string | undefined {
     if (!answer.headers.get('x-request-id')) return 'it has no X-Request-Id';
+    const wrongHeader = headersProblem(path, answer);
+    if (wrongHeader) return wrongHeader;
     const { methods } = known.find(({ pattern }) => pattern.test(path)) ?? {};
     const operation = methods?.[method];
     const isProbe = !path.includes('/v1/') && answer.status !== 404;

@@ -8,6 +8,7 @@ import type { Metrics } from '../../shared/metrics.ts';
 import { openApi } from '../../shared/openapi.ts';
 import type { ProbeAnswer } from '../../shared/probes.ts';
 import { requestId } from '../../shared/request-id.ts';
+import { cors } from './cors.ts';
 import { handle, type Pipeline } from './handle.ts';
 import type { ApiRoute } from './route.ts';
 
@@ -18,12 +19,14 @@ type Parts = {
   metrics: Metrics;
   log: Logger;
   publicUrl: string;
+  corsOrigins: readonly string[];
 };
 
-/** The api as a Koa application: observe, answer errors, probes, route. */
-export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl }: Parts): Koa {
+/** The api as a Koa application: observe, let other origins in, answer errors, probes, route. */
+export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, corsOrigins }: Parts): Koa {
   const app = new Koa();
   app.use(observe(log, metrics));
+  app.use(cors(corsOrigins));
   app.use(answerErrors(log));
   app.use(probes(probe, makeDocs(openApi(routes, publicUrl), publicUrl)));
 
@@ -41,6 +44,8 @@ function observe(log: Logger, metrics: Metrics): Koa.Middleware {
     const started = performance.now();
     ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
     ctx.set('X-Request-Id', ctx.state['requestId'] as string);
+    // What may be kept says so itself.
+    ctx.set({ 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' });
     await next();
     const seconds = (performance.now() - started) / 1000;
     const { method, status } = ctx;

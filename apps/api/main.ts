@@ -74,6 +74,7 @@ await run(log, async () => {
     metrics,
     log,
     publicUrl: config.PUBLIC_API_URL,
+    corsOrigins: config.CORS_ORIGINS,
   });
   const server = await serve(app.callback(), config, { headersMs: 10_000, requestMs: 15_000 }, log);
 

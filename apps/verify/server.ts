@@ -54,6 +54,7 @@ export function makeHandler(parts: Parts): RequestListener {
           'Content-Type': type,
           'Content-Length': Buffer.byteLength(text),
           'X-Request-Id': id,
+          'Cache-Control': 'no-store',
           ...headers,
         });
         response.end(request.method === 'HEAD' ? undefined : text);
