@@ -40,8 +40,12 @@ const CACHE_SIZE = 10_000;
 /**
  * Authenticates by `load`, which finds a token that is in force, by the clock of its store. What it found is forgotten
  * every half second: a revoked token is refused within one. Unknown tokens are not kept, so that guessing fills nothing.
+ * `noteUse` is told as seldom.
  */
-export function makeAuthenticate(load: (shard: number, hash: string) => Promise<Caller | undefined>): Authenticate {
+export function makeAuthenticate(
+  load: (shard: number, hash: string) => Promise<Caller | undefined>,
+  noteUse: (shard: number, tokenId: string) => void,
+): Authenticate {
   const callers = new Map<string, Promise<Caller>>();
   let forgetAt = 0;
 
@@ -65,6 +69,7 @@ export function makeAuthenticate(load: (shard: number, hash: string) => Promise<
     if (shard === undefined || !text.startsWith(`${ACCESS_TOKEN_PREFIX}_`)) throw new ApiError('token_unknown');
     const caller = await load(shard, hashKeyText(text));
     if (!caller) throw new ApiError('token_unknown');
+    noteUse(shard, caller.tokenId);
     return caller;
   }
 }

@@ -15,6 +15,8 @@ export const keyspace = {
   keyText: (shard: number, hash: string) => `${tag(shard)}k:${hash}`,
   /** Packed record of an access token. */
   token: (shard: number, hash: string) => `${tag(shard)}t:${hash}`,
+  /** Sorted set: when access tokens were used, in ms, on its way to Postgres. */
+  tokenUses: (shard: number) => `${tag(shard)}uses`,
   /** Hash: `d` the workspace's defaults, `s<ref>` each of its scopes. In every shard. */
   workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
   /**

@@ -13,6 +13,7 @@ import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
 import { serve } from '../../shared/serve.ts';
 import { makeVerify } from '../../shared/decide.ts';
+import { noteTokenUses } from '../../shared/token-uses.ts';
 import { keepWitnesses } from '../../shared/witnesses.ts';
 import { makeApp } from './app.ts';
 import { tokensFromPostgres } from './auth.ts';
@@ -35,9 +36,11 @@ await run(log, async () => {
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const older = watchOlder(metrics, log);
   const witnesses = keepWitnesses(link, log);
+  const uses = noteTokenUses(link, log);
   const background = [
     outbox,
     witnesses,
+    uses,
     keepShardsOpen({ sql, link, books, older, log }),
     startSweeper(sql, link, older, log),
   ];
@@ -54,9 +57,9 @@ await run(log, async () => {
       },
       sql,
       teamSql,
-      authenticate: limited(makeAuthenticate(tokensFromPostgres(sql))),
+      authenticate: limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)),
       // A verification must not wait for Postgres, here as little as on verify's own port.
-      authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS))),
+      authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS), uses.note)),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       older,

@@ -176,4 +176,6 @@ async function fill(token: string): Promise<void> {
   await make('/api/v1/jwt', { payload: {} });
   await world.sql`
     insert into key_last_used (key_id, team_id, last_used_at) select id, team_id, 1 from api_keys where id = ${apiKey.id}`;
+  await world.sql`
+    insert into token_last_used (token_id, team_id, last_used_at) select id, team_id, 1 from access_tokens on conflict do nothing`;
 }

@@ -7,7 +7,7 @@ type Stores = { sql: Sql; redis: Redis; books: Books };
 
 // What programs note by themselves, whoever asks for what: how far a job came, when something was last used, and a copy
 // of the credits that Redis counts. And what is kept under an Idempotency-Key: a refusal is kept too.
-const notedByJobs = ['job_watermarks', 'key_last_used', 'idempotency_keys'];
+const notedByJobs = ['job_watermarks', 'key_last_used', 'token_last_used', 'idempotency_keys'];
 
 /** All that the stores hold, as one hash for each table, each name in Redis and the events in the books. */
 export async function snapshot(stores: Stores): Promise<Record<string, string>> {
@@ -37,8 +37,8 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
 async function ofRedis(redis: Redis): Promise<Record<string, string>> {
   const names: string[] = [];
   for await (const batch of redis.scanStream({ count: 1000 })) names.push(...(batch as string[]));
-  // What a refusal leaves behind is that it was one.
-  const kept = names.filter((name) => !/^\{\d\d\}:f:/.test(name));
+  // What a refusal leaves behind is that it was one, and that its token was used.
+  const kept = names.filter((name) => !/^\{\d\d\}:(f:|uses$)/.test(name));
   const entries = await Promise.all(kept.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
   return Object.fromEntries(entries) as Record<string, string>;
 }

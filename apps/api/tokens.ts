@@ -17,11 +17,12 @@ const accessTokenFields = {
   createdAt: timestamp('when it was made'),
 };
 
-/** An access token as it is answered, and as it is answered this once, with its text. */
+const lastUsedAt = Type.Optional(timestamp('when it was last used; at most a minute behind'));
 const revokedAt = Type.Optional(timestamp('when it was revoked'));
+/** An access token as it is answered, and as it is answered this once, with its text. */
 export const accessToken = object(
-  { ...accessTokenFields, revokedAt },
-  { examples: [exampleOf(object(accessTokenFields))] },
+  { ...accessTokenFields, lastUsedAt, revokedAt },
+  { examples: [exampleOf(object({ ...accessTokenFields, lastUsedAt }))] },
 );
 export const newAccessToken = object({
   ...accessTokenFields,
@@ -37,12 +38,14 @@ export type TokenRow = {
   workspaceIds: string[] | null;
   expiresAt: number | null;
   revokedAt: Date | null;
+  lastUsedAt: number | null;
   createdAt: Date;
 };
 
 /** The columns of a TokenRow, for a select or a returning. */
 export const tokenColumns = (sql: Query) => sql`
-  id, name, masked_token, shard, permissions, workspace_ids, expires_at, revoked_at, created_at`;
+  id, name, masked_token, shard, permissions, workspace_ids, expires_at, revoked_at, created_at,
+  (select last_used_at from token_last_used where token_id = access_tokens.id) as last_used_at`;
 
 /**
  * The condition under which a caller sees a token: one of its team, and where the caller is limited to workspaces, one
@@ -53,7 +56,7 @@ export const withinReach = (sql: Query, { teamId, workspaceIds }: Caller) => sql
 
 /** A row as it is answered: what is not set is left out. */
 export function presentToken(row: TokenRow) {
-  const { id, name, maskedToken, permissions, workspaceIds, expiresAt, revokedAt, createdAt } = row;
+  const { id, name, maskedToken, permissions, workspaceIds, expiresAt, revokedAt, lastUsedAt, createdAt } = row;
   return {
     id,
     name,
@@ -61,6 +64,7 @@ export function presentToken(row: TokenRow) {
     permissions,
     ...(workspaceIds !== null && { workspaceIds }),
     ...(expiresAt !== null && { expiresAt }),
+    ...(lastUsedAt !== null && { lastUsedAt: new Date(lastUsedAt).toISOString() }),
     revoked: revokedAt !== null,
     ...(revokedAt !== null && { revokedAt: revokedAt.toISOString() }),
     createdAt: createdAt.toISOString(),

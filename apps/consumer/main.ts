@@ -19,6 +19,7 @@ import { makeMarkDays } from './marks.ts';
 import { reconcileAll, reconcileLost } from './reconcile.ts';
 import { copyRecentUse } from './recent-use.ts';
 import { rollUp } from './rollup.ts';
+import { copyTokenUses } from './token-uses.ts';
 
 const config = readConfig(...programs.consumer);
 const log = makeLogger('consumer', config.LOG_LEVEL);
@@ -62,6 +63,7 @@ await run(log, async () => {
   const jobs = startJobs(
     [
       { name: 'recent-use', cron: everyTwentySeconds, work: (signal) => copyRecentUse(stores, signal) },
+      { name: 'token-uses', cron: everyTwentySeconds, work: () => copyTokenUses(sql, link) },
       { name: 'rollup', cron: everyMinute, work: async (signal) => rollUp(stores, await link.now(), signal) },
       {
         name: 'losses',

@@ -12,6 +12,7 @@ import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
 import { serve } from '../../shared/serve.ts';
 import { makeVerify } from '../../shared/decide.ts';
+import { noteTokenUses } from '../../shared/token-uses.ts';
 import { keepWitnesses } from '../../shared/witnesses.ts';
 import { makeHandler } from './server.ts';
 import { metricsOfAll, startWorkers } from './workers.ts';
@@ -27,10 +28,11 @@ await run(log, async () => {
   await link.connected(2_000).catch(() => {});
   const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const witnesses = keepWitnesses(link, log);
+  const uses = noteTokenUses(link, log);
   const server = await serve(
     makeHandler({
       authenticate: limitFailures(
-        makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS)),
+        makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS), uses.note),
         link,
         config.FAILED_AUTH_PER_MINUTE,
       ),
@@ -50,7 +52,7 @@ await run(log, async () => {
   return {
     async stop() {
       await server.stop();
-      await Promise.all([outbox.stop(), witnesses.stop()]);
+      await Promise.all([outbox.stop(), witnesses.stop(), uses.stop()]);
       await link.close();
     },
   };

@@ -1297,6 +1297,8 @@ export interface Contract {
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
+        /** when it was last used; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
         /** when it was revoked, RFC 3339 in UTC */
         revokedAt?: string;
       }>;
@@ -1342,6 +1344,8 @@ export interface Contract {
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
+        /** when it was last used; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
         /** when it was revoked, RFC 3339 in UTC */
         revokedAt?: string;
       };

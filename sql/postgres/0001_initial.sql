@@ -25,6 +25,14 @@ create table access_tokens (
 );
 create index on access_tokens (shard);
 
+-- Apart from access_tokens, as key_last_used is from api_keys.
+create table token_last_used (
+  token_id     text primary key,
+  team_id      text not null,
+  last_used_at bigint not null,
+  foreign key (team_id, token_id) references access_tokens (team_id, id)
+) with (fillfactor = 70);
+
 create table workspaces (
   id                            text primary key,
   team_id                       text not null references teams,

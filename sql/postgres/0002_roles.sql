@@ -18,13 +18,14 @@ grant select, insert, update on
   to keytally_api;
 grant select, insert, update, delete on key_grants to keytally_api;
 grant select, insert on credit_ledger, adjustments, audit_log to keytally_api;
-grant select on key_last_used, usage_marks, job_watermarks to keytally_api;
+grant select on key_last_used, token_last_used, usage_marks, job_watermarks to keytally_api;
 grant select, update on shards to keytally_api;
 grant select, update on sequence changes_id_seq to keytally_api;
 
 grant select on api_keys to keytally_consumer;
+grant select (id, team_id) on access_tokens to keytally_consumer;
 grant select, update (used_micros) on billing_records to keytally_consumer;
-grant select, insert, update on key_last_used, job_watermarks, usage_losses to keytally_consumer;
+grant select, insert, update on key_last_used, token_last_used, job_watermarks, usage_losses to keytally_consumer;
 grant select, insert, update, delete on usage_marks to keytally_consumer;
 grant usage on sequence usage_marks_seq to keytally_consumer;
 grant select, delete on idempotency_keys, link_tokens, changes to keytally_consumer;
