@@ -4,7 +4,7 @@ import type { Hop, Weather } from './hop.ts';
 
 const FAIR: Weather = { kind: 'fair' };
 const OUTBOX_FULL = 50306;
-const FULL_WITHIN_MS = 30_000;
+const FULL_WITHIN_MS = 90_000;
 
 /** What happens on the ways between processes. */
 export const faultsOfWays: Fault[] = [

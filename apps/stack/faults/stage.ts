@@ -45,7 +45,8 @@ export type Stage = {
   stop(): Promise<void>;
 };
 
-const OUTBOX_MAX_ENTRIES = 1_500;
+// Less than comes in half a minute, more than in the time for which Postgres is frozen.
+const OUTBOX_MAX_ENTRIES = 3_500;
 const DISK_MB = { postgres: 500, redis: 300, clickhouse: 700, kafka: 700 };
 
 /** Starts everything in a folder; what can't be started leaves nothing running. */
@@ -129,7 +130,6 @@ async function startAll(folder: string, kind: StageKind, supervisor: Supervisor)
       CLICKHOUSE_URL: await through(direct.CLICKHOUSE_URL, 'clickhouse', clickhouse),
       CONSUMER_NAME: name,
       KAFKA_TOPIC_PARTITIONS: '4',
-      // Small enough to be reached, and short enough to be waited for.
       OUTBOX_MAX_ENTRIES: String(OUTBOX_MAX_ENTRIES),
       REQUEST_DEADLINE_MS: '6500',
       LOG_LEVEL: 'info',
