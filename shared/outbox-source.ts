@@ -88,9 +88,28 @@ export function outboxSource(parts: Parts): Source {
         log.warn({ error }, 'reading usage events was cut short');
       }
       if (taken.entries === 0) return undefined;
+      await copied(taken);
       return { events: taken.events, acknowledge: () => acknowledge(taken) };
     },
   };
+
+  /**
+   * Waits until the replicas have what was taken. What the one that takes over lacks was never debited: in the books its
+   * event would stand beside that of the repeated call.
+   */
+  async function copied({ runId: givenBy, ids }: Taken): Promise<void> {
+    const at = ids.findIndex((some) => some.length > 0);
+    if (at < 0) return;
+    // Of entries that an earlier connection was given, this one has only read: taking one over is a write.
+    const write = () => node.client.xclaim(streams[at]!, OUTBOX_GROUP, name, 0, ids[at]!.at(-1)!, 'JUSTID');
+    try {
+      await within(ANSWER_WITHIN_MS, node.copied(givenBy, write));
+    } catch (error) {
+      // They are pending under this name, and come again from there.
+      runId = '';
+      throw error;
+    }
+  }
 
   // With little traffic one look every 200 ms and one batch a second; with much, full batches without a pause.
   async function fill(taken: Taken, signal: AbortSignal): Promise<void> {

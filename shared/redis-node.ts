@@ -45,6 +45,11 @@ export type RedisNode = {
   connected(withinMs: number): Promise<void>;
   /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_away`. */
   script(name: ScriptName, keys: string[], args: (string | number)[], withinMs: number): Promise<string[]>;
+  /**
+   * Settles once as many replicas of a server as are asked for have a write and all before it; where none are, it is not
+   * made. WAIT speaks of a connection's writes only (Redis 7.2 and up), and what was read was perhaps another's.
+   */
+  copied(givenBy: string, write: () => Promise<unknown>): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -184,6 +189,11 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       observed?.();
       noteTime(Number(answer[1]), sentAt);
       return answer;
+    },
+    async copied(givenBy, write) {
+      if (minReplicas === 0) return;
+      await Promise.all([write(), copied()]);
+      if (runId !== givenBy) throw new Error('another redis server answers');
     },
     async close() {
       await client.quit().catch(() => client.disconnect());

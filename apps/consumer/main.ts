@@ -28,7 +28,7 @@ const usesKafka = config.BUS === 'kafka' || config.KAFKA_BROKERS.length > 0;
 await run(log, async () => {
   const metrics = makeMetrics('consumer');
   const sql = connectPostgres(config.DATABASE_URL);
-  const link = connectRedis(config.REDIS_URL, log, { metrics });
+  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
 
   const stores = { sql, books };

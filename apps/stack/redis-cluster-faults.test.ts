@@ -5,10 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyShard } from '../../shared/key-text.ts';
-import { keyspace } from '../../shared/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../shared/testing-customers.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../shared/testing.ts';
-import { isInSync, isPrimary, kill, restart, startRedisCluster, until, type Member } from './redis-cluster.ts';
+import { isInSync, isPrimary, kill, pairOf, restart, startRedisCluster, until, type Member } from './redis-cluster.ts';
 
 // A cluster whose servers freeze, lose their replicas, or come back older than they were left.
 
@@ -37,7 +36,7 @@ test.after(async () => {
 
 test('a primary that was demoted and promoted again, older than it was left, is fenced like another server', async () => {
   const { id, key } = await customers.newKey();
-  const { primary, replica } = await pairOf(key);
+  const { primary, replica } = await pairOf(members, keyShard(key)!);
   const runId = await runIdOf(primary);
 
   // The replica takes over, and the primary may not follow it: it keeps what it had, its fence included.
@@ -63,7 +62,7 @@ test('a primary that was demoted and promoted again, older than it was left, is 
 test('without its replica a primary refuses hundreds of calls at once, and its connection stays free', async () => {
   const strict = await world.start('verify', { REDIS_MIN_REPLICAS: '1' });
   const { key } = await customers.newKey();
-  const { replica } = await pairOf(key);
+  const { replica } = await pairOf(members, keyShard(key)!);
   await eventually('it serves', async () => (await verify(key, '0', strict)).body.status === 'VALID', 40_000);
   await without(replica, async () => {
     const answers = await Promise.all(Array.from({ length: 400 }, () => verify(key, '0', strict)));
@@ -77,10 +76,10 @@ test('without its replica a primary refuses hundreds of calls at once, and its c
 
 test('a server that freezes ends no program, and what lives on the others is served', async () => {
   const frozenKey = await customers.meteredKey('100');
-  const { primary: frozen, replica: successor } = await pairOf(frozenKey.key);
+  const { primary: frozen, replica: successor } = await pairOf(members, keyShard(frozenKey.key)!);
   let other: TestKey;
   do other = await customers.meteredKey('100');
-  while ((await pairOf(other.key)).primary === frozen);
+  while ((await pairOf(members, keyShard(other.key)!)).primary === frozen);
   process.kill(frozen.running.pid, 'SIGSTOP');
   // Longer than it takes to notice a silent connection, and to replace the server.
   await until(() => isPrimary(successor));
@@ -97,20 +96,6 @@ test('a server that freezes ends no program, and what lives on the others is ser
     assert.equal([one.exitCode, one.signalCode], [null, null]);
   }
 });
-
-/** The servers that hold a key's shard. */
-async function pairOf(key: string): Promise<{ primary: Member; replica: Member }> {
-  const { client } = members[0]!;
-  const slot = await client.cluster('KEYSLOT', keyspace.meta(keyShard(key)!));
-  const [primary, replica] = await eventually('each primary has its replica', async () => {
-    const ranges = await client.cluster('SLOTS');
-    // A server that was started again is left out for a moment.
-    if (ranges.some((range) => range.length < 4)) return undefined;
-    const [, , ...servers] = ranges.find(([first, last]) => first <= slot && slot <= last)!;
-    return servers.map((server) => members.find(({ program }) => program.port === server[1])!);
-  });
-  return { primary: primary!, replica: replica! };
-}
 
 /** Does something while a server is away, and brings it back as a replica. */
 async function without(member: Member, work: () => Promise<void>): Promise<void> {

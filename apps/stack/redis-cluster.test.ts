@@ -4,9 +4,22 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { keyShard } from '../../shared/key-text.ts';
+import { keyspace, OUTBOX_GROUP } from '../../shared/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../shared/testing-customers.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../shared/testing.ts';
-import { isInSync, isPrimary, kill, restart, startRedisCluster, until, type Member } from './redis-cluster.ts';
+import {
+  holdsSlots,
+  isInSync,
+  isPrimary,
+  kill,
+  pairOf,
+  refuseReplicas,
+  restart,
+  startRedisCluster,
+  until,
+  type Member,
+} from './redis-cluster.ts';
 
 // Verification, its credits and its fence on six real servers, with the failovers that a cluster is for.
 
@@ -97,20 +110,41 @@ test('no answered debit and no answered change is gone after a failover', async 
   await until(() => isInSync(failed));
 });
 
+test('a debit that no replica had is not booked, and its repeated call is debited once after the failover', async () => {
+  const { key, meter } = await customers.meteredKey('10');
+  const shard = keyShard(key)!;
+  const { primary, replica } = await pairOf(members, shard);
+  await refuseReplicas(primary);
+  const once = { body: { key, billing: { usage: '1' } }, headers: { 'Idempotency-Key': 'once' } };
+  const asked = await customers.verify(once.body, once);
+  assert.is(asked.status, 503, asked.text);
+  const balance = keyspace.billing(shard, workspaceId, meter);
+  assert.is(await primary.client.hget(balance, 'u'), '1000000');
+  await eventually('the consumer was given it again, or is done with it', () => isCarried(primary, shard), 30_000);
+
+  await kill(primary);
+  await replica.client.cluster('FAILOVER', 'TAKEOVER');
+  await until(() => isPrimary(replica));
+  assert.not.ok(await replica.client.hget(balance, 'u'));
+  await until(() => holdsSlots(replica, members));
+  await restart(primary);
+  await until(() => isInSync(primary));
+  for (const idempotencyKey of ['once', 'after']) assert.is(await spendOnce(key, idempotencyKey), 'VALID');
+  const { id } = await customers.billing(meter);
+  const path = `/api/v1/customer-billing/${id}/reconciliation`;
+  const isExact = async () => (await world.call('get', path)).body.reconciliation?.status === 'EXACT';
+  await eventually('the books are settled', isExact, 30_000);
+  assert.is((await customers.billing(meter)).usedCredits, '2');
+  assert.is(await customers.usage(meter), '2');
+});
+
 test('a replica that lagged is fenced when it takes over, and nothing that was revoked comes back', async () => {
   // These answer without waiting for a replica.
   const api = await world.start('api', { REDIS_MIN_REPLICAS: '0' });
   const lax = await world.start('verify', { REDIS_MIN_REPLICAS: '0' });
-  const primaries = await Promise.all(members.map(isPrimary));
-  const [primary] = members.filter((_, i) => primaries[i]) as [Member];
-  const followers = await Promise.all(
-    members.map(async (one) => (await one.client.info('replication')).includes(`master_port:${primary.program.port}`)),
-  );
-  const replica = members.find((_, i) => followers[i])!;
+  const { primary, replica } = await pairOf(members, keyShard(keys[12]!.key)!);
 
-  // From here on the replica gets nothing more: it may not follow, and its connection is cut.
-  await primary.client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
-  await primary.client.call('CLIENT', 'KILL', 'TYPE', 'replica');
+  await refuseReplicas(primary);
   const disabled = await Promise.all(
     keys.slice(12).map(async ({ id, key }) => {
       const path = `${api.url}/api/v1/workspace/${workspaceId}/api-key/${id}`;
@@ -132,6 +166,13 @@ test('a replica that lagged is fenced when it takes over, and nothing that was r
   await restart(primary);
   await until(() => isInSync(primary));
 });
+
+/** Whether a carrier has read all that waits in an outbox at least twice, or has emptied it. */
+async function isCarried({ client }: Member, shard: number): Promise<boolean> {
+  const pending = (await client.xpending(keyspace.outbox(shard), OUTBOX_GROUP, '-', '+', 10)) as unknown[][];
+  const waiting = await client.xlen(keyspace.outbox(shard));
+  return pending.length === waiting && pending.every((entry) => Number(entry[3]) > 1);
+}
 
 async function isReady({ url } = world.verify!): Promise<boolean> {
   return (await fetch(`${url}/readyz`)).ok;

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { keyspace } from '../../shared/keyspace.ts';
 import { freePorts } from './ports.ts';
 import { start, untilReady, type Program, type Started } from './program.ts';
 import { ensureRedis, redisProgram } from './redis.ts';
@@ -48,6 +49,27 @@ export async function kill(member: Member): Promise<void> {
   await member.running.ended;
 }
 
+/** The servers that hold a shard. */
+export async function pairOf(members: Member[], shard: number): Promise<{ primary: Member; replica: Member }> {
+  const { client } = members[0]!;
+  const slot = await client.cluster('KEYSLOT', keyspace.meta(shard));
+  let pair: (Member | undefined)[] = [];
+  await until(async () => {
+    const ranges = await client.cluster('SLOTS');
+    const [, , ...servers] = ranges.find(([first, last]) => first <= slot && slot <= last)!;
+    pair = servers.map((server) => members.find(({ program }) => program.port === server[1]));
+    // A server that was started again is left out for a moment.
+    return ranges.every((range) => range.length === 4);
+  });
+  return { primary: pair[0]!, replica: pair[1]! };
+}
+
+/** From here on nobody can follow a primary: its replica gets nothing more. */
+export async function refuseReplicas({ client }: Member): Promise<void> {
+  await client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
+  await client.call('CLIENT', 'KILL', 'TYPE', 'replica');
+}
+
 /** Whether a replica is connected to its primary and has what it has. */
 export async function isInSync(replica: Member): Promise<boolean> {
   const info = await replica.client.info('replication');
@@ -56,6 +78,13 @@ export async function isInSync(replica: Member): Promise<boolean> {
 
 export async function isPrimary(member: Member): Promise<boolean> {
   return /role:master/.test(await member.client.info('replication'));
+}
+
+/** Whether all others know that a member has slots: else the one that had them, started again, may take them back. */
+export async function holdsSlots({ address }: Member, members: Member[]): Promise<boolean> {
+  const running = members.filter((one) => one.client.status === 'ready');
+  const maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
+  return maps.every((map) => new RegExp(`${address}@\\S* \\S*master .*connected \\d+-`).test(map));
 }
 
 export async function until(look: () => Promise<boolean>, withinMs = 20_000): Promise<void> {

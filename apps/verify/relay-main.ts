@@ -15,7 +15,7 @@ const log = makeLogger('relay', config.LOG_LEVEL);
 
 await run(log, async () => {
   const metrics = makeMetrics('relay');
-  const link = connectRedis(config.REDIS_URL, log, { metrics });
+  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const kafka = connectKafka(config, 'relay', log);
 
   const outbox = watchOutbox(link, Infinity, metrics, log);

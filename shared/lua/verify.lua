@@ -124,6 +124,8 @@ local function decide(key, at)
   if once then
     local first, remaining, resetAt = unpackRecord('sss', once)
     if first ~= ARGV[at + 5] then return 'CONFLICT' end
+    -- A write, for WAIT speaks of a connection's writes only (Redis 7.2 and up): the first call's debit may not be copied yet.
+    call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey))
     return answer('VALID', '', remaining, resetAt)
   end
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readEvent } from '../../../shared/event.ts';
 import { keyspace } from '../../../shared/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/key-text.ts';
-import { isInSync, isPrimary, kill, restart, until, type Member } from '../redis-cluster.ts';
+import { holdsSlots, isInSync, isPrimary, kill, pairOf, refuseReplicas, restart, until } from '../redis-cluster.ts';
 import { onCluster, onDisks, onPlainRedis, type Blow, type Fault } from './fault.ts';
 
 const DISKS = ['postgres', 'redis', 'clickhouse', 'kafka'] as const;
@@ -52,7 +52,7 @@ async function flush({ stage, emptied }: Blow): Promise<void> {
 }
 
 async function failOver({ stage, random }: Blow): Promise<void> {
-  const { primary, replica } = await pairOf(stage.members, random.between(0, 2));
+  const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
   await kill(primary);
   await until(() => isPrimary(replica));
   await sleep(random.between(0, 500));
@@ -62,12 +62,10 @@ async function failOver({ stage, random }: Blow): Promise<void> {
 }
 
 async function failOverBehind({ stage, random, during }: Blow): Promise<void> {
-  const { primary, replica } = await pairOf(stage.members, random.between(0, 2));
+  const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
   // Where a replica must have what is answered, nothing is answered that could be lost.
   await during(stage.kind.minReplicas === 0 ? 'lagged' : 'behind', async () => {
-    // From here on the replica gets nothing more: it may not follow, and its connection is cut.
-    await primary.client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
-    await primary.client.call('CLIENT', 'KILL', 'TYPE', 'replica');
+    await refuseReplicas(primary);
     await sleep(random.between(500, 1_000));
     await kill(primary);
     await replica.client.cluster('FAILOVER', 'TAKEOVER');
@@ -76,19 +74,4 @@ async function failOverBehind({ stage, random, during }: Blow): Promise<void> {
   await until(() => holdsSlots(replica, stage.members));
   await restart(primary);
   await until(() => isInSync(primary));
-}
-
-/** Whether all others know that a member has slots: else the one that had them, started again, may take them back. */
-async function holdsSlots({ address }: Member, members: Member[]): Promise<boolean> {
-  const running = members.filter((one) => one.client.status === 'ready');
-  const maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
-  return maps.every((map) => new RegExp(`${address}@\\S* \\S*master .*connected \\d+-`).test(map));
-}
-
-/** One of the primaries, and the replica that follows it. */
-async function pairOf(members: Member[], which: number): Promise<{ primary: Member; replica: Member }> {
-  const roles = await Promise.all(members.map(async (one) => ({ one, info: await one.client.info('replication') })));
-  const primary = roles.filter(({ info }) => info.includes('role:master'))[which]!.one;
-  const replica = roles.find(({ info }) => info.includes(`master_port:${primary.program.port}`))!.one;
-  return { primary, replica };
 }
