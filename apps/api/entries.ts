@@ -202,7 +202,8 @@ async function* loadKeys(sql: Query, which: Which): AsyncGenerator<Entry[]> {
       from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
       where g.key_id = k.id) g
     where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = any(${which.shards})`}
-      and (k.id, t.hash) > (${after.id}, ${after.hash})
+      -- The last of these alone would read all keys from the first on.
+      and k.id >= ${after.id} and t.key_id >= ${after.id} and (k.id, t.hash) > (${after.id}, ${after.hash})
     order by k.id, t.hash limit ${limit}`,
   );
   for await (const batch of rows) {
