@@ -26,6 +26,11 @@ export const variables = {
   CLICKHOUSE_URL: text('ClickHouse over HTTP, with the database in the path'),
   CLICKHOUSE_CLUSTER: text('the ClickHouse cluster to make replicated tables on; empty: one server', { preset: '' }),
   MASTER_KEY: key('32 bytes in base64 under which signing keys and kept answers are encrypted'),
+  MASTER_KEY_PREVIOUS: {
+    about: 'a second one, which only opens what was encrypted under it: for changing the first',
+    preset: '',
+    parse: (given) => (given === '' ? undefined : masterKey(given)),
+  } satisfies Variable<Buffer | undefined>,
   NODE_ENV: text('`production` refuses to start with what is only safe on a machine of your own', { preset: '' }),
   HOST: text('address to listen on', { preset: '127.0.0.1' }),
   PORT: integer('port to listen on; 0 takes a free one', { preset: 0, min: 0, max: 65535 }),
@@ -146,6 +151,7 @@ export const programs = {
     'CLICKHOUSE_URL',
     'CLICKHOUSE_CLUSTER',
     'MASTER_KEY',
+    'MASTER_KEY_PREVIOUS',
     'HOST',
     'PORT',
     ...serverVariables,
@@ -251,14 +257,13 @@ function text(about: string, options: { preset?: string } = {}): Variable<string
 }
 
 function key(about: string): Variable<Buffer> {
-  return {
-    about,
-    parse(given) {
-      const bytes = Buffer.from(given, 'base64');
-      if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
-      return bytes;
-    },
-  };
+  return { about, parse: masterKey };
+}
+
+function masterKey(given: string): Buffer {
+  const bytes = Buffer.from(given, 'base64');
+  if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
+  return bytes;
 }
 
 function integer(about: string, { preset, min, max }: { preset: number; min: number; max: number }): Variable<number> {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import * as fc from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { deriveKey, seal, unseal } from './seal.ts';
+import { deriveKey, makeSealer, seal, unseal } from './seal.ts';
 
 const test = suite('sealed texts');
 const master = randomBytes(32);
@@ -40,6 +40,21 @@ test('a derived key depends on the master key, the purpose and the caller', () =
   ];
   assert.is(new Set(keys.map((one) => one.toString('hex'))).size, keys.length);
   assert.equal(deriveKey(master, 'a', 'secret'), keys[2]);
+});
+
+test('what was sealed under another master key opens as long as that is given too; new texts are under the current', () => {
+  const [old, fresh] = [randomBytes(32), randomBytes(32)];
+  const before = makeSealer([old], 'test');
+  const overlap = makeSealer([fresh, old], 'test');
+  const after = makeSealer([fresh], 'test');
+  const sealed = before.seal('text', 'place');
+  assert.is(overlap.unseal(sealed, 'place'), 'text');
+  assert.is(after.unseal(overlap.seal('text', 'place'), 'place'), 'text');
+  assert.throws(() => after.unseal(sealed, 'place'));
+  assert.throws(() => overlap.unseal(sealed, 'other place'));
+  assert.throws(() => makeSealer([fresh, old], 'test', 'a secret').unseal(sealed, 'place'));
+  assert.is(overlap.keyName, after.keyName);
+  assert.is.not(overlap.keyName, before.keyName);
 });
 
 test.run();

@@ -8,6 +8,7 @@ import type { Logger } from '../../shared/log.ts';
 import { asPostgresAway, asTeam, setTeam, type Sql, type Transaction } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
 import { TextAnswer } from '../../shared/route.ts';
+import type { MasterKeys } from '../../shared/seal.ts';
 import { readJson } from '../../shared/read-json.ts';
 import { bodyValidator, parameterValidator } from '../../shared/validate.ts';
 import { within } from '../../shared/within.ts';
@@ -30,7 +31,7 @@ export type Pipeline = {
   limitCalls(caller: Caller): Promise<void>;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   older: OlderWatch;
-  masterKey: Buffer;
+  masterKeys: MasterKeys;
   deadlineMs: number;
   log: Logger;
 };
@@ -128,19 +129,19 @@ async function write(
   pipeline: Pipeline & { progress: Progress },
   repeat: Repeatable | undefined,
 ): Promise<Answer> {
-  const { teamSql, masterKey, progress, older } = pipeline;
+  const { teamSql, masterKeys, progress, older } = pipeline;
   const { link } = pipeline.services;
   older.refuse();
   const kept = await teamSql
     .begin(async (tx): Promise<KeptAnswer> => {
       const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
-      const first = repeat && (await claimKey(tx, masterKey, repeat));
+      const first = repeat && (await claimKey(tx, masterKeys, repeat));
       if (first) return first;
       const { status, text, changes, lines } = await attempt(route, call, tx, repeat !== undefined);
       const changeIds = await recordChanges(tx, changes);
       await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);
       const answer = { status, text, changeIds };
-      if (repeat) await keepAnswer(tx, masterKey, repeat, answer);
+      if (repeat) await keepAnswer(tx, masterKeys, repeat, answer);
       if (changes.length > 0) await requireInForce(link, changes, changeIds);
       await requireSame(tx, transaction);
       if (progress.stage === 'given up') throw new ApiError('deadline');

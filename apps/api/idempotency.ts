@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Caller } from '../../shared/access-token.ts';
 import { ApiError } from '../../shared/errors.ts';
 import type { Transaction } from '../../shared/postgres.ts';
-import { deriveKey, seal, unseal } from '../../shared/seal.ts';
+import { makeSealer, type MasterKeys, type Sealer } from '../../shared/seal.ts';
 
 /** An answer as it is kept: its status, its JSON text, and the changes that it promised to be in force. */
 export type KeptAnswer = { status: number; text: string; changeIds: number[] };
@@ -29,7 +29,7 @@ export function repeatable(caller: Caller, tokenText: string, idempotencyKey: st
  */
 export async function claimKey(
   tx: Transaction,
-  masterKey: Buffer,
+  masterKeys: MasterKeys,
   request: Repeatable,
 ): Promise<KeptAnswer | undefined> {
   const { tokenId, teamId, keyHash, requestHash, secret } = request;
@@ -48,19 +48,19 @@ export async function claimKey(
   // It ran out between the two statements: the next attempt is the first again.
   if (!kept) throw busy();
   if (kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
-  const text = unseal(sealingKey(masterKey, secret), kept.answer, `${tokenId} ${keyHash}`);
+  const text = sealerOf(masterKeys, secret).unseal(kept.answer, `${tokenId} ${keyHash}`);
   return { status: kept.status, text, changeIds: kept.changeIds };
 }
 
 /** Keeps the answer, in the transaction of the change that it answers: both are stored, or neither. */
 export async function keepAnswer(
   tx: Transaction,
-  masterKey: Buffer,
+  masterKeys: MasterKeys,
   request: Repeatable,
   answer: KeptAnswer,
 ): Promise<void> {
   const { tokenId, keyHash, secret } = request;
-  const sealed = seal(sealingKey(masterKey, secret), answer.text, `${tokenId} ${keyHash}`);
+  const sealed = sealerOf(masterKeys, secret).seal(answer.text, `${tokenId} ${keyHash}`);
   await tx`
     update idempotency_keys set status = ${answer.status}, answer = ${sealed}, change_ids = ${answer.changeIds}
     where token_id = ${tokenId} and key_hash = ${keyHash}`;
@@ -70,8 +70,8 @@ function busy(): ApiError {
   return new ApiError('idempotency_busy', { headers: { 'Retry-After': '1' } });
 }
 
-function sealingKey(masterKey: Buffer, secret: string): Buffer {
-  return deriveKey(masterKey, 'kept answers', secret);
+function sealerOf(masterKeys: MasterKeys, secret: string): Sealer {
+  return makeSealer(masterKeys, 'kept answers', secret);
 }
 
 function sha256(text: string): string {

@@ -11,6 +11,7 @@ import { connectPostgres } from '../../shared/postgres.ts';
 import { makeProbes } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
+import type { MasterKeys } from '../../shared/seal.ts';
 import { serve } from '../../shared/serve.ts';
 import { makeVerify } from '../../shared/decide.ts';
 import { noteTokenUses } from '../../shared/token-uses.ts';
@@ -21,7 +22,7 @@ import { limitCalls } from './limit-calls.ts';
 import { watchOlder } from './older.ts';
 import { keepShardsOpen } from './reopen.ts';
 import { routes } from './routes/index.ts';
-import { makeSigningKeys } from './signing-keys.ts';
+import { keepSealed, makeSigningKeys } from './signing-keys.ts';
 import { startSweeper } from './sweeper.ts';
 
 const config = readConfig(...programs.api);
@@ -37,12 +38,15 @@ await run(log, async () => {
   const older = watchOlder(metrics, log);
   const witnesses = keepWitnesses(link, log);
   const uses = noteTokenUses(link, log);
+  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
+  const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const background = [
     outbox,
     witnesses,
     uses,
     keepShardsOpen({ sql, link, books, older, log }),
     startSweeper(sql, link, older, log),
+    keepSealed(sql, masterKeys, log),
   ];
 
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, link, config.FAILED_AUTH_PER_MINUTE);
@@ -52,7 +56,7 @@ await run(log, async () => {
       services: {
         link,
         books,
-        signingKeys: makeSigningKeys(config.MASTER_KEY),
+        signingKeys: makeSigningKeys(masterKeys),
         verify: makeVerify({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       },
       sql,
@@ -63,7 +67,7 @@ await run(log, async () => {
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       older,
-      masterKey: config.MASTER_KEY,
+      masterKeys,
       deadlineMs: config.REQUEST_DEADLINE_MS,
       log,
     },

@@ -2,16 +2,18 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { calculateJwkThumbprint } from 'jose';
 import { Type, type Static } from 'typebox';
 import { object } from '../../shared/schemas.ts';
-import { deriveKey, seal, unseal } from '../../shared/seal.ts';
-import type { Query } from '../../shared/postgres.ts';
+import type { Logger } from '../../shared/log.ts';
+import type { Query, Sql } from '../../shared/postgres.ts';
+import { repeat, type Repeating } from '../../shared/repeat.ts';
+import { makeSealer, type MasterKeys } from '../../shared/seal.ts';
 
-/** A public signing key (RFC 8037). */
 /** The id of a signing key: its thumbprint (RFC 7638). */
 export const kid = Type.String({
   description: 'id of the signing key',
   examples: ['kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'],
 });
 
+/** A public signing key (RFC 8037). */
 export const publicJwk = object({
   kty: Type.Literal('OKP'),
   crv: Type.Literal('Ed25519'),
@@ -31,26 +33,32 @@ export type NewSigningKey = SigningKey & { isNew: true; replaces: string | undef
 
 /** The Ed25519 keys with which a team's JWTs are signed; private ones are stored encrypted. */
 export type SigningKeys = {
-  /** The team's current key; the first is made when it is first asked for, so `sql` is a transaction. */
-  current(sql: Query, teamId: string): Promise<SigningKey | NewSigningKey>;
+  /**
+   * The team's current key, for a JWT that lives so long; the first is made when it is first asked for, so `sql` is a
+   * transaction.
+   */
+  current(sql: Query, teamId: string, lifetimeSeconds: number): Promise<SigningKey | NewSigningKey>;
   /** Makes a new current key, in a transaction; what the earlier ones signed keeps verifying. */
   rotate(sql: Query, teamId: string): Promise<NewSigningKey>;
   /** The public key of exactly this kid, if it is the team's. */
   find(sql: Query, teamId: string, kid: string): Promise<KeyObject | undefined>;
-  /** Public keys as JWKs (RFC 7517), of one team or of all. */
+  /** Public keys as JWKs (RFC 7517), of one team or of all: those of which a JWT may be in force. */
   jwks(sql: Query, teamId?: string): Promise<PublicJwk[]>;
 };
 
-export function makeSigningKeys(masterKey: Buffer): SigningKeys {
-  const sealingKey = deriveKey(masterKey, 'signing keys');
-  const bound = (teamId: string, kid: string) => `${teamId} ${kid}`;
+// A JWT may be signed a moment after its key was retired, by a request that had begun before.
+const SIGNED_LATE_SECONDS = 300;
+const SEAL_EVERY_MS = 600_000;
 
-  async function stored(sql: Query, teamId: string): Promise<SigningKey | undefined> {
-    const [row] = await sql<{ kid: string; privateEncrypted: Buffer }[]>`
-      select kid, private_encrypted from signing_keys where team_id = ${teamId} and retired_at is null`;
+export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
+  const sealer = makeSealer(masterKeys, PURPOSE);
+
+  async function stored(sql: Query, teamId: string): Promise<(SigningKey & { longestSeconds: number }) | undefined> {
+    const [row] = await sql<{ kid: string; privateEncrypted: Buffer; longestSeconds: number }[]>`
+      select kid, private_encrypted, longest_seconds from signing_keys where team_id = ${teamId} and retired_at is null`;
     if (!row) return undefined;
-    const pem = unseal(sealingKey, row.privateEncrypted, bound(teamId, row.kid));
-    return { kid: row.kid, privateKey: createPrivateKey(pem) };
+    const pem = sealer.unseal(row.privateEncrypted, bound(teamId, row.kid));
+    return { kid: row.kid, privateKey: createPrivateKey(pem), longestSeconds: row.longestSeconds };
   }
 
   // The team's row is the lock: of two first uses at once, the second finds the key that the first made.
@@ -63,21 +71,28 @@ export function makeSigningKeys(masterKey: Buffer): SigningKeys {
     const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.export({ format: 'jwk' }).x! } as const;
     const kid = await calculateJwkThumbprint(jwk);
     const published: PublicJwk = { ...jwk, kid, alg: 'EdDSA', use: 'sig' };
-    const sealed = seal(sealingKey, privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(), bound(teamId, kid));
+    const sealed = sealer.seal(privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(), bound(teamId, kid));
     const [replaced] = await sql<{ kid: string }[]>`
-      update signing_keys set retired_at = now() where team_id = ${teamId} and retired_at is null returning kid`;
+      update signing_keys set retired_at = now(), private_encrypted = null, sealed_under = null
+      where team_id = ${teamId} and retired_at is null returning kid`;
     await sql`
-      insert into signing_keys (kid, team_id, public_jwk, private_encrypted)
-      values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed})`;
+      insert into signing_keys (kid, team_id, public_jwk, private_encrypted, sealed_under)
+      values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed}, ${sealer.keyName})`;
     return { kid, privateKey, isNew: true, replaces: replaced?.kid };
   }
 
   return {
-    async current(sql, teamId) {
-      const key = await stored(sql, teamId);
-      if (key) return key;
-      await lock(sql, teamId);
-      return (await stored(sql, teamId)) ?? replace(sql, teamId);
+    async current(sql, teamId, lifetimeSeconds) {
+      let key: (SigningKey & { longestSeconds?: number }) | undefined = await stored(sql, teamId);
+      if (!key) {
+        await lock(sql, teamId);
+        key = (await stored(sql, teamId)) ?? (await replace(sql, teamId));
+      }
+      // Seldom: only what is to live longer than all before it is written down.
+      if (lifetimeSeconds > (key.longestSeconds ?? 0))
+        await sql`
+          update signing_keys set longest_seconds = greatest(longest_seconds, ${lifetimeSeconds}) where kid = ${key.kid}`;
+      return key;
     },
     async rotate(sql, teamId) {
       await lock(sql, teamId);
@@ -90,8 +105,43 @@ export function makeSigningKeys(masterKey: Buffer): SigningKeys {
     },
     async jwks(sql, teamId) {
       const rows = await sql<{ publicJwk: PublicJwk }[]>`
-        select public_jwk from signing_keys ${teamId ? sql`where team_id = ${teamId}` : sql``} order by created_at`;
+        select public_jwk from signing_keys
+        where (retired_at is null or retired_at + make_interval(secs => longest_seconds + ${SIGNED_LATE_SECONDS}) > now())
+          ${teamId ? sql`and team_id = ${teamId}` : sql``}
+        order by created_at`;
       return rows.map((row) => row.publicJwk);
     },
   };
 }
+
+/**
+ * Brings signing keys that were encrypted under another master key under the current one, now and every ten minutes: so
+ * also one that a program made that did not have it yet. One that opens under none of them is told as an error.
+ */
+export function keepSealed(sql: Sql, masterKeys: MasterKeys, log: Logger): Repeating {
+  const sealer = makeSealer(masterKeys, PURPOSE);
+  return repeat(SEAL_EVERY_MS, log, 'encrypting signing keys anew', async () => {
+    const rows = await sql<{ kid: string; teamId: string; privateEncrypted: Buffer }[]>`
+      select kid, team_id, private_encrypted from signing_keys where sealed_under <> ${sealer.keyName}`;
+    let sealed = 0;
+    for (const { kid, teamId, privateEncrypted } of rows) {
+      let pem: string;
+      try {
+        pem = sealer.unseal(privateEncrypted, bound(teamId, kid));
+      } catch {
+        log.error({ kid }, 'a signing key opens neither under MASTER_KEY nor under MASTER_KEY_PREVIOUS');
+        continue;
+      }
+      // Unless it was changed meanwhile.
+      const { count } = await sql`
+        update signing_keys
+        set private_encrypted = ${sealer.seal(pem, bound(teamId, kid))}, sealed_under = ${sealer.keyName}
+        where kid = ${kid} and private_encrypted = ${privateEncrypted}`;
+      sealed += count;
+    }
+    if (sealed > 0) log.info({ keys: sealed }, 'signing keys were encrypted under the current master key');
+  });
+}
+
+const PURPOSE = 'signing keys';
+const bound = (teamId: string, kid: string) => `${teamId} ${kid}`;

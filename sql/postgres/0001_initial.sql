@@ -236,12 +236,15 @@ create table link_tokens (
 );
 create index on link_tokens (expires_at);
 
--- The private key is encrypted with AES-256-GCM under a key derived from the master key, bound to kid and team.
+-- The private key is encrypted with AES-256-GCM under a key derived from the master key that `sealed_under` names, bound to
+-- kid and team; a retired key has none any more. `longest_seconds` is the longest lifetime of a JWT that it signed.
 create table signing_keys (
   kid               text primary key,
   team_id           text not null references teams,
   public_jwk        json not null,
-  private_encrypted bytea not null,
+  private_encrypted bytea,
+  sealed_under      text,
+  longest_seconds   int not null default 0,
   retired_at        timestamptz,
   created_at        timestamptz not null default now()
 );

@@ -34,7 +34,7 @@ export default route({
   async handle({ sql, body, caller, audit, signingKeys }) {
     const { payload, aud, exp = PRESET_SECONDS } = body;
     refuseRegistered(payload);
-    const key = await signingKeys.current(sql, caller.teamId);
+    const key = await signingKeys.current(sql, caller.teamId, exp);
     if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
     const nowSeconds = Math.floor(Date.now() / 1000);
     const { teamId } = caller;

@@ -103,8 +103,8 @@ test('what the service did not sign for this team is INVALID, and tells nothing'
 test('what our own key signed with a foreign issuer, critical header or lacking claim is INVALID', async () => {
   // Signed with the real key: only the checks beyond the signature can refuse these.
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1 });
-  const keys = makeSigningKeys(Buffer.from(world.env.MASTER_KEY!, 'base64'));
-  const { kid, privateKey } = await sql.begin((tx) => keys.current(tx, world.team.id));
+  const keys = makeSigningKeys([Buffer.from(world.env.MASTER_KEY!, 'base64')]);
+  const { kid, privateKey } = await sql.begin((tx) => keys.current(tx, world.team.id, 60));
   await sql.end();
   const now = Math.floor(Date.now() / 1000);
   const good = { iss: world.team.id, iat: now, exp: now + 60, jti: 'x' };
@@ -136,6 +136,30 @@ test('after a rotation new JWTs carry the new key and old ones keep verifying', 
     keys.map((key: { kid: string }) => key.kid),
     [decodeProtectedHeader(before).kid, rotated.body.kid],
   );
+});
+
+test('a retired key leaves the key set once no JWT that it signed can be in force, and still tells EXPIRED from INVALID', async () => {
+  const { id, token } = await world.newTeam();
+  const sign = async (exp: number) => (await world.call('post', PATH, { payload: {}, exp }, { token })).body.jwt;
+  const kids = async () => {
+    const { keys } = (await world.call('get', `/.well-known/jwks.json?team=${id}`)).body;
+    return keys.map((key: { kid: string }) => key.kid);
+  };
+  const short = await sign(1);
+  await sign(7_200);
+  await sign(60);
+  const { kid: retired } = decodeProtectedHeader(short);
+  const { kid: current } = (await world.call('post', `${PATH}/rotate`, undefined, { token })).body;
+  const retire = (secondsAgo: number) => world.sql`
+    update signing_keys set retired_at = now() - make_interval(secs => ${secondsAgo}) where kid = ${retired!}`;
+  await retire(7_200);
+  assert.equal(await kids(), [retired, current], 'the longest of its JWTs may be in force');
+  await retire(7_200 + 301);
+  assert.equal(await kids(), [current]);
+  await sleep(decodeJwt(short).exp! * 1000 - Date.now() + 20);
+  assert.is((await world.call('post', `${PATH}/verify`, { jwt: short }, { token })).body.status, 'EXPIRED');
+  const [row] = await world.sql`select private_encrypted from signing_keys where kid = ${retired!}`;
+  assert.is(row!.privateEncrypted, null, 'what signs no more can not be stolen any more');
 });
 
 test('a team gets one key, however many JWTs it asks for first and at once', async () => {
