@@ -9,7 +9,7 @@ import { idempotencyKey } from './idempotency-key.ts';
 import { newId } from './ids.ts';
 import { addressBits } from './ip.ts';
 import { hashKeyText, keyShard } from './key-text.ts';
-import { keyspace, unpack } from './keyspace.ts';
+import { keyspace, packFields, unpack } from './keyspace.ts';
 import type { Metrics } from './metrics.ts';
 import type { RedisLink } from './redis.ts';
 import { remember } from './remember.ts';
@@ -62,7 +62,7 @@ export function makeVerify({ link, outboxFull, witness, config, metrics }: Parts
     if (shard === undefined) return refusal(body, 'MALFORMED');
     const { route = '', requestedScopes = [] } = body;
     const cost = costMicros(body);
-    const args = [
+    const parts = [
       caller.teamId,
       caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '',
       bitsOf(body.ip ?? clientAddress),
@@ -70,12 +70,11 @@ export function makeVerify({ link, outboxFull, witness, config, metrics }: Parts
       `"i":"${newId('evt')}","r":${JSON.stringify(route)}`,
       `"c":${cost},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`,
       once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
-      requestedScopes.length,
     ];
-    for (const scope of requestedScopes) args.push(scope.representation, flagBits(scope));
+    for (const scope of requestedScopes) parts.push(scope.representation, flagBits(scope));
     const keyHash = hashKeyText(body.key);
     // See verify.lua for the fields of its text.
-    const fields = (await run({ shard, key: keyspace.keyText(shard, keyHash), args })).split('\x1f');
+    const fields = (await run({ shard, key: keyspace.keyText(shard, keyHash), packed: packFields(parts) })).split('\x1f');
     const debited = debitOf(fields);
     if (debited) witness(debited.billingId, { shard, keyHash, ...debited });
     return decision(fields, body);

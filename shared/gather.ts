@@ -2,8 +2,8 @@ import type { Config } from './config.ts';
 import { ApiError } from './errors.ts';
 import type { RedisLink } from './redis.ts';
 
-/** One call as verify.lua takes it: its record's name, and its arguments. */
-export type ScriptCall = { shard: number; key: string; args: (string | number)[] };
+/** One call as verify.lua takes it: its record's name, and what else it is told, packed. */
+export type ScriptCall = { shard: number; key: string; packed: string };
 
 // A script of so many calls keeps Redis from others for less than a millisecond.
 const MOST_PER_SCRIPT = 16;
@@ -60,7 +60,7 @@ export function gatherCalls(
     const node = link.node(calls[0]!.call.shard);
     const restMs = Math.max(1, deadlineMs - (performance.now() - since));
     const keys = calls.map(({ call }) => call.key);
-    const args = [node.runId(), node.notAfter(restMs), outboxFull() ? '1' : ''];
-    return node.script('verify', keys, args.concat(...calls.map(({ call }) => call.args)), restMs);
+    const args: (string | number)[] = [node.runId(), node.notAfter(restMs), outboxFull() ? '1' : ''];
+    return node.script('verify', keys, args.concat(calls.map(({ call }) => call.packed)), restMs);
   }
 }

@@ -48,7 +48,12 @@ const END = '\0';
 
 /** Packs a record; see unpackRecord in the scripts that read it for the order of its fields. */
 export function pack(version: number, fields: readonly (string | number)[]): string {
-  return [version, ...fields, ''].join(END);
+  return packFields([version, ...fields]);
+}
+
+/** Packs what a script takes as one argument. */
+export function packFields(fields: readonly (string | number)[]): string {
+  return fields.join(END) + END;
 }
 
 /** The fields of a packed record, the version first. */

@@ -3,12 +3,10 @@
 --
 -- KEYS  the record of each call's key text; meta, outbox, w:, b:, r: and i: of the same hash tag are named from it
 -- ARGV  1 run id of this server            2 not after: Redis time in ms
---       3 "1" when the outbox is full, then for each call:
---       0 the caller's team                1 workspaces it is limited to, between spaces ("": all)
---       2 client address as bits ("" none) 3 cost in micro-credits
---       4 the event's id and route, as they stand in its JSON
---       5 the event's cost and usage name, likewise: what an Idempotency-Key is held to
---       6 hash of the Idempotency-Key ("") 7 n, the number of requested scopes; then n times representation, flags
+--       3 "1" when the outbox is full, then each call, packed as records are:
+--         the caller's team; workspaces it is limited to, between spaces ("": all); client address as bits ("": none);
+--         cost in micro-credits; the event's id and route, as they stand in its JSON; the event's cost and usage name,
+--         likewise: what an Idempotency-Key is held to; hash of that key (""); representation, flags of each scope
 -- Gives {"OK", now in ms, then a text for each call}, each text's fields between \31:
 --       "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CORRUPT", what is wrong | "INVALID", "NOT_FOUND"
 --       | status, reason, key's part of the answer, billing's part, used micro-credits ("" without billing; where
@@ -54,18 +52,19 @@ local function maskOf(workspace, masks, representation)
   end
 end
 
-local function decide(key, at)
+local function decide(key, packed)
   local tag = sub(key, 1, 5)
   local epoch = epochOf(tag)
   if not epoch then return 'CLOSED' end
   if late then return 'LATE' end
 
+  local callerTeam, workspaces, address, cost, identity, usage, onceHash, at = unpackRecord('sssssss', packed)
   local text = call('GET', key)
   if not text or find(text, '\0-\0', 1, true) then return NOT_FOUND end
   local _, state, team, workspaceId, keyId, expiresAt, validUntil, rate, ips, fields, masks, meter, keyPart =
     unpackRecord('sssssssssssss', text)
-  if team ~= ARGV[at] or (validUntil ~= '0' and now >= tonumber(validUntil)) then return NOT_FOUND end
-  if ARGV[at + 1] ~= '' and not find(ARGV[at + 1], ' ' .. workspaceId .. ' ', 1, true) then return NOT_FOUND end
+  if team ~= callerTeam or (validUntil ~= '0' and now >= tonumber(validUntil)) then return NOT_FOUND end
+  if workspaces ~= '' and not find(workspaces, ' ' .. workspaceId .. ' ', 1, true) then return NOT_FOUND end
 
   -- The workspace's defaults as they are now, and its scopes that the key was granted.
   local workspace = call('HMGET', tag .. 'w:' .. workspaceId, unpack(decode(fields)))
@@ -77,7 +76,7 @@ local function decide(key, at)
   local billing = billingKey and call('HMGET', billingKey, 's', 'u', 'n' .. epoch)
   local metered = billing and billing[1]
   local billingId, limit, billingPart, used, sequence = '', 0, '', 0, 0
-  local cost = tonumber(ARGV[at + 3])
+  cost = tonumber(cost)
   if metered then
     _, billingId, limit, billingPart = unpackRecord('ssss', billing[1])
     limit, used = tonumber(limit), tonumber(billing[2] or 0)
@@ -113,17 +112,20 @@ local function decide(key, at)
   if state == 'X' then return answer('DISABLED', 'DISABLED') end
   if expiresAt ~= '0' and now >= tonumber(expiresAt) then return answer('EXPIRED', 'EXPIRED') end
   if ips == '' then ips = defaultIps end
-  if ips ~= '' and ips ~= '*' and not allowed(ARGV[at + 2], ips) then return answer('INVALID', 'IP_NOT_ALLOWED') end
-  for i = at + 8, at + 6 + 2 * ARGV[at + 7], 2 do
-    local mask, wanted = maskOf(workspace, masks, ARGV[i]), tonumber(ARGV[i + 1])
+  if ips ~= '' and ips ~= '*' and not allowed(address, ips) then return answer('INVALID', 'IP_NOT_ALLOWED') end
+  while at <= #packed do
+    local representation, wanted
+    representation, wanted, at = unpackRecord('ss', packed, at)
+    local mask = maskOf(workspace, masks, representation)
+    wanted = tonumber(wanted)
     if not mask or bit.band(mask, wanted) ~= wanted then return answer('INVALID_SCOPES', 'SCOPE_MISSING') end
   end
 
-  local onceKey = ARGV[at + 6] ~= '' and tag .. 'i:' .. keyId .. ':' .. ARGV[at + 6]
+  local onceKey = onceHash ~= '' and tag .. 'i:' .. keyId .. ':' .. onceHash
   local once = onceKey and call('GET', onceKey)
   if once then
     local first, remaining, resetAt = unpackRecord('sss', once)
-    if first ~= ARGV[at + 5] then return 'CONFLICT' end
+    if first ~= usage then return 'CONFLICT' end
     -- A write, for WAIT speaks of a connection's writes only (Redis 7.2 and up): the first call's debit may not be copied yet.
     call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey))
     return answer('VALID', '', remaining, resetAt)
@@ -140,7 +142,7 @@ local function decide(key, at)
   if metered then used, sequence = used + cost, sequence + 1 end
   local usedText, sequenceText = format('%d', used), format('%d', sequence)
   if not outboxFull then
-    call('XADD', tag .. 'outbox', '*', 'e', '{' .. ARGV[at + 4] .. ',' .. ARGV[at + 5] .. ',"t":' .. nowText
+    call('XADD', tag .. 'outbox', '*', 'e', '{' .. identity .. ',' .. usage .. ',"t":' .. nowText
       .. ',"k":"' .. keyId .. '","b":"' .. billingId .. '","u":' .. usedText .. ',"s":' .. sequenceText
       .. ',"e":' .. (metered and epoch or '0') .. '}')
   end
@@ -154,16 +156,15 @@ local function decide(key, at)
   end
   local remaining, resetAt = allowance()
   if onceKey then
-    call('SETEX', onceKey, '60', ARGV[at + 5] .. '\0' .. remaining .. '\0' .. resetAt .. '\0')
+    call('SETEX', onceKey, '60', usage .. '\0' .. remaining .. '\0' .. resetAt .. '\0')
   end
   return answer('VALID', '', remaining, resetAt)
 end
 
 -- One corrupt record must not spoil the other calls.
-local answers, at = { 'OK', nowText }, 4
+local answers = { 'OK', nowText }
 for i, key in ipairs(KEYS) do
-  local decided, text = pcall(decide, key, at)
+  local decided, text = pcall(decide, key, ARGV[i + 3])
   answers[i + 2] = decided and text or 'CORRUPT\31' .. (type(text) == 'table' and text.err or tostring(text))
-  at = at + 8 + 2 * ARGV[at + 7]
 end
 return answers
