@@ -19,6 +19,7 @@ export function makeClientAddress(
   });
 
   return (peer = '', forwardedFor = '') => {
+    if (forwardedFor === '') return peer;
     let address = peer;
     const hops = forwardedFor.split(',').map((hop) => hop.trim());
     while (trusted(address) && hops.at(-1)) address = hops.pop()!;

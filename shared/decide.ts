@@ -26,6 +26,11 @@ export type VerifyCall = {
   idempotencyKey: string | undefined;
 };
 export type Verify = (call: VerifyCall) => Promise<Decision>;
+export type Verifier = {
+  verify: Verify;
+  /** Throws a 503 while as many are being decided as may be, before any work is done for one more. */
+  requireRoom(): void;
+};
 
 type Parts = {
   link: RedisLink;
@@ -35,14 +40,21 @@ type Parts = {
   metrics: Metrics;
 };
 
+// One for all: making an error costs more than refusing.
+const overloaded = new ApiError('overloaded');
+
 /**
  * Decides verifications by the verify script; what was not decided in time costs nothing later. `outboxFull` tells
- * whether events may be recorded; `witness` is told of each debit; after `VERIFY_DEADLINE_MS` a call is a 503.
+ * whether events may be recorded; `witness` is told of each debit; after `VERIFY_DEADLINE_MS` a call is a 503, and so is
+ * at once what comes on top of `VERIFY_MAX_WAITING`: an answer that would come late helps nobody and costs all others.
  */
-export function makeVerify({ link, outboxFull, witness, config, metrics }: Parts): Verify {
-  const run = gatherCalls(link, outboxFull, config);
+export function makeVerifier({ link, outboxFull, witness, config, metrics }: Parts): Verifier {
+  const run = gatherCalls(link, outboxFull, config.VERIFY_DEADLINE_MS);
+  let deciding = 0;
 
-  return async function verify(call) {
+  async function verify(call: VerifyCall): Promise<Decision> {
+    requireRoom();
+    deciding += 1;
     try {
       const decided = await decide(call);
       metrics.verifications.inc({ status: decided.status });
@@ -53,8 +65,14 @@ export function makeVerify({ link, outboxFull, witness, config, metrics }: Parts
       metrics.verifications.inc({ status: 'UNDECIDED' });
       // An answer that was lost may have been a debit: unlike elsewhere, "nothing was stored" would be too much to say.
       throw error.errorName === 'redis_away' ? new ApiError('undecided', { cause: error }) : error;
+    } finally {
+      deciding -= 1;
     }
-  };
+  }
+
+  function requireRoom(): void {
+    if (deciding >= config.VERIFY_MAX_WAITING) throw overloaded;
+  }
 
   async function decide({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
     const once = idempotencyKey(given);
@@ -79,6 +97,8 @@ export function makeVerify({ link, outboxFull, witness, config, metrics }: Parts
     if (debited) witness(debited.billingId, { shard, keyHash, ...debited });
     return decision(fields, body);
   }
+
+  return { verify, requireRoom };
 }
 
 const bitsOf = remember((address) => addressBits(address) ?? '');

@@ -1,5 +1,3 @@
-import type { Config } from './config.ts';
-import { ApiError } from './errors.ts';
 import type { RedisLink } from './redis.ts';
 
 /** One call as verify.lua takes it: its record's name, and what else it is told, packed. */
@@ -8,7 +6,6 @@ export type ScriptCall = { shard: number; key: string; packed: string };
 // A script of so many calls keeps Redis from others for less than a millisecond.
 const MOST_PER_SCRIPT = 16;
 
-type Limits = Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
 type Waiting = { call: ScriptCall; resolve(text: string): void; reject(error: unknown): void };
 type Gathered = { since: number; waiting: Waiting[] };
 
@@ -16,19 +13,12 @@ type Gathered = { since: number; waiting: Waiting[] };
  * Runs the verify script, once for all calls that one turn of the event loop brought (in a cluster, for those of one
  * shard): an empty script call costs Redis and this process as much as half a verification. With one call at a time
  * nothing waits. Gives the script's text for the call.
- * Who comes when `VERIFY_MAX_WAITING` wait is told at once to come again: an answer that would come late helps nobody,
- * and costs those who wait behind it.
  */
-export function gatherCalls(
-  link: RedisLink,
-  outboxFull: () => boolean,
-  { VERIFY_DEADLINE_MS: deadlineMs, VERIFY_MAX_WAITING: maxWaiting }: Limits,
-) {
+export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadlineMs: number) {
   const gathered = new Map<number, Gathered>();
   let waiting = 0;
 
   return function run(call: ScriptCall): Promise<string> {
-    if (waiting >= maxWaiting) throw new ApiError('overloaded');
     const group = link.together(call.shard);
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     let batch = gathered.get(group);

@@ -1,7 +1,9 @@
+import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from './errors.ts';
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+const BYTE_ORDER_MARK = '\ufeff';
 
 /** Reads a request's JSON body of at most `limit` bytes; undefined when there is none. */
 export async function readJson(request: IncomingMessage, limit: number): Promise<unknown> {
@@ -15,8 +17,10 @@ export async function readJson(request: IncomingMessage, limit: number): Promise
   if (announced > limit) throw bodyTooLarge(limit);
   const bytes = await readAll(request, limit);
   if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) throw new ApiError('invalid_json');
+  const text = bytes.toString();
   try {
-    return JSON.parse(utf8.decode(bytes)) as unknown;
+    return JSON.parse(text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text) as unknown;
   } catch {
     // Without its cause, which would quote the body.
     throw new ApiError('invalid_json');

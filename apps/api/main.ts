@@ -13,7 +13,7 @@ import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
 import type { MasterKeys } from '../../shared/seal.ts';
 import { serve } from '../../shared/serve.ts';
-import { makeVerify } from '../../shared/decide.ts';
+import { makeVerifier } from '../../shared/decide.ts';
 import { noteTokenUses } from '../../shared/token-uses.ts';
 import { keepWitnesses } from '../../shared/witnesses.ts';
 import { makeApp } from './app.ts';
@@ -57,7 +57,7 @@ await run(log, async () => {
         link,
         books,
         signingKeys: makeSigningKeys(masterKeys),
-        verify: makeVerify({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
+        verify: makeVerifier({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
       },
       sql,
       teamSql,

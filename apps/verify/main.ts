@@ -11,7 +11,7 @@ import { makeProbes } from '../../shared/probes.ts';
 import { connectRedis } from '../../shared/redis.ts';
 import { run } from '../../shared/run.ts';
 import { serve } from '../../shared/serve.ts';
-import { makeVerify } from '../../shared/decide.ts';
+import { makeVerifier } from '../../shared/decide.ts';
 import { noteTokenUses } from '../../shared/token-uses.ts';
 import { keepWitnesses } from '../../shared/witnesses.ts';
 import { makeHandler } from './server.ts';
@@ -36,7 +36,7 @@ await run(log, async () => {
         link,
         config.FAILED_AUTH_PER_MINUTE,
       ),
-      verify: makeVerify({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
+      ...makeVerifier({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }, metricsOfAll(metrics)),
       metrics,

@@ -3,7 +3,7 @@ import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/access-token.ts';
 import { makeDocs } from '../../shared/docs.ts';
 import { ApiError, errorEnvelope } from '../../shared/errors.ts';
-import type { Verify } from '../../shared/decide.ts';
+import type { Verifier } from '../../shared/decide.ts';
 import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
@@ -18,9 +18,8 @@ import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../
 import { gatewayPaths } from './gateway-openapi.ts';
 import { GATEWAY_PATH, makeGateway } from './gateway.ts';
 
-type Parts = {
+type Parts = Verifier & {
   authenticate: AuthenticateFrom;
-  verify: Verify;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   probe(path: string): Promise<ProbeAnswer | undefined>;
   metrics: Metrics;
@@ -47,24 +46,20 @@ export function makeHandler(parts: Parts): RequestListener {
     const started = performance.now();
     const id = requestId(header(request, 'x-request-id'));
     const path = (request.url ?? '').split('?', 1)[0]!;
-    answer(request, path, id)
-      .catch((thrown: unknown) => failure(thrown, id))
-      .then(({ status, type, text, headers }) => {
-        response.writeHead(status, {
-          'Content-Type': type,
-          'Content-Length': Buffer.byteLength(text),
-          'X-Request-Id': id,
-          'Cache-Control': 'no-store',
-          ...headers,
-        });
-        response.end(request.method === 'HEAD' ? undefined : text);
-        const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
-        parts.metrics.httpSeconds.observe(
-          { method: request.method, route, status },
-          (performance.now() - started) / 1000,
-        );
-      })
-      .catch((error: unknown) => response.destroy(error as Error));
+    answer(request, path, id).then(send, (thrown: unknown) => send(failure(thrown, id)));
+
+    function send({ status, type, text, headers }: Answer): void {
+      response.writeHead(status, {
+        'Content-Type': type,
+        'Content-Length': Buffer.byteLength(text),
+        'X-Request-Id': id,
+        'Cache-Control': 'no-store',
+        ...headers,
+      });
+      response.end(request.method === 'HEAD' ? undefined : text);
+      const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
+      parts.metrics.httpSeconds.observe({ method: request.method, route, status }, (performance.now() - started) / 1000);
+    }
   };
 
   function failure(thrown: unknown, requestId: string): Answer {
@@ -79,12 +74,12 @@ export function makeHandler(parts: Parts): RequestListener {
     return { status: error.status, type: 'application/json', text, headers: error.headers };
   }
 
-  async function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
-    if (path === VERIFY_PATH) {
-      if (request.method === 'POST') return verify(request);
-      throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
-    }
-    if (path.startsWith(GATEWAY_PATH)) return gateway(request, path, id);
+  function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
+    if (path === VERIFY_PATH) return verify(request);
+    return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : tell(request, path);
+  }
+
+  async function tell(request: IncomingMessage, path: string): Promise<Answer> {
     const probed = (await parts.probe(path)) ?? (await docs(path));
     if (!probed) throw new ApiError('route_not_found');
     if (request.method === 'GET' || request.method === 'HEAD') return probed;
@@ -92,17 +87,16 @@ export function makeHandler(parts: Parts): RequestListener {
   }
 
   async function verify(request: IncomingMessage): Promise<Answer> {
+    if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
+    // Told at the door, where it costs least: work for an answer that would come late holds up all the others.
+    parts.requireRoom();
     const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
     const caller = await parts.authenticate(header(request, 'authorization'), clientAddress);
     requirePermission(caller, 'key:verify');
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
-    const decision = await parts.verify({
-      caller,
-      body,
-      clientAddress,
-      idempotencyKey: header(request, 'idempotency-key'),
-    });
+    const once = header(request, 'idempotency-key');
+    const decision = await parts.verify({ caller, body, clientAddress, idempotencyKey: once });
     return { status: 200, type: 'application/json', text: decision.body };
   }
 }
