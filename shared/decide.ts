@@ -91,36 +91,37 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
     ];
     for (const scope of requestedScopes) parts.push(scope.representation, flagBits(scope));
     const keyHash = hashKeyText(body.key);
+    const text = await run({ shard, key: keyspace.keyText(shard, keyHash), packed: packFields(parts) });
     // See verify.lua for the fields of its text.
-    const fields = (await run({ shard, key: keyspace.keyText(shard, keyHash), packed: packFields(parts) })).split('\x1f');
-    const debited = debitOf(fields);
-    if (debited) witness(debited.billingId, { shard, keyHash, ...debited });
-    return decision(fields, body);
+    const fields = text.split('\x1f');
+    const [usedMicros = '', epoch, number] = fields[4]?.split(' ') ?? [];
+    if (number !== undefined) {
+      const debit = { epoch: Number(epoch), number: Number(number), usedMicros: Number(usedMicros) };
+      witness(billingIdOf(fields), { shard, keyHash, ...debit });
+    }
+    return decision(fields, usedMicros, body);
   }
 
   return { verify, requireRoom };
 }
 
+const microsOf = remember(parseCredits);
 const bitsOf = remember((address) => addressBits(address) ?? '');
 
 function costMicros(body: VerifyBody): number {
-  const micros = parseCredits(body.billing?.usage ?? '0');
+  const micros = microsOf(body.billing?.usage ?? '0');
   if (micros !== undefined) return micros;
   const message = 'must be at most 9000000000';
   throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
 }
 
-// What the script says of the debit that it made; the billing's part begins with the record's id.
-function debitOf([, , , billingPart = '', used = '']: string[]) {
-  const [usedMicros, epoch, number] = used.split(' ');
-  if (number === undefined) return undefined;
-  const billingId = billingPart.slice('"id":"'.length, billingPart.indexOf('",'));
-  return { billingId, epoch: Number(epoch), number: Number(number), usedMicros: Number(usedMicros) };
+// The billing record's part of an answer begins with its id.
+function billingIdOf([, , , billingPart = '']: string[]): string {
+  return billingPart.slice('"id":"'.length, billingPart.indexOf('",'));
 }
 
-function decision(fields: string[], body: VerifyBody): Decision {
-  const [status = '', reason = '', keyPart, billingPart, used = '', remaining, resetAt, flags = '', scopes = ''] =
-    fields;
+function decision(fields: string[], usedMicros: string, body: VerifyBody): Decision {
+  const [status = '', reason = '', keyPart, billingPart, , remaining, resetAt, flags = '', scopes = ''] = fields;
   switch (status) {
     case 'CONFLICT':
       throw new ApiError('idempotency_mismatch');
@@ -138,7 +139,7 @@ function decision(fields: string[], body: VerifyBody): Decision {
   let json = `{"status":"${status}",${keyPart},"scopes":${heldScopes(`${flags}\x1f${scopes}`)}`;
   if (why) json += `,"reason":"${why}"`;
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
-  if (used) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(Number(used.split(' ', 1)[0]))}"}`;
+  if (usedMicros) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(Number(usedMicros))}"}`;
   if (remaining) json += `,"rateLimit":{"remaining":${remaining},"resetAt":${resetAt}}`;
   return { status: status as Status, body: `${json}}`, fields };
 }
