@@ -57,11 +57,14 @@ export const variables = {
     'silent',
   ]),
   VERIFY_DEADLINE_MS: integer('a verification not decided by then is a 503', { preset: 250, min: 10, max: 10_000 }),
-  VERIFY_MAX_WAITING: integer('verifications of one process that may wait for Redis; those on top are a 503 at once', {
-    preset: 4_000,
-    min: 1,
-    max: 100_000,
-  }),
+  VERIFY_MAX_WAITING: integer(
+    'verifications that one process decides at once; those on top are a 503 before any work',
+    {
+      preset: 2_000,
+      min: 1,
+      max: 100_000,
+    },
+  ),
   FAILED_AUTH_PER_MINUTE: integer(
     'failed authentications of one address (IPv6: of its /64) above which further ones are 429; a valid token always passes',
     { preset: 100, min: 100, max: 1_000_000_000 },

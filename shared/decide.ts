@@ -28,8 +28,8 @@ export type VerifyCall = {
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 export type Verifier = {
   verify: Verify;
-  /** Throws a 503 while as many are being decided as may be, before any work is done for one more. */
-  requireRoom(): void;
+  /** Whether one more would be decided now: one that would not need not be read. */
+  hasRoom(): boolean;
 };
 
 type Parts = {
@@ -39,9 +39,6 @@ type Parts = {
   config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
   metrics: Metrics;
 };
-
-// One for all: making an error costs more than refusing.
-const overloaded = new ApiError('overloaded');
 
 /**
  * Decides verifications by the verify script; what was not decided in time costs nothing later. `outboxFull` tells
@@ -53,7 +50,7 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
   let deciding = 0;
 
   async function verify(call: VerifyCall): Promise<Decision> {
-    requireRoom();
+    if (!hasRoom()) throw new ApiError('overloaded');
     deciding += 1;
     try {
       const decided = await decide(call);
@@ -70,8 +67,8 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
     }
   }
 
-  function requireRoom(): void {
-    if (deciding >= config.VERIFY_MAX_WAITING) throw overloaded;
+  function hasRoom(): boolean {
+    return deciding < config.VERIFY_MAX_WAITING;
   }
 
   async function decide({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
@@ -102,7 +99,7 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
     return decision(fields, usedMicros, body);
   }
 
-  return { verify, requireRoom };
+  return { verify, hasRoom };
 }
 
 const microsOf = remember(parseCredits);

@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from './errors.ts';
 
-
 const BYTE_ORDER_MARK = '\ufeff';
 
 /** Reads a request's JSON body of at most `limit` bytes; undefined when there is none. */

@@ -30,6 +30,8 @@ type Answer = { status: number; type: string; text: string; headers?: Record<str
 
 // While Redis is away every call fails the same way: a line a second tells it.
 const LOG_EVERY_MS = 1_000;
+// One for all: making an error costs more than refusing.
+const overloaded = new ApiError('overloaded');
 
 const readVerifyBody = bodyValidator(verifyBody);
 const readNoQuery = parameterValidator(object({}));
@@ -46,6 +48,8 @@ export function makeHandler(parts: Parts): RequestListener {
     const started = performance.now();
     const id = requestId(header(request, 'x-request-id'));
     const path = (request.url ?? '').split('?', 1)[0]!;
+    // Told at the door, where it costs least: work for an answer that would come late holds up all the others.
+    if (path === VERIFY_PATH && !parts.hasRoom()) return send(failure(overloaded, id));
     answer(request, path, id).then(send, (thrown: unknown) => send(failure(thrown, id)));
 
     function send({ status, type, text, headers }: Answer): void {
@@ -58,7 +62,10 @@ export function makeHandler(parts: Parts): RequestListener {
       });
       response.end(request.method === 'HEAD' ? undefined : text);
       const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
-      parts.metrics.httpSeconds.observe({ method: request.method, route, status }, (performance.now() - started) / 1000);
+      parts.metrics.httpSeconds.observe(
+        { method: request.method, route, status },
+        (performance.now() - started) / 1000,
+      );
     }
   };
 
@@ -88,8 +95,6 @@ export function makeHandler(parts: Parts): RequestListener {
 
   async function verify(request: IncomingMessage): Promise<Answer> {
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
-    // Told at the door, where it costs least: work for an answer that would come late holds up all the others.
-    parts.requireRoom();
     const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
     const caller = await parts.authenticate(header(request, 'authorization'), clientAddress);
     requirePermission(caller, 'key:verify');

@@ -1,5 +1,6 @@
-// An open-loop client: sends so many requests a second over so many connections whether answers come or not, and tells
-// what came back, as JSON. URL, TOKEN, BODY, PER_SECOND, SECONDS, CONNECTIONS.
+// An open-loop client: so many requests a second become due whether answers come or not; each goes out on a free
+// connection, of which it opens as many as it needs and may, as gateways do it. Tells what came back, from when it was due,
+// as JSON. URL, TOKEN, BODY, PER_SECOND, SECONDS, CONNECTIONS.
 import { connect, type Socket } from 'node:net';
 import { percentile } from '../demo-print.ts';
 
@@ -16,31 +17,34 @@ const request = Buffer.from(
     BODY,
   ].join('\r\n'),
 );
-type Connection = { socket: Socket; sentAt: number[]; rest: string };
-const answers: Record<string, number[]> = {};
-const connections = await Promise.all(Array.from({ length: Number(CONNECTIONS) }, open));
+type Connection = { socket: Socket; dueAt: number; rest: string };
+const answers: Record<string, { ms: number; inTime: boolean }[]> = {};
+const free: Connection[] = [];
+let opened = 0;
+
+// When those became due that no connection was free for, the oldest first.
+const due: number[] = [];
+let taken = 0;
 
 const began = performance.now();
-let sent = 0;
+let made = 0;
 while (performance.now() - began < Number(SECONDS) * 1000) {
-  const due = Math.floor(((performance.now() - began) / 1000) * Number(PER_SECOND));
-  for (; sent < due; sent++) {
-    const connection = connections[sent % connections.length]!;
-    connection.sentAt.push(performance.now());
-    connection.socket.write(request);
-  }
+  const now = performance.now();
+  for (const until = ((now - began) / 1000) * Number(PER_SECOND); made < until; made++) due.push(now);
+  while (taken < due.length && free.length > 0) send(free.pop()!);
+  for (let lacking = due.length - taken; lacking > 0 && opened < Number(CONNECTIONS); lacking--) open();
   await new Promise((resolve) => setTimeout(resolve, 1));
 }
 const until = performance.now() + 2_000;
-while (performance.now() < until && connections.some(({ sentAt }) => sentAt.length > 0)) {
+while (performance.now() < until && free.length < opened) {
   await new Promise((resolve) => setTimeout(resolve, 10));
 }
-const unanswered = connections.reduce((sum, { sentAt }) => sum + sentAt.length, 0);
-const byStatus = Object.entries(answers).map(([status, ms]) => {
-  const sorted = ms.toSorted((a, b) => a - b);
+const unanswered = made - Object.values(answers).reduce((sum, all) => sum + all.length, 0);
+const byStatus = Object.entries(answers).map(([status, all]) => {
+  const sorted = all.map(({ ms }) => ms).toSorted((a, b) => a - b);
   return {
     status: Number(status),
-    perSecond: ms.length / Number(SECONDS),
+    perSecond: all.filter(({ inTime }) => inTime).length / Number(SECONDS),
     p50Ms: percentile(sorted, 0.5),
     p99Ms: percentile(sorted, 0.99),
   };
@@ -48,25 +52,33 @@ const byStatus = Object.entries(answers).map(([status, ms]) => {
 console.log(JSON.stringify({ unanswered, byStatus }));
 process.exit();
 
-function open(): Promise<Connection> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(Number(url.port), url.hostname);
-    const connection: Connection = { socket, sentAt: [], rest: '' };
-    socket.setEncoding('latin1').on('data', (text: string) => take(connection, text));
-    socket.once('connect', () => resolve(connection)).once('error', reject);
-  });
+function send(connection: Connection): void {
+  connection.dueAt = due[taken++]!;
+  connection.socket.write(request);
 }
 
-// Answers come in the order of the requests; each says how long its body is.
+function open(): void {
+  opened++;
+  const socket = connect(Number(url.port), url.hostname);
+  const connection: Connection = { socket, dueAt: 0, rest: '' };
+  socket.setEncoding('latin1').on('data', (text: string) => take(connection, text));
+  socket.once('connect', () => goOn(connection));
+}
+
+function goOn(connection: Connection): void {
+  if (taken < due.length) send(connection);
+  else free.push(connection);
+}
+
 function take(connection: Connection, text: string): void {
   connection.rest += text;
-  for (;;) {
-    const head = connection.rest.indexOf('\r\n\r\n');
-    if (head < 0) return;
-    const length = Number(/content-length: (\d+)/i.exec(connection.rest.slice(0, head))?.[1] ?? 0);
-    if (connection.rest.length < head + 4 + length) return;
-    const status = connection.rest.slice(9, 12);
-    (answers[status] ??= []).push(performance.now() - connection.sentAt.shift()!);
-    connection.rest = connection.rest.slice(head + 4 + length);
-  }
+  const head = connection.rest.indexOf('\r\n\r\n');
+  if (head < 0) return;
+  const length = Number(/content-length: (\d+)/i.exec(connection.rest.slice(0, head))?.[1] ?? 0);
+  if (connection.rest.length < head + 4 + length) return;
+  const now = performance.now();
+  const inTime = now - began < Number(SECONDS) * 1000;
+  (answers[connection.rest.slice(9, 12)] ??= []).push({ ms: now - connection.dueAt, inTime });
+  connection.rest = '';
+  goOn(connection);
 }

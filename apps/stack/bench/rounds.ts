@@ -6,18 +6,21 @@ export type Contender = { name: string; load: Load; pid?: number; after?(): Prom
 /** Medians over the rounds; CPU of the answering process for each answer. */
 export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
 
-/** Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each; gives their medians. */
+/**
+ * Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each, and one round before that
+ * does not count, for what was compiled and cached in it; gives their medians.
+ */
 export async function measure(what: string, contenders: Contender[], rounds: number): Promise<Map<string, Measured>> {
   const seen = new Map<string, Measured[]>(contenders.map(({ name }) => [name, []]));
   let done = 0;
-  for (let round = 0; round < rounds; round++) {
+  for (let round = -1; round < rounds; round++) {
     for (const contender of contenders) {
       const before = cpuSeconds(contender);
       const one = await load(contender.load);
       const cpuUs = ((cpuSeconds(contender) - before) / (one.perSecond * contender.load.seconds)) * 1e6;
-      seen.get(contender.name)!.push({ ...one, cpuUs });
+      if (round >= 0) seen.get(contender.name)!.push({ ...one, cpuUs });
       await contender.after?.();
-      showProgress(what, ++done, rounds * contenders.length);
+      showProgress(what, ++done, (rounds + 1) * contenders.length);
     }
   }
   return new Map([...seen].map(([name, all]) => [name, medians(all)]));
