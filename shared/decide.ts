@@ -85,8 +85,8 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
       `"i":"${newId('evt')}","r":${JSON.stringify(route)}`,
       `"c":${cost},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`,
       once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
+      requestedScopes.map((scope) => `${scope.representation} ${flagBits(scope)}`).join(' '),
     ];
-    for (const scope of requestedScopes) parts.push(scope.representation, flagBits(scope));
     const keyHash = hashKeyText(body.key);
     const text = await run({ shard, key: keyspace.keyText(shard, keyHash), packed: packFields(parts) });
     // See verify.lua for the fields of its text.

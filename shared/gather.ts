@@ -50,7 +50,7 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
     const node = link.node(calls[0]!.call.shard);
     const restMs = Math.max(1, deadlineMs - (performance.now() - since));
     const keys = calls.map(({ call }) => call.key);
-    const args: (string | number)[] = [node.runId(), node.notAfter(restMs), outboxFull() ? '1' : ''];
-    return node.script('verify', keys, args.concat(calls.map(({ call }) => call.packed)), restMs);
+    const packed = calls.map(({ call }) => call.packed).join('');
+    return node.script('verify', keys, [node.runId(), node.notAfter(restMs), outboxFull() ? '1' : '', packed], restMs);
   }
 }

@@ -3,10 +3,11 @@
 --
 -- KEYS  the record of each call's key text; meta, outbox, w:, b:, r: and i: of the same hash tag are named from it
 -- ARGV  1 run id of this server            2 not after: Redis time in ms
---       3 "1" when the outbox is full, then each call, packed as records are:
+--       3 "1" when the outbox is full       4 the calls one after the other, packed as records are, each of eight:
 --         the caller's team; workspaces it is limited to, between spaces ("": all); client address as bits ("": none);
 --         cost in micro-credits; the event's id and route, as they stand in its JSON; the event's cost and usage name,
---         likewise: what an Idempotency-Key is held to; hash of that key (""); representation, flags of each scope
+--         likewise: what an Idempotency-Key is held to; hash of that key (""); representation, flags of each scope, all
+--         between spaces
 -- Gives {"OK", now in ms, then a text for each call}, each text's fields between \31:
 --       "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CORRUPT", what is wrong | "INVALID", "NOT_FOUND"
 --       | status, reason, key's part of the answer, billing's part, used micro-credits ("" without billing; where
@@ -52,13 +53,12 @@ local function maskOf(workspace, masks, representation)
   end
 end
 
-local function decide(key, packed)
+local function decide(key, callerTeam, workspaces, address, cost, identity, usage, onceHash, wanted)
   local tag = sub(key, 1, 5)
   local epoch = epochOf(tag)
   if not epoch then return 'CLOSED' end
   if late then return 'LATE' end
 
-  local callerTeam, workspaces, address, cost, identity, usage, onceHash, at = unpackRecord('sssssss', packed)
   local text = call('GET', key)
   if not text or find(text, '\0-\0', 1, true) then return NOT_FOUND end
   local _, state, team, workspaceId, keyId, expiresAt, validUntil, rate, ips, fields, masks, meter, keyPart =
@@ -113,12 +113,10 @@ local function decide(key, packed)
   if expiresAt ~= '0' and now >= tonumber(expiresAt) then return answer('EXPIRED', 'EXPIRED') end
   if ips == '' then ips = defaultIps end
   if ips ~= '' and ips ~= '*' and not allowed(address, ips) then return answer('INVALID', 'IP_NOT_ALLOWED') end
-  while at <= #packed do
-    local representation, wanted
-    representation, wanted, at = unpackRecord('ss', packed, at)
+  for representation, flags in string.gmatch(wanted, '(%S+) (%d+)') do
     local mask = maskOf(workspace, masks, representation)
-    wanted = tonumber(wanted)
-    if not mask or bit.band(mask, wanted) ~= wanted then return answer('INVALID_SCOPES', 'SCOPE_MISSING') end
+    flags = tonumber(flags)
+    if not mask or bit.band(mask, flags) ~= flags then return answer('INVALID_SCOPES', 'SCOPE_MISSING') end
   end
 
   local onceKey = onceHash ~= '' and tag .. 'i:' .. keyId .. ':' .. onceHash
@@ -162,9 +160,11 @@ local function decide(key, packed)
 end
 
 -- One corrupt record must not spoil the other calls.
-local answers = { 'OK', nowText }
+local answers, at = { 'OK', nowText }, 1
 for i, key in ipairs(KEYS) do
-  local decided, text = pcall(decide, key, ARGV[i + 3])
+  local a, b, c, d, e, f, g, h, next = unpackRecord('ssssssss', ARGV[4], at)
+  local decided, text = pcall(decide, key, a, b, c, d, e, f, g, h)
   answers[i + 2] = decided and text or 'CORRUPT\31' .. (type(text) == 'table' and text.err or tostring(text))
+  at = next
 end
 return answers
