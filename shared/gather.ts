@@ -19,24 +19,25 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
   let waiting = 0;
 
   return function run(call: ScriptCall): Promise<string> {
-    const group = link.together(call.shard);
     const { promise, resolve, reject } = Promise.withResolvers<string>();
-    let batch = gathered.get(group);
-    if (!batch) {
-      batch = { since: performance.now(), waiting: [] };
-      gathered.set(group, batch);
-      const begun = batch;
-      setImmediate(() => gathered.get(group) === begun && send(group));
-    }
-    waiting += 1;
+    const group = link.together(call.shard);
+    const batch = gathered.get(group) ?? begin(group);
     batch.waiting.push({ call, resolve, reject });
+    waiting += 1;
     // Alone, it need not wait for others; nor do sixteen.
-    if (waiting === 1 || batch.waiting.length === MOST_PER_SCRIPT) send(group);
+    if (waiting === 1 || batch.waiting.length === MOST_PER_SCRIPT) send(group, batch);
     return promise;
   };
 
-  function send(group: number): void {
-    const batch = gathered.get(group)!;
+  function begin(group: number): Gathered {
+    const batch: Gathered = { since: performance.now(), waiting: [] };
+    gathered.set(group, batch);
+    // Where none waits it goes at once.
+    if (waiting > 0) setImmediate(() => gathered.get(group) === batch && send(group, batch));
+    return batch;
+  }
+
+  function send(group: number, batch: Gathered): void {
     gathered.delete(group);
     decide(batch)
       .then(

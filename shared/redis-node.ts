@@ -182,8 +182,9 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       const observed = options.metrics?.scriptSeconds.startTimer({ script: name });
       const copies = minReplicas > 0 && replicated.has(name);
       if (copies) requireReplicas();
-      const answered = Promise.all([run[commandName(name)]!(...call), copies ? copied() : undefined]);
-      const [answer] = await within(withinMs, answered).catch((error: unknown) => {
+      const answered = run[commandName(name)]!(...call);
+      const both = copies ? Promise.all([answered, copied()]).then(([answer]) => answer) : answered;
+      const answer = await within(withinMs, both).catch((error: unknown) => {
         throw new ApiError('redis_away', { cause: error });
       });
       observed?.();
