@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -320,6 +321,17 @@ test("a gateway's retry is debited once by its own key, and X-Request-Id is neve
     assert.is(headers.get('x-request-id'), 'mine');
   }
   assert.is(await clients.usedCredits(), before + 3);
+});
+
+test("the addresses in the page's examples are right, with one for each dialect", async () => {
+  const page = readFileSync(new URL('../../deploy/gateways/README.md', import.meta.url), 'utf8');
+  const addresses = [...page.matchAll(/\/gateway\/([a-z]+)\/usage=[^\s'"`/]+/g)];
+  assert.equal(new Set(addresses.map(([, dialect]) => dialect)).size, 7);
+  for (const [address] of addresses) {
+    assert.is((await pass(`${address.slice('/gateway/'.length)}/`)).status, 200, address);
+    const noScope = await ask(address.slice('/gateway/'.length), { headers: bearer(clients.keys.noScope) });
+    assert.is(noScope.status, 403, address);
+  }
 });
 
 test('while nothing can be decided requests are refused with 503, never let through', async () => {
