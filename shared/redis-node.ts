@@ -76,6 +76,8 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
     // A peer that vanished without closing is noticed by its silence.
     socketTimeout: 2_000,
+    // A user with no more rights than it needs may not tell it (and Redis 7.0 does not know it).
+    disableClientInfo: true,
   });
   for (const [name, numberOfKeys] of Object.entries(scripts)) {
     const lua = readFileSync(new URL(`lua/${name}.lua`, import.meta.url), 'utf8');

@@ -59,7 +59,7 @@ test('secrets are made once, in a folder for its owner alone', () => {
   for (const name of Object.keys(first)) assert.is(statSync(join(made.folder, 'secrets', name)).mode & 0o777, 0o644);
   assert.is(statSync(join(made.folder, 'secrets/env')).mode & 0o777, 0o600);
   assert.is(Buffer.from(first.master_key!, 'base64').length, 32);
-  assert.is(new Set(Object.values(first)).size, 12);
+  assert.is(new Set(Object.values(first)).size, 19);
 
   made.run('up');
   assert.equal(made.secrets(), first);

@@ -1,7 +1,7 @@
 // Redis as docker-compose.yml starts it: its command and its health command, run here.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -16,6 +16,7 @@ const folder = join(process.env.TEST_FOLDER ?? '', 'redis');
 const { command = [], healthcheck } = readComposeFile().services.redis!;
 const [port = 0] = await freePorts(1);
 const password = 'b6e2';
+const users = ['api', 'verify', 'consumer', 'relay'];
 
 // The places of the container, and its port, as places here.
 const here = (text: string, on = port) =>
@@ -36,6 +37,8 @@ test.before(() => {
     settings.replace(/^port .*$/m, `port ${port}`).replace(/^dir .*$/m, `dir ${folder}`),
   );
   writeFileSync(join(folder, 'redis_password'), `${password}\n`);
+  for (const user of users) writeFileSync(join(folder, `redis_${user}_password`), `${password}+/${user}\n`);
+  cpSync(join(checkout, 'sql/redis/users.conf'), join(folder, 'users.conf'));
 });
 
 test('it takes its settings and its password, and is well while it serves', async () => {
@@ -62,6 +65,16 @@ test('it takes its settings and its password, and is well while it serves', asyn
 
     const without = await promisify(execFile)('redis-cli', ['-p', String(port), 'ping']);
     assert.match(without.stdout, 'NOAUTH');
+
+    // Each program is a user of its own, with the rights of its line.
+    for (const user of users) {
+      const { stdout: said } = await promisify(execFile)(
+        'redis-cli',
+        ['-p', String(port), '--user', `keytally_${user}`, 'flushall'],
+        { env: { ...process.env, REDISCLI_AUTH: `${password}+/${user}` } },
+      );
+      assert.match(said, /^NOPERM/, 'it is logged in, and may not');
+    }
   } finally {
     server.kill('SIGTERM');
   }

@@ -24,12 +24,16 @@ make_secrets() {
   mkdir -p secrets
   chmod 700 secrets
   secret master_key "$(head -c 32 /dev/urandom | base64)"
-  for name in postgres redis clickhouse grafana api_database consumer_database; do secret "${name}_password" "$(random_hex)"; done
+  for name in postgres redis redis_api redis_verify redis_consumer redis_relay clickhouse grafana api_database consumer_database; do
+    secret "${name}_password" "$(random_hex)"
+  done
   secret database_url "postgres://keytally:$(cat secrets/postgres_password)@postgres:5432/keytally"
   for role in api consumer; do
     secret "${role}_database_url" "postgres://keytally_$role:$(cat "secrets/${role}_database_password")@postgres:5432/keytally"
   done
-  secret redis_url "redis://:$(cat secrets/redis_password)@redis:6379"
+  for role in api verify consumer relay; do
+    secret "redis_${role}_url" "redis://keytally_$role:$(cat "secrets/redis_${role}_password")@redis:6379"
+  done
   secret clickhouse_url "http://keytally:$(cat secrets/clickhouse_password)@clickhouse:8123/keytally"
 }
 

@@ -77,7 +77,7 @@ test('ports are those that the programs and servers listen on', () => {
   const listens = ourServices(file).flatMap(([, { environment }]) => environment?.PORT ?? []);
   assert.is(new Set(listens).size, listens.length);
 
-  const [postgres, redis, clickhouse] = ['database_url', 'redis_url', 'clickhouse_url'].map(
+  const [postgres, redis, clickhouse] = ['database_url', 'redis_api_url', 'clickhouse_url'].map(
     (one) => new URL(secrets[one]!),
   );
   const { POSTGRES_DB, POSTGRES_USER } = file.services.postgres!.environment!;
@@ -100,7 +100,10 @@ test('the passwords of servers and of the addresses of servers are the same', ()
     ['database_url', 'postgres_password'],
     ['api_database_url', 'api_database_password'],
     ['consumer_database_url', 'consumer_database_password'],
-    ['redis_url', 'redis_password'],
+    ['redis_api_url', 'redis_api_password'],
+    ['redis_verify_url', 'redis_verify_password'],
+    ['redis_consumer_url', 'redis_consumer_password'],
+    ['redis_relay_url', 'redis_relay_password'],
     ['clickhouse_url', 'clickhouse_password'],
   ]) {
     assert.is(new URL(secrets[address!]!).password, secrets[password!]);

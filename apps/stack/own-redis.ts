@@ -6,13 +6,13 @@ import { freePorts } from './ports.ts';
 import { start, untilReady, type Started } from './program.ts';
 import { ensureRedis, redisProgram } from './redis.ts';
 
-/** A Redis of a test's own, to be killed, emptied, and brought back as it was before. */
-export async function makeOwnRedis(name: string) {
+/** A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. */
+export async function makeOwnRedis(name: string, settings: Record<string, string | number> = {}) {
   const folder = mkdtempSync(join(tmpdir(), `keytally-${name}-`));
   const [port = 0] = await freePorts(1);
   const data = join(folder, 'redis');
   const log = join(folder, 'redis.log');
-  const program = redisProgram({ binary: await ensureRedis(() => {}), folder: data, port });
+  const program = redisProgram({ binary: await ensureRedis(() => {}), folder: data, port, settings });
   let running: Started;
   const admin = new Redis(port, '127.0.0.1', { lazyConnect: true });
   admin.on('error', () => {});

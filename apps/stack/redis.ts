@@ -20,8 +20,10 @@ export async function ensureRedis(say: (line: string) => void): Promise<string> 
   return installed;
 }
 
+type Options = { binary: string; folder: string; port: number; settings?: Record<string, string | number> };
+
 /** Redis with everything it accepts in its append-only file, and nothing ever evicted. */
-export function redisProgram({ binary, folder, port }: { binary: string; folder: string; port: number }): Program {
+export function redisProgram({ binary, folder, port, settings: more }: Options): Program {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const settings = {
     bind: '127.0.0.1',
@@ -33,6 +35,7 @@ export function redisProgram({ binary, folder, port }: { binary: string; folder:
     save: '',
     'maxmemory-policy': 'noeviction',
     daemonize: 'no',
+    ...more,
   };
   return {
     name: 'redis',
