@@ -54,4 +54,10 @@ test('a certificate and its key go together', () => {
   assert.match(configProblems({ ...good, TLS_KEY_PATH: '' }).join(), /must be set together/);
 });
 
+test('several workers share a port that is named', () => {
+  assert.match(configProblems({ WORKERS: 2, PORT: 0 }).join(), /set PORT to one/);
+  assert.equal(configProblems({ WORKERS: 2, PORT: 8081 }), []);
+  assert.equal(configProblems({ WORKERS: 1, PORT: 0 }), []);
+});
+
 test.run();

@@ -7,6 +7,8 @@ export function configProblems(config: Partial<Config>): string[] {
   const problems: string[] = [];
   if ((TLS_CERTIFICATE_PATH === '') !== (TLS_KEY_PATH === ''))
     problems.push('TLS_CERTIFICATE_PATH and TLS_KEY_PATH must be set together');
+  if (config.WORKERS !== undefined && config.WORKERS > 1 && config.PORT === 0)
+    problems.push('WORKERS above 1 share a port: set PORT to one, not to 0');
   return config.NODE_ENV === 'production' ? [...problems, ...productionProblems(config)] : problems;
 }
 

@@ -79,7 +79,7 @@ export const variables = {
     min: 100,
     max: 60_000,
   }),
-  WORKERS: integer('verify processes behind one port; one for each core that Redis leaves', {
+  WORKERS: integer('verify processes behind one port (on Linux and FreeBSD); one for each core that Redis leaves', {
     preset: 1,
     min: 1,
     max: 128,

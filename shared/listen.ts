@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -24,7 +25,9 @@ export async function listen(server: Server, options: Options): Promise<{ port: 
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, host, resolve);
+    // Each worker has a queue of its own, which the kernel fills: a connection that a primary hands to a worker as it dies
+    // would be answered by nobody, and never be closed.
+    server.listen({ port, host, reusePort: cluster.isWorker }, resolve);
   });
   return {
     port: (server.address() as AddressInfo).port,

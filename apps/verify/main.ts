@@ -15,7 +15,7 @@ import { makeVerifier } from '../../shared/decide.ts';
 import { noteTokenUses } from '../../shared/token-uses.ts';
 import { keepWitnesses } from '../../shared/witnesses.ts';
 import { makeHandler } from './server.ts';
-import { metricsOfAll, startWorkers } from './workers.ts';
+import { metricsOfAll, startWorkers, tellListening } from './workers.ts';
 
 const config = readConfig(...programs.verify);
 const log = makeLogger('verify', config.LOG_LEVEL);
@@ -48,6 +48,7 @@ await run(log, async () => {
     { headersMs: 5_000, requestMs: 8_000 },
     log,
   );
+  tellListening();
 
   return {
     async stop() {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { freePorts } from '../stack/ports.ts';
 import { makeCustomers, type Customers } from '../../shared/testing-customers.ts';
 import { eventually, makeWorld, type Started, type World } from '../../shared/testing.ts';
 
@@ -11,7 +12,8 @@ let customers: Customers;
 
 test.before(async () => {
   world = await makeWorld(['verify']);
-  verify = await world.start('verify', { WORKERS: '2' });
+  const [port] = await freePorts(1);
+  verify = await world.start('verify', { WORKERS: '2', PORT: String(port) });
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });
   customers = makeCustomers(world, body.workspace.id);
 });

@@ -5,19 +5,18 @@ import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
 import type { Running } from '../../shared/run.ts';
 
-// What a worker asks the primary, and what comes back: the metrics of all of them as text.
-type Asked = { keytallyMetrics: 'all' };
+// What a worker tells the primary, what it asks, and what comes back: the metrics of all of them as text.
+type Asked = { keytally: 'metrics' | 'listening' };
 type Told = { keytallyMetrics: string };
 
 /**
- * Runs this program several times behind one port, which the primary shares out connection by connection; it takes no
- * request itself. A worker that dies is replaced; one that dies before it listened would die again, and ends them all.
+ * Runs this program several times behind one port, whose connections the kernel shares out (SO_REUSEPORT, on Linux and
+ * FreeBSD); the primary takes none. A worker that dies is replaced; one that dies before it listened would die again, and ends them all.
  */
 export function startWorkers(count: number, log: Logger): Running {
   const registry = new AggregatorRegistry();
   const listening = new WeakSet<Worker>();
   let stopping = false;
-  cluster.on('listening', (worker) => listening.add(worker));
   cluster.on('exit', (worker, code, signal) => {
     if (stopping) return;
     if (!listening.has(worker)) throw new Error(`a worker could not start: it ended with ${signal || code}`);
@@ -25,7 +24,8 @@ export function startWorkers(count: number, log: Logger): Running {
     cluster.fork();
   });
   cluster.on('message', (worker, message: Asked) => {
-    if (message?.keytallyMetrics !== 'all') return;
+    if (message?.keytally === 'listening') listening.add(worker);
+    if (message?.keytally !== 'metrics') return;
     const answer = (text: string) => worker.isConnected() && worker.send({ keytallyMetrics: text } satisfies Told);
     registry.clusterMetrics().then(answer, (error: unknown) => log.warn({ error }, 'could not gather metrics'));
   });
@@ -40,6 +40,11 @@ export function startWorkers(count: number, log: Logger): Running {
       await Promise.all(gone);
     },
   };
+}
+
+/** Tells the primary, where there is one, that this worker takes connections. */
+export function tellListening(): void {
+  process.send?.({ keytally: 'listening' } satisfies Asked);
 }
 
 /** How a worker answers a scrape, which may reach any of them: with the metrics of all. */
@@ -57,7 +62,7 @@ export function metricsOfAll(metrics: Metrics): () => Promise<string> {
       };
       process.on('message', hear);
     });
-    process.send!({ keytallyMetrics: 'all' } satisfies Asked);
+    process.send!({ keytally: 'metrics' } satisfies Asked);
     return told;
   };
 }
