@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { freePorts } from '../stack/ports.ts';
+import { freePorts } from './ports.ts';
 import { makeCustomers, type Customers } from '../../shared/testing-customers.ts';
 import { eventually, makeWorld, type Started, type World } from '../../shared/testing.ts';
 
