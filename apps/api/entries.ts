@@ -1,7 +1,7 @@
 import { packToken } from '../../shared/access-token.ts';
 import { creditLimit, formatCredits } from '../../shared/credits.ts';
 import { blockBits } from '../../shared/ip.ts';
-import { SHARDS } from '../../shared/key-text.ts';
+import { ALL_SHARDS } from '../../shared/key-text.ts';
 import { keyspace, pack, tombstone } from '../../shared/keyspace.ts';
 import type { Query } from '../../shared/postgres.ts';
 import { inBatches } from './batches.ts';
@@ -21,12 +21,11 @@ export type Entry = {
   lifetimeSeconds: number;
 };
 
-/** Which rows are loaded: the named ones, or all that live in some shards. */
-type Which = { ids: string[] } | { shards: number[] };
+/** Which rows are loaded: the named ones, or all that live in a shard. */
+type Which = { ids: string[] } | { shard: number };
 
 // A tombstone outlives by far every writer that could come late: an apply script refuses to run after its deadline.
 const TOMBSTONE_SECONDS = 86_400;
-const ALL_SHARDS = Array.from({ length: SHARDS }, (_, shard) => shard);
 
 /** The entries of some changed entities. */
 export async function* loadChanged(sql: Query, changes: Change[]): AsyncGenerator<Entry[]> {
@@ -36,13 +35,9 @@ export async function* loadChanged(sql: Query, changes: Change[]): AsyncGenerato
   }
 }
 
-/** The entries of everything that lives in some shards. */
-export async function* loadShards(sql: Query, shards: number[]): AsyncGenerator<Entry[]> {
-  const wanted = new Set(shards);
-  for (const kind of kindsInOrder) {
-    for await (const entries of loaders[kind](sql, { shards }))
-      yield entries.filter((entry) => wanted.has(entry.shard));
-  }
+/** The entries of everything that lives in a shard. */
+export async function* loadShard(sql: Query, shard: number): AsyncGenerator<Entry[]> {
+  for (const kind of kindsInOrder) yield* loaders[kind](sql, { shard });
 }
 
 type Loader = (sql: Query, which: Which) => AsyncGenerator<Entry[]>;
@@ -61,7 +56,7 @@ async function* loadTokens(sql: Query, which: Which): AsyncGenerator<Entry[]> {
     (after, limit) => sql`
     select id, team_id, hash, shard, permissions, workspace_ids, expires_at, version, revoked_at is not null as revoked
     from access_tokens
-    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = any(${which.shards})`} and id > ${after}
+    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = ${which.shard}`} and id > ${after}
     order by id limit ${limit}`,
   );
   for await (const batch of rows) {
@@ -106,7 +101,7 @@ async function* loadWorkspaces(sql: Query, which: Which): AsyncGenerator<Entry[]
   );
   for await (const batch of rows) {
     yield batch.flatMap(({ id, rate, ips, version }) =>
-      inEachShard({ kind: 'workspace', id }, id, 'd', pack(version, [rate ?? '', ips.map(blockBits).join(' ')])),
+      inEachShard(which, { kind: 'workspace', id }, id, 'd', pack(version, [rate ?? '', ips.map(blockBits).join(' ')])),
     );
   }
 }
@@ -122,6 +117,7 @@ async function* loadScopes(sql: Query, which: Which): AsyncGenerator<Entry[]> {
   for await (const batch of rows) {
     yield batch.flatMap(({ id, workspaceId, ref, representation, version, deleted }) =>
       inEachShard(
+        which,
         { kind: 'scope', id },
         workspaceId,
         `s${ref}`,
@@ -139,8 +135,14 @@ type ScopeRow = {
   deleted: boolean;
 };
 
-function inEachShard(entity: Pick<Entry, 'kind' | 'id'>, workspaceId: string, field: string, value: string): Entry[] {
-  return ALL_SHARDS.map((shard) => ({
+function inEachShard(
+  which: Which,
+  entity: Pick<Entry, 'kind' | 'id'>,
+  workspaceId: string,
+  field: string,
+  value: string,
+): Entry[] {
+  return ('shard' in which ? [which.shard] : ALL_SHARDS).map((shard) => ({
     ...entity,
     shard,
     key: keyspace.workspace(shard, workspaceId),
@@ -155,7 +157,7 @@ async function* loadBillings(sql: Query, which: Which): AsyncGenerator<Entry[]> 
     (after, limit) => sql`
     select id, workspace_id, external_meter_id, shard, total_micros, allow_overages, spend_cap_micros, version, created_at, updated_at
     from billing_records
-    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = any(${which.shards})`} and id > ${after}
+    where ${'ids' in which ? sql`id = any(${which.ids})` : sql`shard = ${which.shard}`} and id > ${after}
     order by id limit ${limit}`,
   );
   for await (const batch of rows) {
@@ -201,7 +203,7 @@ async function* loadKeys(sql: Query, which: Which): AsyncGenerator<Entry[]> {
              coalesce(array_agg(g.flags order by g.position), '{}') as flags
       from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
       where g.key_id = k.id) g
-    where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = any(${which.shards})`}
+    where ${'ids' in which ? sql`k.id = any(${which.ids})` : sql`k.shard = ${which.shard}`}
       -- The last of these alone would read all keys from the first on.
       and k.id >= ${after.id} and t.key_id >= ${after.id} and (k.id, t.hash) > (${after.id}, ${after.hash})
     order by k.id, t.hash limit ${limit}`,

@@ -4,7 +4,7 @@ import { ALL_SHARDS } from '../../shared/key-text.ts';
 import { openShards } from '../../shared/fence.ts';
 import type { Sql, Transaction } from '../../shared/postgres.ts';
 import type { RedisLink } from '../../shared/redis.ts';
-import { loadShards, type Entry } from './entries.ts';
+import { loadShard, type Entry } from './entries.ts';
 import { rebuild } from './rebuild.ts';
 import { runTool, type ToolStores } from './tool.ts';
 
@@ -44,15 +44,17 @@ await runTool('restored', async (stores) => {
 /** What Redis has a newer version of than Postgres; of copies in every shard, the first. */
 async function findNewer(sql: Sql, link: RedisLink): Promise<Newer[]> {
   const newer = new Map<string, Newer>();
-  for await (const entries of loadShards(sql, [...ALL_SHARDS])) {
-    const values = await Promise.all(
-      entries.map(({ shard, key, field }) =>
-        field === '' ? link.node(shard).client.get(key) : link.node(shard).client.hget(key, field),
-      ),
-    );
-    for (const [i, entry] of entries.entries()) {
-      const value = values[i];
-      if (value && versionOf(value) > versionOf(entry.value)) newer.set(`${entry.kind} ${entry.id}`, { entry, value });
+  for (const shard of ALL_SHARDS) {
+    for await (const entries of loadShard(sql, shard)) {
+      const { client } = link.node(shard);
+      const values = await Promise.all(
+        entries.map(({ key, field }) => (field === '' ? client.get(key) : client.hget(key, field))),
+      );
+      for (const [i, entry] of entries.entries()) {
+        const value = values[i];
+        if (value && versionOf(value) > versionOf(entry.value))
+          newer.set(`${entry.kind} ${entry.id}`, { entry, value });
+      }
     }
   }
   return [...newer.values()];

@@ -14,7 +14,8 @@ import type { RedisLink } from '../../shared/redis.ts';
 import { retry } from '../../shared/retry.ts';
 import { within } from '../../shared/within.ts';
 import { inBatches } from './batches.ts';
-import type { Claim, Written } from './reopen.ts';
+import type { Claim } from './claims.ts';
+import type { Written } from './reopen.ts';
 
 export type Stores = { sql: Sql; link: RedisLink; books: Books; log: Logger };
 

@@ -104,7 +104,7 @@ create table api_keys (
 create index on api_keys (workspace_id, id);
 create index on api_keys (workspace_id, customer_id, id);
 create index on api_keys (workspace_id, external_meter_id, id);
-create index on api_keys (shard);
+create index on api_keys (shard, id);
 
 -- Every text a key ever had. The current one has neither date; one that a rotation replaced works until valid_until.
 create table key_texts (
@@ -158,7 +158,7 @@ create table billing_records (
   constraint billing_records_meter unique (workspace_id, external_meter_id),
   unique (team_id, id)
 );
-create index on billing_records (shard);
+create index on billing_records (shard, id);
 
 create table credit_ledger (
   id            text primary key,
