@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate reconcile rebuild restored bench bench-pipeline test fuzz faults check
+.PHONY: help install up down status logs demo token migrate reconcile rebuild restored bench bench-pipeline bench-rebuild test fuzz faults check
 .PHONY: lint fmt
 
 # The Node that the lockfile brings; the host's own where there is none for this platform.
@@ -54,6 +54,9 @@ bench: install ## how fast verify is beside bare node:http and its peers, and ho
 
 bench-pipeline: install ## events per second from the outbox to the books, by both buses; EVENTS=1000000
 	@$(node) apps/stack/bench-pipeline.ts --events $(or $(EVENTS),1000000)
+
+bench-rebuild: install ## how fast an emptied Redis is filled again; KEYS=1000000
+	@$(node) apps/stack/bench-rebuild.ts --keys $(or $(KEYS),1000000)
 
 fuzz: install ## send anything to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \
