@@ -104,10 +104,10 @@ export function soon<T>(what: string, look: () => Promise<T>): Promise<NonNullab
   return eventually(what, look, 30_000);
 }
 
-/** Ends the run's broker as a crash would; it is started again by the run. */
-export function killBroker(): void {
+/** Ends the run's broker as a crash would, when it is started again by the run; or freezes it and lets it go on. */
+export function signalBroker(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
   const processes = JSON.parse(readFileSync(process.env.TEST_KAFKA_PROCESSES!, 'utf8')) as { kafka?: { pid: number } };
-  if (processes.kafka) process.kill(processes.kafka.pid, 'SIGKILL');
+  if (processes.kafka) process.kill(processes.kafka.pid, signal);
 }
 
 /** The value of one metric of a program, the sum of its lines. */

@@ -4,7 +4,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { killBroker, makeKafkaWorld, metric, soon, type KafkaWorld } from './kafka-testing.ts';
+import { signalBroker, makeKafkaWorld, metric, soon, type KafkaWorld } from './kafka-testing.ts';
 
 const test = suite('the relay');
 let own: KafkaWorld;
@@ -57,7 +57,7 @@ test('a broker that dies and comes back: verifications go on, relay and consumer
   const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
   await own.spend(meter, 100);
   await own.booksAreRight(meter, 100);
-  killBroker();
+  signalBroker('SIGKILL');
   await own.spend(meter, 400);
   await soon('the relay says that it is not ready', async () => !(await fetch(`${relay.url}/readyz`)).ok);
   assert.ok((await metric(relay.url, 'keytally_outbox_entries')) > 0, 'the events wait in Redis');

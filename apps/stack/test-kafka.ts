@@ -11,7 +11,7 @@ export function needsKafka(file: string): boolean {
 
 /** Whether a test file uses the broker of the run; others that need Kafka start one of their own. */
 export function sharesBroker(file: string): boolean {
-  return needsKafka(file) && /makeKafkaWorld\(|makeWorld\([^;]*BUS: 'kafka'/.test(readFileSync(file, 'utf8'));
+  return needsKafka(file) && /makeKafkaWorld\(|make\w*World\([^;]*BUS: 'kafka'/.test(readFileSync(file, 'utf8'));
 }
 
 /**
