@@ -32,7 +32,6 @@ export type Pipeline = {
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   older: OlderWatch;
   masterKeys: MasterKeys;
-  deadlineMs: number;
   log: Logger;
 };
 
@@ -50,7 +49,7 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
 
   return async (ctx) => {
     const progress: Progress = { stage: 'begun' };
-    const answer = await within(pipeline.deadlineMs, answerTo(ctx, progress), () => tooLate(ctx, progress));
+    const answer = await within(pipeline.services.deadlineMs, answerTo(ctx, progress), () => tooLate(ctx, progress));
     ctx.status = answer.status;
     ctx.type = answer.type;
     ctx.body = answer.text;

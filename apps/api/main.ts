@@ -58,6 +58,7 @@ await run(log, async () => {
         books,
         signingKeys: makeSigningKeys(masterKeys),
         verify: makeVerifier({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
+        deadlineMs: config.REQUEST_DEADLINE_MS,
       },
       sql,
       teamSql,
@@ -68,7 +69,6 @@ await run(log, async () => {
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       older,
       masterKeys,
-      deadlineMs: config.REQUEST_DEADLINE_MS,
       log,
     },
     probe: makeProbes(metrics, {

@@ -20,6 +20,8 @@ export type Services = {
   books: Books;
   signingKeys: SigningKeys;
   verify: Verify;
+  /** Within how long a request has to be answered. */
+  deadlineMs: number;
 };
 
 // oxlint-disable-next-line no-explicit-any -- a list of routes holds handlers of unlike bodies

@@ -40,6 +40,9 @@ test('events on their way are no difference, and without traffic or with it, all
   const one = await customers.meteredKey('1000000');
   for (let i = 0; i < 5; i++) await spend(one, '1');
   assert.is((await proof(one)).status, 'ON_ITS_WAY');
+  const hasty = await world.start('api', { REQUEST_DEADLINE_MS: '4500' });
+  assert.is((await proof(one, hasty.url)).status, 'ON_ITS_WAY', 'whatever the deadline');
+  await hasty.stop();
   const consumer = await world.start('consumer');
   await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
   let going = true;
@@ -123,9 +126,10 @@ async function spend({ key }: TestKey, usage: string): Promise<void> {
   assert.is(body.status, 'VALID');
 }
 
-async function proof({ meter }: TestKey) {
+async function proof({ meter }: TestKey, url = '') {
   const { id } = await customers.billing(meter);
-  return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body.reconciliation;
+  const path = `${url}/api/v1/customer-billing/${id}/reconciliation`;
+  return (await must(200, world.call('get', path))).body.reconciliation;
 }
 
 /** Runs the operator's command. */

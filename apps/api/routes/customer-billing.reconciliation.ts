@@ -33,7 +33,8 @@ const reconciliation = object({
   losses: Type.Array(gap, { description: 'usage that went down with a Redis and is in neither' }),
 });
 
-const PATIENCE_MS = 5_000;
+// Of the time for an answer, how much events on their way are waited for.
+const PATIENCE = 0.5;
 
 export default route({
   method: 'get',
@@ -45,9 +46,9 @@ export default route({
   response: object({ reconciliation }),
   errors: ['billing_not_found', 'redis_away', 'usage_away'],
 
-  async handle({ sql, params, caller, link, books }) {
+  async handle({ sql, params, caller, link, books, deadlineMs }) {
     const record = await requireBilling(sql, caller, params.bid);
-    const [found] = await reconcile({ sql, link, books }, [record], PATIENCE_MS);
+    const [found] = await reconcile({ sql, link, books }, [record], PATIENCE * deadlineMs);
     // The record has not come into force yet.
     if (!found) throw new ApiError('redis_away');
     return {
