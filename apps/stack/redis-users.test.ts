@@ -68,6 +68,8 @@ test('each program can do all that it has to, also after Redis was emptied, and 
   const body = { key: key.key, billing: { usage: '1' } };
   const spend = async () => (await customers.verify(body, { headers: { 'Idempotency-Key': `${Math.random()}` } })).body;
   assert.is((await spend()).status, 'VALID');
+  const once = { headers: { 'Idempotency-Key': 'once' } };
+  for (let i = 0; i < 2; i++) assert.is((await customers.verify({ key: key.key }, once)).body.status, 'VALID');
   assert.is((await customers.verify({ key: 'k' }, { token: null })).status, 401);
   await eventually('usage', async () => (await customers.usage(key.meter)) === '1');
   await world.call('delete', `/api/v1/workspace/${id}/api-key/${(await customers.newKey()).id}`);
