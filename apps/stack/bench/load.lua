@@ -1,13 +1,27 @@
 -- For wrk: sends the bodies of a file in turn, and prints what was measured as one line of JSON.
 -- BODIES, TOKEN: a file of one JSON body a line, and the access token. COUNT=1: also counts the answers that say VALID.
+-- GATEWAY, its address and policy: asks for the same keys as nginx does.
 local requests, at = {}, 0
+
+local function asNginx(address, key)
+  return wrk.format('GET', address, {
+    ['Authorization'] = 'Bearer ' .. key,
+    ['X-Keytally-Token'] = os.getenv('TOKEN'),
+    ['X-Original-Method'] = 'GET',
+    ['X-Original-URI'] = '/users',
+    ['X-Real-IP'] = '127.0.0.1',
+  })
+end
 
 function init()
   wrk.method = 'POST'
   wrk.path = '/api/v1/api-key/verify'
   wrk.headers['Content-Type'] = 'application/json'
   wrk.headers['Authorization'] = 'Bearer ' .. os.getenv('TOKEN')
-  for body in io.lines(os.getenv('BODIES')) do requests[#requests + 1] = wrk.format(nil, nil, nil, body) end
+  local gateway = os.getenv('GATEWAY')
+  for body in io.lines(os.getenv('BODIES')) do
+    requests[#requests + 1] = gateway and asNginx(gateway, string.match(body, '"key":"([^"]+)"')) or wrk.format(nil, nil, nil, body)
+  end
 end
 
 function request()

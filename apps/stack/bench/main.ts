@@ -17,7 +17,7 @@ import { printFigures, whole, type Figure } from './results.ts';
 import { measure, type Contender, type Measured } from './rounds.ts';
 import { bytesOfKey, measureScript } from './script-speed.ts';
 import { makeStage, type Stage } from './stage.ts';
-import { bodyOf, CREDITS_CALLS, makeWorld, RATE, verifyOnce, type World } from './world.ts';
+import { bodyOf, CREDITS_CALLS, GATEWAY, makeWorld, RATE, verifyOnce, type World } from './world.ts';
 import { ensureWrk, type Load } from './wrk.ts';
 
 const { values } = parseArgs({
@@ -52,7 +52,7 @@ async function main(folder: string): Promise<void> {
   );
   const busy = await measure(
     '64 connections',
-    [contender(stage, 'bare', bare, small, 64), own(stage, small, 64), own(stage, large, 64)],
+    [contender(stage, 'bare', bare, small, 64), own(stage, small, 64), own(stage, large, 64), asGateway(stage, small)],
     rounds,
   );
   const script = await measureScript(small);
@@ -64,11 +64,8 @@ async function main(folder: string): Promise<void> {
   const profile = await takeProfile(stage, small);
 
   const get = (of: Map<string, Measured>, name: string) => of.get(name)!;
-  const [bareBusy, ours, ofLarge] = ['bare', 'verify-small', 'verify-large'].map((name) => get(busy, name)) as [
-    Measured,
-    Measured,
-    Measured,
-  ];
+  const [bareBusy, ours] = [get(busy, 'bare'), get(busy, 'verify-small')];
+  const [ofLarge, gateway] = [get(busy, 'verify-large'), get(busy, 'gateway')];
   const [pinged, alone] = [get(quiet, 'bare-ping'), get(quiet, 'verify-small')];
   const figures: Figure[] = [
     {
@@ -99,6 +96,13 @@ async function main(folder: string): Promise<void> {
       least: 0.95,
       aim: 0.98,
       seen: `${whole(ofLarge.perSecond)}/s`,
+    },
+    {
+      what: 'throughput of the endpoint for gateways, against verify',
+      value: gateway.perSecond / ours.perSecond,
+      least: 0.9,
+      aim: 1,
+      seen: `${whole(gateway.perSecond)}/s`,
     },
     {
       what: 'Redis memory of a key, bytes',
@@ -137,6 +141,11 @@ async function main(folder: string): Promise<void> {
 
 function own(stage: Stage, world: World, connections: number): Contender {
   return { ...contender(stage, `verify-${world.name}`, world.url, world, connections), after: world.clear };
+}
+
+function asGateway(stage: Stage, world: World): Contender {
+  const verify = own(stage, world, 64);
+  return { ...verify, name: 'gateway', load: { ...verify.load, gateway: GATEWAY } };
 }
 
 function contender(stage: Stage, name: string, url: string, { bodies, token }: World, connections: number): Contender {

@@ -110,6 +110,9 @@ export function bodyOf(key: string): string {
   return JSON.stringify({ key, requestedScopes, billing: { usage: '0.001' }, route: 'GET /users' });
 }
 
+/** The same question as a gateway asks it. */
+export const GATEWAY = '/gateway/nginx/usage=0.001,scope=users.read/';
+
 /** One verification; its answer as text. */
 export async function verifyOnce({ url, token }: Pick<World, 'url' | 'token'>, body: string): Promise<string> {
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };

@@ -12,6 +12,8 @@ export type Load = {
   connections: number;
   seconds: number;
   countValid?: boolean;
+  /** Asks as a gateway does, at this address with its policy. */
+  gateway?: string;
 };
 
 const run = promisify(execFile);
@@ -29,10 +31,16 @@ export async function ensureWrk(say: (line: string) => void): Promise<void> {
 }
 
 /** One round of load from one thread; every answer must be a 200. */
-export async function load({ url, bodies, token, connections, seconds, countValid }: Load): Promise<Round> {
+export async function load({ url, bodies, token, connections, seconds, countValid, gateway }: Load): Promise<Round> {
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script, url];
   const { stdout } = await run('wrk', args, {
-    env: { ...process.env, BODIES: bodies, TOKEN: token, ...(countValid && { COUNT: '1' }) },
+    env: {
+      ...process.env,
+      BODIES: bodies,
+      TOKEN: token,
+      ...(countValid && { COUNT: '1' }),
+      ...(gateway && { GATEWAY: gateway }),
+    },
   });
   const found = JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<
     'requests' | 'seconds' | 'failed' | 'p50Us' | 'p99Us' | 'valid',
