@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import kafkajs, { Kafka as Client, logLevel, type AclOperationTypes, type AclResourceTypes } from 'kafkajs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { kafkaVariables, readConfig, type KafkaConfig } from '../../shared/config.ts';
@@ -24,7 +25,8 @@ let secure: { port: number; settings: Record<string, string>; ca: string };
 test.before(async () => {
   mkdirSync(folder, { recursive: true });
   secure = await secureListener();
-  await startOn(await freePorts(2), ['--add-scram', 'SCRAM-SHA-512=[name=keytally,password=open sesame]']);
+  const login = (name: string) => ['--add-scram', `SCRAM-SHA-512=[name=${name},password=open sesame]`];
+  await startOn(await freePorts(2), ['keytally', 'relay', 'consumer'].flatMap(login));
 });
 test.after(async () => {
   await Promise.all(opened.map((kafka) => kafka.close()));
@@ -73,13 +75,7 @@ test('more records than a request takes all arrive, and a commit is where the ne
 });
 
 test('TLS and SASL: who has the password is served, who has not is not', async () => {
-  const settings: Partial<KafkaConfig> = {
-    KAFKA_BROKERS: [`localhost:${secure.port}`],
-    KAFKA_TLS: true,
-    KAFKA_TLS_CA: secure.ca,
-    KAFKA_SASL_MECHANISM: 'scram-sha-512',
-    KAFKA_SASL_USERNAME: 'keytally',
-  };
+  const settings: Partial<KafkaConfig> = { ...overTls(), KAFKA_SASL_USERNAME: 'keytally' };
   const kafka = open({ ...settings, KAFKA_SASL_PASSWORD: 'open sesame', KAFKA_TOPIC_PREFIX: 'secure' });
   await kafka.ensureTopics();
   await kafka.produce(kafka.topics.usage, [{ key: null, value: 'over TLS' }]);
@@ -94,6 +90,62 @@ test('TLS and SASL: who has the password is served, who has not is not', async (
     .ready()
     .catch((error: Error) => error);
   assert.match(String(unknown), /self.signed/i);
+});
+
+test('relay and consumer do what they have to with no more rights than the README names', async () => {
+  const owner = open({ KAFKA_TOPIC_PREFIX: 'rights' });
+  await owner.ensureTopics();
+  const { usage, dead } = owner.topics;
+  const admin = new Client({ brokers: [`127.0.0.1:${program.port}`], logLevel: logLevel.NOTHING }).admin();
+  await admin.connect();
+  const { TOPIC, GROUP } = kafkajs.AclResourceTypes;
+  const { READ, WRITE, DESCRIBE } = kafkajs.AclOperationTypes;
+  const allow = (user: string, resourceType: AclResourceTypes, resourceName: string, operation: AclOperationTypes) => ({
+    principal: `User:${user}`,
+    host: '*',
+    permissionType: kafkajs.AclPermissionTypes.ALLOW,
+    resourceType,
+    resourceName,
+    resourcePatternType: kafkajs.ResourcePatternTypes.LITERAL,
+    operation,
+  });
+  const acl = [
+    allow('relay', TOPIC, usage, WRITE),
+    allow('relay', TOPIC, dead, DESCRIBE),
+    allow('consumer', TOPIC, usage, READ),
+    allow('consumer', TOPIC, dead, WRITE),
+    allow('consumer', GROUP, 'rights.books', READ),
+  ];
+  await admin.createAcls({ acl });
+  await admin.disconnect();
+  const as = (KAFKA_SASL_USERNAME: string) =>
+    open({ ...overTls(), KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD: 'open sesame', KAFKA_TOPIC_PREFIX: 'rights' });
+  const [relay, consumer] = [as('relay'), as('consumer')];
+
+  const event = [{ key: null, value: 'event' }];
+  await relay.ensureTopics();
+  await relay.produce(usage, event);
+  assert.ok(await relay.ready());
+  await consumer.ensureTopics();
+  const reading = consume(consumer);
+  await soon('the event', async () => reading.records.length === 1);
+  await reading.consuming.commit(reading.lastOffsets);
+  await consumer.produce(dead, event);
+  const [committed] = (await consumer.progress()).filter((one) => one.end > 0);
+  assert.is(committed!.committed, 1);
+  await reading.consuming.stop();
+
+  for (const [what, refused] of [
+    ['the relay sets nothing aside', () => relay.produce(dead, event)],
+    ['the consumer makes no events', () => consumer.produce(usage, event)],
+    ['the consumer makes no topics', () => as('consumer').produce('another', event)],
+  ] as const) {
+    const answer = await refused().then(
+      () => 'done',
+      (error: Error) => String(error),
+    );
+    assert.match(answer, /not authorized|authorization|does not host this topic/i, what);
+  }
 });
 
 test('a broker that starts again, on other ports, has all that it acknowledged', async () => {
@@ -135,6 +187,11 @@ function open(settings: Partial<KafkaConfig>): Kafka {
   return kafka;
 }
 
+function overTls(): Partial<KafkaConfig> {
+  const KAFKA_BROKERS = [`localhost:${secure.port}`];
+  return { KAFKA_BROKERS, KAFKA_TLS: true, KAFKA_TLS_CA: secure.ca, KAFKA_SASL_MECHANISM: 'scram-sha-512' };
+}
+
 function consume(kafka: Kafka) {
   const records: Incoming[] = [];
   const lastOffsets = new Map<number, string>();
@@ -166,6 +223,9 @@ async function secureListener() {
     'ssl.keystore.location': store,
     'ssl.keystore.password': password,
     'ssl.keystore.type': 'PKCS12',
+    // Who comes without a login is this test itself.
+    'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+    'super.users': 'User:ANONYMOUS;User:keytally',
   };
   return { port, settings, ca: readFileSync(join(folder, 'ca.pem'), 'utf8') };
 }
