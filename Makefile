@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs demo token migrate reconcile rebuild restored bench bench-pipeline bench-rebuild test fuzz faults check
-.PHONY: lint fmt
+.PHONY: audit lint fmt
 
 # The Node that the lockfile brings; the host's own where there is none for this platform.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -70,6 +70,9 @@ faults: install ## break everything under load and prove the books; SEED=1-20 MI
 
 check: install ## types, linter, format
 	@npm run -s check
+
+audit: install ## ask the registry for known vulnerabilities of what is shipped
+	@$(node) apps/stack/audit.ts
 
 lint: install ## the linter alone
 	@npm run -s lint
