@@ -155,6 +155,8 @@ test('the key is taken in each of three ways; none, two, and several headers of 
     [{ ...bearer(key), 'X-Api-Key': other }, 40111],
     [basic(`${key}:${other}`), 40111],
     [bearer(`${key} ${key}`), 40112],
+    [bearer('\u00e9'.repeat(40)), 40112],
+    [{ 'X-Api-Key': 'x'.repeat(8_000) }, 40112],
   ];
   for (const [headers, code] of wrong) {
     const { status, error } = await ask(`plain/${POLICY}/?api_key=${key}`, { headers });
