@@ -29,7 +29,13 @@ const test = suite('canaries');
 
 test.before(async () => {
   outputListeners.add((text) => (output += text));
-  world = await makeWorld(['verify'], { BUS: 'kafka', KAFKA_TOPIC_PARTITIONS: '4', LOG_LEVEL: 'trace' });
+  world = await makeWorld(['verify'], {
+    BUS: 'kafka',
+    KAFKA_TOPIC_PARTITIONS: '4',
+    LOG_LEVEL: 'trace',
+    // Reconciling waits for the books, which on a busy machine take their time.
+    REQUEST_DEADLINE_MS: '60000',
+  });
   programs = [world.api, world.verify!, await world.start('relay'), await world.start('consumer')];
   redis = new Redis(world.env.REDIS_URL!);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
