@@ -25,15 +25,23 @@ export async function textOfPostgres(sql: Sql): Promise<string> {
   return parts.flatMap((rows) => rows.map(({ row }) => row)).join('\n');
 }
 
+const readers: Record<string, (redis: Redis, name: string) => Promise<unknown>> = {
+  string: (redis, name) => redis.get(name),
+  hash: (redis, name) => redis.hgetall(name),
+  stream: (redis, name) => redis.xrange(name, '-', '+'),
+  zset: (redis, name) => redis.zrange(name, 0, -1),
+  // Gone meanwhile.
+  none: () => Promise.resolve(''),
+};
+
 /** All that a Redis database holds, as text. */
 export async function textOfRedis(redis: Redis): Promise<string> {
   const parts: string[] = [];
   for await (const batch of redis.scanStream({ count: 1000 })) {
     for (const name of batch as string[]) {
-      const type = await redis.type(name);
-      const value =
-        type === 'string' ? redis.get(name) : type === 'hash' ? redis.hgetall(name) : redis.xrange(name, '-', '+');
-      parts.push(name, JSON.stringify(await value));
+      const read = readers[await redis.type(name)];
+      if (!read) throw new Error(`${name} is of a type that is not searched`);
+      parts.push(name, JSON.stringify(await read(redis, name)));
     }
   }
   return parts.join('\n');
