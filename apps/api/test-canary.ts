@@ -29,7 +29,7 @@ const readers: Record<string, (redis: Redis, name: string) => Promise<unknown>> 
   string: (redis, name) => redis.get(name),
   hash: (redis, name) => redis.hgetall(name),
   stream: (redis, name) => redis.xrange(name, '-', '+'),
-  zset: (redis, name) => redis.zrange(name, 0, -1),
+  zset: (redis, name) => redis.zrange(name, '0', '-1'),
   // Gone meanwhile.
   none: () => Promise.resolve(''),
 };
