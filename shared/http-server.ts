@@ -75,6 +75,7 @@ function badHttp(name: ErrorName) {
     'Content-Type': 'application/json',
     'Content-Length': String(Buffer.byteLength(text)),
     'X-Request-Id': id,
+    'Cache-Control': 'no-store',
     Connection: 'close',
   };
   return { status: error.status, text, headers };
