@@ -37,6 +37,8 @@ const noLimit = {
   'X-RateLimit-Reset': '',
 };
 
+// A key's part may hold 4 KiB of metadata: few of them are remembered.
+const KEYS_REMEMBERED = 1_000;
 type KeyPart = { apiKeyId: string; customerId?: string; externalMeterId?: string };
 const keyHeaders = remember((keyPart) => {
   const { apiKeyId, customerId = '', externalMeterId = '' } = JSON.parse(`{${keyPart}}`) as KeyPart;
@@ -45,7 +47,7 @@ const keyHeaders = remember((keyPart) => {
     'X-Keytally-Customer-Id': headerText(customerId),
     'X-Keytally-Meter-Id': headerText(externalMeterId),
   };
-});
+}, KEYS_REMEMBERED);
 
 // Empty where use has no limit.
 function remainingCredits(billingPart: string, usedMicros: number): string {
