@@ -14,14 +14,23 @@ interface Wanted {
   missing: string;
 }
 
+// One after the other: apt-get fails at once where another one runs.
+let last: Promise<unknown> = Promise.resolve();
+
 /** Installs something with apt-get where this user may, else says which command would. */
-export async function installPackage(wanted: Wanted, say: (line: string) => void): Promise<void> {
+export function installPackage(wanted: Wanted, say: (line: string) => void): Promise<void> {
+  const installed = last.then(() => install(wanted, say));
+  last = installed.catch(() => {});
+  return installed;
+}
+
+async function install(wanted: Wanted, say: (line: string) => void): Promise<void> {
   const { what, packages, brew, missing } = wanted;
   const add = (name: string) => `apt-get install -y --no-install-recommends ${name}`;
-  const install = `apt-get update && ${add(packages[0])}`;
+  const byHand = `apt-get update && ${add(packages[0])}`;
   const rights = await aptRights();
   if (!rights) {
-    const command = process.platform === 'darwin' ? `brew install ${brew}` : `sudo sh -c '${install}'`;
+    const command = process.platform === 'darwin' ? `brew install ${brew}` : `sudo sh -c '${byHand}'`;
     throw new StackError(`${missing}; install one, e.g.: ${command}`);
   }
   say(`installing ${what} with apt-get`);
@@ -37,7 +46,7 @@ export async function installPackage(wanted: Wanted, say: (line: string) => void
   } catch (error) {
     const output = (error as { stdout?: string }).stdout ?? '';
     const cause = output.split('\n').findLast((line) => line.startsWith('E: ')) ?? 'apt-get failed';
-    throw new StackError(`${what} could not be installed (${cause}); run: ${install}`);
+    throw new StackError(`${what} could not be installed (${cause}); run: ${byHand}`);
   }
 }
 
