@@ -3,6 +3,7 @@ import { kafkaDuplicates, outboxDuplicates } from './duplicates.ts';
 import { onKafka, onPlainRedis, type Blow, type Fault } from './fault.ts';
 
 const GONE_AFTER_MS = 30_000;
+const DELIVERS_WITHIN_MS = 10_000;
 const HOUR_MS = 3_600_000;
 
 /** What happens to processes: they die, stand still, are two where one is meant, or have a wrong clock. */
@@ -33,16 +34,11 @@ export const faultsOfProcesses: Fault[] = [
     verifyWithinMs: 2_500,
     async make(blow) {
       const { stage, random } = blow;
-      // What they deliver to answers late: most of the time they are in the middle of it.
-      const slow = [...stage.hopsTo('clickhouse'), ...stage.hopsTo('kafka')];
-      for (const hop of slow) hop.set({ kind: 'slow', delayMs: 150 });
-      const carriers = stage.programs.filter((name) => /^(consumer|relay)/.test(name));
-      for (const victim of [...random.shuffled(carriers), ...random.shuffled(carriers)]) {
-        await sleep(random.between(300, 1_000));
-        stage.signal(victim, 'SIGKILL');
-        await comesBack(blow, victim);
-      }
-      for (const hop of slow) hop.set({ kind: 'fair' });
+      const consumers = stage.programs.filter((name) => name.startsWith('consumer'));
+      for (const victim of [...random.shuffled(consumers), ...random.shuffled(consumers)])
+        await killMidway(blow, `${victim}>clickhouse`, /INSERT\WINTO\Wusage_events/i, [victim]);
+      const relays = stage.programs.filter((name) => name.startsWith('relay'));
+      for (let times = relays.length; times > 0; times--) await killMidway(blow, 'all>kafka', /"b":"bill_/, relays);
     },
   },
   ...['postgres', 'clickhouse'].map((server): Fault => ({
@@ -129,6 +125,18 @@ export const faultsOfProcesses: Fault[] = [
     },
   },
 ];
+
+/** Kills programs while what they deliver is on its way, none of which arrives. */
+async function killMidway(blow: Blow, way: string, delivery: RegExp, victims: string[]): Promise<void> {
+  const { stage } = blow;
+  const hop = stage.hops.get(way)!;
+  hop.set({ kind: 'slow', delayMs: 100 });
+  await hop.sees(delivery, DELIVERS_WITHIN_MS);
+  hop.set({ kind: 'cut' });
+  for (const victim of victims) stage.signal(victim, 'SIGKILL');
+  hop.set({ kind: 'fair' });
+  await Promise.all(victims.map((victim) => comesBack(blow, victim)));
+}
 
 async function killAgain({ stage, random }: Blow, server: string): Promise<void> {
   for (let times = random.between(1, 2); times > 0; times--) {

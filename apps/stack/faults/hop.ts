@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { within } from '../../../shared/within.ts';
 import type { Random } from './random.ts';
 
 /** What the way between two processes does to what passes it. */
@@ -20,6 +21,8 @@ export type Hop = {
   port: number;
   /** Changes the weather, for connections that are open too. */
   set(weather: Weather): void;
+  /** Settles when a request that matches is on its way, before any of it arrives; or after so long without one. */
+  sees(pattern: RegExp, withinMs: number): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -30,6 +33,7 @@ export async function openHop(name: string, target: number, port = 0): Promise<H
   const sockets = new Set<Socket>();
   let weather: Weather = FAIR;
   let healed = Promise.withResolvers<void>();
+  const watchers = new Set<(request: string) => void>();
 
   const server: Server = createServer((inner) => {
     if (weather.kind === 'cut') return void inner.resetAndDestroy();
@@ -56,6 +60,13 @@ export async function openHop(name: string, target: number, port = 0): Promise<H
       healed = Promise.withResolvers();
       if (next.kind === 'cut') for (const socket of sockets) socket.destroy();
     },
+    async sees(pattern, withinMs) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const watch = (request: string) => pattern.test(request) && resolve();
+      watchers.add(watch);
+      await within(withinMs, promise).catch(() => {});
+      watchers.delete(watch);
+    },
     async close() {
       const closed = once(server, 'close');
       server.close();
@@ -69,6 +80,7 @@ export async function openHop(name: string, target: number, port = 0): Promise<H
     // What was held up arrives in order: each piece waits for the one before it, and so long after its own arrival.
     let before = Promise.resolve();
     for await (const piece of pieces(from)) {
+      if (!isAnswer && watchers.size > 0) for (const watch of watchers) watch(piece.toString('latin1'));
       if (isAnswer && weather.kind === 'deaf' && weather.random.chance(weather.share)) return;
       const due = performance.now() + (weather.kind === 'slow' ? weather.delayMs : 0);
       before = before.then(() => deliver(piece, to, due));
