@@ -8,7 +8,7 @@ import { ALL_SHARDS } from '../../shared/key-text.ts';
 import { openShards } from '../../shared/fence.ts';
 import { showProgress } from './bench-watch.ts';
 import { makeStage } from './bench/stage.ts';
-import { bodyOf, makeWorld, verifyOnce, type World } from './bench/world.ts';
+import { answerOf, makeWorld, type World } from './bench/world.ts';
 import { StackError } from './errors.ts';
 import { checkout } from './home.ts';
 import { freePorts } from './ports.ts';
@@ -33,11 +33,7 @@ async function main(folder: string): Promise<void> {
 
   report('emptied, and filled again by the api', await emptied(world));
   const began = performance.now();
-  const tool = spawn(
-    process.execPath,
-    ['--cpu-prof', '--cpu-prof-dir=/tmp/prof', join(checkout, 'apps/api/rebuild.ts')],
-    { env: world.env, stdio: 'inherit' },
-  );
+  const tool = spawn(process.execPath, [join(checkout, 'apps/api/rebuild.ts')], { env: world.env, stdio: 'inherit' });
   const [code] = (await once(tool, 'exit')) as [number];
   if (code !== 0) throw new StackError(`the rebuild ended with ${code}`);
   report('by hand', performance.now() - began);
@@ -55,7 +51,7 @@ async function emptied(world: World): Promise<number> {
     if (open === ALL_SHARDS.length) break;
   }
   const tookMs = performance.now() - began;
-  const answer = await verifyOnce(world, bodyOf(world.keys[0]!));
+  const answer = await answerOf(world);
   if (!answer.includes('"VALID"')) throw new StackError(`a key that was brought back is not VALID: ${answer}`);
   return tookMs;
 }

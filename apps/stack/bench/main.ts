@@ -17,7 +17,7 @@ import { printFigures, whole, type Figure } from './results.ts';
 import { measure, type Contender, type Measured } from './rounds.ts';
 import { bytesOfKey, measureScript } from './script-speed.ts';
 import { makeStage, type Stage } from './stage.ts';
-import { bodyOf, CREDITS_CALLS, GATEWAY, makeWorld, RATE, verifyOnce, type World } from './world.ts';
+import { answerOf, bodyOf, CREDITS_CALLS, GATEWAY, makeWorld, RATE, type World } from './world.ts';
 import { ensureWrk, type Load } from './wrk.ts';
 
 const { values } = parseArgs({
@@ -41,7 +41,7 @@ async function main(folder: string): Promise<void> {
   const stage = await makeStage(folder);
   const small = await makeWorld(stage, 'small', 1_000);
   const large = await makeWorld(stage, 'large', Number(values.keys));
-  const answer = await verifyOnce(small, bodyOf(small.keys[0]!));
+  const answer = await answerOf(small);
   const bare = await startBare(stage, 'bare', answer);
   const ping = await startBare(stage, 'bare-ping', answer, small.redisUrl);
 

@@ -1,15 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { keytally } from '../../../shared/client/index.ts';
 import { requireOpen } from '../../../shared/fence.ts';
 import { keyspace } from '../../../shared/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/key-text.ts';
 import { makeLogger } from '../../../shared/log.ts';
 import { connectPostgres } from '../../../shared/postgres.ts';
 import { connectRedis, type RedisLink } from '../../../shared/redis.ts';
-import { VERIFY_PATH } from '../../../shared/verify.ts';
 import { showProgress } from '../bench-watch.ts';
-import { StackError } from '../errors.ts';
 import { freePorts } from '../ports.ts';
 import { answersOk } from '../program.ts';
 import { ourProgram } from '../programs.ts';
@@ -81,40 +80,36 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
   )
     await sleep(200);
   await supervisor.add(ourProgram('verify', `verify-${name}`, verify, env));
-  const manage = async (path: string, body: object) => {
-    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
-    const answer = await fetch(`http://127.0.0.1:${api}/api/v1${path}`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify({ workspaceId, ...body }),
-    });
-    if (answer.status !== 201) throw new StackError(`${path} answered ${answer.status}: ${await answer.text()}`);
-    return (await answer.json()) as { apiKey: { key: string } };
-  };
+  const url = `http://127.0.0.1:${verify}`;
+  const client = keytally({ url: `http://127.0.0.1:${api}`, verifyUrl: url, token });
   const scopes = [{ representation: 'users', read: true }];
-  await manage('/customer-billing', { externalMeterId: 'exact', totalCredits: String(CREDITS_CALLS / 1_000) });
-  const credits = (await manage('/api-key', { name: 'exact', externalMeterId: 'exact', scopes })).apiKey.key;
-  const rate = (await manage('/api-key', { name: 'exact', rateLimitPerSecond: RATE, scopes })).apiKey.key;
+  const common = { workspaceId, name: 'exact', scopes };
+  const totalCredits = String(CREDITS_CALLS / 1_000);
+  await client.billing.create({ workspaceId, externalMeterId: 'exact', totalCredits });
+  const credits = (await client.apiKeys.create({ ...common, externalMeterId: 'exact' })).apiKey.key;
+  const rate = (await client.apiKeys.create({ ...common, rateLimitPerSecond: RATE })).apiKey.key;
   await supervisor.remove(`api-${name}`);
 
   const bodies = join(folder, `bodies-${name}`);
   writeFileSync(bodies, keys.map((key) => `${bodyOf(key)}\n`).join(''));
   const clear = async () => void (await link.node(0).client.del(...ALL_SHARDS.map(keyspace.outbox)));
-  const url = `http://127.0.0.1:${verify}`;
   return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, link, env, clear };
 }
 
 /** The request that is measured: a scope, a cost and a route. */
 export function bodyOf(key: string): string {
+  return JSON.stringify(callOf(key));
+}
+
+function callOf(key: string) {
   const requestedScopes = [{ representation: 'users', read: true }];
-  return JSON.stringify({ key, requestedScopes, billing: { usage: '0.001' }, route: 'GET /users' });
+  return { key, requestedScopes, billing: { usage: '0.001' }, route: 'GET /users' };
 }
 
 /** The same question as a gateway asks it. */
 export const GATEWAY = '/gateway/nginx/usage=0.001,scope=users.read/';
 
-/** One verification; its answer as text. */
-export async function verifyOnce({ url, token }: Pick<World, 'url' | 'token'>, body: string): Promise<string> {
-  const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${token}` };
-  return (await fetch(url + VERIFY_PATH, { method: 'POST', headers, body })).text();
+/** The answer to the request that is measured, as text. */
+export async function answerOf({ url, token, keys }: World): Promise<string> {
+  return JSON.stringify(await keytally({ url, token }).verify(callOf(keys[0]!)));
 }
