@@ -59,6 +59,11 @@ test('through every operation', async () => {
     const answer = await must(200, world.call('post', url + VERIFY_PATH, body, marked()));
     assert.is(answer.body.status, 'VALID', answer.text);
   }
+  for (const shown of [{ 'X-Api-Key': things.keyText }, { Authorization: `Basic ${btoa(`${things.keyText}:`)}` }]) {
+    const path = `/gateway/plain/usage=1,name=${marker}/${things.keyText}?key=${things.keyText}`;
+    const passed = await fetch(world.verify!.url + path, { headers: { 'X-Keytally-Token': token, ...shown } });
+    assert.is(passed.status, 200, await passed.text());
+  }
   // Deletions come last: the others need what they delete.
   const sorted = Object.entries(requests).toSorted(
     ([a], [b]) => Number(a.startsWith('delete')) - Number(b.startsWith('delete')),
@@ -114,6 +119,17 @@ test('through every kind of error, whose answers do not repeat them', async () =
         const { text, headers } = await world.call(method, url + path, body, { token, ...options });
         assert.not.ok(text.includes(secret), `${method} ${path} ${text}`);
         assert.is.not(headers.get('x-request-id'), secret);
+      }
+    }
+    for (const path of [`${secret}/-`, `plain/${secret}`, `plain/scope=${secret}.read`, `plain/-/${secret}`]) {
+      for (const headers of [
+        { 'X-Keytally-Token': secret, 'X-Api-Key': 'none' },
+        { 'X-Keytally-Token': token, Authorization: `Bearer ${secret}x` },
+      ]) {
+        const refused = await fetch(`${world.verify!.url}/gateway/${path}/`, { headers });
+        const answer = JSON.stringify([[...refused.headers], await refused.text()]);
+        assert.ok(refused.status >= 400, answer);
+        assert.not.ok(answer.includes(secret), `/gateway/${path} ${answer}`);
       }
     }
     await speak(world.api.url, [`GET /${secret} HTTP/1.1\r\n${secret}\r\n\r\n`]);
