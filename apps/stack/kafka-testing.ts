@@ -101,7 +101,7 @@ export async function makeKafkaWorld() {
 
 /** As `eventually`, with the time that a group of consumers may take to settle on a busy machine. */
 export function soon<T>(what: string, look: () => Promise<T>): Promise<NonNullable<T>> {
-  return eventually(what, look, 30_000);
+  return eventually(what, look, 90_000);
 }
 
 /** Ends the run's broker as a crash would, when it is started again by the run; or freezes it and lets it go on. */
