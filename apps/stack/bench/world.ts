@@ -49,7 +49,7 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
   const admin = connectPostgres(servers.postgresUrl('postgres'), { max: 1 });
   await admin`create database ${admin(database)} template keytally_template`;
   await admin.end();
-  const sql = connectPostgres(servers.postgresUrl(database), { max: 1 });
+  const sql = connectPostgres(servers.postgresUrl(database), { max: 1, statementTimeoutMs: 0 });
   const told = (done: number) => showProgress(`${name}: keys`, done, count);
   const { token, workspaceId, keys } = await seed(sql, count, KEYS_USED, told);
   await sql.end();
