@@ -6,7 +6,7 @@ import type { RedisNode } from '../../shared/redis-node.ts';
 export type Claim = { shard: number; emptied: boolean; checkpoint: number; epoch: number; sinceMs: number };
 
 export const STEP_WITHIN_MS = 2_000;
-const NAMES_AT_ONCE = 500;
+const NAMES_AT_ONCE = 2_000;
 
 /** Claims shards for reopening: those that are closed, or, with `close`, all, which closes them. */
 export async function claim(
