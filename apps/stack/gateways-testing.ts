@@ -80,7 +80,8 @@ export async function startGateway(name: string, folder: string, begin: BeginGat
     send: (path: string, sent: Sent = {}) => send(agent, port, path, sent),
     async stop() {
       agent.destroy();
-      process.kill(started.pid, 'SIGKILL');
+      // With its workers, who would outlive their parent: it leads a group of its own.
+      process.kill(-started.pid, 'SIGKILL');
       await started.ended;
     },
   };
