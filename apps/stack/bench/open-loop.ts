@@ -21,6 +21,7 @@ type Connection = { socket: Socket; dueAt: number; rest: string };
 const answers: Record<string, { ms: number; inTime: boolean }[]> = {};
 const free: Connection[] = [];
 let opened = 0;
+let opening = 0;
 
 // When those became due that no connection was free for, the oldest first.
 const due: number[] = [];
@@ -32,7 +33,7 @@ while (performance.now() - began < Number(SECONDS) * 1000) {
   const now = performance.now();
   for (const until = ((now - began) / 1000) * Number(PER_SECOND); made < until; made++) due.push(now);
   while (taken < due.length && free.length > 0) send(free.pop()!);
-  for (let lacking = due.length - taken; lacking > 0 && opened < Number(CONNECTIONS); lacking--) open();
+  while (due.length - taken > opening && opened < Number(CONNECTIONS)) open();
   await new Promise((resolve) => setTimeout(resolve, 1));
 }
 const until = performance.now() + 2_000;
@@ -59,10 +60,14 @@ function send(connection: Connection): void {
 
 function open(): void {
   opened++;
+  opening++;
   const socket = connect(Number(url.port), url.hostname);
   const connection: Connection = { socket, dueAt: 0, rest: '' };
   socket.setEncoding('latin1').on('data', (text: string) => take(connection, text));
-  socket.once('connect', () => goOn(connection));
+  socket.once('connect', () => {
+    opening--;
+    goOn(connection);
+  });
 }
 
 function goOn(connection: Connection): void {
