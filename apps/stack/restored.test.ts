@@ -104,11 +104,13 @@ async function adjust(billingId: string, amount: string): Promise<void> {
   const headers = { 'Idempotency-Key': `key-${keys++}` };
   const path = `/api/v1/customer-billing/${billingId}/adjustment`;
   // Changes are taken again shard by shard, the last a moment after the api says that it is ready.
-  await eventually('it is adjusted', async () => {
+  // One that is not yet is a 503 after some seconds only.
+  const adjusted = async () => {
     const answer = await world.call('post', path, { amount, reason: 'a test' }, { headers });
     assert.ok([201, 503].includes(answer.status), answer.text);
     return answer.status === 201;
-  });
+  };
+  await eventually('it is adjusted', adjusted, 60_000);
 }
 
 async function spend(key: string, usage: string): Promise<void> {
