@@ -33,6 +33,11 @@ test.before(async () => {
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'fence' })).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });
+// Shards are opened one after the other: a key may serve while a new one's shard is not open yet.
+test.before.each(async () => {
+  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
+  await eventually('every shard is open', async () => (await ready(world.api.url)) && ready(world.verify!.url), 60_000);
+});
 test.after(async () => {
   await world.stop();
   admin.disconnect();
