@@ -6,6 +6,7 @@ import type { Decision, Verify } from '../../shared/decide.ts';
 import { ApiError, type ErrorName } from '../../shared/errors.ts';
 import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
 import type { Logger } from '../../shared/log.ts';
+import { nowAndThen } from '../../shared/now-and-then.ts';
 import { hideSecrets } from '../../shared/secrets.ts';
 import { dialectOf, type Dialect } from './gateway-dialect.ts';
 import { limitHeaders, passHeaders } from './gateway-headers.ts';
@@ -32,7 +33,7 @@ const LOG_EVERY_MS = 1_000;
  * configuration overwrites. A body is never looked at; Node drops it, and the connection goes on.
  */
 export function makeGateway(parts: Parts) {
-  let loggedAt = -Infinity;
+  const mayLog = nowAndThen(LOG_EVERY_MS);
 
   return async function gateway(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
     try {
@@ -41,10 +42,7 @@ export function makeGateway(parts: Parts) {
       if (!(error instanceof ApiError) || error.status === 500) throw error;
       // What end clients may get to see says what they can do about it, and its cause is logged.
       if (error.status === 503) throw new ApiError('api_key_undecided', { cause: error });
-      if (performance.now() - loggedAt > LOG_EVERY_MS) {
-        parts.log.warn({ requestId, error }, 'a gateway is set up wrongly');
-        loggedAt = performance.now();
-      }
+      if (mayLog() !== undefined) parts.log.warn({ requestId, error }, 'a gateway is set up wrongly');
       throw error;
     }
   };

@@ -7,6 +7,7 @@ import type { Verifier } from '../../shared/decide.ts';
 import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
 import type { Logger } from '../../shared/log.ts';
 import type { Metrics } from '../../shared/metrics.ts';
+import { nowAndThen } from '../../shared/now-and-then.ts';
 import { openApi } from '../../shared/openapi.ts';
 import type { ProbeAnswer } from '../../shared/probes.ts';
 import { readJson } from '../../shared/read-json.ts';
@@ -41,8 +42,7 @@ export function makeHandler(parts: Parts): RequestListener {
   const operations: Operation[] = [verifyOperation];
   const docs = makeDocs(openApi(operations, parts.publicUrl, gatewayPaths), parts.publicUrl);
   const gateway = makeGateway(parts);
-  let loggedAt = -Infinity;
-  let notLogged = 0;
+  const mayLog = nowAndThen(LOG_EVERY_MS);
 
   return (request, response) => {
     const started = performance.now();
@@ -72,11 +72,8 @@ export function makeHandler(parts: Parts): RequestListener {
   function failure(thrown: unknown, requestId: string): Answer {
     const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
     if (error.status === 500) parts.log.error({ requestId, error }, error.errorName);
-    else if (error.status > 500 && performance.now() - loggedAt > LOG_EVERY_MS) {
-      parts.log.warn({ requestId, error, notLogged }, error.errorName);
-      loggedAt = performance.now();
-      notLogged = 0;
-    } else if (error.status > 500) notLogged++;
+    const notLogged = error.status > 500 ? mayLog() : undefined;
+    if (notLogged !== undefined) parts.log.warn({ requestId, error, notLogged }, error.errorName);
     const text = JSON.stringify(errorEnvelope(error, requestId));
     return { status: error.status, type: 'application/json', text, headers: error.headers };
   }
