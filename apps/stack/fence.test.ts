@@ -34,10 +34,7 @@ test.before(async () => {
   customers = makeCustomers(world, workspaceId);
 });
 // Shards are opened one after the other: a key may serve while a new one's shard is not open yet.
-test.before.each(async () => {
-  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
-  await eventually('every shard is open', async () => (await ready(world.api.url)) && ready(world.verify!.url), 60_000);
-});
+test.before.each(() => everyShardIsOpen(60_000));
 test.after(async () => {
   await world.stop();
   admin.disconnect();
@@ -100,7 +97,7 @@ test('a Redis that comes back older enables nothing that was disabled, rotated o
   rmSync(join(folder, 'redis'), { recursive: true });
   cpSync(old, join(folder, 'redis'), { recursive: true });
   await startRedis();
-  await eventually('all shards are open', async () => (await fetch(`${world.verify!.url}/readyz`)).ok);
+  await everyShardIsOpen();
   assert.is((await verify(fresh)).body.status, 'VALID');
   assert.is((await verify(disabled.key)).body.status, 'DISABLED');
   assert.is((await verify(rotated.key)).body.status, 'INVALID');
@@ -209,3 +206,12 @@ async function stopRedis(): Promise<void> {
 }
 
 test.run();
+
+async function everyShardIsOpen(withinMs?: number): Promise<void> {
+  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
+  await eventually(
+    'every shard is open',
+    async () => (await ready(world.api.url)) && ready(world.verify!.url),
+    withinMs,
+  );
+}

@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,6 +11,7 @@ import { makeMetrics } from '../../shared/metrics.ts';
 import { outboxSource } from '../../shared/outbox-source.ts';
 import { outboxState } from '../../shared/outbox.ts';
 import { connectRedis, type RedisLink } from '../../shared/redis.ts';
+import { makeCertificate } from '../../shared/testing-certificate.ts';
 import { makeCustomers } from '../../shared/testing-customers.ts';
 import { eventually, makeWorld, type World } from '../../shared/testing.ts';
 import { freePorts } from './ports.ts';
@@ -18,39 +19,34 @@ import { makeOwnRedis } from './own-redis.ts';
 
 // Every program on a Redis that speaks TLS with it, as the user of sql/redis/users.conf that is its own.
 const folder = join(process.env.TEST_FOLDER ?? '', 'tls');
-const file = (name: string) => join(folder, `${name}.pem`);
 const users = ['verify', 'api', 'consumer', 'relay'] as const;
 type User = (typeof users)[number];
 const passwordOf = (user: User) => `password of ${user}`.replaceAll(' ', '-');
 let redis: Awaited<ReturnType<typeof makeOwnRedis>>;
 let world: World;
 let tlsPort: number;
+let tls: ReturnType<typeof makeCertificate>;
 const clients: Redis[] = [];
 let link: RedisLink | undefined;
 const test = suite('users of Redis, over TLS');
 
 test.before(async () => {
   mkdirSync(folder, { recursive: true });
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-days', '2'];
-  execFileSync(
-    'openssl',
-    ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...names, '-keyout', file('key'), '-out', file('cert')],
-    { stdio: 'ignore' },
-  );
+  tls = makeCertificate(folder, 'redis');
   [tlsPort = 0] = await freePorts(1);
   redis = await makeOwnRedis('users', {
     'tls-port': tlsPort,
-    'tls-cert-file': file('cert'),
-    'tls-key-file': file('key'),
+    'tls-cert-file': tls.certificate,
+    'tls-key-file': tls.key,
     'tls-auth-clients': 'no',
-    'tls-ca-cert-file': file('cert'),
+    'tls-ca-cert-file': tls.certificate,
   });
   for (const [name = '', , ...rules] of rulesOfUsers()) {
     const password = passwordOf(name.replace('keytally_', '') as User);
     await redis.admin.call('ACL', 'SETUSER', name, 'reset', 'on', `>${password}`, ...rules);
   }
   await redis.admin.call('ACL', 'LOG', 'RESET');
-  const TLS = { NODE_EXTRA_CA_CERTS: file('cert') };
+  const TLS = { NODE_EXTRA_CA_CERTS: tls.certificate };
   world = await makeWorld(['api'], { REDIS_URL: urlOf('api'), ...TLS });
   world.verify = await world.start('verify', { REDIS_URL: urlOf('verify') });
   world.consumer = await world.start('consumer', { REDIS_URL: urlOf('consumer') });
@@ -145,7 +141,7 @@ test('none can do more: settings, fence and other programs’ things are out of 
     relay: [...server, ...elsewhere, ...settings, ...throughScript, ...balances, ['GET', keyspace.token(0, 'h')]],
   };
   for (const user of users) {
-    const client = new Redis(urlOf(user), { tls: { ca: readFileSync(file('cert')) } });
+    const client = new Redis(urlOf(user), { tls: { ca: readFileSync(tls.certificate) } });
     clients.push(client);
     for (const [command = '', ...args] of denied[user]) {
       const answer = await client.call(command, ...args).then(String, (error: Error) => error.message);
@@ -161,7 +157,7 @@ test('none can do more: settings, fence and other programs’ things are out of 
 test('neither a wrong password, nor a certificate of nobody, nor plain text over the TLS port is taken', async () => {
   const wrong = new URL(urlOf('api'));
   wrong.password = 'wrong';
-  const rediss = { tls: { ca: [readFileSync(file('cert'))] } };
+  const rediss = { tls: { ca: [readFileSync(tls.certificate)] } };
   for (const [url, options, expected] of [
     [wrong.href, rediss, /WRONGPASS/],
     [urlOf('api'), {}, /self-signed certificate/],

@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { chownSync, copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { request as ask } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -7,12 +6,14 @@ import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectPostgres } from '../../shared/postgres.ts';
+import { makeCertificate } from '../../shared/testing-certificate.ts';
 import { makeCustomers } from '../../shared/testing-customers.ts';
 import { eventually, makeWorld, type World } from '../../shared/testing.ts';
 
 // Programs whose way to Postgres and to ClickHouse is encrypted; redis-users.test.ts does the same for Redis.
 const folder = join(process.env.TEST_FOLDER ?? '', 'tls-to-servers');
-const [certificate, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+let certificate: string;
+let key: string;
 let world: World;
 let books: Server;
 let asked = 0;
@@ -20,9 +21,7 @@ const test = suite('TLS to the servers');
 
 test.before(async () => {
   mkdirSync(folder, { recursive: true });
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-days', '2'];
-  const files = ['-keyout', key, '-out', certificate];
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...names, ...files], { stdio: 'ignore' });
+  ({ certificate, key } = makeCertificate(folder, 'servers'));
   world = await makeWorld();
   await letPostgresSpeakTls();
   books = beforeClickHouse();
@@ -93,7 +92,7 @@ async function letPostgresSpeakTls(): Promise<void> {
     const own = join(row!.folder, `${setting}.pem`);
     copyFileSync(from, own);
     chownSync(own, uid, gid);
-    execFileSync('chmod', ['600', own]);
+    chmodSync(own, 0o600);
     await world.sql`alter system set ${world.sql(setting)} = ${world.sql.unsafe(`'${own}'`)}`;
   }
   await world.sql`alter system set ssl = on`;

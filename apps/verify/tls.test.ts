@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { request as ask } from 'node:https';
@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { makeCertificate } from '../../shared/testing-certificate.ts';
 import { eventually, makeWorld, type World } from '../../shared/testing.ts';
 import { VERIFY_PATH } from '../../shared/verify.ts';
 
@@ -22,7 +23,7 @@ test.after(() => world.stop());
 
 test('both servers serve TLS, and take a new certificate without a restart', async () => {
   for (const program of ['api', 'verify']) {
-    const files = makeCertificate('first');
+    const files = filesOf('first');
     const { port, child } = await startTls(program, files);
     assert.is(await commonName(port), 'first');
     const answer = await askTls(port, readFileSync(files.TLS_CERTIFICATE_PATH));
@@ -30,7 +31,7 @@ test('both servers serve TLS, and take a new certificate without a restart', asy
     const plain = await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined);
     assert.is(plain, undefined, 'no plain HTTP beside it');
 
-    const renewed = makeCertificate('second');
+    const renewed = filesOf('second');
     renameSync(renewed.TLS_KEY_PATH, files.TLS_KEY_PATH);
     await sleep(1_500);
     assert.is(await commonName(port), 'first', 'a key without its certificate changes nothing');
@@ -69,14 +70,9 @@ async function startTls(program: string, files: Record<string, string>) {
   throw new Error(`${program} ended before it served`);
 }
 
-function makeCertificate(name: string) {
-  const file = (kind: string) => join(folder, `${name}-${kind}.pem`);
-  const subject = ['-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1'];
-  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1'];
-  execFileSync('openssl', ['req', '-x509', ...key, ...subject, '-keyout', file('key'), '-out', file('cert')], {
-    stdio: 'pipe',
-  });
-  return { TLS_CERTIFICATE_PATH: file('cert'), TLS_KEY_PATH: file('key') };
+function filesOf(name: string) {
+  const { certificate, key } = makeCertificate(folder, name);
+  return { TLS_CERTIFICATE_PATH: certificate, TLS_KEY_PATH: key };
 }
 
 function commonName(port: number): Promise<string> {
