@@ -2,24 +2,26 @@ import type { RedisLink } from './redis.ts';
 
 /** One call as verify.lua takes it: its record's name, and what else it is told, packed. */
 export type ScriptCall = { shard: number; key: string; packed: string };
+/** What verify.lua gives for it. */
+export type Said = { nowMs: string; ticks: string; fields: string; record: string; settings: string; scopes: string };
 
 // A script of so many calls keeps Redis from others for less than a millisecond.
 const MOST_PER_SCRIPT = 16;
 
-type Waiting = { call: ScriptCall; resolve(text: string): void; reject(error: unknown): void };
+type Waiting = { call: ScriptCall; resolve(said: Said): void; reject(error: unknown): void };
 type Gathered = { since: number; waiting: Waiting[] };
 
 /**
  * Runs the verify script, once for all calls that one turn of the event loop brought (in a cluster, for those of one
  * shard): an empty script call costs Redis and this process as much as half a verification. With one call at a time
- * nothing waits. Gives the script's text for the call.
+ * nothing waits.
  */
 export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadlineMs: number) {
   const gathered = new Map<number, Gathered>();
   let waiting = 0;
 
-  return function run(call: ScriptCall): Promise<string> {
-    const { promise, resolve, reject } = Promise.withResolvers<string>();
+  return function run(call: ScriptCall): Promise<Said> {
+    const { promise, resolve, reject } = Promise.withResolvers<Said>();
     const group = link.together(call.shard);
     const batch = gathered.get(group) ?? begin(group);
     batch.waiting.push({ call, resolve, reject });
@@ -41,7 +43,7 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
     gathered.delete(group);
     decide(batch)
       .then(
-        ([, , ...texts]) => batch.waiting.forEach(({ resolve }, i) => resolve(texts[i]!)),
+        (answer) => batch.waiting.forEach(({ resolve }, i) => resolve(saidOf(answer, i))),
         (error: unknown) => batch.waiting.forEach(({ reject }) => reject(error)),
       )
       .finally(() => (waiting -= batch.waiting.length));
@@ -51,7 +53,21 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
     const node = link.node(calls[0]!.call.shard);
     const restMs = Math.max(1, deadlineMs - (performance.now() - since));
     const keys = calls.map(({ call }) => call.key);
-    const packed = calls.map(({ call }) => call.packed).join('');
-    return node.script('verify', keys, [node.runId(), node.notAfter(restMs), outboxFull() ? '1' : '', packed], restMs);
+    const packed = calls.map(({ call }) => call.packed);
+    const args = [node.runId(), node.notAfter(restMs), outboxFull() ? '1' : '', ...packed];
+    return node.script('verify', keys, args, restMs);
   }
+}
+
+// The answer's first three are of the script, then come four for each call.
+function saidOf(answer: string[], i: number): Said {
+  const at = 3 + 4 * i;
+  return {
+    nowMs: answer[1]!,
+    ticks: answer[2]!,
+    fields: answer[at]!,
+    record: answer[at + 1]!,
+    settings: answer[at + 2]!,
+    scopes: answer[at + 3]!,
+  };
 }

@@ -61,6 +61,22 @@ export function unpack(record: string): string[] {
   return record.split(END).slice(0, -1);
 }
 
+/** The last two fields of a packed record. */
+export function lastFields(record: string): [beforeLast: string, last: string] {
+  const end = record.lastIndexOf(END, record.length - 2);
+  return [record.slice(record.lastIndexOf(END, end - 1) + 1, end), record.slice(end + 1, -1)];
+}
+
+/** The flags of a scope, four bits, as the low bits of a character. */
+export function flagCharacter(flags: number): string {
+  return String.fromCharCode(0x40 | flags);
+}
+
+/** The flags that stand at a place of a text. */
+export function flagsOf(characters: string, at: number): number {
+  return characters.charCodeAt(at) & 0xf;
+}
+
 /** The version of a packed record. */
 export function versionOf(value: string): number {
   return Number(value.slice(0, value.indexOf(END)));

@@ -2,7 +2,7 @@ import { packToken } from '../../shared/access-token.ts';
 import { creditLimit, formatCredits } from '../../shared/credits.ts';
 import { blockBits } from '../../shared/ip.ts';
 import { ALL_SHARDS } from '../../shared/key-text.ts';
-import { keyspace, pack, tombstone } from '../../shared/keyspace.ts';
+import { flagCharacter, keyspace, pack, tombstone } from '../../shared/keyspace.ts';
 import type { Query } from '../../shared/postgres.ts';
 import { inBatches } from './batches.ts';
 
@@ -260,10 +260,10 @@ function keyRecord(key: KeyRow): string {
     key.validUntil ?? 0,
     key.rateLimitPerSecond ?? '',
     ips,
-    // The workspace's fields to read for it: its defaults and the scopes that were granted.
-    JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),
-    JSON.stringify(key.flags),
     key.externalMeterId ?? '',
+    // The workspace's fields to read for it: its defaults and the scopes that were granted, with what flags.
+    JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),
+    key.flags.map(flagCharacter).join(''),
     keyPart(key),
   ]);
 }

@@ -1,31 +1,32 @@
 import { rateLimitHeaders } from '../../shared/client/refusal.ts';
-import { creditLimit, formatCredits, MAX_MICROS, parseCredits } from '../../shared/credits.ts';
+import { formatCredits, MAX_MICROS } from '../../shared/credits.ts';
+import type { Decision, Found } from '../../shared/decision.ts';
+import { unpack } from '../../shared/keyspace.ts';
 import { remember } from '../../shared/remember.ts';
 
 /**
- * What a gateway hands on to the API behind it, by the fields of a decision (see verify.lua). Every header is always
- * there: where there is nothing to say it is empty, so that what the end client sent under its name is replaced.
+ * What a gateway hands on to the API behind it. Every header is always there: where there is nothing to say it is empty,
+ * so that what the end client sent under its name is replaced.
  */
-export function passHeaders(fields: readonly string[], nowMs: number): Record<string, string> {
-  const [status = '', , keyPart = '', billingPart = '', used = '', , , , , workspaceId = ''] = fields;
+export function passHeaders({ status, found }: Decision, nowMs: number): Record<string, string> {
+  const { record = '', keyPart = '', settings = '', usedMicros, rateLimit } = found ?? {};
   return {
     ...keyHeaders(keyPart),
-    'X-Keytally-Workspace-Id': workspaceId,
+    'X-Keytally-Workspace-Id': unpack(record)[3] ?? '',
     'X-Keytally-Status': status,
-    'X-Keytally-Remaining-Credits': used && remainingCredits(billingPart, Number(used.split(' ', 1)[0])),
+    'X-Keytally-Remaining-Credits': usedMicros === undefined ? '' : remainingCredits(settings, usedMicros),
     ...noLimit,
-    ...limitHeaders(fields, nowMs),
+    ...limitHeaders(rateLimit, nowMs),
   };
 }
 
 /** The rate limit of a key that has one, and what is left of it. */
-export function limitHeaders(fields: readonly string[], nowMs: number): Record<string, string> {
-  const [, , , , , remaining = '', resetAt, , , , limit = ''] = fields;
-  if (remaining === '') return {};
+export function limitHeaders(rateLimit: Found['rateLimit'], nowMs: number): Record<string, string> {
+  if (!rateLimit) return {};
   return {
-    ...rateLimitHeaders({ remaining: Number(remaining), resetAt: Number(resetAt) }, nowMs),
-    'RateLimit-Policy': `"key";q=${limit};w=1`,
-    'X-RateLimit-Limit': limit,
+    ...rateLimitHeaders(rateLimit, nowMs),
+    'RateLimit-Policy': `"key";q=${rateLimit.limit};w=1`,
+    'X-RateLimit-Limit': String(rateLimit.limit),
   };
 }
 
@@ -50,17 +51,10 @@ const keyHeaders = remember((keyPart) => {
 }, KEYS_REMEMBERED);
 
 // Empty where use has no limit.
-function remainingCredits(billingPart: string, usedMicros: number): string {
-  const limit = limitOf(billingPart);
+function remainingCredits(settings: string, usedMicros: number): string {
+  const limit = Number(unpack(settings)[2]);
   return limit === MAX_MICROS ? '' : formatCredits(Math.max(0, limit - usedMicros));
 }
-
-type BillingPart = { totalCredits: string; allowOverages: boolean; spendCap?: string };
-const limitOf = remember((billingPart) => {
-  const { totalCredits, allowOverages, spendCap } = JSON.parse(`{${billingPart}}`) as BillingPart;
-  const spendCapMicros = spendCap === undefined ? null : parseCredits(spendCap)!;
-  return creditLimit({ totalMicros: parseCredits(totalCredits)!, allowOverages, spendCapMicros });
-});
 
 // Header values are printable ASCII, without spaces at their ends: all else is percent-encoded.
 function headerText(text: string): string {

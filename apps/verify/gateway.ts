@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { requirePermission, type Caller } from '../../shared/access-token.ts';
 import { keysOf } from '../../shared/client/key.ts';
 import { refusalOf, refusedFor, type Refused } from '../../shared/client/refusal.ts';
-import type { Decision, Verify } from '../../shared/decide.ts';
+import type { Verify } from '../../shared/decide.ts';
+import type { Decision } from '../../shared/decision.ts';
 import { ApiError, type ErrorName } from '../../shared/errors.ts';
 import type { AuthenticateFrom } from '../../shared/failed-authentications.ts';
 import type { Logger } from '../../shared/log.ts';
@@ -64,9 +65,9 @@ export function makeGateway(parts: Parts) {
       clientAddress,
       idempotencyKey: header('x-keytally-idempotency-key'),
     });
-    const refused = refusedFor(decision.status, decision.fields[1]);
+    const refused = refusedFor(decision.status, decision.reason);
     if (refused) return refuse(dialect, requestId, refused, decision);
-    return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision.fields, Date.now()) };
+    return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now()) };
   }
 
   async function callerOf(token: string | undefined, clientAddress: string): Promise<Caller> {
@@ -105,12 +106,15 @@ function routeOf({ asked }: Dialect, header: HeaderOf, method: string, appended:
 }
 
 function refuse(dialect: Dialect, requestId: string, refused: Refused, decision?: Decision): Answer {
-  const { status: why, fields } = decision ?? { status: 'INVALID', fields: [] };
   const { status, headers, body } = refusalOf(refused, requestId);
   return {
     status: dialect.only401And403 && status === 429 ? 403 : status,
     type: 'application/json',
     text: body,
-    headers: { ...headers, 'X-Keytally-Status': why, ...limitHeaders(fields, Date.now()) },
+    headers: {
+      ...headers,
+      'X-Keytally-Status': decision?.status ?? 'INVALID',
+      ...limitHeaders(decision?.found?.rateLimit, Date.now()),
+    },
   };
 }

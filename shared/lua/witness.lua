@@ -12,7 +12,7 @@ if now > tonumber(ARGV[2]) then return { 'LATE', nowText } end
 
 local text = redis.call('GET', KEYS[3])
 if text and not string.find(text, '\0-\0', 1, true) then
-  local _, _, _, workspaceId, _, _, _, _, _, _, _, meter = struct.unpack('ssssssssssss', text)
+  local _, _, _, workspaceId, _, _, _, _, _, meter = struct.unpack('ssssssssss', text)
   local record = string.sub(KEYS[1], 1, 5) .. 'b:' .. workspaceId .. ':' .. meter
   if tonumber(redis.call('HGET', record, 'n' .. ARGV[3]) or '0') >= tonumber(ARGV[4]) then
     return { 'OK', nowText, '' }

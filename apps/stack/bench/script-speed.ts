@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { promisify } from 'node:util';
 import { newId } from '../../../shared/ids.ts';
 import { hashKeyText, keyShard } from '../../../shared/key-text.ts';
-import { keyspace, packFields, unpack } from '../../../shared/keyspace.ts';
+import { flagCharacter, keyspace, packFields, unpack } from '../../../shared/keyspace.ts';
 import { showProgress } from '../bench-watch.ts';
 import { StackError } from '../errors.ts';
 import { median } from './rounds.ts';
@@ -29,19 +29,13 @@ export async function measureScript(world: World): Promise<ScriptSpeed> {
   const text = world.keys[0]!;
   const key = keyspace.keyText(keyShard(text)!, hashKeyText(text));
   // As shared/decide.ts makes them.
-  const call = packFields([
-    teamId,
-    '',
-    `4:${'0'.repeat(32)}`,
-    1_000,
-    `"i":"${newId('evt')}","r":"GET /users"`,
-    '"c":1000,"n":"default"',
-    '',
-    'users 2',
-  ]);
+  const usage = '"c":1000,"n":"default"';
+  const event = `{"i":"${newId('evt')}","r":"GET /users",${usage}`;
+  const call = packFields([teamId, '', `4:${'0'.repeat(32)}`, 1_000, '', usage, event, 'users', flagCharacter(2)]);
   const script = (calls: number) => {
     const keys = Array.from({ length: calls }, () => key);
-    return ['EVALSHA', sha, calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', call.repeat(calls)].map(String);
+    const packed = Array.from({ length: calls }, () => call);
+    return ['EVALSHA', sha, calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', ...packed].map(String);
   };
   const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [] };
   for (let round = 0; round < ROUNDS; round++) {
