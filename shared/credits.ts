@@ -25,9 +25,13 @@ export function parseSignedCredits(text: string): number | undefined {
 /** Micro-credits to canonical decimal text: no leading or trailing zeros. Negative amounts are corrections. */
 export function formatCredits(micros: number): string {
   if (micros < 0) return `-${formatCredits(-micros)}`;
-  const digits = String(micros).padStart(7, '0');
-  const fraction = digits.slice(-6).replace(/0+$/, '');
-  return digits.slice(0, -6) + (fraction && `.${fraction}`);
+  const rest = micros % 1_000_000;
+  const whole = String((micros - rest) / 1_000_000);
+  if (rest === 0) return whole;
+  const fraction = String(1_000_000 + rest).slice(1);
+  let end = fraction.length;
+  while (fraction[end - 1] === '0') end -= 1;
+  return `${whole}.${fraction.slice(0, end)}`;
 }
 
 /**

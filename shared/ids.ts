@@ -3,21 +3,16 @@ import { V7Generator, type UUID } from 'uuidv7';
 
 export type IdPrefix = 'team' | 'ws' | 'scope' | 'key' | 'bill' | 'tok' | 'link' | 'evt' | 'ledger' | 'audit';
 
-const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
+const ALPHABET = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz');
 
 /** A new TypeID (typeid specification 0.3): prefix, `_`, a UUIDv7 in Crockford base32, sortable by creation. */
 export function newId(prefix: IdPrefix): string {
-  return `${prefix}_${base32(newUuid())}`;
+  return `${prefix}_${base32(generator.generate())}`;
 }
 
 /** Whether a text has an id's form. Any other is unknown without asking: Postgres takes no NUL in a text, for one. */
 export function isId(text: string): boolean {
   return /^[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(text);
-}
-
-/** A new UUIDv7 (RFC 9562). */
-export function newUuid(): UUID {
-  return generator.generate();
 }
 
 // Random bytes are drawn for many ids at once: a call to the system's generator costs more than all the rest of an id.
@@ -35,7 +30,7 @@ const generator = new V7Generator({
 
 // 128 bits as 26 characters of 5 bits, the first of them holding only 3.
 function base32(uuid: UUID): string {
-  let text = '';
+  const codes: number[] = [];
   let buffer = 0;
   let bits = 2;
   for (const byte of uuid.bytes) {
@@ -43,9 +38,9 @@ function base32(uuid: UUID): string {
     bits += 8;
     while (bits >= 5) {
       bits -= 5;
-      text += ALPHABET[(buffer >> bits) & 31];
+      codes.push(ALPHABET[(buffer >> bits) & 31]!);
       buffer &= (1 << bits) - 1;
     }
   }
-  return text;
+  return String.fromCharCode(...codes);
 }

@@ -7,9 +7,13 @@ export const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, 
 export const PREFIX_PATTERN = '^[A-Za-z][A-Za-z0-9_]{0,31}$';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+// The digit that a character code stands for.
+const DIGITS: number[] = [];
+for (let digit = 0; digit < 62; digit++) DIGITS[BASE62.charCodeAt(digit)] = digit;
 const RANDOM_LENGTH = 26;
 const CHECKSUM_LENGTH = 6;
-const keyPattern = /^[A-Za-z][A-Za-z0-9_]{0,31}_([0-9]{2})[0-9A-Za-z]{32}$/;
+const BODY_LENGTH = 2 + RANDOM_LENGTH + CHECKSUM_LENGTH;
+const keyPattern = /^[A-Za-z][A-Za-z0-9_]{0,31}_[0-9]{2}[0-9A-Za-z]{32}$/;
 
 /**
  * A new key text: `<prefix>_<body>`; the body is 2 characters of shard, 26 random base62 characters (154 bits) and
@@ -22,11 +26,11 @@ export function makeKeyText(prefix: string, shard: number): string {
 
 /** The shard of a well-formed key text, or `undefined` for a text that is none (form, shard or checksum). */
 export function keyShard(text: string): number | undefined {
-  const match = keyPattern.exec(text);
-  if (!match) return undefined;
-  const shard = Number(match[1]);
-  if (shard >= SHARDS) return undefined;
-  return checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH) ? shard : undefined;
+  if (!keyPattern.test(text)) return undefined;
+  const at = text.length - BODY_LENGTH;
+  const shard = Number(text.slice(at, at + 2));
+  const checked = text.length - CHECKSUM_LENGTH;
+  return shard < SHARDS && crc32(text.slice(0, checked)) === fromBase62(text, checked) ? shard : undefined;
 }
 
 /** SHA-256 of a key text in base64url, the only form in which a key text is stored (over 150 random bits need no salt). */
@@ -74,4 +78,10 @@ function checksum(text: string): string {
     rest = Math.floor(rest / 62);
   }
   return digits;
+}
+
+function fromBase62(text: string, start: number): number {
+  let value = 0;
+  for (let at = start; at < text.length; at++) value = value * 62 + DIGITS[text.charCodeAt(at)]!;
+  return value;
 }
