@@ -9,8 +9,7 @@ export async function readJson(request: IncomingMessage, limit: number): Promise
   const { headers } = request;
   const announced = Number(headers['content-length'] ?? 0);
   if (announced === 0 && headers['transfer-encoding'] === undefined) return undefined;
-  const type = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
-  if (type !== 'application/json') throw new ApiError('not_json');
+  if (!isJson(headers['content-type'])) throw new ApiError('not_json');
   const encoding = headers['content-encoding']?.trim().toLowerCase() || 'identity';
   if (encoding !== 'identity') throw new ApiError('encoded_body', { headers: { 'Accept-Encoding': 'identity' } });
   if (announced > limit) throw bodyTooLarge(limit);
@@ -26,6 +25,10 @@ export async function readJson(request: IncomingMessage, limit: number): Promise
   }
 }
 
+function isJson(type: string | undefined): boolean {
+  return type === 'application/json' || type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
+}
+
 // What is too much goes on being read, and is dropped: else its sender would never come to read the answer.
 function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -36,14 +39,11 @@ function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
       if (size <= limit) chunks.push(chunk);
       else reject(bodyTooLarge(limit));
     });
-    request.once('end', () => {
-      request.off('close', cutShort);
-      resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
-    });
+    request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
     // Cut short: its sender is gone, or has had its answer from the server itself.
     const cutShort = () => reject(new ApiError('bad_http'));
-    request.once('error', cutShort);
-    request.once('close', cutShort);
+    request.on('error', cutShort);
+    request.on('close', () => !request.readableEnded && cutShort());
   });
 }
 

@@ -46,8 +46,8 @@ export function makeHandler(parts: Parts): RequestListener {
 
   return (request, response) => {
     const started = performance.now();
-    const id = requestId(header(request, 'x-request-id'));
-    const path = (request.url ?? '').split('?', 1)[0]!;
+    const id = requestId(request.headers['x-request-id'] as string | undefined);
+    const path = pathOf(request.url ?? '');
     // Told at the door, where it costs least: work for an answer that would come late holds up all the others.
     if (path === VERIFY_PATH && !parts.hasRoom()) return send(failure(overloaded, id));
     answer(request, path, id).then(send, (thrown: unknown) => send(failure(thrown, id)));
@@ -92,18 +92,19 @@ export function makeHandler(parts: Parts): RequestListener {
 
   async function verify(request: IncomingMessage): Promise<Answer> {
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
-    const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(request, 'x-forwarded-for'));
-    const caller = await parts.authenticate(header(request, 'authorization'), clientAddress);
+    // Node joins what comes more than once; only Set-Cookie is an array.
+    const headers = request.headers as Record<string, string | undefined>;
+    const clientAddress = parts.clientAddress(request.socket.remoteAddress, headers['x-forwarded-for']);
+    const caller = await parts.authenticate(headers['authorization'], clientAddress);
     requirePermission(caller, 'key:verify');
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
-    const once = header(request, 'idempotency-key');
-    const decision = await parts.verify({ caller, body, clientAddress, idempotencyKey: once });
+    const decision = await parts.verify({ caller, body, clientAddress, idempotencyKey: headers['idempotency-key'] });
     return { status: 200, type: 'application/json', text: decision.body };
   }
 }
 
-function header(request: IncomingMessage, name: string): string | undefined {
-  const value = request.headers[name];
-  return Array.isArray(value) ? value.join(',') : value;
+function pathOf(url: string): string {
+  const end = url.indexOf('?');
+  return end < 0 ? url : url.slice(0, end);
 }

@@ -39,7 +39,7 @@ export async function measureWorkers(stage: Stage, world: World, seconds: number
   for (const workers of [1, 2]) {
     const name = `WORKERS=${workers}`;
     await withVerify(stage, world, { seconds, env: { WORKERS: String(workers) } }, async (verify) => {
-      const measured = await measure(name, [{ name, load: verify.load, after: world.clear }], ROUNDS);
+      const measured = await measure(name, [{ name, load: verify.load, pid: verify.pid, after: world.clear }], ROUNDS);
       results.push({ workers, perSecond: measured.get(name)!.perSecond });
     });
   }

@@ -8,6 +8,7 @@ import { checkout } from '../home.ts';
 import { freePorts } from '../ports.ts';
 import { answersOk, type Program } from '../program.ts';
 import { runInTestFolder } from '../test-servers.ts';
+import { onOwnCore } from './cores.ts';
 import { creditsOverspent, rateOverAdmitted } from './exact.ts';
 import { measureMemory, measureWorkers, takeProfile } from './fresh.ts';
 import { overloaded } from './overload.ts';
@@ -45,16 +46,16 @@ async function main(folder: string): Promise<void> {
   const bare = await startBare(stage, 'bare', answer);
   const ping = await startBare(stage, 'bare-ping', answer, small.redisUrl);
 
-  const quiet = await measure(
-    'one connection',
-    [contender(stage, 'bare-ping', ping, small, 1), own(stage, small, 1)],
-    rounds,
-  );
-  const busy = await measure(
-    '64 connections',
-    [contender(stage, 'bare', bare, small, 64), own(stage, small, 64), own(stage, large, 64), asGateway(stage, small)],
-    rounds,
-  );
+  const quiet = await measureEach(stage, 'one connection', [
+    contender(stage, 'bare-ping', ping, small, 1),
+    own(stage, small, 1),
+  ]);
+  const busy = await measureEach(stage, '64 connections', [
+    contender(stage, 'bare', bare, small, 64),
+    own(stage, small, 64),
+    own(stage, large, 64),
+    asGateway(stage, small),
+  ]);
   const script = await measureScript(small);
   const bytes = await bytesOfKey(small);
   const memory = await measureMemory(stage, small);
@@ -88,7 +89,7 @@ async function main(folder: string): Promise<void> {
       value: script.gathered / script.get,
       least: 0.11,
       aim: 0.15,
-      seen: `${whole(script.gathered)} of ${whole(script.get)}/s; one by one ${whole(script.single)}/s`,
+      seen: `${whole(script.gathered)} of ${whole(script.get)}/s; one by one ${whole(script.single)}/s; a sketch ${whole(script.sketch)}/s`,
     },
     {
       what: `throughput with ${whole(Number(values.keys))} keys, against 1,000`,
@@ -137,6 +138,11 @@ async function main(folder: string): Promise<void> {
   if (values.chart) writeFileSync(values.chart, drawChart(bareBusy, ours, peers));
   if (!good || exact.credits !== 0 || exact.rate !== 0) process.exitCode = 1;
   await stage.supervisor.stop([]);
+}
+
+function measureEach(stage: Stage, what: string, contenders: Contender[]): Promise<Map<string, Measured>> {
+  const pids = contenders.map((one) => one.pid);
+  return onOwnCore(stage, pids, () => measure(what, contenders, rounds));
 }
 
 function own(stage: Stage, world: World, connections: number): Contender {

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { connectPostgres } from '../../../shared/postgres.ts';
 import { checkout } from '../home.ts';
 import { freePorts, isFree } from '../ports.ts';
+import { onOwnCore } from './cores.ts';
 import { creditsOverspent, rateOverAdmitted } from './exact.ts';
 import { measure, type Contender } from './rounds.ts';
 import type { Stage } from './stage.ts';
@@ -47,9 +48,12 @@ export async function measurePeers(stage: Stage, how: { rounds: number; seconds:
     const { url, keys } = await startPeer(stage, peer, 'load', { KEYS: '100' });
     const bodies = join(stage.folder, `bodies-${peer.script}-${contenders.length}`);
     writeFileSync(bodies, keys.map((key) => `${JSON.stringify({ key })}\n`).join(''));
-    contenders.push({ name: peer.name, load: { url, bodies, token: 'none', connections: 64, seconds: how.seconds } });
+    const { pid } = stage.records().find((one) => one.name === `${peer.name} load`)!;
+    const load = { url, bodies, token: 'none', connections: 64, seconds: how.seconds };
+    contenders.push({ name: peer.name, load, pid });
   }
-  const measured = await measure('peers', contenders, Math.min(3, how.rounds));
+  const pids = contenders.map((one) => one.pid);
+  const measured = await onOwnCore(stage, pids, () => measure('peers', contenders, Math.min(3, how.rounds)));
   const results: PeerResult[] = [];
   for (const peer of peers) {
     await stage.supervisor.remove(`${peer.name} load`);

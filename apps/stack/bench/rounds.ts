@@ -2,7 +2,7 @@ import { showProgress, usageOf } from '../bench-watch.ts';
 import { load, type Load, type Round } from './wrk.ts';
 
 /** Something that is measured: a load, the process that answers it, and what is done after each round. */
-export type Contender = { name: string; load: Load; pid?: number; after?(): Promise<void> };
+export type Contender = { name: string; load: Load; pid: number; after?(): Promise<void> };
 /** Medians over the rounds; CPU of the answering process for each answer. */
 export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
 
@@ -37,5 +37,5 @@ function medians(all: Measured[]): Measured {
 }
 
 function cpuSeconds({ pid }: Contender): number {
-  return pid === undefined ? NaN : (usageOf(pid)[0]?.cpuSeconds ?? NaN);
+  return usageOf(pid)[0]?.cpuSeconds ?? NaN;
 }

@@ -11,8 +11,11 @@ import { StackError } from '../errors.ts';
 import { median } from './rounds.ts';
 import type { World } from './world.ts';
 
-/** Calls a second that Redis answers by itself, pipelined 16 deep; `gathered` counts verifications, 16 to a script. */
-export type ScriptSpeed = { get: number; single: number; gathered: number };
+/**
+ * Calls a second that Redis answers by itself, pipelined 16 deep; `gathered` counts verifications, 16 to a script; `sketch`
+ * is a script that does next to nothing of one (sketch.lua).
+ */
+export type ScriptSpeed = { get: number; single: number; gathered: number; sketch: number };
 
 const DEEP = 16;
 const CONNECTIONS = 50;
@@ -23,8 +26,9 @@ const ANSWER_BEGINS = '\r\n$2\r\nOK\r\n';
 /** Measures the verify script against a plain GET of the same record. */
 export async function measureScript(world: World): Promise<ScriptSpeed> {
   const node = world.link.node(0);
-  const lua = readFileSync(new URL('../../../shared/lua/verify.lua', import.meta.url), 'utf8');
-  const sha = (await node.client.script('LOAD', lua)) as string;
+  const load = async (path: string) =>
+    (await node.client.script('LOAD', readFileSync(new URL(path, import.meta.url), 'utf8'))) as string;
+  const sha = await load('../../../shared/lua/verify.lua');
   const teamId = await teamOf(world);
   const text = world.keys[0]!;
   const key = keyspace.keyText(keyShard(text)!, hashKeyText(text));
@@ -37,16 +41,26 @@ export async function measureScript(world: World): Promise<ScriptSpeed> {
     const packed = Array.from({ length: calls }, () => call);
     return ['EVALSHA', sha, calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', ...packed].map(String);
   };
-  const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [] };
+  const sketched = '{00}sketch';
+  const sketchFields = { state: 'A', team: teamId, rate: 1_000_000, expiresAt: 0, billing: 'meter', scopes: 'users' };
+  await node.client.hset(sketched, sketchFields);
+  const sketch = ['EVALSHA', await load('sketch.lua'), '1', sketched, '1000', event];
+  const sketchKeys = [sketched, ...['rate', 'billing', 'outbox'].map((name) => `${sketched}:${name}`)];
+
+  const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [], sketch: [] };
   for (let round = 0; round < ROUNDS; round++) {
     seen.get.push(await getsPerSecond(world, key, 4 * CALLS));
     seen.single.push(await scriptsPerSecond(world, script(1), CALLS));
     await world.clear();
     seen.gathered.push(DEEP * (await scriptsPerSecond(world, script(DEEP), CALLS / DEEP)));
     await world.clear();
+    seen.sketch.push(await scriptsPerSecond(world, sketch, CALLS));
+    await node.client.del(`${sketched}:outbox`);
     showProgress('script against GET', round + 1, ROUNDS);
   }
-  return { get: median(seen.get), single: median(seen.single), gathered: median(seen.gathered) };
+  await node.client.del(sketchKeys);
+  const { get, single, gathered } = seen;
+  return { get: median(get), single: median(single), gathered: median(gathered), sketch: median(seen.sketch) };
 }
 
 /** Bytes that Redis takes for the record of a key. */
