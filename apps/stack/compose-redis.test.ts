@@ -52,7 +52,7 @@ test('it takes its settings and its password, and is well while it serves', asyn
     await eventually('redis is well', () => isWell());
     const { stdout } = await promisify(execFile)(
       'redis-cli',
-      ['-p', String(port), 'config', 'get', 'max*', 'append*'],
+      ['-p', String(port), 'config', 'get', 'max*', 'append*', 'auto-aof-rewrite-min-size'],
       {
         env: { ...process.env, REDISCLI_AUTH: password },
       },
@@ -61,6 +61,7 @@ test('it takes its settings and its password, and is well while it serves', asyn
     assert.match(stdout, /maxmemory-policy\nnoeviction\n/);
     assert.match(stdout, /appendonly\nyes\n/);
     assert.match(stdout, /appendfsync\neverysec\n/);
+    assert.match(stdout, /auto-aof-rewrite-min-size\n134217728\n/);
     assert.is(statSync(join(folder, 'tmp-redis.conf')).mode & 0o777, 0o600);
 
     const without = await promisify(execFile)('redis-cli', ['-p', String(port), 'ping']);
