@@ -30,13 +30,14 @@ const STEADY_AFTER_MS = 10_000;
 export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
   const running = new Map<string, Recorded>();
   const launching = new Set<Promise<unknown>>();
-  const removed = new Set<string>();
+  // Those that are started again. One that was removed may be added anew before its old process is seen to have ended.
+  const kept = new Map<string, Program>();
   let stopping = false;
   let retry: NodeJS.Timeout | undefined;
 
   return {
     async add(program) {
-      removed.delete(program.name);
+      kept.set(program.name, program);
       const first = await launch(program);
       try {
         await untilReady(program, first, logFile(program.name));
@@ -49,7 +50,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
       void keep(program, first);
     },
     async remove(name) {
-      removed.add(name);
+      kept.delete(name);
       await stopRecorded(
         [...running.values()].filter((one) => one.name === name),
         [],
@@ -89,7 +90,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
     for (;;) {
       const since = performance.now();
       const how = started ? await started.ended : 'could not be started';
-      if (stopping || removed.has(program.name)) return;
+      if (stopping || kept.get(program.name) !== program) return;
       running.delete(program.name);
       write();
       const steady = performance.now() - since > STEADY_AFTER_MS;
@@ -97,7 +98,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
       failures = steady ? 1 : failures + 1;
       say(`${program.name} ${how}; starting it again in ${pauseMs} ms`);
       await sleep(pauseMs);
-      if (stopping || removed.has(program.name)) return;
+      if (stopping || kept.get(program.name) !== program) return;
       started = await launch(program).catch((error: unknown) => {
         say(describeFailure(error));
         return undefined;

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { cpus } from 'node:os';
 import { promisify } from 'node:util';
+import type { Contender } from './rounds.ts';
 import type { Stage } from './stage.ts';
 
 const run = promisify(execFile);
@@ -10,8 +11,9 @@ const last = cpus().length - 1;
  * Measures while those that are measured have the first core, and all else, Redis and the load too, the others. Left to
  * the kernel, three busy processes push each other about on two cores, and a bare server only one. Linux alone can do it.
  */
-export async function onOwnCore<T>(stage: Stage, pids: number[], measured: () => Promise<T>): Promise<T> {
+export async function onOwnCore<T>(stage: Stage, contenders: Contender[], measured: () => Promise<T>): Promise<T> {
   if (process.platform !== 'linux' || last === 0) return measured();
+  const pids = contenders.map((one) => one.pid);
   const others = [process.pid, ...stage.records().map((one) => one.pid)].filter((pid) => !pids.includes(pid));
   try {
     await place(pids, '0');

@@ -46,16 +46,18 @@ async function main(folder: string): Promise<void> {
   const bare = await startBare(stage, 'bare', answer);
   const ping = await startBare(stage, 'bare-ping', answer, small.redisUrl);
 
-  const quiet = await measureEach(stage, 'one connection', [
-    contender(stage, 'bare-ping', ping, small, 1),
-    own(stage, small, 1),
-  ]);
-  const busy = await measureEach(stage, '64 connections', [
+  const quiet = await measure(
+    'one connection',
+    [contender(stage, 'bare-ping', ping, small, 1), own(stage, small, 1)],
+    rounds,
+  );
+  const many = [
     contender(stage, 'bare', bare, small, 64),
     own(stage, small, 64),
     own(stage, large, 64),
     asGateway(stage, small),
-  ]);
+  ];
+  const busy = await onOwnCore(stage, many, () => measure('64 connections', many, rounds));
   const script = await measureScript(small);
   const bytes = await bytesOfKey(small);
   const memory = await measureMemory(stage, small);
@@ -138,11 +140,6 @@ async function main(folder: string): Promise<void> {
   if (values.chart) writeFileSync(values.chart, drawChart(bareBusy, ours, peers));
   if (!good || exact.credits !== 0 || exact.rate !== 0) process.exitCode = 1;
   await stage.supervisor.stop([]);
-}
-
-function measureEach(stage: Stage, what: string, contenders: Contender[]): Promise<Map<string, Measured>> {
-  const pids = contenders.map((one) => one.pid);
-  return onOwnCore(stage, pids, () => measure(what, contenders, rounds));
 }
 
 function own(stage: Stage, world: World, connections: number): Contender {

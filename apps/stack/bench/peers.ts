@@ -52,8 +52,7 @@ export async function measurePeers(stage: Stage, how: { rounds: number; seconds:
     const load = { url, bodies, token: 'none', connections: 64, seconds: how.seconds };
     contenders.push({ name: peer.name, load, pid });
   }
-  const pids = contenders.map((one) => one.pid);
-  const measured = await onOwnCore(stage, pids, () => measure('peers', contenders, Math.min(3, how.rounds)));
+  const measured = await onOwnCore(stage, contenders, () => measure('peers', contenders, Math.min(3, how.rounds)));
   const results: PeerResult[] = [];
   for (const peer of peers) {
     await stage.supervisor.remove(`${peer.name} load`);
