@@ -46,11 +46,6 @@ async function main(folder: string): Promise<void> {
   const bare = await startBare(stage, 'bare', answer);
   const ping = await startBare(stage, 'bare-ping', answer, small.redisUrl);
 
-  const quiet = await measure(
-    'one connection',
-    [contender(stage, 'bare-ping', ping, small, 1), own(stage, small, 1)],
-    rounds,
-  );
   const many = [
     contender(stage, 'bare', bare, small, 64),
     own(stage, small, 64),
@@ -58,6 +53,11 @@ async function main(folder: string): Promise<void> {
     asGateway(stage, small),
   ];
   const busy = await onOwnCore(stage, many, () => measure('64 connections', many, rounds));
+  const quiet = await measure(
+    'one connection',
+    [contender(stage, 'bare-ping', ping, small, 1), own(stage, small, 1)],
+    rounds,
+  );
   const script = await measureScript(small);
   const bytes = await bytesOfKey(small);
   const memory = await measureMemory(stage, small);
