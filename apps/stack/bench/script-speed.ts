@@ -17,14 +17,17 @@ import type { World } from './world.ts';
  */
 export type ScriptSpeed = { get: number; single: number; gathered: number; sketch: number };
 
+type Load = { calls: number; connections: number; deep: number };
+
 const DEEP = 16;
-const CONNECTIONS = 50;
 const CALLS = 200_000;
 const ROUNDS = 5;
 const ANSWER_BEGINS = '\r\n$2\r\nOK\r\n';
 
-/** Measures the verify script against a plain GET of the same record. */
-export async function measureScript(world: World): Promise<ScriptSpeed> {
+/** Measures the verify script against a plain GET of the same record, over so many connections. */
+export async function measureScript(world: World, connections: number): Promise<ScriptSpeed> {
+  // One connection, as verify has, has sixteen verifications under way: as many scripts of one, or one of all.
+  const deepOfGathered = connections === 1 ? 1 : DEEP;
   const node = world.link.node(0);
   const load = async (path: string) =>
     (await node.client.script('LOAD', readFileSync(new URL(path, import.meta.url), 'utf8'))) as string;
@@ -47,20 +50,26 @@ export async function measureScript(world: World): Promise<ScriptSpeed> {
   const sketch = ['EVALSHA', await load('sketch.lua'), '1', sketched, '1000', event];
   const sketchKeys = [sketched, ...['rate', 'billing', 'outbox'].map((name) => `${sketched}:${name}`)];
 
+  const one: Load = { calls: CALLS, connections, deep: DEEP };
+  const gathered: Load = { calls: CALLS / DEEP, connections, deep: deepOfGathered };
   const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [], sketch: [] };
   for (let round = 0; round < ROUNDS; round++) {
-    seen.get.push(await getsPerSecond(world, key, 4 * CALLS));
-    seen.single.push(await scriptsPerSecond(world, script(1), CALLS));
+    seen.get.push(await getsPerSecond(world, key, { calls: 4 * CALLS, connections, deep: DEEP }));
+    seen.single.push(await scriptsPerSecond(world, script(1), one));
     await world.clear();
-    seen.gathered.push(DEEP * (await scriptsPerSecond(world, script(DEEP), CALLS / DEEP)));
+    seen.gathered.push(DEEP * (await scriptsPerSecond(world, script(DEEP), gathered)));
     await world.clear();
-    seen.sketch.push(await scriptsPerSecond(world, sketch, CALLS));
+    seen.sketch.push(await scriptsPerSecond(world, sketch, one));
     await node.client.del(`${sketched}:outbox`);
-    showProgress('script against GET', round + 1, ROUNDS);
+    showProgress(`script against GET, connections: ${connections}`, round + 1, ROUNDS);
   }
   await node.client.del(sketchKeys);
-  const { get, single, gathered } = seen;
-  return { get: median(get), single: median(single), gathered: median(gathered), sketch: median(seen.sketch) };
+  return {
+    get: median(seen.get),
+    single: median(seen.single),
+    gathered: median(seen.gathered),
+    sketch: median(seen.sketch),
+  };
 }
 
 /** Bytes that Redis takes for the record of a key. */
@@ -74,9 +83,10 @@ async function teamOf(world: World): Promise<string> {
   return unpack(record!)[2]!;
 }
 
-async function getsPerSecond({ redisUrl }: World, key: string, calls: number): Promise<number> {
+async function getsPerSecond({ redisUrl }: World, key: string, load: Load): Promise<number> {
   const { port } = new URL(redisUrl);
-  const args = ['-p', port, '-c', String(CONNECTIONS), '-P', String(DEEP), '-n', String(calls), '--csv', 'GET', key];
+  const how = { '-p': port, '-c': load.connections, '-P': load.deep, '-n': load.calls };
+  const args = [...Object.entries(how).flat().map(String), '--csv', 'GET', key];
   const { stdout } = await promisify(execFile)('redis-benchmark', args);
   // "name","rps","avg","min","p50","p95","p99","max", and the name holds what was sent.
   return Number(stdout.trim().split('\n').at(-1)!.split('","').at(-7));
@@ -84,10 +94,11 @@ async function getsPerSecond({ redisUrl }: World, key: string, calls: number): P
 
 // redis-benchmark takes no argument with a NUL in it. Writing the same bytes again and again and counting answers costs
 // far less than the script, so this measures Redis too.
-async function scriptsPerSecond({ redisUrl }: World, command: string[], calls: number): Promise<number> {
+async function scriptsPerSecond({ redisUrl }: World, command: string[], load: Load): Promise<number> {
+  const { calls, connections, deep } = load;
   const { hostname, port } = new URL(redisUrl);
   const parts = command.map((part) => `$${Buffer.byteLength(part)}\r\n${part}\r\n`);
-  const pipelined = Buffer.from(`*${command.length}\r\n${parts.join('')}`.repeat(DEEP));
+  const pipelined = Buffer.from(`*${command.length}\r\n${parts.join('')}`.repeat(deep));
   const began = performance.now();
   let begun = 0;
   let answered = 0;
@@ -95,10 +106,10 @@ async function scriptsPerSecond({ redisUrl }: World, command: string[], calls: n
     const socket = connect(Number(port), hostname);
     const go = () => {
       if (begun >= calls) return void socket.end();
-      begun += DEEP;
+      begun += deep;
       socket.write(pipelined);
     };
-    let open = DEEP;
+    let open = deep;
     let rest = '';
     socket.setEncoding('latin1').on('data', (text: string) => {
       const found = (rest + text).split(ANSWER_BEGINS);
@@ -106,13 +117,13 @@ async function scriptsPerSecond({ redisUrl }: World, command: string[], calls: n
       answered += found.length - 1;
       rest = found.at(-1)!.slice(1 - ANSWER_BEGINS.length);
       if (open > 0 || !text.endsWith('\r\n')) return;
-      open = DEEP;
+      open = deep;
       go();
     });
     socket.once('connect', go);
     await once(socket, 'close');
   };
-  await Promise.all(Array.from({ length: CONNECTIONS }, connection));
+  await Promise.all(Array.from({ length: connections }, connection));
   if (answered < calls) throw new StackError(`the script answered ${answered} of ${calls} calls with OK`);
   return answered / ((performance.now() - began) / 1000);
 }
