@@ -32,7 +32,7 @@ export function redisProgram({ binary, folder, port, settings: more }: Options):
     databases: 256,
     appendonly: 'yes',
     appendfsync: 'everysec',
-    // 460 bytes a verification: Redis's own 64 MB are full, and all is written anew, every few seconds. This is read in 0.8 s.
+    // 460 bytes a verification: Redis's own 64 MB are full, and all is written anew, every few seconds. This is read in about 0.8 s.
     'auto-aof-rewrite-min-size': '128mb',
     save: '',
     'maxmemory-policy': 'noeviction',
