@@ -15,9 +15,8 @@ export type Found = {
   /** The key's record, and the billing record's settings ('' without), packed as verify.lua unpacks them. */
   record: string;
   settings: string;
-  /** The ready-made parts of the answer that end them. */
+  /** The ready-made part of the answer that ends the record. */
   keyPart: string;
-  billingPart: string;
   /** Used credits of the billing record after this call; undefined without one. */
   usedMicros: number | undefined;
   /** Where this very call was debited. */
@@ -58,7 +57,7 @@ export function decisionFrom(said: Said, body: VerifyBody): Decision {
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
   if (usedMicros !== undefined) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(usedMicros)}"}`;
   if (rateLimit) json += `,"rateLimit":{"remaining":${rateLimit.remaining},"resetAt":${rateLimit.resetAt}}`;
-  const found = { record, settings, keyPart, billingPart, usedMicros, debit, rateLimit };
+  const found = { record, settings, keyPart, usedMicros, debit, rateLimit };
   return { status: status as Status, reason: why, body: `${json}}`, found };
 }
 
@@ -70,7 +69,7 @@ export function refusal({ requestedScopes }: VerifyBody, reason: string): Decisi
 
 // As in verify.lua.
 const TICKS_PER_SECOND = 8e6;
-const TICKS_PER_MS = 8_000;
+const TICKS_PER_MS = TICKS_PER_SECOND / 1_000;
 
 // What is left of this second's allowance, and when it is whole again: GCRA's theoretical arrival time lies one interval
 // ahead of now for each call that was let through.
