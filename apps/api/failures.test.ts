@@ -1,5 +1,9 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { ALL_SHARDS } from '../../shared/key-text.ts';
+import { keyspace } from '../../shared/keyspace.ts';
+import { makeLogger } from '../../shared/log.ts';
+import { connectRedis } from '../../shared/redis.ts';
 import { makeCustomers } from '../../shared/testing-customers.ts';
 import { speak } from '../../shared/testing-raw.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../shared/testing.ts';
@@ -126,6 +130,24 @@ test('a verification that is not decided, or could not be recorded, is a 503', a
     await wire.cut();
     return (await codeNow()) === 50305;
   });
+});
+
+test('a change that another one overtakes is not taken for one of an older Postgres', async () => {
+  const link = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  await link.connected(5_000);
+  const overtaken = await world.sql.begin(async (tx) => {
+    // Holds the first one up between its number and its commit.
+    await tx`lock table audit_log in exclusive mode`;
+    const answer = world.call('post', '/api/v1/workspace', { name: 'overtaken' });
+    await eventually('it waits', async () => (await world.sql`select from pg_locks where not granted`).length > 0);
+    const [other] = await world.sql<[{ id: number }]>`
+      insert into changes (kind, entity_id, applied_at) values ('workspace', 'ws_gone', now()) returning id`;
+    for (const shard of ALL_SHARDS) await link.node(shard).client.hset(keyspace.meta(shard), 'change', other.id);
+    return { answer };
+  });
+  await link.close();
+  const { status, text } = await overtaken.answer;
+  assert.is(status, 201, text);
 });
 
 test.run();

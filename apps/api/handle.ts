@@ -141,7 +141,7 @@ async function write(
       await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);
       const answer = { status, text, changeIds };
       if (repeat) await keepAnswer(tx, masterKeys, repeat, answer);
-      if (changes.length > 0) await requireInForce(link, changes, changeIds);
+      if (changes.length > 0) await requireInForce(tx, link, changes, changeIds);
       await requireSame(tx, transaction);
       if (progress.stage === 'given up') throw new ApiError('deadline');
       progress.stage = 'committing';
@@ -157,15 +157,18 @@ async function write(
 }
 
 /**
- * Throws unless the shards of changes are open, so that these can come into force, and know of no change with such a
- * number: they would have it from a Postgres that was lost since.
+ * Throws unless the shards of changes are open, so that these can come into force, and were given no later change but those
+ * that overtook these here: they would have it from a Postgres that was lost since.
  */
-async function requireInForce(link: RedisLink, changes: Change[], changeIds: number[]): Promise<void> {
+async function requireInForce(tx: Transaction, link: RedisLink, changes: Change[], changeIds: number[]): Promise<void> {
   const everywhere = changes.some((change) => change.shard === null);
   const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
   const open = await requireOpen(link, OPEN_WITHIN_MS, shards);
   const first = Math.min(...changeIds);
-  if ([...open.values()].some(({ change }) => change >= first)) throw new ApiError('postgres_older');
+  const later = [...new Set([...open.values()].map(({ change }) => change))].filter((change) => change >= first);
+  if (later.length === 0) return;
+  const made = await tx`select id from changes where id = any(${later}) and id <> all(${changeIds})`;
+  if (made.length < later.length) throw new ApiError('postgres_older');
 }
 
 function notCommitted(error: unknown, { stage }: Progress): unknown {
