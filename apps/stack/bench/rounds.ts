@@ -6,15 +6,19 @@ export type Contender = { name: string; load: Load; pid: number; after?(): Promi
 /** Medians over the rounds; CPU of the answering process for each answer. */
 export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
 
+// What stood idle while the others had their turn is back in the caches, and in memory, after that long.
+const WARM_UP_SECONDS = 1;
+
 /**
- * Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each, and one round before that
- * does not count, for what was compiled and cached in it; gives their medians.
+ * Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each. One round before them does
+ * not count, for what was compiled in it, nor does a second before each; gives the medians.
  */
 export async function measure(what: string, contenders: Contender[], rounds: number): Promise<Map<string, Measured>> {
   const seen = new Map<string, Measured[]>(contenders.map(({ name }) => [name, []]));
   let done = 0;
   for (let round = -1; round < rounds; round++) {
     for (const contender of contenders) {
+      await load({ ...contender.load, seconds: WARM_UP_SECONDS });
       const before = cpuSeconds(contender);
       const one = await load(contender.load);
       const cpuUs = ((cpuSeconds(contender) - before) / (one.perSecond * contender.load.seconds)) * 1e6;
