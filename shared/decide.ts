@@ -4,6 +4,7 @@ import type { Config } from './config.ts';
 import { parseCredits } from './credits.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { ApiError } from './errors.ts';
+import { keepFindings, NO_FINDING } from './findings.ts';
 import { gatherCalls } from './gather.ts';
 import { idempotencyKey } from './idempotency-key.ts';
 import { newId } from './ids.ts';
@@ -45,6 +46,7 @@ type Parts = {
  */
 export function makeVerifier({ link, outboxFull, witness, config, metrics }: Parts): Verifier {
   const run = gatherCalls(link, outboxFull, config.VERIFY_DEADLINE_MS);
+  const findings = keepFindings();
   let deciding = 0;
 
   async function verify(call: VerifyCall): Promise<Decision> {
@@ -76,21 +78,25 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
     const { route = '', requestedScopes = [] } = body;
     const cost = costMicros(body);
     const usage = `"c":${cost},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`;
-    const parts = [
-      caller.teamId,
-      caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '',
+    const keyHash = hashKeyText(body.key);
+    const question = questionOf(caller, requestedScopes);
+    const known = findings.get(question, keyHash);
+    const packed = packFields([
+      known?.text ?? NO_FINDING,
       bitsOf(body.ip ?? clientAddress),
       cost,
       once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
       usage,
       `{"i":"${newId('evt')}","r":${JSON.stringify(route)},${usage}`,
-    ];
-    for (const scope of requestedScopes) parts.push(scope.representation, flagCharacter(flagBits(scope)));
-    const keyHash = hashKeyText(body.key);
-    const said = await run({ shard, key: keyspace.keyText(shard, keyHash), packed: packFields(parts) });
-    const decided = decisionFrom(said, body);
-    const { debit, settings = '', usedMicros = 0 } = decided.found ?? {};
-    if (debit) witness(billingIdOf(settings), { shard, keyHash, ...debit, usedMicros });
+      question,
+    ]);
+    const said = await run({ shard, key: keyspace.keyText(shard, keyHash), packed });
+    const finding = said.lookedUp ? findings.add(question, keyHash, said.lookedUp) : known;
+    const decided = decisionFrom(said, finding, body);
+    const { sequence, usedMicros = 0 } = decided.found ?? {};
+    if (finding && sequence !== undefined) {
+      witness(finding.billingId, { shard, keyHash, epoch: finding.epoch, number: sequence, usedMicros });
+    }
     return decided;
   }
 
@@ -107,8 +113,9 @@ function costMicros(body: VerifyBody): number {
   throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
 }
 
-// A billing record's settings begin with their version and its id.
-function billingIdOf(settings: string): string {
-  const at = settings.indexOf('\0') + 1;
-  return settings.slice(at, settings.indexOf('\0', at));
+// What a finding depends on besides the key.
+function questionOf(caller: Caller, scopes: NonNullable<VerifyBody['requestedScopes']>): string {
+  const parts = [caller.teamId, caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : ''];
+  for (const scope of scopes) parts.push(scope.representation, flagCharacter(flagBits(scope)));
+  return parts.join('\0');
 }

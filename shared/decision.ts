@@ -1,10 +1,9 @@
 import type { Static } from 'typebox';
 import { formatCredits, parseCredits } from './credits.ts';
 import { ApiError } from './errors.ts';
+import type { Finding } from './findings.ts';
 import type { Said } from './gather.ts';
-import { flagsOf, lastFields, unpack } from './keyspace.ts';
-import { remember } from './remember.ts';
-import { scopeEntryOf, type billing } from './schemas.ts';
+import type { billing } from './schemas.ts';
 import type { Status, VerifyBody } from './verify.ts';
 
 /** A decided verification: its status, why it was refused (or ''), and the whole answer as JSON text. */
@@ -12,21 +11,17 @@ export type Decision = { status: Status; reason: string; body: string; found?: F
 
 /** What the script found of a key that the caller may know of. */
 export type Found = {
-  /** The key's record, and the billing record's settings ('' without), packed as verify.lua unpacks them. */
-  record: string;
-  settings: string;
-  /** The ready-made part of the answer that ends the record. */
-  keyPart: string;
+  finding: Finding;
   /** Used credits of the billing record after this call; undefined without one. */
   usedMicros: number | undefined;
-  /** Where this very call was debited. */
-  debit: { epoch: number; number: number } | undefined;
+  /** The number that this call's debit has in the epoch of the finding; undefined where it made none. */
+  sequence: number | undefined;
   rateLimit: { limit: number; remaining: number; resetAt: number } | undefined;
 };
 
-/** What the verify script said of a call; throws where that is no decision. */
-export function decisionFrom(said: Said, body: VerifyBody): Decision {
-  const [status = '', reason = '', used = '', limit = '', arrival, ticksThen] = said.fields.split('\x1f');
+/** What the verify script said of a call, by the finding that it went by; throws where that is no decision. */
+export function decisionFrom(said: Said, finding: Finding | undefined, body: VerifyBody): Decision {
+  const [status = '', reason = '', used = '', number = '', limit = '', arrival, ticksThen] = said.fields.split('\x1f');
   switch (status) {
     case 'CONFLICT':
       throw new ApiError('idempotency_mismatch');
@@ -37,14 +32,11 @@ export function decisionFrom(said: Said, body: VerifyBody): Decision {
     case 'CORRUPT':
       throw new ApiError('undecided', { cause: new Error(`the verify script answered ${status} ${reason}`) });
   }
-  if (said.record === '') return refusal(body, reason);
+  if (reason === 'NOT_FOUND' || !finding) return refusal(body, reason);
 
-  const { record, settings, scopes } = said;
-  const [masks, keyPart] = lastFields(record);
-  const [, billingPart] = lastFields(settings);
-  const [usedText = '', epoch, number] = used.split(' ');
-  const usedMicros = usedText === '' ? undefined : Number(usedText);
-  const debit = number === undefined ? undefined : { epoch: Number(epoch), number: Number(number) };
+  const { head, billingPart } = finding;
+  const usedMicros = used === '' ? undefined : Number(used);
+  const sequence = number === '' ? undefined : Number(number);
   const rateLimit =
     arrival === undefined
       ? undefined
@@ -52,13 +44,17 @@ export function decisionFrom(said: Said, body: VerifyBody): Decision {
 
   // The parts of the key and of the billing record were made when they were stored; only what changes is made here.
   const why = reason === 'CREDITS_USED_UP' && isCapped(billingPart) ? 'SPEND_CAP_REACHED' : reason;
-  let json = `{"status":"${status}",${keyPart},"scopes":${heldScopes(`${masks}\x1f${scopes}`)}`;
+  let json = `{"status":"${status}",${head}`;
   if (why) json += `,"reason":"${why}"`;
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
   if (usedMicros !== undefined) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(usedMicros)}"}`;
   if (rateLimit) json += `,"rateLimit":{"remaining":${rateLimit.remaining},"resetAt":${rateLimit.resetAt}}`;
-  const found = { record, settings, keyPart, usedMicros, debit, rateLimit };
-  return { status: status as Status, reason: why, body: `${json}}`, found };
+  return {
+    status: status as Status,
+    reason: why,
+    body: `${json}}`,
+    found: { finding, usedMicros, sequence, rateLimit },
+  };
 }
 
 /** The answer for what is no key of the caller's. */
@@ -75,23 +71,13 @@ const TICKS_PER_MS = TICKS_PER_SECOND / 1_000;
 // ahead of now for each call that was let through.
 function limitAfter(limit: number, arrival: number, now: number, at: Said) {
   const interval = Math.ceil(TICKS_PER_SECOND / limit);
-  const beganMs = Number(at.nowMs) - Math.floor(Number(at.ticks) / TICKS_PER_MS);
+  const beganMs = at.nowMs - Math.floor(at.ticks / TICKS_PER_MS);
   return {
     limit,
     remaining: Math.max(0, limit - Math.ceil((arrival - now) / interval)),
     resetAt: beganMs + Math.ceil(arrival / TICKS_PER_MS),
   };
 }
-
-// Few sets of scopes are held by many keys.
-const heldScopes = remember((text) => {
-  const [masks = '', records = ''] = text.split('\x1f');
-  const scopes = records.split('\x1e').flatMap((record, i) => {
-    const [, representation, id] = unpack(record);
-    return representation && id ? [scopeEntryOf(representation, flagsOf(masks, i), id)] : [];
-  });
-  return JSON.stringify(scopes);
-});
 
 // Whether what a billing record may use ends at its spend cap, and not at the credits that were bought.
 function isCapped(billingPart: string): boolean {

@@ -2,8 +2,9 @@ import type { RedisLink } from './redis.ts';
 
 /** One call as verify.lua takes it: its record's name, and what else it is told, packed. */
 export type ScriptCall = { shard: number; key: string; packed: string };
-/** What verify.lua gives for it. */
-export type Said = { nowMs: string; ticks: string; fields: string; record: string; settings: string; scopes: string };
+/** What verify.lua gives for it, with what it looked up where it had no finding that still holds. */
+export type Said = { nowMs: number; ticks: number; fields: string; lookedUp: LookedUp | undefined };
+export type LookedUp = { finding: string; record: string; settings: string; scopes: string };
 
 // A script of so many calls keeps Redis from others for less than a millisecond.
 const MOST_PER_SCRIPT = 16;
@@ -43,7 +44,7 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
     gathered.delete(group);
     decide(batch)
       .then(
-        (answer) => batch.waiting.forEach(({ resolve }, i) => resolve(saidOf(answer, i))),
+        (answer) => saidOf(answer, batch.waiting.length).forEach((said, i) => batch.waiting[i]!.resolve(said)),
         (error: unknown) => batch.waiting.forEach(({ reject }) => reject(error)),
       )
       .finally(() => (waiting -= batch.waiting.length));
@@ -59,15 +60,13 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
   }
 }
 
-// The answer's first three are of the script, then come four for each call.
-function saidOf(answer: string[], i: number): Said {
-  const at = 3 + 4 * i;
-  return {
-    nowMs: answer[1]!,
-    ticks: answer[2]!,
-    fields: answer[at]!,
-    record: answer[at + 1]!,
-    settings: answer[at + 2]!,
-    scopes: answer[at + 3]!,
-  };
+// The answer's first three are of the script, then comes one of each call, then five of each that was looked up.
+function saidOf(answer: string[], calls: number): Said[] {
+  const lookedUp: LookedUp[] = [];
+  for (let at = 3 + calls; at < answer.length; at += 5) {
+    const [call, finding = '', record = '', settings = '', scopes = ''] = answer.slice(at, at + 5);
+    lookedUp[Number(call)] = { finding, record, settings, scopes };
+  }
+  const [nowMs, ticks] = [Number(answer[1]), Number(answer[2])];
+  return answer.slice(3, 3 + calls).map((fields, i) => ({ nowMs, ticks, fields, lookedUp: lookedUp[i] }));
 }

@@ -5,7 +5,10 @@ import { shardOf, shardText } from './key-text.ts';
  * names of one shard carry its hash tag, so that whatever one script touches lives on one node of a cluster.
  */
 export const keyspace = {
-  /** Hash: owner (the server's run id), epoch, checkpoint, the last change applied, and the build fields of a reopening. */
+  /**
+   * Hash: owner (the server's run id), epoch, checkpoint, the last change applied, how often records were written, and the
+   * build fields of a reopening.
+   */
   meta: (shard: number) => `${tag(shard)}meta`,
   /** Stream of usage events on their way to the books. */
   outbox: (shard: number) => `${tag(shard)}outbox`,

@@ -1,7 +1,7 @@
 import { rateLimitHeaders } from '../../shared/client/refusal.ts';
 import { formatCredits, MAX_MICROS } from '../../shared/credits.ts';
 import type { Decision, Found } from '../../shared/decision.ts';
-import { unpack } from '../../shared/keyspace.ts';
+import type { Finding } from '../../shared/findings.ts';
 import { remember } from '../../shared/remember.ts';
 
 /**
@@ -9,12 +9,12 @@ import { remember } from '../../shared/remember.ts';
  * so that what the end client sent under its name is replaced.
  */
 export function passHeaders({ status, found }: Decision, nowMs: number): Record<string, string> {
-  const { record = '', keyPart = '', settings = '', usedMicros, rateLimit } = found ?? {};
+  const { finding, usedMicros, rateLimit } = found ?? {};
   return {
-    ...keyHeaders(keyPart),
-    'X-Keytally-Workspace-Id': unpack(record)[3] ?? '',
+    ...keyHeaders(finding?.head ?? ''),
+    'X-Keytally-Workspace-Id': finding?.workspaceId ?? '',
     'X-Keytally-Status': status,
-    'X-Keytally-Remaining-Credits': usedMicros === undefined ? '' : remainingCredits(settings, usedMicros),
+    'X-Keytally-Remaining-Credits': finding && usedMicros !== undefined ? remainingCredits(finding, usedMicros) : '',
     ...noLimit,
     ...limitHeaders(rateLimit, nowMs),
   };
@@ -41,8 +41,8 @@ const noLimit = {
 // A key's part may hold 4 KiB of metadata: few of them are remembered.
 const KEYS_REMEMBERED = 1_000;
 type KeyPart = { apiKeyId: string; customerId?: string; externalMeterId?: string };
-const keyHeaders = remember((keyPart) => {
-  const { apiKeyId, customerId = '', externalMeterId = '' } = JSON.parse(`{${keyPart}}`) as KeyPart;
+const keyHeaders = remember((head) => {
+  const { apiKeyId, customerId = '', externalMeterId = '' } = JSON.parse(`{${head}}`) as KeyPart;
   return {
     'X-Keytally-Key-Id': apiKeyId,
     'X-Keytally-Customer-Id': headerText(customerId),
@@ -51,9 +51,8 @@ const keyHeaders = remember((keyPart) => {
 }, KEYS_REMEMBERED);
 
 // Empty where use has no limit.
-function remainingCredits(settings: string, usedMicros: number): string {
-  const limit = Number(unpack(settings)[2]);
-  return limit === MAX_MICROS ? '' : formatCredits(Math.max(0, limit - usedMicros));
+function remainingCredits({ limitMicros }: Finding, usedMicros: number): string {
+  return limitMicros === MAX_MICROS ? '' : formatCredits(Math.max(0, limitMicros - usedMicros));
 }
 
 // Header values are printable ASCII, without spaces at their ends: all else is percent-encoded.

@@ -233,6 +233,17 @@ test('a metered key without its record passes at no cost, and the record may com
   assert.is((await verify({ key, billing: { usage: '1' } })).body.status, 'VALID');
 });
 
+test('a meter may have any name', async () => {
+  for (const externalMeterId of ['-', '0', ' ', 'ü']) {
+    await customers.newMeter({ externalMeterId, totalCredits: '2' });
+    const { key } = await customers.newKey({ externalMeterId });
+    for (const expected of ['1', '2']) {
+      const answer = (await verify({ key, billing: { usage: '1' } })).body;
+      assert.equal([answer.status, answer.billing.usedCredits], ['VALID', expected]);
+    }
+  }
+});
+
 test('a key without a meter has nothing to debit', async () => {
   const { key } = await customers.newKey({});
   const answer = (await verify({ key, billing: { usage: '5' } })).body;

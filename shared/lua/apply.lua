@@ -21,9 +21,11 @@ elseif redis.call('HGET', KEYS[1], 'owner') ~= fence then
 end
 if now > notAfter then return { 'LATE', nowText } end
 
-if tonumber(ARGV[3]) > tonumber(redis.call('HGET', KEYS[1], 'change') or '0') then
-  redis.call('HSET', KEYS[1], 'change', ARGV[3])
-end
+local before = redis.call('HMGET', KEYS[1], 'change', 'writes')
+local change = before[1] or '0'
+if tonumber(ARGV[3]) > tonumber(change) then change = ARGV[3] end
+-- What was found in this shard up to now holds no longer (verify.lua).
+redis.call('HSET', KEYS[1], 'change', change, 'writes', string.format('%.0f', tonumber(before[2] or '0') + 1))
 local answer = { 'OK', nowText }
 for i = 2, #KEYS do
   local key, field, value, lifetime = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], tonumber(ARGV[3 * i])

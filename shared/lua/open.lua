@@ -20,6 +20,8 @@ if wait > 0 then
   redis.call('HSET', KEYS[1], 'buildUntil', string.format('%.0f', now + 5000))
   return { 'WAIT', nowText, string.format('%.0f', wait) }
 end
-redis.call('HSET', KEYS[1], 'owner', runId, 'epoch', epoch, 'checkpoint', checkpoint, 'openedAt', nowText)
+-- Writes are counted from the moment on: no finding of before may hold, should an epoch ever come twice.
+redis.call('HSET', KEYS[1], 'owner', runId, 'epoch', epoch, 'checkpoint', checkpoint, 'openedAt', nowText,
+  'writes', nowText)
 redis.call('HDEL', KEYS[1], 'build', 'buildUntil', 'closedAt', 'closedFor')
 return { 'OPEN', nowText }

@@ -11,7 +11,8 @@ if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return { 'CLOSED', nowTe
 if now > tonumber(ARGV[2]) then return { 'LATE', nowText } end
 
 local text = redis.call('GET', KEYS[3])
-if text and not string.find(text, '\0-\0', 1, true) then
+local _, state = struct.unpack('ss', text or '\0-\0')
+if state ~= '-' then
   local _, _, _, workspaceId, _, _, _, _, _, meter = struct.unpack('ssssssssss', text)
   local record = string.sub(KEYS[1], 1, 5) .. 'b:' .. workspaceId .. ':' .. meter
   if tonumber(redis.call('HGET', record, 'n' .. ARGV[3]) or '0') >= tonumber(ARGV[4]) then

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
+import { NO_FINDING } from '../../../shared/findings.ts';
 import { newId } from '../../../shared/ids.ts';
 import { hashKeyText, keyShard } from '../../../shared/key-text.ts';
 import { flagCharacter, keyspace, packFields, unpack } from '../../../shared/keyspace.ts';
@@ -12,10 +13,10 @@ import { median } from './rounds.ts';
 import type { World } from './world.ts';
 
 /**
- * Calls a second that Redis answers by itself, pipelined 16 deep; `gathered` counts verifications, 16 to a script; `sketch`
- * is a script that does next to nothing of one (sketch.lua).
+ * Calls a second that Redis answers by itself, pipelined 16 deep. `single` verifications are a script each, `gathered` ones
+ * 16 to a script, with findings or, `anew`, without; `sketch` is a script that does next to nothing of one (sketch.lua).
  */
-export type ScriptSpeed = { get: number; single: number; gathered: number; sketch: number };
+export type ScriptSpeed = { get: number; single: number; gathered: number; anew: number; sketch: number };
 
 type Load = { calls: number; connections: number; deep: number };
 
@@ -38,12 +39,14 @@ export async function measureScript(world: World, connections: number): Promise<
   // As shared/decide.ts makes them.
   const usage = '"c":1000,"n":"default"';
   const event = `{"i":"${newId('evt')}","r":"GET /users",${usage}`;
-  const call = packFields([teamId, '', `4:${'0'.repeat(32)}`, 1_000, '', usage, event, 'users', flagCharacter(2)]);
-  const script = (calls: number) => {
+  const question = [teamId, '', 'users', flagCharacter(2)];
+  const call = (finding: string) => packFields([finding, `4:${'0'.repeat(32)}`, 1_000, '', usage, event, ...question]);
+  const script = (calls: number, finding: string) => {
     const keys = Array.from({ length: calls }, () => key);
-    const packed = Array.from({ length: calls }, () => call);
-    return ['EVALSHA', sha, calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', ...packed].map(String);
+    const packed = Array.from({ length: calls }, () => call(finding));
+    return [calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', ...packed].map(String);
   };
+  const [, , , , , finding = ''] = (await node.client.evalsha(sha, ...(script(1, NO_FINDING) as [string]))) as string[];
   const sketched = '{00}sketch';
   const sketchFields = { state: 'A', team: teamId, rate: 1_000_000, expiresAt: 0, billing: 'meter', scopes: 'users' };
   await node.client.hset(sketched, sketchFields);
@@ -52,12 +55,14 @@ export async function measureScript(world: World, connections: number): Promise<
 
   const one: Load = { calls: CALLS, connections, deep: DEEP };
   const gathered: Load = { calls: CALLS / DEEP, connections, deep: deepOfGathered };
-  const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [], sketch: [] };
+  const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [], anew: [], sketch: [] };
   for (let round = 0; round < ROUNDS; round++) {
     seen.get.push(await getsPerSecond(world, key, { calls: 4 * CALLS, connections, deep: DEEP }));
-    seen.single.push(await scriptsPerSecond(world, script(1), one));
+    seen.single.push(await scriptsPerSecond(world, ['EVALSHA', sha, ...script(1, finding)], one));
     await world.clear();
-    seen.gathered.push(DEEP * (await scriptsPerSecond(world, script(DEEP), gathered)));
+    seen.gathered.push(DEEP * (await scriptsPerSecond(world, ['EVALSHA', sha, ...script(DEEP, finding)], gathered)));
+    await world.clear();
+    seen.anew.push(DEEP * (await scriptsPerSecond(world, ['EVALSHA', sha, ...script(DEEP, NO_FINDING)], gathered)));
     await world.clear();
     seen.sketch.push(await scriptsPerSecond(world, sketch, one));
     await node.client.del(`${sketched}:outbox`);
@@ -68,6 +73,7 @@ export async function measureScript(world: World, connections: number): Promise<
     get: median(seen.get),
     single: median(seen.single),
     gathered: median(seen.gathered),
+    anew: median(seen.anew),
     sketch: median(seen.sketch),
   };
 }
