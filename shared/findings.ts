@@ -34,10 +34,10 @@ export function keepFindings() {
     const made = findingFrom(lookedUp);
     if (made.text.length > LONGEST_TEXT) return made;
     const before = get(question, keyHash);
-    characters += question.length + sizeOf(made) - (before ? question.length + sizeOf(before) : 0);
+    characters += sizeOf(question, made) - (before ? sizeOf(question, before) : 0);
     if (characters > MOST_CHARACTERS) {
       kept.clear();
-      characters = question.length + sizeOf(made);
+      characters = sizeOf(question, made);
     }
     const same = kept.get(question);
     if (same) same.set(keyHash, made);
@@ -53,8 +53,8 @@ export function keepFindings() {
 }
 
 // Its ids, hash and numbers count as 200.
-function sizeOf({ text, head, billingPart }: Finding): number {
-  return text.length + head.length + billingPart.length + 200;
+function sizeOf(question: string, { text, head, billingPart }: Finding): number {
+  return question.length + text.length + head.length + billingPart.length + 200;
 }
 
 function findingFrom({ finding, record, settings, scopes }: LookedUp): Finding {

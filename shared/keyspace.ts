@@ -6,8 +6,8 @@ import { shardOf, shardText } from './key-text.ts';
  */
 export const keyspace = {
   /**
-   * Hash: owner (the server's run id), epoch, checkpoint, the last change applied, how often records were written, and the
-   * build fields of a reopening.
+   * Hash: owner (the server's run id), epoch, checkpoint, the last change applied, a count of writes to
+   * its records that began at the moment of its opening, and the build fields of a reopening.
    */
   meta: (shard: number) => `${tag(shard)}meta`,
   /** Stream of usage events on their way to the books. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../shared/keyspace.ts';
-import { ALL_SHARDS } from '../../shared/key-text.ts';
+import { ALL_SHARDS, keyShard } from '../../shared/key-text.ts';
 import { connectRedis, type RedisLink } from '../../shared/redis.ts';
 import { makeLogger } from '../../shared/log.ts';
 import { makeCustomers, must, type Customers } from '../../shared/testing-customers.ts';
@@ -153,7 +153,7 @@ test('many keys of one shard that change all the time are each answered as they 
 test('a shard that was emptied and filled again is looked up anew, though its count of writes is an old one', async () => {
   const key = await newKey();
   assert.is(await says(key), 'VALID');
-  const shard = Number(key.key.split('_').at(-1)!.slice(0, 2));
+  const shard = keyShard(key.key)!;
   const { client } = link.node(shard);
   const writes = await client.hget(keyspace.meta(shard), 'writes');
   // As if the change had been made while Redis was away.
@@ -167,7 +167,7 @@ test('a shard that was emptied and filled again is looked up anew, though its co
 
 test('a billing record that is gone from Redis is unknown, not one of nothing used', async () => {
   const key = await newKey();
-  const shard = Number(key.key.split('_').at(-1)!.slice(0, 2));
+  const shard = keyShard(key.key)!;
   assert.is(told(await ask(key)), 'VALID');
   await link.node(shard).client.del(keyspace.billing(shard, workspaceId, key.externalMeterId));
   const { status, body } = await ask(key);

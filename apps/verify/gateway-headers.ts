@@ -38,7 +38,7 @@ const noLimit = {
   'X-RateLimit-Reset': '',
 };
 
-// A key's part may hold 4 KiB of metadata: few of them are remembered.
+// A head may hold 4 KiB of metadata: few of them are remembered.
 const KEYS_REMEMBERED = 1_000;
 type KeyPart = { apiKeyId: string; customerId?: string; externalMeterId?: string };
 const keyHeaders = remember((head) => {

@@ -44,9 +44,10 @@ export async function measureScript(world: World, connections: number): Promise<
   const script = (calls: number, finding: string) => {
     const keys = Array.from({ length: calls }, () => key);
     const packed = Array.from({ length: calls }, () => call(finding));
-    return [calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', ...packed].map(String);
+    return ['EVALSHA', sha, calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', ...packed].map(String);
   };
-  const [, , , , , finding = ''] = (await node.client.evalsha(sha, ...(script(1, NO_FINDING) as [string]))) as string[];
+  const [command = '', ...args] = script(1, NO_FINDING);
+  const [, , , , , finding = ''] = (await node.client.call(command, args)) as string[];
   const sketched = '{00}sketch';
   const sketchFields = { state: 'A', team: teamId, rate: 1_000_000, expiresAt: 0, billing: 'meter', scopes: 'users' };
   await node.client.hset(sketched, sketchFields);
@@ -58,11 +59,11 @@ export async function measureScript(world: World, connections: number): Promise<
   const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [], anew: [], sketch: [] };
   for (let round = 0; round < ROUNDS; round++) {
     seen.get.push(await getsPerSecond(world, key, { calls: 4 * CALLS, connections, deep: DEEP }));
-    seen.single.push(await scriptsPerSecond(world, ['EVALSHA', sha, ...script(1, finding)], one));
+    seen.single.push(await scriptsPerSecond(world, script(1, finding), one));
     await world.clear();
-    seen.gathered.push(DEEP * (await scriptsPerSecond(world, ['EVALSHA', sha, ...script(DEEP, finding)], gathered)));
+    seen.gathered.push(DEEP * (await scriptsPerSecond(world, script(DEEP, finding), gathered)));
     await world.clear();
-    seen.anew.push(DEEP * (await scriptsPerSecond(world, ['EVALSHA', sha, ...script(DEEP, NO_FINDING)], gathered)));
+    seen.anew.push(DEEP * (await scriptsPerSecond(world, script(DEEP, NO_FINDING), gathered)));
     await world.clear();
     seen.sketch.push(await scriptsPerSecond(world, sketch, one));
     await node.client.del(`${sketched}:outbox`);
