@@ -181,7 +181,6 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       const run = client as unknown as Record<string, (...args: (string | number)[]) => Promise<string[]>>;
       const call = scripts[name] === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
       const sentAt = performance.now();
-      const observed = options.metrics?.scriptSeconds.startTimer({ script: name });
       const copies = minReplicas > 0 && replicated.has(name);
       if (copies) requireReplicas();
       const answered = run[commandName(name)]!(...call);
@@ -189,7 +188,7 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       const answer = await within(withinMs, both).catch((error: unknown) => {
         throw new ApiError('redis_away', { cause: error });
       });
-      observed?.();
+      options.metrics?.scriptSeconds.observe({ script: name }, (performance.now() - sentAt) / 1000);
       noteTime(Number(answer[1]), sentAt);
       return answer;
     },

@@ -6,6 +6,7 @@ import type { PeerResult } from './peers.ts';
 import type { Share } from './profile.ts';
 import { whole } from './results.ts';
 import type { Measured } from './rounds.ts';
+import type { ScriptSpeed } from './script-speed.ts';
 import { CREDITS_CALLS, RATE } from './world.ts';
 
 /** Prints verify beside the bare server and its peers: how fast, and how exact. */
@@ -30,6 +31,23 @@ export function printBeside(
   console.log(
     `\n${table(['64 connections', '>calls/s', '>p50', '>p99', `>overspent of ${whole(CREDITS_CALLS)}`, `>above ${RATE}/s`], rows)}`,
   );
+}
+
+/** Prints what Redis alone decides, on one connection as verify has it and at its limit, beside a plain GET. */
+export function printScripts(one: ScriptSpeed, limit: ScriptSpeed): void {
+  const names: [keyof ScriptSpeed, string][] = [
+    ['get', 'a plain GET'],
+    ['gathered', 'verifications, 16 to a script'],
+    ['anew', 'the same, each looked up anew'],
+    ['single', 'verifications, a script each'],
+    ['sketch', 'a sketch: fields, rate, debit, event'],
+  ];
+  const rows = names.map(([name, what]) => [
+    what,
+    ...[one, limit].flatMap((speed) => [whole(speed[name]), (speed[name] / speed.get).toFixed(2)]),
+  ]);
+  const columns = ['pipelined 16 deep', '>1 connection', '>of GET', '>50 connections', '>of GET'];
+  console.log(`\nRedis alone, calls/s\n${table(columns, rows)}`);
 }
 
 /** Prints what becomes of more load than can be served. */
