@@ -49,8 +49,8 @@ rebuild: ## write everything in Redis anew, from Postgres and the books
 restored: ## after Postgres was restored from a backup: decide for safety what changed since
 	$(stack) restored
 
-bench: install ## how fast verify is beside bare node:http and its peers, and how exact; ROUNDS=7 CHART=file.svg
-	@$(node) apps/stack/bench/main.ts --rounds $(or $(ROUNDS),7) $(if $(CHART),--chart '$(CHART)')
+bench: install ## how fast verify is beside bare node:http and its peers, and how exact; ROUNDS=6 CHART=file.svg
+	@$(node) apps/stack/bench/main.ts --rounds $(or $(ROUNDS),6) $(if $(CHART),--chart '$(CHART)')
 
 bench-pipeline: install ## events per second from the outbox to the books, by both buses; EVENTS=1000000
 	@$(node) apps/stack/bench-pipeline.ts --events $(or $(EVENTS),1000000)

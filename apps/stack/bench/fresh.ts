@@ -4,7 +4,7 @@ import { readMetric, showProgress, usageOf } from '../bench-watch.ts';
 import { freePorts } from '../ports.ts';
 import { ourProgram } from '../programs.ts';
 import { readProfile, type Share } from './profile.ts';
-import { measure } from './rounds.ts';
+import { mediansOf, runRounds } from './rounds.ts';
 import type { Stage } from './stage.ts';
 import type { World } from './world.ts';
 import { load, type Load } from './wrk.ts';
@@ -41,7 +41,8 @@ export async function measureWorkers(stage: Stage, world: World, seconds: number
   for (const workers of [1, 2]) {
     const name = `WORKERS=${workers}`;
     await withVerify(stage, world, { seconds, env: { WORKERS: String(workers) } }, async (verify) => {
-      const measured = await measure(name, [{ name, load: verify.load, pid: verify.pid, after: world.clear }], ROUNDS);
+      const one = { name, load: verify.load, pid: verify.pid, after: world.clear };
+      const measured = mediansOf([await runRounds(name, [one], ROUNDS)]);
       results.push({ workers, perSecond: measured.get(name)!.perSecond });
     });
   }

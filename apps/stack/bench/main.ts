@@ -1,14 +1,10 @@
 // How fast verify is on this machine, each figure as a ratio of two things measured in one run, how exact it is while it
 // is that fast, and how its peers do: node apps/stack/bench/main.ts [--rounds N] [--seconds N] [--keys N] [--no-peers]
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { StackError } from '../errors.ts';
-import { checkout } from '../home.ts';
-import { freePorts } from '../ports.ts';
-import { answersOk, type Program } from '../program.ts';
-import { ourProgram } from '../programs.ts';
 import { runInTestFolder } from '../test-servers.ts';
+import { startContenders } from './contenders.ts';
 import { onOwnCore } from './cores.ts';
 import { creditsOverspent, rateOverAdmitted } from './exact.ts';
 import { measureMemory, measureWorkers, takeProfile } from './fresh.ts';
@@ -16,22 +12,26 @@ import { overloaded } from './overload.ts';
 import { measurePeers } from './peers.ts';
 import { drawChart, ms, printBeside, printOverload, printProfile, printScripts, printWorkers } from './report.ts';
 import { printFigures, whole, type Figure } from './results.ts';
-import { measure, type Contender, type Measured } from './rounds.ts';
+import { mediansOf, runRounds, type Measured, type Seen } from './rounds.ts';
 import { bytesOfKey, measureScript } from './script-speed.ts';
 import { makeStage, type Stage } from './stage.ts';
-import { answerOf, bodyOf, CREDITS_CALLS, GATEWAY, makeWorld, RATE, type World } from './world.ts';
-import { ensureWrk, type Load } from './wrk.ts';
+import { answerOf, bodyOf, CREDITS_CALLS, makeWorld, RATE, type World } from './world.ts';
+import { ensureWrk } from './wrk.ts';
 
 const { values } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '7' },
+    rounds: { type: 'string', default: '6' },
     seconds: { type: 'string', default: '3' },
     keys: { type: 'string', default: '1000000' },
     chart: { type: 'string' },
     'no-peers': { type: 'boolean', default: false },
   },
 });
+// What a process has of luck, where its memory lies and in which order V8 compiled what, is worth a tenth and stays with it.
+const PROCESSES = 3;
+
 const rounds = Number(values.rounds);
+const roundsOfEach = Math.ceil(rounds / PROCESSES);
 const seconds = Number(values.seconds);
 await runInTestFolder(main);
 
@@ -44,18 +44,17 @@ async function main(folder: string): Promise<void> {
   const small = await makeWorld(stage, 'small', 1_000);
   const large = await makeWorld(stage, 'large', Number(values.keys));
   const answer = await answerOf(small);
-  const bare = await startBare(stage, 'bare', answer);
-  const ping = await startBare(stage, 'bare-ping', answer, small.redisUrl);
-
-  const many = [
-    contender(stage, 'bare', bare, small, 64),
-    own(stage, small, 64),
-    own(stage, large, 64),
-    await startGateway(stage, small),
-  ];
-  const busy = await onOwnCore(stage, many, () => measure('64 connections', many, rounds));
-  const few = [contender(stage, 'bare-ping', ping, small, 1), own(stage, small, 1)];
-  const quiet = await onOwnCore(stage, few, () => measure('one connection', few, rounds));
+  const busySeen: Seen[] = [];
+  const quietSeen: Seen[] = [];
+  for (let one = 1; one <= PROCESSES; one++) {
+    const { many, few, stop } = await startContenders(stage, { small, large, answer, seconds });
+    const which = `process ${one} of ${PROCESSES}`;
+    busySeen.push(await onOwnCore(stage, many, () => runRounds(`64 connections, ${which}`, many, roundsOfEach)));
+    quietSeen.push(await onOwnCore(stage, few, () => runRounds(`one connection, ${which}`, few, roundsOfEach)));
+    await stop();
+  }
+  const busy = mediansOf(busySeen);
+  const quiet = mediansOf(quietSeen);
   const script = await measureScript(small, 1);
   const limit = await measureScript(small, 50);
   const bytes = await bytesOfKey(small);
@@ -66,9 +65,9 @@ async function main(folder: string): Promise<void> {
   const profile = await takeProfile(stage, small);
 
   const get = (of: Map<string, Measured>, name: string) => of.get(name)!;
-  const [bareBusy, ours] = [get(busy, 'bare'), get(busy, 'verify-small')];
-  const [ofLarge, gateway] = [get(busy, 'verify-large'), get(busy, 'gateway')];
-  const [pinged, alone] = [get(quiet, 'bare-ping'), get(quiet, 'verify-small')];
+  const [bareBusy, ours] = [get(busy, 'bare'), get(busy, 'small')];
+  const [ofLarge, gateway] = [get(busy, 'large'), get(busy, 'gateway')];
+  const [pinged, alone] = [get(quiet, 'bare-ping'), get(quiet, 'small')];
   const figures: Figure[] = [
     {
       what: 'throughput, 64 connections, against bare node:http',
@@ -140,42 +139,6 @@ async function main(folder: string): Promise<void> {
   if (values.chart) writeFileSync(values.chart, drawChart(bareBusy, ours, peers));
   if (!good || exact.credits !== 0 || exact.rate !== 0) process.exitCode = 1;
   await stage.supervisor.stop([]);
-}
-
-function own(stage: Stage, world: World, connections: number): Contender {
-  return { ...contender(stage, `verify-${world.name}`, world.url, world, connections), after: world.clear };
-}
-
-// With a process of its own, as each that is measured: what one has been asked before shapes the code that V8 makes of it.
-async function startGateway(stage: Stage, world: World): Promise<Contender> {
-  const [port = 0] = await freePorts(1);
-  await stage.supervisor.add(ourProgram('verify', 'gateway', port, world.env));
-  const started = contender(stage, 'gateway', `http://127.0.0.1:${port}`, world, 64);
-  return { ...started, load: { ...started.load, gateway: GATEWAY }, after: world.clear };
-}
-
-function contender(stage: Stage, name: string, url: string, { bodies, token }: World, connections: number): Contender {
-  return {
-    name,
-    pid: stage.records().find((one) => one.name === name)!.pid,
-    load: { url, bodies, token, connections, seconds } satisfies Load,
-  };
-}
-
-async function startBare({ supervisor }: Stage, name: string, answer: string, redisUrl?: string): Promise<string> {
-  const [port = 0] = await freePorts(1);
-  const url = `http://127.0.0.1:${port}`;
-  await supervisor.add({
-    name,
-    port,
-    command: process.execPath,
-    args: [join(checkout, 'apps/stack/bench/bare.ts')],
-    env: { PATH: process.env.PATH, PORT: String(port), ANSWER: answer, ...(redisUrl && { REDIS_URL: redisUrl }) },
-    isReady: () => answersOk(url),
-    stopSignal: 'SIGTERM',
-    stopWithinMs: 5_000,
-  } satisfies Program);
-  return url;
 }
 
 async function checkExact(stage: Stage, world: World): Promise<{ credits: number; rate: number }> {

@@ -7,7 +7,7 @@ import { checkout } from '../home.ts';
 import { freePorts, isFree } from '../ports.ts';
 import { onOwnCore } from './cores.ts';
 import { creditsOverspent, rateOverAdmitted } from './exact.ts';
-import { measure, type Contender } from './rounds.ts';
+import { mediansOf, runRounds, type Contender } from './rounds.ts';
 import type { Stage } from './stage.ts';
 import { CREDITS_CALLS, RATE } from './world.ts';
 
@@ -52,7 +52,8 @@ export async function measurePeers(stage: Stage, how: { rounds: number; seconds:
     const load = { url, bodies, token: 'none', connections: 64, seconds: how.seconds };
     contenders.push({ name: peer.name, load, pid });
   }
-  const measured = await onOwnCore(stage, contenders, () => measure('peers', contenders, Math.min(3, how.rounds)));
+  const rounds = Math.min(3, how.rounds);
+  const measured = mediansOf([await onOwnCore(stage, contenders, () => runRounds('peers', contenders, rounds))]);
   const results: PeerResult[] = [];
   for (const peer of peers) {
     await stage.supervisor.remove(`${peer.name} load`);

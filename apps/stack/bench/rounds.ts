@@ -3,18 +3,20 @@ import { load, type Load, type Round } from './wrk.ts';
 
 /** Something that is measured: a load, the process that answers it, and what is done after each round. */
 export type Contender = { name: string; load: Load; pid: number; after?(): Promise<void> };
-/** Medians over the rounds; CPU of the answering process for each answer. */
+/** A round, or the medians of some; CPU of the answering process for each answer. */
 export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
+/** What each contender had in each of its rounds, by name. */
+export type Seen = Map<string, Measured[]>;
 
 // What stood idle while the others had their turn is back in the caches, and in memory, after that long.
 const WARM_UP_SECONDS = 1;
 
 /**
- * Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each. One round before them does
- * not count, for what was compiled in it, nor does a second before each; gives the medians.
+ * Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each; gives what each had. One
+ * round before them does not count, for what was compiled in it, nor does a second before each.
  */
-export async function measure(what: string, contenders: Contender[], rounds: number): Promise<Map<string, Measured>> {
-  const seen = new Map<string, Measured[]>(contenders.map(({ name }) => [name, []]));
+export async function runRounds(what: string, contenders: Contender[], rounds: number): Promise<Seen> {
+  const seen: Seen = new Map(contenders.map(({ name }) => [name, []]));
   let done = 0;
   for (let round = -1; round < rounds; round++) {
     for (const contender of contenders) {
@@ -27,7 +29,13 @@ export async function measure(what: string, contenders: Contender[], rounds: num
       showProgress(what, ++done, (rounds + 1) * contenders.length);
     }
   }
-  return new Map([...seen].map(([name, all]) => [name, medians(all)]));
+  return seen;
+}
+
+/** The medians of what each contender had in some runs. */
+export function mediansOf(runs: Seen[]): Map<string, Measured> {
+  const names = [...runs[0]!.keys()];
+  return new Map(names.map((name) => [name, medians(runs.flatMap((seen) => seen.get(name)!))]));
 }
 
 /** The middle of some figures. */
