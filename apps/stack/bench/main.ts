@@ -50,7 +50,7 @@ async function main(folder: string): Promise<void> {
     const { many, few, stop } = await startContenders(stage, { small, large, answer, seconds });
     const which = `process ${one} of ${PROCESSES}`;
     busySeen.push(await onOwnCore(stage, many, () => runRounds(`64 connections, ${which}`, many, roundsOfEach)));
-    quietSeen.push(await onOwnCore(stage, few, () => runRounds(`one connection, ${which}`, few, roundsOfEach)));
+    quietSeen.push(await runRounds(`one connection, ${which}`, few, roundsOfEach));
     await stop();
   }
   const busy = mediansOf(busySeen);
