@@ -60,7 +60,7 @@ export const variables = {
   VERIFY_MAX_WAITING: integer(
     'verifications that one process decides at once; those on top are a 503 before any work',
     {
-      preset: 2_000,
+      preset: 4_000,
       min: 1,
       max: 100_000,
     },

@@ -6,6 +6,9 @@ import type { AddressInfo } from 'node:net';
 const KEEP_ALIVE_MS = 75_000;
 // As long as a request may take.
 const DRAIN_WITHIN_MS = 10_000;
+// Connections that the kernel holds until they are accepted, at most Linux's own preset: above that a client's first try is
+// lost, and its kernel tries again only after a second. Gateways come back all at once.
+const BACKLOG = 4_096;
 
 type Options = {
   host: string;
@@ -27,7 +30,7 @@ export async function listen(server: Server, options: Options): Promise<{ port: 
     server.once('error', reject);
     // Each worker has a queue of its own, which the kernel fills: a connection that a primary hands to a worker as it dies
     // would be answered by nobody, and never be closed.
-    server.listen({ port, host, reusePort: cluster.isWorker }, resolve);
+    server.listen({ port, host, backlog: BACKLOG, reusePort: cluster.isWorker }, resolve);
   });
   return {
     port: (server.address() as AddressInfo).port,
