@@ -28,7 +28,7 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
     batch.waiting.push({ call, resolve, reject });
     waiting += 1;
     // Alone, it need not wait for others; nor do sixteen.
-    if (waiting === 1 || batch.waiting.length === MOST_PER_SCRIPT) send(group, batch);
+    if (waiting === 1 || batch.waiting.length === MOST_PER_SCRIPT) void send(group, batch);
     return promise;
   };
 
@@ -36,21 +36,24 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
     const batch: Gathered = { since: performance.now(), waiting: [] };
     gathered.set(group, batch);
     // Where none waits it goes at once.
-    if (waiting > 0) setImmediate(() => gathered.get(group) === batch && send(group, batch));
+    if (waiting > 0) setImmediate(() => gathered.get(group) === batch && void send(group, batch));
     return batch;
   }
 
-  function send(group: number, batch: Gathered): void {
+  async function send(group: number, batch: Gathered): Promise<void> {
     gathered.delete(group);
-    decide(batch)
-      .then(
-        (answer) => saidOf(answer, batch.waiting.length).forEach((said, i) => batch.waiting[i]!.resolve(said)),
-        (error: unknown) => batch.waiting.forEach(({ reject }) => reject(error)),
-      )
-      .finally(() => (waiting -= batch.waiting.length));
+    const { waiting: calls } = batch;
+    try {
+      const said = saidOf(await decide(batch), calls.length);
+      calls.forEach(({ resolve }, i) => resolve(said[i]!));
+    } catch (error) {
+      calls.forEach(({ reject }) => reject(error));
+    } finally {
+      waiting -= calls.length;
+    }
   }
 
-  async function decide({ since, waiting: calls }: Gathered): Promise<string[]> {
+  function decide({ since, waiting: calls }: Gathered): Promise<string[]> {
     const node = link.node(calls[0]!.call.shard);
     const restMs = Math.max(1, deadlineMs - (performance.now() - since));
     const keys = calls.map(({ call }) => call.key);

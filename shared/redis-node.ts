@@ -185,12 +185,14 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       if (copies) requireReplicas();
       const answered = run[commandName(name)]!(...call);
       const both = copies ? Promise.all([answered, copied()]).then(([answer]) => answer) : answered;
-      const answer = await within(withinMs, both).catch((error: unknown) => {
+      try {
+        const answer = await within(withinMs, both);
+        options.metrics?.scriptSeconds.observe({ script: name }, (performance.now() - sentAt) / 1000);
+        noteTime(Number(answer[1]), sentAt);
+        return answer;
+      } catch (error) {
         throw new ApiError('redis_away', { cause: error });
-      });
-      options.metrics?.scriptSeconds.observe({ script: name }, (performance.now() - sentAt) / 1000);
-      noteTime(Number(answer[1]), sentAt);
-      return answer;
+      }
     },
     async copied(givenBy, write) {
       if (minReplicas === 0) return;
