@@ -16,8 +16,8 @@ export type Phase = {
 type Told = { unanswered: number; byStatus: { status: number; perSecond: number; p99Ms: number }[] };
 
 const SECONDS = 4;
-// More than verify decides at once.
-const CONNECTIONS = 6_000;
+// Twice as many as verify decides at once.
+const CONNECTIONS = 8_000;
 // Of its best with few connections: so many are more work for the kernel, whoever serves them.
 const phases = [
   ['0.4 of its best', 0.4],
