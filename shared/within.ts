@@ -9,6 +9,7 @@ export function within<T>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => setImmediate(() => reject(late())), ms);
+    // Not by finally, whose promises a verification would pay for.
     promise.then(
       (answer) => {
         clearTimeout(timer);
