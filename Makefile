@@ -50,29 +50,29 @@ restored: ## after Postgres was restored from a backup: decide for safety what c
 	$(stack) restored
 
 bench: install ## how fast verify is beside bare node:http and its peers, and how exact; ROUNDS=6 CHART=file.svg
-	@$(node) apps/stack/bench/main.ts --rounds $(or $(ROUNDS),6) $(if $(CHART),--chart '$(CHART)')
+	@$(node) bench/main.ts --rounds $(or $(ROUNDS),6) $(if $(CHART),--chart '$(CHART)')
 
 bench-pipeline: install ## events per second from the outbox to the books, by both buses; EVENTS=1000000
-	@$(node) apps/stack/bench-pipeline.ts --events $(or $(EVENTS),1000000)
+	@$(node) bench/pipeline/main.ts --events $(or $(EVENTS),1000000)
 
 bench-rebuild: install ## how fast an emptied Redis is filled again; KEYS=1000000
-	@$(node) apps/stack/bench-rebuild.ts --keys $(or $(KEYS),1000000)
+	@$(node) bench/rebuild.ts --keys $(or $(KEYS),1000000)
 
 fuzz: install ## send anything to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \
-	  $(node) apps/stack/test.ts api/fuzz.test --show --within $$(($(or $(MINUTES),20) * 60 + 300))
+	  $(node) tests/runner/main.ts api/fuzz.test --show --within $$(($(or $(MINUTES),20) * 60 + 300))
 
 test: install ## run the tests on servers of their own; FILE=part-of-a-path for some
-	@$(node) apps/stack/test.ts $(FILE)
+	@$(node) tests/runner/main.ts $(FILE)
 
 faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
-	@$(node) apps/stack/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'
+	@$(node) tests/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'
 
 check: install ## types, linter, format
 	@npm run -s check
 
 audit: install ## ask the registry for known vulnerabilities of what is shipped
-	@$(node) apps/stack/audit.ts
+	@$(node) apps/stack/commands/audit.ts
 
 lint: install ## the linter alone
 	@npm run -s lint

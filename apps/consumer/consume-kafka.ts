@@ -1,5 +1,5 @@
-import type { Kafka } from '../../shared/kafka.ts';
-import type { Running } from '../../shared/run.ts';
+import type { Kafka } from '../../shared/events/kafka.ts';
+import type { Running } from '../../shared/runtime/run.ts';
 import { startConsuming, type Parts } from './consume.ts';
 import { kafkaSource } from './kafka-source.ts';
 import { startWatchdog } from './watchdog.ts';

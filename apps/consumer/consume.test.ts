@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { newId } from '../../shared/ids.ts';
-import { ALL_SHARDS, shardOf } from '../../shared/key-text.ts';
-import { keyspace, OUTBOX_GROUP } from '../../shared/keyspace.ts';
-import { outboxSource, type Source } from '../../shared/outbox-source.ts';
-import { eventually, wireTo } from '../../shared/testing.ts';
-import type { Running } from '../../shared/run.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
+import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
+import { outboxSource, type Source } from '../../shared/events/outbox-reader.ts';
+import { eventually, wireTo } from '../../tests/helpers/world.ts';
+import type { Running } from '../../shared/runtime/run.ts';
 import { startConsuming } from './consume.ts';
-import { makeSettleLate } from './late.ts';
-import { makeMarkDays } from './marks.ts';
-import { makeBench, type Bench } from './test-events.ts';
+import { makeSettleLate } from './settle-late-events.ts';
+import { makeMarkDays } from './changed-days.ts';
+import { makeBench, type Bench } from './helpers/consumer.ts';
 
 let bench: Bench;
 const consuming: Running[] = [];

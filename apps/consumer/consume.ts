@@ -1,13 +1,13 @@
-import { startCarrying } from '../../shared/carry.ts';
-import type { Books } from '../../shared/clickhouse.ts';
-import { eventColumns, eventRow, type UsageEvent } from '../../shared/event.ts';
-import type { Logger } from '../../shared/log.ts';
-import type { Metrics } from '../../shared/metrics.ts';
-import type { Source } from '../../shared/outbox-source.ts';
-import { retry } from '../../shared/retry.ts';
-import type { Running } from '../../shared/run.ts';
-import type { SettleLate } from './late.ts';
-import type { MarkDays } from './marks.ts';
+import { startCarrying } from '../../shared/events/pump.ts';
+import type { Books } from '../../shared/stores/clickhouse.ts';
+import { eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import type { Source } from '../../shared/events/outbox-reader.ts';
+import { retry } from '../../shared/runtime/retry.ts';
+import type { Running } from '../../shared/runtime/run.ts';
+import type { SettleLate } from './settle-late-events.ts';
+import type { MarkDays } from './changed-days.ts';
 
 export type Parts = {
   source: Source;

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { decodeEvent, UnreadableEvent, type UsageEvent } from '../../shared/event.ts';
-import type { Kafka } from '../../shared/kafka.ts';
-import type { Fetched, Incoming } from '../../shared/kafka-consumer.ts';
-import type { Logger } from '../../shared/log.ts';
-import type { Metrics } from '../../shared/metrics.ts';
-import type { Source } from '../../shared/outbox-source.ts';
-import type { Running } from '../../shared/run.ts';
+import { decodeEvent, UnreadableEvent, type UsageEvent } from '../../shared/events/event.ts';
+import type { Kafka } from '../../shared/events/kafka.ts';
+import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import type { Source } from '../../shared/events/outbox-reader.ts';
+import type { Running } from '../../shared/runtime/run.ts';
 
 type Parts = {
   kafka: Kafka;

@@ -1,8 +1,8 @@
-import type { Kafka } from '../../shared/kafka.ts';
-import type { Logger } from '../../shared/log.ts';
-import type { Metrics } from '../../shared/metrics.ts';
-import { repeat } from '../../shared/repeat.ts';
-import type { Running } from '../../shared/run.ts';
+import type { Kafka } from '../../shared/events/kafka.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import { repeat } from '../../shared/runtime/loop.ts';
+import type { Running } from '../../shared/runtime/run.ts';
 
 type Parts = {
   kafka: Kafka;

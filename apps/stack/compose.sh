@@ -46,7 +46,7 @@ access_token() {
   if [ -n "$token" ] && printf %s "$token" | in_api node -e "$check"; then
     echo "$token"
   else
-    in_api node apps/api/token.ts --team demo </dev/null
+    in_api node apps/api/commands/token.ts --team demo </dev/null
   fi
 }
 
@@ -75,9 +75,9 @@ logs)
   fi
   docker compose --profile monitoring logs -f --tail 100 "$@"
   ;;
-token) in_api node apps/api/token.ts "$@" ;;
+token) in_api node apps/api/commands/token.ts "$@" ;;
 migrate) docker compose run --rm --build migrate ;;
-reconcile | rebuild | restored) in_api node "apps/api/$command.ts" ;;
+reconcile | rebuild | restored) in_api node "apps/api/commands/$command.ts" ;;
 demo)
   # In a container beside the others: it needs the Node that they have, and the files that the image is without.
   docker compose run --rm --no-deps -v "$PWD/apps/stack:/app/apps/stack:ro" \

@@ -1,9 +1,9 @@
 // The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | token | migrate | …
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { describeFailure, StackError } from './errors.ts';
-import { checkout, findSupervisor, openHome, readEnvFile, type Home } from './home.ts';
-import { programEnvironment } from './programs.ts';
+import { describeFailure, StackError } from './process/errors.ts';
+import { checkout, findSupervisor, openHome, readEnvFile, type Home } from './process/home.ts';
+import { programEnvironment } from './servers/programs.ts';
 
 const [command = '', ...args] = process.argv.slice(2);
 
@@ -21,24 +21,24 @@ try {
 async function run(home: Home): Promise<number> {
   switch (command) {
     case 'up':
-      await (await import('./up.ts')).up(home);
+      await (await import('./commands/up.ts')).up(home);
       return 0;
     case 'down':
-      await (await import('./down.ts')).down(home);
+      await (await import('./commands/down.ts')).down(home);
       return 0;
     case 'status':
-      return (await (await import('./status.ts')).status(home)) ? 0 : 1;
+      return (await (await import('./commands/status.ts')).status(home)) ? 0 : 1;
     case 'logs':
-      await (await import('./logs.ts')).logs(home, args[0]);
+      await (await import('./commands/logs.ts')).logs(home, args[0]);
       return 0;
     case 'demo':
-      return (await (await import('./demo.ts')).demo(home)) ? 0 : 1;
+      return (await (await import('./demo/demo.ts')).demo(home)) ? 0 : 1;
     case 'token':
     case 'migrate':
     case 'reconcile':
     case 'rebuild':
     case 'restored':
-      return runOnStack(home, `apps/api/${command}.ts`);
+      return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
         `usage: main.ts up | down | status | logs [NAME] | demo | token --team NAME | migrate | reconcile | rebuild | restored`,

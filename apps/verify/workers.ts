@@ -1,9 +1,9 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { AggregatorRegistry } from '@prometheus-io/client';
-import type { Logger } from '../../shared/log.ts';
-import type { Metrics } from '../../shared/metrics.ts';
-import type { Running } from '../../shared/run.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import type { Running } from '../../shared/runtime/run.ts';
 
 // What a worker tells the primary, what it asks, and what comes back: the metrics of all of them as text.
 type Asked = { keytally: 'metrics' | 'listening' };

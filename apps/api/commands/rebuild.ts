@@ -1,0 +1,47 @@
+import type { Sql } from '../../../shared/stores/postgres.ts';
+import type { OlderWatch } from '../sync/stale-postgres.ts';
+import { reopen } from '../reopen/reopen.ts';
+import { progressLine, runTool, type ToolStores } from './tool.ts';
+
+// Writes everything in Redis anew, from Postgres and the books: `npm run rebuild`. Verification answers 503 meanwhile,
+// each server's shards until they are whole.
+
+const settled: OlderWatch = { note: () => {}, refuse: () => {} };
+
+/** Closes all shards and fills them again; tells how far it is. */
+export async function rebuild(stores: ToolStores): Promise<void> {
+  const started = performance.now();
+  const total = await recordsOf(stores.sql);
+  const progress = progressLine();
+  let done = 0;
+  const written = (records: number) => {
+    done += records;
+    const share = Math.min(99, Math.floor((100 * done) / Math.max(1, total)));
+    progress.show(() => `${done.toLocaleString('en')} records written, about ${share} %, ${seconds(started)}`);
+  };
+  await Promise.all(
+    [...stores.link.byNode()].map(([node, shards]) =>
+      reopen({ ...stores, older: settled }, node, shards, true, written),
+    ),
+  );
+  progress.end();
+  console.log(`Redis is rebuilt: ${done.toLocaleString('en')} records in ${seconds(started)}`);
+}
+
+/** About how many records Redis holds: a workspace and its scopes once for each shard. */
+async function recordsOf(sql: Sql): Promise<number> {
+  const [row] = await sql<[{ total: number }]>`
+    select (select count(*) from key_texts) + (select count(*) from access_tokens) + 2 * (select count(*) from billing_records)
+           + 64 * ((select count(*) from workspaces) + (select count(*) from scopes)) as total`;
+  return row.total;
+}
+
+function seconds(since: number): string {
+  return `${((performance.now() - since) / 1000).toFixed(1)} s`;
+}
+
+if (import.meta.main)
+  await runTool('rebuild', async (stores) => {
+    await rebuild(stores);
+    return 0;
+  });

@@ -1,0 +1,58 @@
+import { placesAfter } from '../../../shared/books/balances.ts';
+import { formatCredits } from '../../../shared/values/credits.ts';
+import type { Gap } from '../../../shared/books/missing-numbers.ts';
+import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
+import { progressLine, runTool } from './tool.ts';
+
+// Compares all billing records with their books: `npm run reconcile`. Exits with 1 on any difference, with 2 when events
+// were on their way for too long to tell.
+const RECORDS_AT_ONCE = 500;
+const PATIENCE_MS = 30_000;
+
+await runTool('reconcile', async (stores) => {
+  const [{ total }] = await stores.sql<[{ total: number }]>`select count(*) as total from billing_records`;
+  const progress = progressLine();
+  const counts = { EXACT: 0, MISSING: 0, TOO_MUCH: 0, ON_ITS_WAY: 0 };
+  const lines: string[][] = [];
+  let seen = 0;
+  for (let after = '', more = true; more;) {
+    const places = await placesAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+    for (const one of await reconcile(stores, places, PATIENCE_MS)) {
+      counts[one.status] += 1;
+      lines.push(...linesOf(one));
+    }
+    seen += places.length;
+    progress.show(() => `compared ${seen.toLocaleString('en')} of ${total.toLocaleString('en')} billing records`);
+    after = places.at(-1)?.id ?? after;
+    more = places.length === RECORDS_AT_ONCE;
+  }
+  progress.end();
+  if (lines.length > 0) console.log(table(['billing record', 'status', 'credits', 'events', 'between'], lines));
+  const unlike = counts.MISSING + counts.TOO_MUCH;
+  console.log(
+    `${counts.EXACT.toLocaleString('en')} exact, ${unlike} differ, ${counts.ON_ITS_WAY} undecided: events were on their way`,
+  );
+  return unlike > 0 ? 1 : counts.ON_ITS_WAY > 0 ? 2 : 0;
+});
+
+function linesOf({ place, status, differenceMicros, gaps, losses }: Reconciliation): string[][] {
+  const ofGap = (what: string) => (gap: Gap) => [
+    place.id,
+    what,
+    gap.micros === undefined ? '' : formatCredits(gap.micros),
+    String(gap.events),
+    `${gap.epoch}/${gap.afterNumber} and ${gap.beforeNumber === undefined ? 'the end' : `${gap.epoch}/${gap.beforeNumber}`}`,
+  ];
+  const difference = status === 'EXACT' ? [] : [[place.id, status, formatCredits(differenceMicros), '', '']];
+  return [...difference, ...gaps.map(ofGap('  gap')), ...losses.map(ofGap('lost with Redis'))];
+}
+
+function table(headings: string[], rows: string[][]): string {
+  const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]!.length)));
+  const line = (cells: string[]) =>
+    cells
+      .map((cell, i) => cell.padEnd(widths[i]!))
+      .join('  ')
+      .trimEnd();
+  return [line(headings), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n');
+}

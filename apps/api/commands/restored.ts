@@ -1,0 +1,143 @@
+import { formatCredits } from '../../../shared/values/credits.ts';
+import { unpack, versionOf } from '../../../shared/stores/keyspace.ts';
+import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import { openShards } from '../../../shared/stores/fence.ts';
+import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
+import type { RedisLink } from '../../../shared/stores/redis.ts';
+import { loadShard, type Entry } from '../sync/entries.ts';
+import { rebuild } from './rebuild.ts';
+import { runTool, type ToolStores } from './tool.ts';
+
+// After Postgres was restored from a backup that is older than what Redis has: `npm run restored`. What was changed since
+// is known to Redis by its version alone, so that it is decided for safety: whatever may have been taken back since is
+// refused until somebody has looked.
+// 1. Compare every record of Postgres with Redis's.
+// 2. In one transaction: disable, revoke and delete what was changed since, and begin a new generation of versions, above
+//    all that were ever given.
+// 3. Write Redis anew. Dying before this: run it again.
+
+type Newer = { entry: Entry; value: string };
+
+// Versions of a generation stay below the next one's, and of a thousand generations below 2^53.
+const GENERATION = 1_000_000_000_000;
+const ASK_WITHIN_MS = 5_000;
+const CHANGED_LATER = 'changed after the backup:';
+
+await runTool('restored', async (stores) => {
+  const { sql, link } = stores;
+  const newer = await findNewer(sql, link);
+  const open = await openShards(link, ASK_WITHIN_MS);
+  if (open.size < ALL_SHARDS.length) throw new Error('not all shards are open; start the api and try again');
+  const lastChange = Math.max(0, ...[...open.values()].map(({ change }) => change));
+  const lastEpoch = Math.max(0, ...[...open.values()].map(({ epoch }) => epoch));
+  const adjustments = await adjustmentsInBooks(stores);
+  const unknown = await unknownRecords(stores);
+  await sql.begin(async (tx) => {
+    await refuseNewer(tx, newer);
+    await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
+  });
+  report(newer, unknown);
+  await rebuild(stores);
+  return 0;
+});
+
+/** What Redis has a newer version of than Postgres; of copies in every shard, the first. */
+async function findNewer(sql: Sql, link: RedisLink): Promise<Newer[]> {
+  const newer = new Map<string, Newer>();
+  for (const shard of ALL_SHARDS) {
+    for await (const entries of loadShard(sql, shard)) {
+      const { client } = link.node(shard);
+      const values = await Promise.all(
+        entries.map(({ key, field }) => (field === '' ? client.get(key) : client.hget(key, field))),
+      );
+      for (const [i, entry] of entries.entries()) {
+        const value = values[i];
+        if (value && versionOf(value) > versionOf(entry.value))
+          newer.set(`${entry.kind} ${entry.id}`, { entry, value });
+      }
+    }
+  }
+  return [...newer.values()];
+}
+
+async function refuseNewer(tx: Transaction, newer: Newer[]): Promise<void> {
+  const ids = (kind: Entry['kind']) => newer.filter(({ entry }) => entry.kind === kind).map(({ entry }) => entry.id);
+  await tx`update api_keys set enabled = false, updated_at = now() where id = any(${ids('key')})`;
+  await tx`update access_tokens set revoked_at = coalesce(revoked_at, now()) where id = any(${ids('token')})`;
+  await tx`update scopes set deleted_at = coalesce(deleted_at, now()) where id = any(${ids('scope')})`;
+  // A limit that was lowered stays so.
+  for (const { entry, value } of newer.filter(({ entry }) => entry.kind === 'billing')) {
+    await tx`
+      update billing_records set spend_cap_micros = least(spend_cap_micros, ${limitOf(value)})
+      where id = ${entry.id} and ${limitOf(value)} < ${limitOf(entry.value)}::bigint`;
+  }
+}
+
+type Since = { lastChange: number; lastEpoch: number; adjustments: Map<string, number> };
+
+async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustments }: Since): Promise<void> {
+  for (const name of ['access_tokens', 'workspaces', 'scopes', 'api_keys', 'billing_records'])
+    await tx`update ${tx(name)} set version = (version / ${GENERATION}::bigint + 1) * ${GENERATION}::bigint + version % ${GENERATION}::bigint`;
+  await tx`select setval('changes_id_seq', greatest(last_value, ${lastChange})) from changes_id_seq`;
+  await tx`update shards set epoch = greatest(epoch, ${lastEpoch})`;
+  await tx`
+    update billing_records set last_adjustment = greatest(last_adjustment, booked.number)
+    from unnest(${[...adjustments.keys()]}::text[], ${[...adjustments.values()]}::int[]) as booked (id, number)
+    where billing_records.id = booked.id`;
+}
+
+/** The number of the last adjustment of each record that the books have some of. */
+async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, number>> {
+  const answer = await books.client.query({
+    query: "select billing_id, max(number) from usage_events where kind = 'adjustment' group by billing_id",
+    format: 'JSONCompactEachRow',
+  });
+  return new Map(await answer.json<[billingId: string, number: number]>());
+}
+
+/** How many keys and tokens Redis knows of which Postgres does not. */
+async function unknownRecords({ sql, link }: ToolStores): Promise<{ keys: number; tokens: number }> {
+  const count = { keys: 0, tokens: 0 };
+  for (const [node] of link.byNode()) {
+    let cursor = '0';
+    do {
+      const [next, names] = await node.client.scan(cursor, 'MATCH', '{??}:[kt]:*', 'COUNT', 1_000);
+      cursor = next;
+      const hashes = (kind: string) => names.filter((name) => name[5] === kind).map((name) => name.slice(7));
+      const missing = async (given: string[], table: string) => {
+        const [row] = await sql<[{ missing: number }]>`
+          select count(*) as missing from unnest(${given}::text[]) as given (hash)
+          where not exists (select from ${sql(table)} known where known.hash = given.hash)`;
+        return row.missing;
+      };
+      count.keys += await missing(hashes('k'), 'key_texts');
+      count.tokens += await missing(hashes('t'), 'access_tokens');
+    } while (cursor !== '0');
+  }
+  return count;
+}
+
+function report(newer: Newer[], unknown: { keys: number; tokens: number }): void {
+  const say = (kind: Entry['kind'], what: string) => {
+    for (const { entry } of newer.filter((one) => one.entry.kind === kind))
+      console.log(`${CHANGED_LATER} ${entry.id} ${what}`);
+  };
+  say('key', 'is disabled; enable it if it is to be valid');
+  say('token', 'is revoked; make another');
+  say('scope', 'is deleted; make it again if it is needed');
+  say('workspace', 'has the defaults of the backup; look at its limits and addresses');
+  for (const { entry, value } of newer.filter((one) => one.entry.kind === 'billing')) {
+    const [before, now] = [limitOf(value), limitOf(entry.value)].map(formatCredits);
+    console.log(
+      `${CHANGED_LATER} ${entry.id} had a limit of ${before} credits and has that of the backup, ${now}, or less`,
+    );
+  }
+  console.log(
+    `made after the backup, and invalid from now on: ${unknown.keys} key texts, ${unknown.tokens} access tokens`,
+  );
+}
+
+// version, id, limit, …
+function limitOf(value: string): number {
+  return Number(unpack(value)[2]);
+}

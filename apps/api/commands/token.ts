@@ -1,0 +1,54 @@
+import { parseArgs } from 'node:util';
+import { readConfig } from '../../../shared/runtime/config.ts';
+import { programs } from '../../../shared/runtime/programs.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { connectPostgres } from '../../../shared/stores/postgres.ts';
+import { connectRedis } from '../../../shared/stores/redis.ts';
+import { recordAudit } from '../resources/audit.ts';
+import type { Change } from '../sync/entries.ts';
+import { applyChanges, recordChanges } from '../sync/sync.ts';
+import { createFullToken, findOrCreateTeam, presentToken } from '../resources/tokens.ts';
+
+// Prints a full access token of a team alone on standard output: `npm run -s token -- --team NAME`.
+const team = readTeam();
+if (!team || team.length > 128) {
+  console.error('name the team, in at most 128 characters: npm run -s token -- --team NAME');
+  process.exit(2);
+}
+
+const config = readConfig(...programs.token);
+const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
+const { text, change } = await sql.begin(async (tx) => {
+  const teamId = await findOrCreateTeam(tx, team);
+  const token = await createFullToken(tx, teamId);
+  const origin = { teamId, tokenId: null, operation: 'npm run token', requestId: null };
+  const line = {
+    resource: 'access_token',
+    id: token.tokenId,
+    before: undefined,
+    after: presentToken(token.row),
+  } as const;
+  await recordAudit(tx, origin, [line]);
+  const change: Change = { kind: 'token', entityId: token.tokenId, shard: token.shard };
+  const [id = 0] = await recordChanges(tx, [change]);
+  return { text: token.text, change: { ...change, id } };
+});
+
+// In force at once where Redis can be reached; else it comes into force by itself, soon after Redis is back.
+const link = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'));
+await link
+  .connected(2_000)
+  .then(() => applyChanges(sql, link, [change]))
+  .catch(() => {});
+await link.close();
+await sql.end();
+console.log(text);
+
+// undefined for what is no such command line.
+function readTeam(): string | undefined {
+  try {
+    return parseArgs({ options: { team: { type: 'string' } } }).values.team;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { readConfig } from '../../../shared/runtime/config.ts';
+import { programs } from '../../../shared/runtime/programs.ts';
+import { makeLogger, type Logger } from '../../../shared/runtime/log.ts';
+import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
+import { connectRedis, type RedisLink } from '../../../shared/stores/redis.ts';
+
+export type ToolStores = { sql: Sql; link: RedisLink; books: Books; log: Logger };
+
+const CONNECTED_WITHIN_MS = 5_000;
+
+/** Runs an operator's command on the three stores; its result is the exit code, a failure is told in one line. */
+export async function runTool(name: string, work: (stores: ToolStores) => Promise<number>): Promise<void> {
+  const log = makeLogger(name, 'silent');
+  try {
+    const config = readConfig(...programs.tool);
+    const sql = connectPostgres(config.DATABASE_URL, { max: 4, statementTimeoutMs: 0, everyTeam: true });
+    const link = connectRedis(config.REDIS_URL, log, { minReplicas: config.REDIS_MIN_REPLICAS });
+    const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
+    try {
+      await link.connected(CONNECTED_WITHIN_MS);
+      process.exitCode = await work({ sql, link, books, log });
+    } finally {
+      await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
+    }
+  } catch (error) {
+    console.error(`${name}: ${(error as Error).message}`);
+    process.exitCode = 1;
+  }
+}
+
+/** Shows how far a command is: on a terminal in one line that is written over, else every few seconds. */
+export function progressLine(everyMs = process.stderr.isTTY ? 200 : 5_000) {
+  let shownAt = performance.now();
+  return {
+    show(text: () => string) {
+      if (performance.now() - shownAt < everyMs) return;
+      shownAt = performance.now();
+      process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text()}` : `${text()}\n`);
+    },
+    end() {
+      if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
+    },
+  };
+}

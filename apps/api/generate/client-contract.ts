@@ -1,0 +1,118 @@
+import { writeFileSync } from 'node:fs';
+import { format, resolveConfig } from 'prettier';
+import { errors, type ErrorName } from '../../../shared/contract/errors.ts';
+import type { Operation } from '../../../shared/contract/route.ts';
+import { displayForms } from '../../../shared/verification/operation.ts';
+import { routes } from '../routes/index.ts';
+
+// What the schemas of the OpenAPI document use; anything else ends the generator, and is then to be added.
+type Schema = {
+  type?: string | string[];
+  description?: string;
+  enum?: string[];
+  properties?: Record<string, Schema>;
+  required?: string[];
+  items?: Schema;
+  additionalProperties?: boolean;
+};
+type Side = 'input' | 'output';
+
+// What an end client is refused for: the client's name for it, and its place in the catalogue of errors.
+const refusals: Record<string, ErrorName> = {
+  NO_KEY: 'api_key_missing',
+  TWO_KEYS: 'api_key_ambiguous',
+  INVALID: 'api_key_invalid',
+  EXPIRED: 'api_key_expired',
+  DISABLED: 'api_key_disabled',
+  DELETED: 'api_key_deleted',
+  INVALID_SCOPES: 'api_key_scopes',
+  IP_NOT_ALLOWED: 'api_key_address',
+  RATE_LIMITED: 'api_key_rate_limited',
+  USAGE_LIMITED: 'api_key_usage_limited',
+  AWAY: 'api_key_undecided',
+};
+
+const file = new URL('../../../clients/node/contract.ts', import.meta.url);
+
+/** The client's copy of the contract: the types of all operations, the display forms, and why a request is refused. */
+export async function renderContract(): Promise<string> {
+  const operations = routes.flatMap((route: Operation) => [
+    operationType(route),
+    ...(route.alternative ? [operationType(route, route.alternative.type)] : []),
+  ]);
+  const entries = Object.entries(refusals).map(([name, error]) => `${name}: ${JSON.stringify(errors[error])}`);
+  const text = [
+    '// Made by `npm run client` from the schemas of the OpenAPI document; changes here are lost.',
+    '',
+    '/** What each operation takes (its path, query and body in one object) and answers. */',
+    `export interface Contract {\n${operations.join('\n')}\n}`,
+    '',
+    '/** How people read a status; the two limits are temporary blocks. */',
+    `export const displayForms = ${JSON.stringify(displayForms)} as const;`,
+    '',
+    "/** Why a request is refused: its key's status, or what kept a key from being verified. */",
+    'export type Refused = keyof typeof refusals;',
+    '',
+    "/** The codes and messages of keytally's catalogue of errors for it. */",
+    `export const refusals = {${entries.join()}} as const;`,
+  ].join('\n');
+  return format(text, { ...(await resolveConfig(file)), parser: 'typescript' });
+}
+
+function operationType({ method, path, summary, permission, params, query, body, response }: Operation, as?: string) {
+  const inputs = [params, query, body].filter((schema) => schema !== undefined) as Schema[];
+  const names = inputs.flatMap((schema) => Object.keys(schema.properties ?? {}));
+  // A client sends them as one object, and tells them apart by the path's braces.
+  if (new Set(names).size < names.length) throw new Error(`${method} ${path} has two inputs of one name`);
+  const properties = Object.assign({}, ...inputs.map((schema) => schema.properties)) as Record<string, Schema>;
+  // The client says by its Accept header which form it wants.
+  delete properties.format;
+  const required = inputs.flatMap((schema) => schema.required ?? []).filter((name) => !isPreset(properties[name]));
+  const about = `${summary}${permission ? ` (\`${permission}\`)` : ''}.`;
+  return `/** ${about} */
+    '${method} ${path}${as ? ` as ${as}` : ''}': {
+      input: ${typeOf({ type: 'object', properties, required, additionalProperties: false }, 'input')};
+      output: ${as ? 'string' : typeOf(response, 'output')};
+    };`;
+}
+
+function isPreset(schema: Schema | undefined): boolean {
+  return schema !== undefined && 'default' in schema;
+}
+
+function typeOf(schema: Schema, side: Side): string {
+  if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
+  const types = [schema.type ?? []].flat().map((type) => oneType(type, schema, side));
+  if (types.length === 0) throw new Error(`no type is known for ${JSON.stringify(schema)}`);
+  return types.join(' | ');
+}
+
+function oneType(type: string, schema: Schema, side: Side): string {
+  switch (type) {
+    case 'string':
+    case 'boolean':
+    case 'null':
+      return type;
+    case 'integer':
+    case 'number':
+      return 'number';
+    case 'array':
+      return `Array<${typeOf(schema.items!, side)}>`;
+    case 'object':
+      return schema.properties ? `{ ${fieldsOf(schema, side).join('\n')} }` : 'Record<string, unknown>';
+    default:
+      throw new Error(`no type is known for ${type}`);
+  }
+}
+
+function fieldsOf({ properties = {}, required = [] }: Schema, side: Side): string[] {
+  return Object.entries(properties).map(([name, schema]) => {
+    const optional = !required.includes(name);
+    // What is undefined is not sent.
+    const type = typeOf(schema, side) + (optional && side === 'input' ? ' | undefined' : '');
+    const about = schema.description ? `/** ${schema.description} */\n` : '';
+    return `${about}${name}${optional ? '?' : ''}: ${type};`;
+  });
+}
+
+if (import.meta.main) writeFileSync(file, await renderContract());

@@ -1,0 +1,97 @@
+import { METHODS } from 'node:http';
+import { Router } from '@koa/router';
+import Koa from 'koa';
+import { makeDocs } from '../../../shared/http/docs.ts';
+import { ApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
+import type { Logger } from '../../../shared/runtime/log.ts';
+import type { Metrics } from '../../../shared/runtime/metrics.ts';
+import { openApi } from '../../../shared/contract/openapi.ts';
+import type { ProbeAnswer } from '../../../shared/http/probes.ts';
+import { requestId } from '../../../shared/http/request-id.ts';
+import { cors } from './cors.ts';
+import { handle, type Pipeline } from './handle.ts';
+import type { ApiRoute } from './route.ts';
+
+type Parts = {
+  routes: readonly ApiRoute[];
+  pipeline: Pipeline;
+  probe(path: string): Promise<ProbeAnswer | undefined>;
+  metrics: Metrics;
+  log: Logger;
+  publicUrl: string;
+  corsOrigins: readonly string[];
+};
+
+/** The api as a Koa application: observe, let other origins in, answer errors, probes, route. */
+export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, corsOrigins }: Parts): Koa {
+  const app = new Koa();
+  app.use(observe(log, metrics));
+  app.use(cors(corsOrigins));
+  app.use(answerErrors(log));
+  app.use(probes(probe, makeDocs(openApi(routes, publicUrl), publicUrl)));
+
+  const router = new Router({ strict: true, sensitive: true });
+  for (const route of routes) {
+    router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, pipeline));
+  }
+  app.use(router.routes());
+  app.use(unknownPath(router));
+  return app;
+}
+
+function observe(log: Logger, metrics: Metrics): Koa.Middleware {
+  return async (ctx, next) => {
+    const started = performance.now();
+    ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
+    ctx.set('X-Request-Id', ctx.state['requestId'] as string);
+    // What may be kept says so itself.
+    ctx.set({ 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' });
+    await next();
+    const seconds = (performance.now() - started) / 1000;
+    const { method, status } = ctx;
+    // The route, never the path: a path may hold a link token.
+    const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';
+    metrics.httpSeconds.observe({ method, route, status }, seconds);
+    log.info(
+      { requestId: ctx.state['requestId'], method, route, status, ms: Math.round(seconds * 1e5) / 100 },
+      'request',
+    );
+  };
+}
+
+function answerErrors(log: Logger): Koa.Middleware {
+  return async (ctx, next) => {
+    try {
+      await next();
+    } catch (thrown) {
+      const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+      const requestId = ctx.state['requestId'] as string;
+      if (error.status >= 500) log[error.status === 500 ? 'error' : 'warn']({ requestId, error }, error.errorName);
+      ctx.status = error.status;
+      ctx.set(error.headers);
+      ctx.body = errorEnvelope(error, requestId);
+    }
+  };
+}
+
+function probes(probe: Parts['probe'], docs: Parts['probe']): Koa.Middleware {
+  return async (ctx, next) => {
+    const answer = (await probe(ctx.path)) ?? (await docs(ctx.path));
+    if (!answer) return next();
+    const reads = ctx.method === 'GET' || ctx.method === 'HEAD';
+    if (!reads) throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
+    ctx.status = answer.status;
+    ctx.type = answer.type;
+    ctx.body = answer.text;
+    ctx.set(answer.headers ?? {});
+  };
+}
+
+/** Tells a path that does not exist from a method that it does not take. */
+function unknownPath(router: Router): Koa.Middleware {
+  return (ctx) => {
+    const allowed = METHODS.filter((method) => router.match(ctx.path, method).route);
+    if (allowed.length === 0) throw new ApiError('route_not_found');
+    throw new ApiError('method_not_allowed', { headers: { Allow: allowed.join(', ') } });
+  };
+}

@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import type { Transaction } from '../../../shared/stores/postgres.ts';
+import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values/seal.ts';
+
+/** An answer as it is kept: its status, its JSON text, and the changes that it promised to be in force. */
+export type KeptAnswer = { status: number; text: string; changeIds: number[] };
+
+/** A request that may be repeated; `secret` is what only its caller knows: the access token's text and the Idempotency-Key. */
+export type Repeatable = { tokenId: string; teamId: string; keyHash: string; requestHash: string; secret: string };
+
+const WAIT_FOR_FIRST = '5s';
+
+/** Describes a request that carries an Idempotency-Key. */
+export function repeatable(caller: Caller, tokenText: string, idempotencyKey: string, request: string): Repeatable {
+  return {
+    tokenId: caller.tokenId,
+    teamId: caller.teamId,
+    keyHash: sha256(idempotencyKey),
+    requestHash: sha256(request),
+    secret: `${tokenText} ${idempotencyKey}`,
+  };
+}
+
+/**
+ * Takes the Idempotency-Key for this transaction, or gives the answer that it was used for. While another transaction
+ * holds it, the insert waits: Postgres decides the race.
+ */
+export async function claimKey(
+  tx: Transaction,
+  masterKeys: MasterKeys,
+  request: Repeatable,
+): Promise<KeptAnswer | undefined> {
+  const { tokenId, teamId, keyHash, requestHash, secret } = request;
+  await tx`select set_config('lock_timeout', ${WAIT_FOR_FIRST}, true)`;
+  const claimed = await tx`
+    insert into idempotency_keys (token_id, team_id, key_hash, request_hash)
+    values (${tokenId}, ${teamId}, ${keyHash}, ${requestHash})
+    on conflict do nothing returning true`.catch((error: unknown) => {
+    throw (error as { code?: string }).code === '55P03' ? busy() : error;
+  });
+  await tx`select set_config('lock_timeout', '0', true)`;
+  if (claimed.length > 0) return undefined;
+
+  const [kept] = await tx<{ requestHash: string; status: number; answer: Buffer; changeIds: number[] }[]>`
+    select request_hash, status, answer, change_ids from idempotency_keys where token_id = ${tokenId} and key_hash = ${keyHash}`;
+  // It ran out between the two statements: the next attempt is the first again.
+  if (!kept) throw busy();
+  if (kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
+  const text = sealerOf(masterKeys, secret).unseal(kept.answer, `${tokenId} ${keyHash}`);
+  return { status: kept.status, text, changeIds: kept.changeIds };
+}
+
+/** Keeps the answer, in the transaction of the change that it answers: both are stored, or neither. */
+export async function keepAnswer(
+  tx: Transaction,
+  masterKeys: MasterKeys,
+  request: Repeatable,
+  answer: KeptAnswer,
+): Promise<void> {
+  const { tokenId, keyHash, secret } = request;
+  const sealed = sealerOf(masterKeys, secret).seal(answer.text, `${tokenId} ${keyHash}`);
+  await tx`
+    update idempotency_keys set status = ${answer.status}, answer = ${sealed}, change_ids = ${answer.changeIds}
+    where token_id = ${tokenId} and key_hash = ${keyHash}`;
+}
+
+function busy(): ApiError {
+  return new ApiError('idempotency_busy', { headers: { 'Retry-After': '1' } });
+}
+
+function sealerOf(masterKeys: MasterKeys, secret: string): Sealer {
+  return makeSealer(masterKeys, 'kept answers', secret);
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}

@@ -1,0 +1,39 @@
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { isId } from '../../../shared/values/ids.ts';
+import { asPostgresAway, type Query, type Sql } from '../../../shared/stores/postgres.ts';
+
+/** Loads access tokens from Postgres, so that what needs no verification state works without Redis. */
+export function tokensFromPostgres(sql: Sql) {
+  return async function load(_shard: number, hash: string): Promise<Caller | undefined> {
+    const [row] = await sql<{ id: string; teamId: string; permissions: string[]; workspaceIds: string[] | null }[]>`
+      select id, team_id, permissions, workspace_ids from access_tokens
+      where hash = ${hash} and revoked_at is null
+        and (expires_at is null or expires_at > extract(epoch from now()) * 1000)`.catch((error: unknown) => {
+      throw asPostgresAway(error);
+    });
+    if (!row) return undefined;
+    const { id, teamId, permissions, workspaceIds } = row;
+    return { tokenId: id, teamId, permissions: new Set(permissions), workspaceIds: workspaceIds ?? undefined };
+  };
+}
+
+/** Whether the access token may use the workspace, should it exist in its team. */
+export function mayUse(caller: Caller, workspaceId: string): boolean {
+  return isId(workspaceId) && (caller.workspaceIds === undefined || caller.workspaceIds.includes(workspaceId));
+}
+
+/** Throws 403 unless the workspace exists in the caller's team and its token may use it; unknown or forbidden looks the same. */
+export async function requireWorkspace(sql: Query, caller: Caller, workspaceId: string): Promise<void> {
+  const found = mayUse(caller, workspaceId)
+    ? await sql`select from workspaces where id = ${workspaceId} and team_id = ${caller.teamId}`
+    : [];
+  if (found.length === 0) throw new ApiError('workspace_forbidden');
+}
+
+/** Throws 403 for an access token that is limited to workspaces: what it asks for concerns the whole team. */
+export function requireWholeTeam(caller: Caller): void {
+  if (caller.workspaceIds === undefined) return;
+  const message = 'The access token is limited to workspaces, and this concerns the whole team.';
+  throw new ApiError('workspace_forbidden', { message });
+}

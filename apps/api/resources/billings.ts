@@ -1,0 +1,88 @@
+import type { Static } from 'typebox';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { readBalances } from '../../../shared/books/balances.ts';
+import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { isId } from '../../../shared/values/ids.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { billing } from '../../../shared/contract/schemas.ts';
+import { mayUse } from './access.ts';
+
+export type BillingRow = {
+  id: string;
+  workspaceId: string;
+  externalMeterId: string;
+  shard: number;
+  totalMicros: number;
+  usedMicros: number;
+  allowOverages: boolean;
+  spendCapMicros: number | null;
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+const USED_WITHIN_MS = 250;
+
+/** The columns of a BillingRow, for a select or a returning. */
+export const billingColumns = (sql: Query) => sql`
+  id, workspace_id, external_meter_id, shard, total_micros, used_micros, allow_overages, spend_cap_micros,
+  created_at, updated_at`;
+
+/** A billing record of the caller's team that its token may use; any other looks like one that does not exist. */
+export async function requireBilling(
+  sql: Query,
+  caller: Caller,
+  billingId: string,
+  { lock = false } = {},
+): Promise<BillingRow> {
+  const [row] = isId(billingId)
+    ? await sql<BillingRow[]>`
+        select ${billingColumns(sql)} from billing_records where id = ${billingId} and team_id = ${caller.teamId}
+        ${lock ? sql`for update` : sql``}`
+    : [];
+  if (!row || !mayUse(caller, row.workspaceId)) throw new ApiError('billing_not_found');
+  return row;
+}
+
+/** A row as it is answered, with its used credits as they are now. */
+export async function presentBilling(link: RedisLink, row: BillingRow): Promise<Static<typeof billing>> {
+  return {
+    ...billingSettings(row),
+    usedCredits: formatCredits((await usedNow(link, row)) ?? row.usedMicros),
+  };
+}
+
+/** What of a row is set by requests, and not by use. */
+export function billingSettings(row: BillingRow) {
+  return {
+    id: row.id,
+    totalCredits: formatCredits(row.totalMicros),
+    allowOverages: row.allowOverages,
+    ...(row.spendCapMicros !== null && { spendCap: formatCredits(row.spendCapMicros) }),
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+  };
+}
+
+/** The amount of a field in micro-credits; 400 above the most that a record holds, which the schema's pattern lets pass. */
+export function creditsIn(field: string, text: string): number {
+  const micros = parseCredits(text);
+  if (micros !== undefined) return micros;
+  const message = 'must be at most 9000000000, with at most six decimals';
+  throw new ApiError('invalid_request', { details: [{ path: `/${field}`, message }] });
+}
+
+/**
+ * Used micro-credits as Redis counts them; `undefined` while it can't tell: it is away, the shard is closed, or the
+ * record has not come into force there. Then the snapshot in the row is the best that is known.
+ */
+async function usedNow(link: RedisLink, row: BillingRow): Promise<number | undefined> {
+  try {
+    const [balance] = await readBalances(link, [row], USED_WITHIN_MS);
+    return balance?.usedMicros;
+  } catch (error) {
+    if (error instanceof ApiError && error.errorName === 'redis_away') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,48 @@
+import type { Static } from 'typebox';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import { flagBits } from '../../../shared/contract/schemas.ts';
+import { hideSecrets } from '../../../shared/values/secrets.ts';
+import type { grants } from './keys.ts';
+
+type Holder = { teamId: string; workspaceId: string; keyId: string };
+
+/** Grants a key these scopes and no others; 400 when one is not a scope of the workspace, or is given twice. */
+export async function replaceGrants(sql: Query, { teamId, workspaceId, keyId }: Holder, scopes: Static<typeof grants>) {
+  const wanted = scopes.map((scope) => scope.representation);
+  const found = await sql<{ id: string; representation: string }[]>`
+    select id, representation from scopes
+    where workspace_id = ${workspaceId} and representation = any(${wanted}) and deleted_at is null`;
+  const scopeIds = new Map(found.map((scope) => [scope.representation, scope.id]));
+  refuseUnknown(wanted, scopeIds);
+  refuseTwice(wanted);
+
+  await sql`delete from key_grants where key_id = ${keyId}`;
+  const rows = scopes.map((scope, position) => {
+    return { teamId, keyId, scopeId: scopeIds.get(scope.representation)!, flags: flagBits(scope), position };
+  });
+  if (rows.length > 0) await sql`insert into key_grants ${sql(rows)}`;
+}
+
+function refuseUnknown(wanted: string[], scopeIds: Map<string, string>): void {
+  const unknown = wanted.filter((representation) => !scopeIds.has(representation));
+  if (unknown.length === 0) return;
+  const details = wanted.flatMap((representation, i) =>
+    scopeIds.has(representation)
+      ? []
+      : [{ path: `/scopes/${i}/representation`, message: 'is no scope of the workspace' }],
+  );
+  // What was given may be a key that slipped into the wrong place.
+  const names = [...new Set(unknown)].map(hideSecrets).join(', ');
+  const message = `The workspace has no scope ${names}; create it first.`;
+  throw new ApiError('unknown_scope', { message, details });
+}
+
+function refuseTwice(wanted: string[]): void {
+  const details = wanted.flatMap((representation, i) =>
+    wanted.indexOf(representation) === i ? [] : [{ path: `/scopes/${i}/representation`, message: 'is given twice' }],
+  );
+  if (details.length === 0) return;
+  const message = 'The request is not valid: scopes holds a representation twice; put all its flags into one entry.';
+  throw new ApiError('invalid_request', { message, details });
+}

@@ -1,0 +1,142 @@
+import { Type } from 'typebox';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { isId } from '../../../shared/values/ids.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import {
+  allowedIps,
+  customerId,
+  externalMeterId,
+  id,
+  instant,
+  metadata,
+  name,
+  object,
+  prefix,
+  rateLimit,
+  scopeEntry,
+  scopeEntryInput,
+  scopeEntryOf,
+  secretText,
+  timestamp,
+} from '../../../shared/contract/schemas.ts';
+import { requireWorkspace } from './access.ts';
+
+const apiKeyFields = {
+  id: id('API key'),
+  name,
+  maskedKey: Type.String({ description: 'the key with its middle left out', examples: ['acme_17aT****JpQ1'] }),
+  prefix,
+  expiresAt: Type.Optional(instant('when it expires; absent: never')),
+  scopes: Type.Array(scopeEntry),
+  enabled: Type.Boolean({ description: 'whether it may be used', examples: [true] }),
+  customerId: Type.Optional(customerId),
+  externalMeterId: Type.Optional(externalMeterId),
+  billingId: Type.Optional(id('billing record', ' of its meter, once there is one')),
+  metadata: Type.Optional(metadata),
+  rateLimitPerSecond: Type.Optional(rateLimit),
+  allowedIPs: Type.Optional(allowedIps),
+  deleted: Type.Boolean({ description: 'whether it was deleted; that is final' }),
+  createdAt: timestamp('when it was made'),
+  updatedAt: timestamp('when it last changed'),
+  lastUsedAt: Type.Optional(timestamp('when it last verified as VALID; at most a minute behind')),
+};
+
+/** An API key as it is answered, section 2 of the specification. */
+export const apiKey = object(apiKeyFields);
+export const apiKeyWithText = object({
+  ...apiKeyFields,
+  key: secretText('the key itself, in this answer alone', 'acme'),
+});
+
+/** The path of one key. */
+export const keyParams = object({ id: id('workspace'), akid: id('API key') });
+
+export const grants = Type.Array(scopeEntryInput, {
+  maxItems: 100,
+  description: 'what the key may do; a representation that is given twice is refused',
+});
+
+const JSON_OID = 114;
+
+type KeyRow = {
+  id: string;
+  name: string;
+  maskedKey: string;
+  prefix: string;
+  expiresAt: number | null;
+  scopes: { representation: string; flags: number; id: string }[];
+  enabled: boolean;
+  customerId: string | null;
+  externalMeterId: string | null;
+  billingId: string | null;
+  metadata: Record<string, unknown> | null;
+  rateLimitPerSecond: number | null;
+  allowedIps: string[] | null;
+  deleted: boolean;
+  createdAt: Date;
+  updatedAt: Date;
+  lastUsedAt: number | null;
+};
+
+/** Reads a workspace's keys, `k` in what follows: a where clause and the rest of the statement. */
+export function selectKeys(sql: Query, rest: ReturnType<Query>) {
+  return sql<KeyRow[]>`
+    select k.id, k.name, k.masked_key, k.prefix, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
+           b.id as billing_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.deleted_at is not null as deleted,
+           k.created_at, k.updated_at, u.last_used_at,
+           coalesce((select json_agg(json_build_object('representation', s.representation, 'flags', g.flags, 'id', s.id)
+                                     order by g.position)
+                     from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
+                     where g.key_id = k.id), '[]') as scopes
+    from api_keys k
+      left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = k.external_meter_id
+      left join key_last_used u on u.key_id = k.id
+    ${rest}`;
+}
+
+/** A key of a workspace that the caller may use, as it is answered. */
+export async function readKey(sql: Query, { id, akid }: { id: string; akid: string }) {
+  const [row] = await selectKeys(sql, sql`where k.workspace_id = ${id} and k.id = ${isId(akid) ? akid : ''}`);
+  if (!row) throw new ApiError('key_not_found');
+  return presentKey(row);
+}
+
+/** Takes the lock of a key's row, under which its version counts, or throws 403 or 404. */
+export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: string; akid: string }) {
+  await requireWorkspace(sql, caller, id);
+  const [row] = await sql<{ shard: number; prefix: string; deleted: boolean }[]>`
+    select shard, prefix, deleted_at is not null as deleted from api_keys
+    where workspace_id = ${id} and id = ${isId(akid) ? akid : ''} for no key update`;
+  if (!row) throw new ApiError('key_not_found');
+  return row;
+}
+
+/** Metadata as a statement's value; jsonb, as which the driver would send it, takes no NUL in a text. */
+export function metadataValue(sql: Query, metadata: Record<string, unknown> | null | undefined) {
+  return metadata && sql.typed(metadata, JSON_OID);
+}
+
+/** A row as it is answered: what is not set is left out. */
+export function presentKey(row: KeyRow) {
+  const { customerId, externalMeterId, billingId, metadata, rateLimitPerSecond, allowedIps } = row;
+  return {
+    id: row.id,
+    name: row.name,
+    maskedKey: row.maskedKey,
+    prefix: row.prefix,
+    ...(row.expiresAt !== null && { expiresAt: row.expiresAt }),
+    scopes: row.scopes.map((scope) => scopeEntryOf(scope.representation, scope.flags, scope.id)),
+    enabled: row.enabled,
+    ...(customerId !== null && { customerId }),
+    ...(externalMeterId !== null && { externalMeterId }),
+    ...(billingId !== null && { billingId }),
+    ...(metadata !== null && { metadata }),
+    ...(rateLimitPerSecond !== null && { rateLimitPerSecond }),
+    ...(allowedIps !== null && { allowedIPs: allowedIps }),
+    deleted: row.deleted,
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+    ...(row.lastUsedAt !== null && { lastUsedAt: new Date(row.lastUsedAt).toISOString() }),
+  };
+}

@@ -1,0 +1,25 @@
+import { Type } from 'typebox';
+import { object } from '../../../../shared/contract/schemas.ts';
+import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/tokens.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/access-token',
+  tag: 'Access tokens',
+  summary: 'List access tokens, revoked ones too, without their text',
+  permission: 'token:write',
+  query: object(pageParameters),
+  response: object({ accessTokens: Type.Array(accessToken), nextCursor }),
+
+  async handle({ sql, query, caller }) {
+    const { after, take, cut } = pageOf(query, `tokens of ${caller.teamId}`);
+    const rows = await sql<TokenRow[]>`
+      select ${tokenColumns(sql)} from access_tokens
+      where ${withinReach(sql, caller)} and id > ${after}
+      order by id limit ${take}`;
+    const { page, next } = cut(rows);
+    return { accessTokens: page.map(presentToken), ...next };
+  },
+});

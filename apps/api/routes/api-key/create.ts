@@ -1,0 +1,77 @@
+import { Type } from 'typebox';
+import { newId } from '../../../../shared/values/ids.ts';
+import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
+import { meterShard } from '../../../../shared/stores/keyspace.ts';
+import {
+  allowedIps,
+  customerId,
+  externalMeterId,
+  id,
+  metadata,
+  name,
+  nullable,
+  object,
+  prefix,
+  rateLimit,
+} from '../../../../shared/contract/schemas.ts';
+import { requireWorkspace } from '../../resources/access.ts';
+import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
+import { replaceGrants } from '../../resources/key-scopes.ts';
+import { apiKeyWithText, grants, metadataValue, readKey } from '../../resources/keys.ts';
+import { route } from '../../http/route.ts';
+
+const DEFAULT_PREFIX = 'key';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/api-key',
+  tag: 'API keys',
+  summary: 'Create an API key; the answer alone holds its text',
+  permission: 'key:write',
+  status: 201,
+  writes: true,
+  body: object({
+    name,
+    workspaceId: id('workspace'),
+    scopes: Type.Optional(grants),
+    enabled: Type.Optional(Type.Boolean({ default: true })),
+    customerId: Type.Optional(customerId),
+    prefix: Type.Optional(prefix),
+    expiresAt: Type.Optional(nullable(expiresAtInput)),
+    externalMeterId: Type.Optional(externalMeterId),
+    metadata: Type.Optional(metadata),
+    rateLimitPerSecond: Type.Optional(rateLimit),
+    allowedIPs: Type.Optional(allowedIps),
+  }),
+  response: object({ apiKey: apiKeyWithText }),
+  errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
+
+  async handle({ sql, body, caller, changed, audit }) {
+    const { workspaceId, externalMeterId, metadata } = body;
+    await requireWorkspace(sql, caller, workspaceId);
+    const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
+      select default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces where id = ${workspaceId}`;
+    const now = Date.now();
+    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, now);
+    const byDefault = defaults.lifetimeSeconds === null ? null : now + defaults.lifetimeSeconds * 1000;
+    const expiresAt = body.expiresAt === undefined ? byDefault : body.expiresAt;
+    const prefix = body.prefix ?? defaults.prefix ?? DEFAULT_PREFIX;
+
+    const akid = newId('key');
+    const shard = externalMeterId === undefined ? randomShard() : meterShard(workspaceId, externalMeterId);
+    const text = makeKeyText(prefix, shard);
+    await sql`
+      insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
+                            external_meter_id, metadata, rate_limit_per_second, allowed_ips)
+      values (${akid}, ${caller.teamId}, ${workspaceId}, ${shard}, ${body.name}, ${prefix}, ${maskKeyText(text)},
+              ${body.enabled ?? true}, ${expiresAt}, ${body.customerId ?? null}, ${externalMeterId ?? null},
+              ${metadataValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null},
+              ${body.allowedIPs ?? null})`;
+    await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
+    await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
+    const made = await readKey(sql, { id: workspaceId, akid });
+    changed('key', akid, shard);
+    audit('api_key', akid, undefined, made);
+    return { apiKey: { ...made, key: text } };
+  },
+});

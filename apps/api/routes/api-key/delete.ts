@@ -1,0 +1,29 @@
+import { object } from '../../../../shared/contract/schemas.ts';
+import { apiKey, keyParams, lockKey, readKey } from '../../resources/keys.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'delete',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  summary: 'Delete an API key for good; its record stays readable',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found'],
+
+  async handle({ sql, params, caller, changed, audit }) {
+    const { shard, deleted } = await lockKey(sql, caller, params);
+    const before = await readKey(sql, params);
+    if (!deleted) {
+      await sql`
+        update api_keys set deleted_at = now(), version = version + 1, updated_at = now() where id = ${params.akid}`;
+    }
+    // Once more where it was deleted already: the first time it may have been stored and not come into force.
+    changed('key', params.akid, shard);
+    const apiKey = await readKey(sql, params);
+    audit('api_key', params.akid, before, apiKey);
+    return { apiKey };
+  },
+});

@@ -1,0 +1,20 @@
+import { object } from '../../../../shared/contract/schemas.ts';
+import { requireWorkspace } from '../../resources/access.ts';
+import { apiKey, keyParams, readKey } from '../../resources/keys.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  summary: 'Get an API key, without its text',
+  permission: 'key:read',
+  params: keyParams,
+  response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found'],
+
+  async handle({ sql, params, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    return { apiKey: await readKey(sql, params) };
+  },
+});

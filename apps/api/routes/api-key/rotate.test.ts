@@ -1,0 +1,127 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
+import { keyspace } from '../../../../shared/stores/keyspace.ts';
+import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+
+let world: World;
+let workspaceId: string;
+const test = suite('rotation of API keys');
+test.before(async () => {
+  world = await makeWorld();
+  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'Acme' })).body.workspace.id;
+});
+test.after(() => world.stop());
+
+const create = async (body: object = {}) =>
+  (await world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body })).body.apiKey;
+const pathOf = (key: { id: string }) => `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
+const rotate = (key: { id: string }, body?: object, options = {}) =>
+  world.call('post', `${pathOf(key)}/rotate`, body, options);
+const verify = async (key: string) => (await world.call('post', '/api/v1/api-key/verify', { key })).body;
+
+test('a rotated key has a new text and all else as it was; the old text is INVALID at once', async () => {
+  const { key: old, ...made } = await create({ prefix: 'acme', externalMeterId: 'm', metadata: { a: 1 } });
+  await world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultKeyPrefix: 'later' });
+  const answer = await rotate(made);
+  assert.is(answer.status, 200, answer.text);
+  const { key, ...rest } = answer.body.apiKey;
+  assert.match(key, /^acme_/);
+  assert.is.not(key, old);
+  assert.is(keyShard(key), keyShard(old));
+  assert.equal(rest, { ...made, maskedKey: `${key.slice(0, 9)}****${key.slice(-4)}`, updatedAt: rest.updatedAt });
+  assert.equal((await world.call('get', pathOf(made))).body.apiKey, rest);
+  assert.is((await verify(key)).status, 'VALID');
+  assert.equal(await verify(old), { status: 'INVALID', reason: 'NOT_FOUND' });
+});
+
+test('while a grace lasts, all texts are the same key with one rate limit', async () => {
+  const first = await create({ rateLimitPerSecond: 1 });
+  const second = (await rotate(first, { graceSeconds: 60 })).body.apiKey;
+  const third = (await rotate(first, { graceSeconds: 60 })).body.apiKey;
+  const answers = await Promise.all([first, second, third].map(({ key }) => verify(key)));
+  assert.is(answers.filter(({ status }) => status === 'VALID').length, 1);
+  assert.is(answers.filter(({ status }) => status === 'RATE_LIMITED').length, 2);
+  for (const answer of answers) assert.is(answer.apiKeyId, first.id);
+  await world.call('patch', pathOf(first), { enabled: false });
+  for (const text of [first.key, second.key, third.key]) assert.is((await verify(text)).status, 'DISABLED');
+});
+
+test('a grace ends by itself', async () => {
+  const first = await create();
+  const second = (await rotate(first, { graceSeconds: 2 })).body.apiKey;
+  assert.is((await verify(first.key)).status, 'VALID');
+  await sleep(2_050);
+  assert.is((await verify(first.key)).status, 'INVALID');
+  assert.is((await verify(second.key)).status, 'VALID');
+});
+
+test('a rotation without a grace ends all earlier ones, even one that began days ago', async () => {
+  const first = await create();
+  const second = (await rotate(first, { graceSeconds: 604_800 })).body.apiKey;
+  await world.sql`update key_texts set replaced_at = now() - interval '3 days' where replaced_at is not null`;
+  const third = (await rotate(first, { graceSeconds: 0 })).body.apiKey;
+  for (const text of [first.key, second.key]) assert.is((await verify(text)).status, 'INVALID');
+  assert.is((await verify(third.key)).status, 'VALID');
+});
+
+test('a text whose grace is over does not stay in Redis for good', async () => {
+  const first = await create();
+  await rotate(first, { graceSeconds: 60 });
+  const redis = new Redis(world.env['REDIS_URL']!);
+  const seconds = await redis.ttl(keyspace.keyText(keyShard(first.key)!, hashKeyText(first.key)));
+  redis.disconnect();
+  assert.ok(seconds > 60 && seconds < 200_000, String(seconds));
+});
+
+test('a text that was replaced long ago is taken from a Redis that still holds it', async () => {
+  const made = await create();
+  const redis = new Redis(world.env['REDIS_URL']!);
+  const name = keyspace.keyText(keyShard(made.key)!, hashKeyText(made.key));
+  const record = (await redis.get(name))!;
+  await rotate(made);
+  await redis.set(name, record);
+  redis.disconnect();
+  assert.is((await verify(made.key)).status, 'VALID');
+  // As after days in which neither the api nor Redis was up.
+  await world.sql`update key_texts set replaced_at = now() - interval '3 days' where replaced_at is not null`;
+  await world.sql`
+    update changes set applied_at = null, created_at = now() - interval '3 days' where entity_id = ${made.id}`;
+  await eventually('the old text is INVALID', async () => (await verify(made.key)).status === 'INVALID');
+});
+
+test('rotations at the same moment leave one text that works', async () => {
+  const made = await create();
+  const answers = await Promise.all(Array.from({ length: 6 }, () => rotate(made)));
+  const found = await Promise.all([made, ...answers.map((answer) => answer.body.apiKey)].map(({ key }) => verify(key)));
+  assert.is(found.filter((answer) => answer.status === 'VALID').length, 1);
+  assert.is(found.filter((answer) => answer.status === 'INVALID').length, 6);
+});
+
+test('an Idempotency-Key gets the same text again, and that text is the one that works', async () => {
+  const made = await create();
+  const headers = { 'Idempotency-Key': `rotate ${made.id}` };
+  const first = await rotate(made, undefined, { headers });
+  for (const body of [undefined, {}]) assert.is((await rotate(made, body, { headers })).text, first.text);
+  assert.is((await verify(first.body.apiKey.key)).status, 'VALID');
+  assert.is((await rotate(made, { graceSeconds: 1 }, { headers })).body.error.code, 40904);
+});
+
+test('a body may be left out, and what is wrong in it is named', async () => {
+  const made = await create();
+  for (const [body, wrong] of [
+    [{ graceSeconds: 604_801 }, '/graceSeconds'],
+    [{ graceSeconds: -1 }, '/graceSeconds'],
+    [{ graceSeconds: '60' }, '/graceSeconds'],
+    [{ grace: 60 }, '/grace'],
+    [[], ''],
+  ] as const) {
+    const answer = await rotate(made, body);
+    assert.equal([answer.status, answer.body.error.details[0].path], [400, wrong], answer.text);
+  }
+  assert.is((await verify(made.key)).status, 'VALID');
+});
+
+test.run();

@@ -1,0 +1,52 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
+import { object } from '../../../../shared/contract/schemas.ts';
+import { apiKeyWithText, keyParams, lockKey, readKey } from '../../resources/keys.ts';
+import { route } from '../../http/route.ts';
+
+const MAX_GRACE_SECONDS = 7 * 86_400;
+const graceSeconds = Type.Integer({
+  minimum: 0,
+  maximum: MAX_GRACE_SECONDS,
+  default: 0,
+  description:
+    'how long, at most, earlier texts stay valid beside the new one, with the same limits and credits; 0: they are invalid at once',
+});
+
+export default route({
+  method: 'post',
+  path: '/api/v1/workspace/{id}/api-key/{akid}/rotate',
+  tag: 'API keys',
+  summary: 'Give an API key a new text; the answer alone holds it',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  bodyOptional: true,
+  body: object({ graceSeconds: Type.Optional(graceSeconds) }),
+  response: object({ apiKey: apiKeyWithText }),
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted'],
+
+  async handle({ sql, params, body, caller, changed, audit }) {
+    const { shard, prefix, deleted } = await lockKey(sql, caller, params);
+    if (deleted) throw new ApiError('key_deleted');
+    const before = await readKey(sql, params);
+    const now = Date.now();
+    const validUntil = body.graceSeconds ? now + body.graceSeconds * 1000 : null;
+    const text = makeKeyText(prefix, shard);
+
+    // All texts that still work, so that a text in its grace can be ended early too: by rotating without one.
+    await sql`
+      update key_texts set replaced_at = now(), valid_until = ${validUntil === null ? null : sql`least(valid_until, ${validUntil})`}
+      where key_id = ${params.akid} and (replaced_at is null or valid_until > ${now})`;
+    await sql`
+      insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${params.akid})`;
+    await sql`
+      update api_keys set masked_key = ${maskKeyText(text)}, version = version + 1, updated_at = now()
+      where id = ${params.akid}`;
+    const rotated = await readKey(sql, params);
+    changed('key', params.akid, shard);
+    audit('api_key', params.akid, before, rotated);
+    return { apiKey: { ...rotated, key: text } };
+  },
+});

@@ -1,0 +1,46 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { allowedIps, metadata, name, nullable, object, rateLimit } from '../../../../shared/contract/schemas.ts';
+import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
+import { replaceGrants } from '../../resources/key-scopes.ts';
+import { apiKey, grants, keyParams, lockKey, metadataValue, readKey } from '../../resources/keys.ts';
+import { set } from '../../resources/patch.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'patch',
+  path: '/api/v1/workspace/{id}/api-key/{akid}',
+  tag: 'API keys',
+  summary: 'Change an API key; null clears a setting',
+  permission: 'key:write',
+  writes: true,
+  params: keyParams,
+  body: object({
+    name: Type.Optional(name),
+    enabled: Type.Optional(Type.Boolean()),
+    expiresAt: Type.Optional(nullable(expiresAtInput)),
+    scopes: Type.Optional(nullable(grants)),
+    metadata: Type.Optional(nullable(metadata)),
+    rateLimitPerSecond: Type.Optional(nullable(rateLimit)),
+    allowedIPs: Type.Optional(nullable(allowedIps)),
+  }),
+  response: object({ apiKey }),
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'expires_at_past', 'unknown_scope'],
+
+  async handle({ sql, params, body, caller, changed, audit }) {
+    const { shard, deleted } = await lockKey(sql, caller, params);
+    if (deleted) throw new ApiError('key_deleted');
+    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, Date.now());
+    const before = await readKey(sql, params);
+    const { scopes, metadata, allowedIPs, ...values } = body;
+    const row = { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs };
+    const assigned = set(sql, row, scopes !== undefined);
+    await sql`update api_keys set ${assigned} where id = ${params.akid}`;
+    const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
+    if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);
+    const apiKey = await readKey(sql, params);
+    changed('key', params.akid, shard);
+    audit('api_key', params.akid, before, apiKey);
+    return { apiKey };
+  },
+});

@@ -1,0 +1,173 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
+import { must } from '../../../../tests/helpers/customers.ts';
+import { makeThings, requests, type Things } from '../../tests/helpers/requests.ts';
+import { routes } from '../index.ts';
+
+const PATH = '/api/v1/audit-log';
+let world: World;
+let things: Things;
+const test = suite('audit log');
+test.before(async () => {
+  world = await makeWorld(['api', 'verify']);
+  things = await makeThings(world, world.team.token);
+});
+test.after(() => world.stop());
+
+test('every operation that changes something leaves one line: who, what, which, and by which request', async () => {
+  const writing = routes.filter((route) => route.writes && route.path !== '/api/v1/jwt');
+  // Deletions come last: the others need what they delete.
+  for (const route of writing.toSorted((a, b) => Number(a.method === 'delete') - Number(b.method === 'delete'))) {
+    const what = `${route.method.toUpperCase()} ${route.path}`;
+    const { path = {}, body } = requests[`${route.method} ${route.path}`]!.make(things);
+    const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => path[name]!);
+    const requestId = `audit-${writing.indexOf(route)}`;
+    const answer = await world.call(route.method, filled, body, {
+      headers: { 'X-Request-Id': requestId, 'Idempotency-Key': requestId },
+    });
+    assert.ok(answer.status < 300, answer.text);
+    const [line, ...more] = await auditLog(`requestId=${requestId}`);
+    assert.ok(line, `${what} left no line`);
+    assert.equal(more, [], what);
+    assert.is(line.operation, what);
+    assert.is(line.tokenId, await ownTokenId());
+    assert.is(line.requestId, requestId);
+    assert.ok(line.before ?? line.after, what);
+    const made = (answer.body.apiKey ?? answer.body.workspace ?? answer.body.scope ?? answer.body.billing)?.id;
+    if (made) assert.is(line.resourceId, made, what);
+  }
+});
+
+test("a team's first JWT makes its signing key, and that is told; further ones are not", async () => {
+  const { id, token } = await world.newTeam();
+  for (let i = 0; i < 2; i++) await must(201, world.call('post', '/api/v1/jwt', { payload: {} }, { token }));
+  const lines = (await must(200, world.call('get', PATH, undefined, { token }))).body.auditLog;
+  assert.is(lines.length, 1);
+  const [key] = await world.sql<[{ kid: string }]>`select kid from signing_keys where team_id = ${id}`;
+  assert.equal([lines[0].resource, lines[0].resourceId, lines[0].after], ['signing_key', key.kid, { kid: key.kid }]);
+});
+
+test('a change is told with what it was before and is since, and what changed nothing is not', async () => {
+  const workspace = await newWorkspace('before');
+  const path = `/api/v1/workspace/${workspace.id}`;
+  const { body } = await must(200, world.call('patch', path, { name: 'after', defaultRateLimitPerSecond: 5 }));
+  await must(200, world.call('patch', path, {}));
+  await must(403, world.call('patch', '/api/v1/workspace/ws_01h455vb4pex5vsknk084sn02q', { name: 'x' }));
+  const [made, changed, ...more] = await auditLog(`resourceId=${workspace.id}`);
+  assert.equal(more, []);
+  assert.equal([made.before, made.after], [undefined, workspace]);
+  assert.equal([changed.before, changed.after], [workspace, body.workspace]);
+  assert.match(changed.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+});
+
+test('no text of a key or a token is in it', async () => {
+  const key = await must(201, world.call('post', '/api/v1/api-key', { name: 'k', workspaceId: things.workspace }));
+  const rotate = `/api/v1/workspace/${things.workspace}/api-key/${key.body.apiKey.id}/rotate`;
+  const rotated = await must(200, world.call('post', rotate));
+  const token = await must(201, world.call('post', '/api/v1/access-token', { name: 'n', permissions: ['key:read'] }));
+  const fields = { workspaceId: things.workspace, customerId: 'c' };
+  const link = await must(201, world.call('post', '/api/v1/link-token', fields));
+  const stored = JSON.stringify(await world.sql`select * from audit_log`);
+  const texts = [key.body.apiKey.key, rotated.body.apiKey.key, token.body.accessToken.token, link.body.linkToken.token];
+  for (const text of texts) assert.not.ok(stored.includes((text as string).slice(10)), 'a secret was logged');
+});
+
+test('a repetition under the same Idempotency-Key changes nothing and is not told', async () => {
+  const options = { headers: { 'Idempotency-Key': 'told-once' } };
+  const answers = await Promise.all(
+    [1, 2, 3].map(() => world.call('post', '/api/v1/workspace', { name: 'once' }, options)),
+  );
+  assert.is((await auditLog(`resourceId=${answers[0]!.body.workspace.id}`)).length, 1);
+});
+
+test('the change and its line are one transaction: neither is there without the other', async () => {
+  const { id } = await newWorkspace('whole');
+  const state = async () => [
+    await world.sql`select name from workspaces where id = ${id}`,
+    await world.sql`select count(*)::int as n from audit_log`,
+  ];
+  const before = await state();
+  await world.sql`revoke insert on audit_log from keytally_api`;
+  const unlogged = await world.call('patch', `/api/v1/workspace/${id}`, { name: 'unlogged' });
+  await world.sql`grant insert on audit_log to keytally_api`;
+  assert.is(unlogged.status, 500);
+  assert.equal(await state(), before, 'no change without its line');
+
+  const wire = await wireTo(world.env.REDIS_URL!);
+  const api = await world.start('api', { REDIS_URL: wire.url });
+  await wire.cut();
+  const refused = await world.call('patch', `${api.url}/api/v1/workspace/${id}`, { name: 'refused' });
+  await api.stop();
+  assert.is(refused.status, 503);
+  assert.equal(await state(), before, 'no line without its change');
+});
+
+test('it is only ever added to', async () => {
+  for (const statement of ['update audit_log set before = null', 'delete from audit_log', 'truncate audit_log']) {
+    const error = await world.sql.unsafe(statement).then(
+      () => undefined,
+      (thrown: unknown) => thrown as Error,
+    );
+    assert.match(error?.message ?? '', /only ever added to/);
+  }
+});
+
+test('it is read page by page, and by who, what and when', async () => {
+  const { token } = await world.newTeam();
+  const other = (
+    await must(
+      201,
+      world.call('post', '/api/v1/access-token', { name: 'o', permissions: ['workspace:write'] }, { token }),
+    )
+  ).body.accessToken;
+  for (const [i, by] of [token, other.token, token, other.token].entries())
+    await must(201, world.call('post', '/api/v1/workspace', { name: `w${i}` }, { token: by }));
+  const read = async (query: string) =>
+    (await must(200, world.call('get', `${PATH}?${query}`, undefined, { token }))).body;
+  const names = (lines: { after: { name: string } }[]) => lines.map((line) => line.after.name);
+
+  const paged: string[] = [];
+  let cursor = '';
+  do {
+    const page = await read(`limit=2${cursor && `&cursor=${cursor}`}`);
+    paged.push(...names(page.auditLog));
+    cursor = page.nextCursor ?? '';
+  } while (cursor);
+  assert.equal(paged, ['o', 'w0', 'w1', 'w2', 'w3']);
+
+  assert.equal(names((await read(`tokenId=${other.id}`)).auditLog), ['w1', 'w3']);
+  assert.equal(names((await read('resource=access_token')).auditLog), ['o']);
+  const [, , third] = (await read('resource=workspace')).auditLog;
+  assert.equal(names((await read(`resourceId=${third.resourceId}`)).auditLog), ['w2']);
+  const all = (await read('')).auditLog;
+  const [first, last] = [all[0], all.at(-1)].map((line: { createdAt: string }) => line.createdAt.slice(0, 10));
+  assert.equal((await read(`from=${first}&to=${last}`)).auditLog, all);
+  assert.equal((await read('from=2149-01-01')).auditLog, []);
+  assert.equal((await read('to=2020-01-01')).auditLog, []);
+  for (const [query, field] of [
+    ['resource=planet', 'resource'],
+    ['from=yesterday', 'from'],
+    ['to=2026-02-30', 'to'],
+    ['tokenId=%00', 'tokenId'],
+  ]) {
+    const refused = await must(400, world.call('get', `${PATH}?${query}`));
+    assert.is(refused.body.error.details[0].path, field, refused.text);
+  }
+});
+
+test.run();
+
+async function auditLog(query: string) {
+  return (await must(200, world.call('get', `${PATH}?${query}`))).body.auditLog;
+}
+
+async function newWorkspace(name: string) {
+  return (await must(201, world.call('post', '/api/v1/workspace', { name }))).body.workspace;
+}
+
+async function ownTokenId(): Promise<string> {
+  const [row] = await world.sql<[{ id: string }]>`
+    select id from access_tokens where team_id = ${world.team.id} and name = 'test' order by id limit 1`;
+  return row.id;
+}

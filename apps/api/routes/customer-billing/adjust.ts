@@ -1,0 +1,106 @@
+import { Type } from 'typebox';
+import { readBalances } from '../../../../shared/books/balances.ts';
+import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../../shared/values/credits.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { dayOf } from '../../../../shared/events/event.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { day, id, object, signedCredits, textOf, timestamp } from '../../../../shared/contract/schemas.ts';
+import { requireBilling, type BillingRow } from '../../resources/billings.ts';
+import { route } from '../../http/route.ts';
+
+const adjustment = object({
+  id: id('event', ' in the books'),
+  billingId: id('billing record'),
+  number: Type.Integer({ minimum: 1, description: "which one of the record's adjustments it is", examples: [3] }),
+  amount: signedCredits('credits used more, or given back'),
+  usageName: Type.String({ examples: ['tokens'] }),
+  day: day('the day that it is booked on'),
+  reason: Type.String({ examples: ['counted twice by the gateway'] }),
+  tokenId: id('access token', ' that asked for it'),
+  requestId: Type.String({ description: 'X-Request-Id of the request', examples: ['adjustment-3'] }),
+  createdAt: timestamp('when it was made'),
+});
+
+export default route({
+  method: 'post',
+  path: '/api/v1/customer-billing/{bid}/adjustment',
+  tag: 'Customer billing',
+  summary: 'Correct the used credits of a billing record, in its balance and its books alike',
+  permission: 'billing:write',
+  status: 201,
+  writes: true,
+  idempotencyKeyRequired: true,
+  params: object({ bid: id('billing record') }),
+  body: object({
+    amount: signedCredits('credits used more, or, negative, given back'),
+    reason: textOf(512, 'why, as it stands in the books', 'counted twice by the gateway'),
+    day: Type.Optional(day('the day to book it on, preset today')),
+    usageName: Type.Optional(textOf(128, 'what is counted, preset "default"', 'tokens')),
+  }),
+  response: object({ adjustment }),
+  errors: ['billing_not_found', 'negative_usage', 'credits_too_large'],
+
+  async handle({ sql, params, body, caller, changed, audit, link, requestId }) {
+    const record = await requireBilling(sql, caller, params.bid);
+    const { amount, reason, usageName = 'default' } = body;
+    const amountMicros = parseSignedCredits(amount);
+    if (!amountMicros) throw notAnAmount();
+
+    // The row's lock: adjustments at once come one after the other, each with its own number.
+    const [locked] = await sql<[{ last: number }]>`
+      select last_adjustment as last from billing_records where id = ${record.id} for update`;
+    const [balance] = await readBalances(link, [record]);
+    if (!balance) throw new ApiError('redis_away');
+    const today = dayOf(balance.atMs);
+    if (body.day !== undefined && (body.day > today || body.day < FIRST_DAY)) throw notADay(today);
+    if (balance.adjustment > locked.last) throw new ApiError('postgres_older');
+    const usedMicros = balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros;
+    if (usedMicros < 0) throw new ApiError('negative_usage');
+    if (usedMicros > MAX_MICROS) throw new ApiError('credits_too_large');
+
+    const number = locked.last + 1;
+    const bookedOn = body.day ?? today;
+    await sql`update billing_records set last_adjustment = ${number} where id = ${record.id}`;
+    const [row] = await sql<[{ id: string; createdAt: Date }]>`
+      insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
+      values (${newId('evt')}, ${caller.teamId}, ${record.id}, ${number}, ${amountMicros}, ${usageName}, ${bookedOn},
+              ${reason}, ${caller.tokenId}, ${requestId})
+      returning id, created_at`;
+    changed('adjustment', row.id, record.shard);
+    const made = {
+      id: row.id,
+      billingId: record.id,
+      number,
+      amount: formatCredits(amountMicros),
+      usageName,
+      day: bookedOn,
+      reason,
+      tokenId: caller.tokenId,
+      requestId,
+      createdAt: row.createdAt.toISOString(),
+    };
+    audit('adjustment', row.id, undefined, made);
+    return { adjustment: made };
+  },
+});
+
+const FIRST_DAY = '2020-01-01';
+
+/** What adjustments come to that are stored and not yet in force. */
+async function waiting(sql: Query, record: BillingRow, applied: number): Promise<number> {
+  const [row] = await sql<[{ micros: number }]>`
+    select coalesce(sum(amount_micros), 0)::bigint as micros from adjustments
+    where billing_id = ${record.id} and number > ${applied}`;
+  return row.micros;
+}
+
+function notADay(today: string): ApiError {
+  const message = `must be a day from ${FIRST_DAY} to today, ${today} in UTC`;
+  return new ApiError('invalid_request', { details: [{ path: '/day', message }] });
+}
+
+function notAnAmount(): ApiError {
+  const message = 'must not be 0, at most 9000000000 either way, with at most six decimals';
+  return new ApiError('invalid_request', { details: [{ path: '/amount', message }] });
+}

@@ -1,0 +1,52 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { meterShard } from '../../../../shared/stores/keyspace.ts';
+import { billing, credits, externalMeterId, id, object } from '../../../../shared/contract/schemas.ts';
+import { requireWorkspace } from '../../resources/access.ts';
+import {
+  billingColumns,
+  billingSettings,
+  creditsIn,
+  presentBilling,
+  type BillingRow,
+} from '../../resources/billings.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/customer-billing',
+  tag: 'Customer billing',
+  summary: "Create the billing record of a workspace's external meter",
+  permission: 'billing:write',
+  status: 201,
+  writes: true,
+  body: object({
+    workspaceId: id('workspace'),
+    externalMeterId,
+    totalCredits: Type.Optional(credits('credits to begin with', { default: '0' })),
+    allowOverages: Type.Optional(
+      Type.Boolean({ default: false, description: 'whether use may go on beyond totalCredits' }),
+    ),
+    spendCap: Type.Optional(credits('most that may be used')),
+  }),
+  response: object({ billing }),
+  errors: ['workspace_forbidden', 'billing_exists'],
+
+  async handle({ sql, body, caller, changed, audit, link }) {
+    await requireWorkspace(sql, caller, body.workspaceId);
+    const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
+    // Of two at once, the second waits for the first's commit and then finds the meter taken.
+    const [row] = await sql<BillingRow[]>`
+      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages, spend_cap_micros)
+      values (${newId('bill')}, ${caller.teamId}, ${workspaceId}, ${externalMeterId}, ${meterShard(workspaceId, externalMeterId)},
+              ${creditsIn('totalCredits', totalCredits)}, ${allowOverages},
+              ${spendCap === undefined ? null : creditsIn('spendCap', spendCap)})
+      on conflict (workspace_id, external_meter_id) do nothing
+      returning ${billingColumns(sql)}`;
+    if (!row) throw new ApiError('billing_exists');
+    changed('billing', row.id, row.shard);
+    audit('billing', row.id, undefined, billingSettings(row));
+    return { billing: await presentBilling(link, row) };
+  },
+});

@@ -1,0 +1,78 @@
+import { Type } from 'typebox';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import type { Gap } from '../../../../shared/books/missing-numbers.ts';
+import { reconcile } from '../../../../shared/books/reconcile.ts';
+import { id, object, signedCredits } from '../../../../shared/contract/schemas.ts';
+import { requireBilling } from '../../resources/billings.ts';
+import { route } from '../../http/route.ts';
+
+const end = object({
+  epoch: Type.Integer({ description: 'how often the shard of the record was opened before it', examples: [7] }),
+  number: Type.Integer({ description: 'the number of the event in its epoch', examples: [4211] }),
+  eventId: Type.Optional(id('event', ' in the books')),
+});
+const gap = object({
+  after: end,
+  before: Type.Optional(end),
+  events: Type.Integer({ description: 'how many numbers are missing', examples: [2] }),
+  credits: Type.Optional(signedCredits('what they cost, by the balances before and after them')),
+});
+
+const reconciliation = object({
+  billingId: id('billing record'),
+  status: Type.Enum(['EXACT', 'MISSING', 'TOO_MUCH', 'ON_ITS_WAY'], {
+    examples: ['EXACT'],
+    description: 'whether the books have all that was used, less, or more; or it is on its way to them still',
+  }),
+  usedCredits: signedCredits('used credits as they are debited'),
+  bookedCredits: signedCredits('the sum of all distinct events in the books'),
+  lastBalance: signedCredits('used credits after the last event in the books'),
+  difference: signedCredits('used credits that the books lack; negative: that they have too much of'),
+  gaps: Type.Array(gap, { description: 'where events are missing' }),
+  losses: Type.Array(gap, { description: 'usage that went down with a Redis and is in neither' }),
+});
+
+// Of the time for an answer, how much events on their way are waited for.
+const PATIENCE = 0.5;
+
+export default route({
+  method: 'get',
+  path: '/api/v1/customer-billing/{bid}/reconciliation',
+  tag: 'Customer billing',
+  summary: 'Prove the books of a billing record: compare its balance with its events',
+  permission: 'billing:read',
+  params: object({ bid: id('billing record') }),
+  response: object({ reconciliation }),
+  errors: ['billing_not_found', 'redis_away', 'usage_away'],
+
+  async handle({ sql, params, caller, link, books, deadlineMs }) {
+    const record = await requireBilling(sql, caller, params.bid);
+    const [found] = await reconcile({ sql, link, books }, [record], PATIENCE * deadlineMs);
+    // The record has not come into force yet.
+    if (!found) throw new ApiError('redis_away');
+    return {
+      reconciliation: {
+        billingId: record.id,
+        status: found.status,
+        usedCredits: formatCredits(found.usedMicros),
+        bookedCredits: formatCredits(found.bookedMicros),
+        lastBalance: formatCredits(found.lastMicros),
+        difference: formatCredits(found.differenceMicros),
+        gaps: found.gaps.map(presentGap),
+        losses: found.losses.map(presentGap),
+      },
+    };
+  },
+});
+
+function presentGap({ epoch, afterNumber, afterEvent, beforeNumber, beforeEvent, events, micros }: Gap) {
+  return {
+    after: { epoch, number: afterNumber, ...(afterEvent !== undefined && { eventId: afterEvent }) },
+    ...(beforeNumber !== undefined && {
+      before: { epoch, number: beforeNumber, ...(beforeEvent !== undefined && { eventId: beforeEvent }) },
+    }),
+    events,
+    ...(micros !== undefined && { credits: formatCredits(micros) }),
+  };
+}

@@ -1,0 +1,55 @@
+import { Type } from 'typebox';
+import { creditsFromNumber, MAX_MICROS } from '../../../../shared/values/credits.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { billing, externalMeterId, id, object } from '../../../../shared/contract/schemas.ts';
+import { requireWorkspace } from '../../resources/access.ts';
+import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../../resources/billings.ts';
+import { set } from '../../resources/patch.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/customer-billing/refill',
+  tag: 'Customer billing',
+  summary: 'Add credits to a billing record',
+  permission: 'billing:write',
+  writes: true,
+  body: object({
+    workspaceId: id('workspace'),
+    externalMeterId,
+    refill: Type.Number({ exclusiveMinimum: 0, description: 'credits to add, at most six decimals', examples: [25.5] }),
+  }),
+  response: object({ billing }),
+  errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
+
+  async handle({ sql, body, caller, changed, audit, link, requestId }) {
+    await requireWorkspace(sql, caller, body.workspaceId);
+    const amountMicros = creditsFromNumber(body.refill);
+    if (amountMicros === undefined) throw notAnAmount();
+
+    // The row's lock: refills at once come one after the other, each with its own line of the ledger.
+    const [before] = await sql<BillingRow[]>`
+      select ${billingColumns(sql)} from billing_records
+      where team_id = ${caller.teamId} and workspace_id = ${body.workspaceId}
+        and external_meter_id = ${body.externalMeterId}
+      for update`;
+    if (!before) throw new ApiError('billing_not_found');
+    const totalMicros = before.totalMicros + amountMicros;
+    if (totalMicros > MAX_MICROS) throw new ApiError('credits_too_large');
+
+    const [row] = await sql<[BillingRow]>`
+      update billing_records set ${set(sql, { totalMicros })} where id = ${before.id} returning ${billingColumns(sql)}`;
+    await sql`
+      insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id)
+      values (${newId('ledger')}, ${caller.teamId}, ${row.id}, ${amountMicros}, ${totalMicros}, ${caller.tokenId}, ${requestId})`;
+    changed('billing', row.id, row.shard);
+    audit('billing', row.id, billingSettings(before), billingSettings(row));
+    return { billing: await presentBilling(link, row) };
+  },
+});
+
+function notAnAmount(): ApiError {
+  const message = 'must be above 0 and at most 9000000000, with at most six decimals';
+  return new ApiError('invalid_request', { details: [{ path: '/refill', message }] });
+}

@@ -1,0 +1,41 @@
+import { Type } from 'typebox';
+import { billing, credits, id, nullable, object } from '../../../../shared/contract/schemas.ts';
+import {
+  billingColumns,
+  billingSettings,
+  creditsIn,
+  presentBilling,
+  requireBilling,
+  type BillingRow,
+} from '../../resources/billings.ts';
+import { set } from '../../resources/patch.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'patch',
+  path: '/api/v1/customer-billing/{bid}',
+  tag: 'Customer billing',
+  summary: 'Change whether a billing record may be overdrawn, and its spend cap',
+  permission: 'billing:write',
+  writes: true,
+  params: object({ bid: id('billing record') }),
+  body: object({
+    allowOverages: Type.Optional(Type.Boolean({ description: 'whether use may go on beyond totalCredits' })),
+    spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
+  }),
+  response: object({ billing }),
+  errors: ['billing_not_found'],
+
+  async handle({ sql, params, body, caller, changed, audit, link }) {
+    const before = await requireBilling(sql, caller, params.bid, { lock: true });
+    const { allowOverages, spendCap } = body;
+    const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
+    const [row] = await sql<[BillingRow]>`
+      update billing_records set ${set(sql, { allowOverages, spendCapMicros })}
+      where id = ${before.id}
+      returning ${billingColumns(sql)}`;
+    changed('billing', row.id, row.shard);
+    audit('billing', row.id, billingSettings(before), billingSettings(row));
+    return { billing: await presentBilling(link, row) };
+  },
+});

@@ -1,0 +1,52 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { jsonObject, object } from '../../../../shared/contract/schemas.ts';
+import { audience, jwt, registeredClaims, signJwt } from '../../resources/jwts.ts';
+import { route } from '../../http/route.ts';
+
+const PRESET_SECONDS = 3600;
+
+export default route({
+  method: 'post',
+  path: '/api/v1/jwt',
+  tag: 'JWT',
+  summary: 'Sign a JWT',
+  permission: 'jwt:sign',
+  status: 201,
+  // The team's first JWT makes its signing key.
+  writes: true,
+  body: object({
+    // A JWT of 4 KiB of payload still fits, in base64, into the 8 KiB that servers grant a request's headers.
+    payload: jsonObject('claims of your own', { maxBytes: 4096, maxDepth: 10 }, { role: 'admin' }),
+    aud: Type.Optional(audience),
+    exp: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 31_536_000,
+        default: PRESET_SECONDS,
+        description: 'lifetime in seconds',
+      }),
+    ),
+  }),
+  response: object({ jwt }),
+  errors: ['registered_claim'],
+
+  async handle({ sql, body, caller, audit, signingKeys }) {
+    const { payload, aud, exp = PRESET_SECONDS } = body;
+    refuseRegistered(payload);
+    const key = await signingKeys.current(sql, caller.teamId, exp);
+    if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
+    const nowSeconds = Math.floor(Date.now() / 1000);
+    const { teamId } = caller;
+    return { jwt: await signJwt(key, { payload, audience: aud, teamId, lifetimeSeconds: exp, nowSeconds }) };
+  },
+});
+
+function refuseRegistered(payload: Record<string, unknown>): void {
+  const set = registeredClaims.filter((claim) => Object.hasOwn(payload, claim));
+  if (set.length === 0) return;
+  throw new ApiError('registered_claim', {
+    message: `The payload sets ${set.join(', ')}; iss, aud, exp, iat, nbf and jti are set by the service.`,
+    details: set.map((claim) => ({ path: `/payload/${claim}`, message: 'is set by the service' })),
+  });
+}

@@ -1,0 +1,253 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, exportJWK, jwtVerify, SignJWT } from 'jose';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { connectPostgres } from '../../../../shared/stores/postgres.ts';
+import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { makeSigningKeys } from '../../resources/signing-keys.ts';
+
+const PATH = '/api/v1/jwt';
+let world: World;
+const test = suite('JWTs');
+test.before(async () => {
+  world = await makeWorld();
+});
+test.after(() => world.stop());
+
+test('a JWT is signed, verified by the service, and verified by its published key', async () => {
+  const payload = { sub: 'user-1', roles: ['a', 'b'], deep: { more: [1, 2.5, null, true] } };
+  const made = await world.call('post', PATH, { payload, aud: 'shop', exp: 60 });
+  assert.is(made.status, 201, made.text);
+  assert.equal(Object.keys(made.body), ['jwt']);
+  const { jwt } = made.body;
+
+  const claims = decodeJwt(jwt);
+  assert.is(claims.iss, world.team.id);
+  assert.match(claims.jti!, /^[0-9a-f-]{36}$/);
+  assert.is(claims.exp, claims.iat! + 60);
+  assert.ok(Math.abs(claims.iat! - Date.now() / 1000) < 5);
+  const verified = await verify(jwt);
+  assert.is(verified.status, 200, verified.text);
+  assert.equal(verified.body, { status: 'VALID', payload, exp: claims.exp, aud: 'shop' });
+
+  const published = (
+    await world.call('get', `/.well-known/jwks.json?team=${world.team.id}`, undefined, { token: null })
+  ).body;
+  const { kid } = decodeProtectedHeader(jwt);
+  const [key] = published.keys;
+  assert.equal(published, { keys: [{ kty: 'OKP', crv: 'Ed25519', x: key.x, kid, alg: 'EdDSA', use: 'sig' }] });
+  const outside = await jwtVerify(jwt, createLocalJWKSet(published), { issuer: world.team.id, audience: 'shop' });
+  assert.is(outside.payload.sub, 'user-1');
+});
+
+test('without aud and exp, a JWT lives an hour and is meant for nobody in particular', async () => {
+  const { jwt } = (await world.call('post', PATH, { payload: {} })).body;
+  const { exp, iat } = decodeJwt(jwt);
+  assert.is(exp! - iat!, 3600);
+  assert.equal((await verify(jwt)).body, { status: 'VALID', payload: {}, exp });
+});
+
+test('a JWT expires on the second, and then keeps its payload', async () => {
+  const { jwt } = (await world.call('post', PATH, { payload: { a: 1 }, aud: 'x', exp: 1 })).body;
+  const { exp } = decodeJwt(jwt);
+  await sleep(exp! * 1000 - Date.now() + 20);
+  assert.equal((await verify(jwt)).body, { status: 'EXPIRED', payload: { a: 1 }, exp, aud: 'x' });
+  const [head, , signature] = jwt.split('.');
+  const longer = Buffer.from(JSON.stringify({ ...decodeJwt(jwt), exp: exp! + 3600 })).toString('base64url');
+  assert.equal((await verify(`${head}.${longer}.${signature}`)).body, { status: 'INVALID' });
+});
+
+test('what the service did not sign for this team is INVALID, and tells nothing', async () => {
+  const { jwt } = (await world.call('post', PATH, { payload: { a: 1 } })).body;
+  const [head, body, signature] = jwt.split('.');
+  const { kid } = decodeProtectedHeader(jwt);
+  const claims = decodeJwt(jwt);
+  const ours = generateKeyPairSync('ed25519');
+  const ownJwk = await exportJWK(ours.publicKey);
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const signed = (header: Record<string, unknown>, key: KeyObject | Uint8Array = ours.privateKey) =>
+    new SignJWT(claims).setProtectedHeader({ alg: 'EdDSA', ...header }).sign(key);
+  const publicKeyAsSecret = Buffer.from(
+    (await world.call('get', '/.well-known/jwks.json')).body.keys[0].x,
+    'base64url',
+  );
+  const other = await world.newTeam();
+  const theirs = (await world.call('post', PATH, { payload: { a: 1 } }, { token: other.token })).body.jwt;
+
+  const forged: Record<string, string> = {
+    'another team': theirs,
+    empty: '',
+    'no JWT': 'x.y',
+    'five parts': 'a.b.c.d.e',
+    'a changed payload': `${head}.${part({ ...claims, a: 2 })}.${signature}`,
+    'no signature': `${head}.${body}.`,
+    'alg none': `${part({ alg: 'none', kid })}.${body}.`,
+    'the public key as a secret': await signed({ alg: 'HS256', kid }, publicKeyAsSecret),
+    'another key under our kid': await signed({ kid }),
+    'a key of its own in the header': await signed({ kid, jwk: ownJwk }),
+    'a place to fetch the key from': await signed({ kid, jku: 'http://127.0.0.1:1/jwks.json' }),
+    'no kid': await signed({ jwk: ownJwk }),
+    'an unknown kid': await signed({ kid: 'x'.repeat(43) }),
+    'a kid that is a number': `${part({ alg: 'EdDSA', kid: 5 })}.${body}.${signature}`,
+    'a kid with NUL': await signed({ kid: '\u0000' }),
+    "another team's kid": await signed({ kid: decodeProtectedHeader(theirs).kid! }),
+  };
+  for (const [name, text] of Object.entries(forged)) {
+    const answer = await verify(text);
+    assert.is(answer.status, 200, `${name}: ${answer.text}`);
+    assert.equal(answer.body, { status: 'INVALID' }, name);
+  }
+});
+
+test('what our own key signed with a foreign issuer, critical header or lacking claim is INVALID', async () => {
+  // Signed with the real key: only the checks beyond the signature can refuse these.
+  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1 });
+  const keys = makeSigningKeys([Buffer.from(world.env.MASTER_KEY!, 'base64')]);
+  const { kid, privateKey } = await sql.begin((tx) => keys.current(tx, world.team.id, 60));
+  await sql.end();
+  const now = Math.floor(Date.now() / 1000);
+  const good = { iss: world.team.id, iat: now, exp: now + 60, jti: 'x' };
+  const sign = (claims: Record<string, unknown>, header: Record<string, unknown> = {}) =>
+    new SignJWT(claims).setProtectedHeader({ alg: 'EdDSA', kid, ...header }).sign(privateKey, { crit: { ext: true } });
+  assert.is((await verify(await sign(good))).body.status, 'VALID');
+  assert.is((await verify(await sign({ ...good, exp: now }))).body.status, 'EXPIRED', 'no tolerance');
+  const other = await world.newTeam();
+  assert.equal((await verify(await sign({ ...good, iss: other.id }))).body, { status: 'INVALID' });
+  assert.equal((await verify(await sign({ ...good, nbf: now + 60 }))).body, { status: 'INVALID' });
+  assert.equal((await verify(await sign(good, { crit: ['ext'], ext: 1 }))).body, { status: 'INVALID' });
+  for (const claim of ['iss', 'iat', 'exp', 'jti'] as const) {
+    const { [claim]: _, ...lacking } = good;
+    assert.equal((await verify(await sign(lacking))).body, { status: 'INVALID' }, claim);
+  }
+});
+
+test('after a rotation new JWTs carry the new key and old ones keep verifying', async () => {
+  const before = (await world.call('post', PATH, { payload: { a: 1 } })).body.jwt;
+  const rotated = await world.call('post', `${PATH}/rotate`);
+  assert.is(rotated.status, 200, rotated.text);
+  assert.equal(Object.keys(rotated.body), ['kid']);
+  const after = (await world.call('post', PATH, { payload: { a: 2 } })).body.jwt;
+  assert.is(decodeProtectedHeader(after).kid, rotated.body.kid);
+  assert.is.not(decodeProtectedHeader(before).kid, rotated.body.kid);
+  for (const jwt of [before, after]) assert.is((await verify(jwt)).body.status, 'VALID');
+  const { keys } = (await world.call('get', `/.well-known/jwks.json?team=${world.team.id}`)).body;
+  assert.equal(
+    keys.map((key: { kid: string }) => key.kid),
+    [decodeProtectedHeader(before).kid, rotated.body.kid],
+  );
+});
+
+test('a retired key leaves the key set once no JWT that it signed can be in force, and still tells EXPIRED from INVALID', async () => {
+  const { id, token } = await world.newTeam();
+  const sign = async (exp: number) => (await world.call('post', PATH, { payload: {}, exp }, { token })).body.jwt;
+  const kids = async () => {
+    const { keys } = (await world.call('get', `/.well-known/jwks.json?team=${id}`)).body;
+    return keys.map((key: { kid: string }) => key.kid);
+  };
+  const short = await sign(1);
+  await sign(7_200);
+  await sign(60);
+  const { kid: retired } = decodeProtectedHeader(short);
+  const { kid: current } = (await world.call('post', `${PATH}/rotate`, undefined, { token })).body;
+  const retire = (secondsAgo: number) => world.sql`
+    update signing_keys set retired_at = now() - make_interval(secs => ${secondsAgo}) where kid = ${retired!}`;
+  await retire(7_200);
+  assert.equal(await kids(), [retired, current], 'the longest of its JWTs may be in force');
+  await retire(7_200 + 301);
+  assert.equal(await kids(), [current]);
+  await sleep(decodeJwt(short).exp! * 1000 - Date.now() + 20);
+  assert.is((await world.call('post', `${PATH}/verify`, { jwt: short }, { token })).body.status, 'EXPIRED');
+  const [row] = await world.sql`select private_encrypted from signing_keys where kid = ${retired!}`;
+  assert.is(row!.privateEncrypted, null, 'what signs no more can not be stolen any more');
+});
+
+test('a team gets one key, however many JWTs it asks for first and at once', async () => {
+  const { id, token } = await world.newTeam();
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => world.call('post', PATH, { payload: { i } }, { token })),
+  );
+  assert.is(new Set(answers.map((answer) => decodeProtectedHeader(answer.body.jwt).kid)).size, 1);
+  assert.is((await world.call('get', `/.well-known/jwks.json?team=${id}`)).body.keys.length, 1);
+});
+
+test('the key set of all teams is the sum of theirs, and of an unknown one empty', async () => {
+  const { id, token } = await world.newTeam();
+  assert.equal((await world.call('get', `/.well-known/jwks.json?team=${id}`)).body, { keys: [] });
+  await world.call('post', PATH, { payload: {} }, { token });
+  const all = (await world.call('get', '/.well-known/jwks.json', undefined, { token: null })).body.keys;
+  const theirs = (await world.call('get', `/.well-known/jwks.json?team=${id}`)).body.keys;
+  assert.is(theirs.length, 1);
+  assert.ok(all.some((key: { kid: string }) => key.kid === theirs[0].kid));
+  for (const key of all) assert.equal(Object.keys(key).toSorted(), ['alg', 'crv', 'kid', 'kty', 'use', 'x']);
+  assert.equal((await world.call('get', '/.well-known/jwks.json?team=%00')).body, { keys: [] });
+});
+
+test('bad input is a 400 that names the field', async () => {
+  const nested = (levels: number) => JSON.parse('{"a":'.repeat(levels) + '1' + '}'.repeat(levels)) as unknown;
+  for (const [path, body, code, field] of [
+    ['', {}, 40001, '/payload'],
+    ['', { payload: [] }, 40001, '/payload'],
+    ['', { payload: 'text' }, 40001, '/payload'],
+    ['', { payload: { a: 'x'.repeat(4096) } }, 40001, '/payload'],
+    ['', { payload: nested(11) }, 40001, '/payload'],
+    ['', { payload: { constructor: 1 } }, 40001, '/payload'],
+    ['', { payload: { a: [{ prototype: 1 }] } }, 40001, '/payload'],
+    ['', { payload: {}, aud: '' }, 40001, '/aud'],
+    ['', { payload: {}, aud: 'x'.repeat(257) }, 40001, '/aud'],
+    ['', { payload: {}, aud: ['x'] }, 40001, '/aud'],
+    ['', { payload: {}, exp: 0 }, 40001, '/exp'],
+    ['', { payload: {}, exp: 31_536_001 }, 40001, '/exp'],
+    ['', { payload: {}, exp: 1.5 }, 40001, '/exp'],
+    ['', { payload: {}, expires: 5 }, 40001, '/expires'],
+    ['', { payload: { exp: 5 } }, 40005, '/payload/exp'],
+    ['', { payload: { iss: 'me', nbf: 1 } }, 40005, '/payload/nbf'],
+    ['/verify', {}, 40001, '/jwt'],
+    ['/verify', { jwt: 5 }, 40001, '/jwt'],
+  ] as const) {
+    const answer = await world.call('post', PATH + path, body);
+    assert.is(answer.status, 400, answer.text);
+    assert.is(answer.body.error.code, code, answer.text);
+    assert.ok(
+      answer.body.error.details.some((detail: { path: string }) => detail.path === field),
+      `${field}: ${answer.text}`,
+    );
+  }
+  assert.match((await world.call('post', PATH, { payload: { jti: 1, aud: 2 } })).body.error.message, /sets aud, jti;/);
+  for (const raw of ['{"payload":{"__proto__":{"a":1}}}', `{"payload":${'['.repeat(20_000)}${']'.repeat(20_000)}}`]) {
+    assert.is((await world.call('post', PATH, undefined, { raw })).status, 400, raw.slice(0, 40));
+  }
+  const raw = '['.repeat(30_000) + ']'.repeat(30_000);
+  const deep = await world.call('post', `${PATH}/rotate`, undefined, { raw, headers: { 'Idempotency-Key': 'deep' } });
+  assert.is(deep.status, 400, 'nor does a body pass where none is wanted');
+  assert.is((await world.call('post', PATH, { payload: nested(10) })).status, 201);
+  assert.is((await world.call('post', PATH, { payload: {}, exp: 31_536_000 })).status, 201);
+});
+
+test('each operation needs a token and its own permission', async () => {
+  for (const [path, body, needed, other] of [
+    ['', { payload: {} }, 'jwt:sign', 'jwt:verify'],
+    ['/verify', { jwt: 'x' }, 'jwt:verify', 'jwt:sign'],
+    ['/rotate', undefined, 'token:write', 'jwt:sign'],
+  ] as const) {
+    const code = async (token: string | null) =>
+      (await world.call('post', PATH + path, body, { token })).body.error?.code;
+    assert.is(await code(null), 40101);
+    assert.is(await code(await world.newToken(world.team.id, [other])), 40301);
+    assert.is(await code(await world.newToken(world.team.id, [needed])), undefined);
+  }
+});
+
+test('an Idempotency-Key gives the same JWT again', async () => {
+  const headers = { 'Idempotency-Key': 'jwt-once' };
+  const answers = await Promise.all([1, 2, 3].map(() => world.call('post', PATH, { payload: { a: 1 } }, { headers })));
+  for (const answer of answers) assert.equal([answer.status, answer.body], [201, answers[0]!.body]);
+  const kept = await world.sql`select answer from idempotency_keys where answer is not null`;
+  for (const { answer } of kept) assert.not.ok((answer as Buffer).includes('jwt'), 'stored encrypted');
+});
+
+test.run();
+
+function verify(jwt: string) {
+  return world.call('post', `${PATH}/verify`, { jwt });
+}

@@ -1,0 +1,19 @@
+import { Type } from 'typebox';
+import { isId } from '../../../../shared/values/ids.ts';
+import { id, object } from '../../../../shared/contract/schemas.ts';
+import { route } from '../../http/route.ts';
+import { publicJwk } from '../../resources/signing-keys.ts';
+
+export default route({
+  method: 'get',
+  path: '/.well-known/jwks.json',
+  tag: 'JWT',
+  summary: 'Public signing keys as a JWK set, for verifying JWTs without the service',
+  query: object({ team: Type.Optional(id('team', ' whose keys are wanted; without it, those of all teams')) }),
+  response: object({ keys: Type.Array(publicJwk) }),
+
+  async handle({ sql, query, signingKeys }) {
+    if (query.team !== undefined && !isId(query.team)) return { keys: [] };
+    return { keys: await signingKeys.jwks(sql, query.team) };
+  },
+});

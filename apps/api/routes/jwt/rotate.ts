@@ -1,0 +1,24 @@
+import { object } from '../../../../shared/contract/schemas.ts';
+import { requireWholeTeam } from '../../resources/access.ts';
+import { route } from '../../http/route.ts';
+import { kid } from '../../resources/signing-keys.ts';
+
+export default route({
+  method: 'post',
+  path: '/api/v1/jwt/rotate',
+  tag: 'JWT',
+  summary: 'Sign with a new key from now on; what earlier keys signed keeps verifying',
+  permission: 'token:write',
+  writes: true,
+  bodyOptional: true,
+  body: object({}),
+  response: object({ kid }),
+  errors: ['workspace_forbidden'],
+
+  async handle({ sql, caller, audit, signingKeys }) {
+    requireWholeTeam(caller);
+    const { kid: made, replaces } = await signingKeys.rotate(sql, caller.teamId);
+    audit('signing_key', made, replaces === undefined ? undefined : { kid: replaces }, { kid: made });
+    return { kid: made };
+  },
+});

@@ -1,0 +1,37 @@
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { hashKeyText } from '../../../../shared/values/key-text.ts';
+import { object, secretText } from '../../../../shared/contract/schemas.ts';
+import {
+  isLinkToken,
+  LINK_TOKEN_PREFIX,
+  linkTokenResult,
+  presentLinkToken,
+  type LinkTokenRow,
+} from '../../resources/link-tokens.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'delete',
+  path: '/api/v1/link-token/{token}',
+  tag: 'Link tokens',
+  summary: 'Revoke a link token',
+  permission: 'link:write',
+  writes: true,
+  params: object({ token: secretText('the link token', LINK_TOKEN_PREFIX) }),
+  response: linkTokenResult,
+  errors: ['link_token_not_found'],
+
+  async handle({ sql, params, caller, audit }) {
+    if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');
+    const [before] = await sql<LinkTokenRow[]>`
+      select id, revoked_at is null as valid, expires_at, workspace_id, customer_id, external_billing_id from link_tokens
+      where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
+        ${caller.workspaceIds ? sql`and workspace_id = any(${[...caller.workspaceIds]})` : sql``}
+      for no key update`;
+    if (!before) throw new ApiError('link_token_not_found');
+    await sql`update link_tokens set revoked_at = coalesce(revoked_at, now()) where id = ${before.id}`;
+    const revoked = presentLinkToken({ ...before, valid: false });
+    audit('link_token', before.id, presentLinkToken(before), revoked);
+    return revoked;
+  },
+});

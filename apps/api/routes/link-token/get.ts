@@ -1,0 +1,31 @@
+import { hashKeyText } from '../../../../shared/values/key-text.ts';
+import { object, secretText } from '../../../../shared/contract/schemas.ts';
+import { mayUse } from '../../resources/access.ts';
+import {
+  isLinkToken,
+  LINK_TOKEN_PREFIX,
+  linkTokenResult,
+  presentLinkToken,
+  type LinkTokenRow,
+} from '../../resources/link-tokens.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/link-token/{token}',
+  tag: 'Link tokens',
+  summary: 'Validate a link token',
+  permission: 'link:read',
+  params: object({ token: secretText('the link token', LINK_TOKEN_PREFIX) }),
+  response: linkTokenResult,
+
+  async handle({ sql, params, caller }) {
+    if (!isLinkToken(params.token)) return { valid: false };
+    // One clock: the one that the lifetime was counted from.
+    const [row] = await sql<LinkTokenRow[]>`
+      select revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid,
+             id, expires_at, workspace_id, customer_id, external_billing_id
+      from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}`;
+    return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };
+  },
+});

@@ -1,0 +1,23 @@
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { object } from '../../../../shared/contract/schemas.ts';
+import { requireWorkspace } from '../../resources/access.ts';
+import { route } from '../../http/route.ts';
+import { isScopeOf, presentScope, scope, scopeColumns, scopeParams, type ScopeRow } from '../../resources/scopes.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/scope/{sid}',
+  tag: 'Scopes',
+  summary: 'Get a scope',
+  permission: 'workspace:read',
+  params: scopeParams,
+  response: object({ scope }),
+  errors: ['workspace_forbidden', 'scope_not_found'],
+
+  async handle({ sql, params, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    const [row] = await sql<ScopeRow[]>`select ${scopeColumns(sql)} from scopes where ${isScopeOf(sql, params)}`;
+    if (!row) throw new ApiError('scope_not_found');
+    return { scope: presentScope(row) };
+  },
+});

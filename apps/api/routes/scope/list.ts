@@ -1,0 +1,23 @@
+import { Type } from 'typebox';
+import { id, object } from '../../../../shared/contract/schemas.ts';
+import { requireWorkspace } from '../../resources/access.ts';
+import { route } from '../../http/route.ts';
+import { presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/scopes.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}/scopes',
+  tag: 'Scopes',
+  summary: 'List all scopes of a workspace',
+  permission: 'workspace:read',
+  params: object({ id: id('workspace') }),
+  response: object({ scopes: Type.Array(scope) }),
+  errors: ['workspace_forbidden'],
+
+  async handle({ sql, params, caller }) {
+    await requireWorkspace(sql, caller, params.id);
+    const rows = await sql<ScopeRow[]>`
+      select ${scopeColumns(sql)} from scopes where workspace_id = ${params.id} and deleted_at is null order by id`;
+    return { scopes: rows.map(presentScope) };
+  },
+});

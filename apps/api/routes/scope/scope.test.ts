@@ -1,0 +1,169 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+
+let world: World;
+let workspacePath: string;
+const test = suite('scopes');
+test.before(async () => {
+  world = await makeWorld();
+});
+test.before.each(async () => {
+  const { body } = await world.call('post', '/api/v1/workspace', { name: 'Acme' });
+  workspacePath = `/api/v1/workspace/${body.workspace.id}`;
+});
+test.after(() => world.stop());
+
+const create = (body: unknown, options = {}) => world.call('post', `${workspacePath}/scope`, body, options);
+const statuses = (answers: Answer[]) => answers.map((answer) => answer.status).toSorted((a, b) => a - b);
+
+test('a scope is made, read, listed, changed and deleted', async () => {
+  const made = await create({ name: 'Invoices', representation: 'invoices', description: 'all of\nthem' });
+  assert.is(made.status, 201, made.text);
+  const { scope } = made.body;
+  assert.match(scope.id, /^scope_[0-9a-z]{26}$/);
+  assert.match(scope.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.equal(scope, {
+    id: scope.id,
+    name: 'Invoices',
+    representation: 'invoices',
+    description: 'all of\nthem',
+    createdAt: scope.createdAt,
+    updatedAt: scope.createdAt,
+  });
+  const second = (await create({ name: 'Orders', representation: 'orders' })).body.scope;
+  assert.is(second.description, null);
+
+  const path = `${workspacePath}/scope/${scope.id}`;
+  assert.equal((await world.call('get', path)).body, { scope });
+  assert.equal((await world.call('get', `${workspacePath}/scopes`)).body, { scopes: [scope, second] });
+
+  const changed = await world.call('patch', path, { name: 'Bills', representation: 'bills', description: null });
+  assert.is(changed.status, 200, changed.text);
+  const { updatedAt } = changed.body.scope;
+  assert.ok(updatedAt > scope.updatedAt);
+  assert.equal(changed.body.scope, { ...scope, name: 'Bills', representation: 'bills', description: null, updatedAt });
+
+  const deleted = await world.call('delete', path);
+  assert.is(deleted.status, 200, deleted.text);
+  assert.is(deleted.body.scope.id, scope.id);
+  for (const [method, body] of [['get'], ['patch', { name: 'x' }], ['delete']] as const) {
+    const gone = await world.call(method, path, body);
+    assert.is(gone.body.error.code, 40402, gone.text);
+  }
+  assert.equal((await world.call('get', `${workspacePath}/scopes`)).body, { scopes: [second] });
+});
+
+test('a representation stands for one scope of a workspace, and is free again once that is deleted', async () => {
+  const first = (await create({ name: 'a', representation: 'invoices' })).body.scope;
+  assert.is((await create({ name: 'b', representation: 'invoices' })).body.error.code, 40901);
+  const other = (await create({ name: 'c', representation: 'orders' })).body.scope;
+  const taken = await world.call('patch', `${workspacePath}/scope/${other.id}`, { representation: 'invoices' });
+  assert.is(taken.body.error.code, 40901);
+  await world.call('delete', `${workspacePath}/scope/${first.id}`);
+  assert.is((await create({ name: 'b', representation: 'invoices' })).status, 201);
+});
+
+test('of creations at the same moment that want one representation, one succeeds', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => create({ name: `n${i}`, representation: 'contested' })),
+  );
+  assert.equal(statuses(answers), [201, ...Array(7).fill(409)]);
+  for (const answer of answers) if (answer.status === 409) assert.is(answer.body.error.code, 40901);
+});
+
+test('creations at the same moment of unlike representations all succeed', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => create({ name: 'n', representation: `free${i}` })),
+  );
+  for (const answer of answers) assert.is(answer.status, 201, answer.text);
+  assert.is((await world.call('get', `${workspacePath}/scopes`)).body.scopes.length, 8);
+});
+
+test('a workspace holds at most 1000 scopes, deleted ones not counted', async () => {
+  const workspaceId = workspacePath.split('/').at(-1)!;
+  await world.sql`
+    insert into scopes (id, team_id, workspace_id, ref, name, representation)
+    select 'scope_' || i || ${workspaceId}, ${world.team.id}, ${workspaceId}, i, 'many', 'many:' || i
+    from generate_series(1, 999) i`;
+  await world.sql`update workspaces set last_scope_ref = 999 where id = ${workspaceId}`;
+  const answers = await Promise.all([1, 2, 3].map((i) => create({ name: 'last', representation: `last${i}` })));
+  assert.equal(statuses(answers), [201, 409, 409]);
+  const refused = answers.find((answer) => answer.status === 409)!;
+  assert.is(refused.body.error.code, 40906);
+  const last = answers.find((answer) => answer.status === 201)!.body.scope;
+  assert.is((await world.call('delete', `${workspacePath}/scope/${last.id}`)).status, 200);
+  assert.is((await create({ name: 'last', representation: 'again' })).status, 201);
+});
+
+test('an Idempotency-Key makes repeating a creation safe', async () => {
+  const headers = { 'Idempotency-Key': `scope ${workspacePath}` };
+  const answers = await Promise.all([1, 2, 3].map(() => create({ name: 'once', representation: 'once' }, { headers })));
+  for (const answer of answers) assert.equal([answer.status, answer.text], [201, answers[0]!.text]);
+  assert.is((await create({ name: 'twice', representation: 'once' }, { headers })).body.error.code, 40904);
+});
+
+test('bad input is a 400 that names the field', async () => {
+  const { id } = (await create({ name: 'a', representation: 'a' })).body.scope;
+  const good = { name: 'b', representation: 'b' };
+  for (const [method, path, body, wrong] of [
+    ['post', 'scope', { name: 'b' }, '/representation'],
+    ['post', 'scope', { representation: 'b' }, '/name'],
+    ['post', 'scope', { ...good, representation: 'no blanks' }, '/representation'],
+    ['post', 'scope', { ...good, representation: ':colon-first' }, '/representation'],
+    ['post', 'scope', { ...good, representation: 'x'.repeat(129) }, '/representation'],
+    ['post', 'scope', { ...good, description: 1 }, '/description'],
+    ['post', 'scope', { ...good, description: 'a\u0000b' }, '/description'],
+    ['post', 'scope', { ...good, desc: 'misspelt' }, '/desc'],
+    ['post', 'scope', undefined, ''],
+    ['patch', `scope/${id}`, { name: null }, '/name'],
+    ['patch', `scope/${id}`, { representation: '' }, '/representation'],
+    ['patch', `scope/${id}`, { id: 'other' }, '/id'],
+  ] as const) {
+    const answer = await world.call(method, `${workspacePath}/${path}`, body);
+    assert.is(answer.status, 400, `${JSON.stringify(body)} ${answer.text}`);
+    assert.is(answer.body.error.code, 40001);
+    assert.ok(
+      answer.body.error.details.some((detail: { path: string }) => detail.path === wrong),
+      answer.text,
+    );
+  }
+});
+
+test('without a token, without the permission, or for another team, nothing is told', async () => {
+  const { scope } = (await create({ name: 'ours', representation: 'ours' })).body;
+  const reader = await world.newToken(world.team.id, ['workspace:read']);
+  const writer = await world.newToken(world.team.id, ['workspace:write']);
+  const limited = await world.newToken(
+    world.team.id,
+    ['workspace:read', 'workspace:write'],
+    [await world.newWorkspace(world.team.id)],
+  );
+  const other = await world.newTeam();
+  const elsewhere = (await world.call('post', '/api/v1/workspace', { name: 'elsewhere' })).body.workspace.id;
+  for (const [method, path, body] of [
+    ['post', 'scope', { name: 'new', representation: 'new' }],
+    ['get', 'scopes'],
+    ['get', `scope/${scope.id}`],
+    ['patch', `scope/${scope.id}`, { name: 'theirs' }],
+    ['delete', `scope/${scope.id}`],
+  ] as const) {
+    const refusal = async (token: string | null, base = workspacePath) =>
+      (await world.call(method, `${base}/${path}`, body, { token })).body.error.code;
+    assert.is(await refusal(null), 40101);
+    assert.is(await refusal(method === 'get' ? writer : reader), 40301);
+    assert.is(await refusal(other.token), 40302);
+    assert.is(await refusal(limited), 40302);
+    for (const none of ['x', '%00', '%E0%A4%A', 'ws_01h455vb4pex5vsknk084sn02q']) {
+      assert.is(await refusal(world.team.token, `/api/v1/workspace/${none}`), 40302, none);
+    }
+    if (path === `scope/${scope.id}`)
+      assert.is(await refusal(world.team.token, `/api/v1/workspace/${elsewhere}`), 40402);
+  }
+  for (const none of ['x', '%00', 'scope_01h455vb4pex5vsknk084sn02q']) {
+    assert.is((await world.call('get', `${workspacePath}/scope/${none}`)).body.error.code, 40402, none);
+  }
+  assert.equal((await world.call('get', `${workspacePath}/scopes`)).body, { scopes: [scope] });
+});
+
+test.run();

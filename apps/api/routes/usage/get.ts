@@ -1,0 +1,106 @@
+import { Type, type Static } from 'typebox';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { TextAnswer } from '../../../../shared/contract/route.ts';
+import { day, id, object, textOf } from '../../../../shared/contract/schemas.ts';
+import { requireBilling } from '../../resources/billings.ts';
+import { csv, prefersCsv } from '../../http/csv.ts';
+import { route } from '../../http/route.ts';
+
+const usageRow = object({
+  billingId: id('billing record'),
+  day: day('the day'),
+  totalBillingUsage: Type.String({
+    examples: ['0.25'],
+    description: 'credits used that day, decimal text; a correction may make it negative',
+  }),
+  billingUsageName: Type.String({ description: 'what is counted', examples: ['tokens'] }),
+  events: Type.Integer({ minimum: 0, description: 'verifications, those that cost nothing too', examples: [1] }),
+});
+type UsageAnswerRow = Static<typeof usageRow>;
+
+const COLUMNS = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
+const DAY_MS = 86_400_000;
+
+export default route({
+  method: 'get',
+  path: '/api/v1/usage/{bid}',
+  tag: 'Usage',
+  summary: 'Daily usage of a billing record, by day and then by usage name',
+  permission: 'usage:read',
+  params: object({ bid: id('billing record') }),
+  query: object({
+    from: Type.Optional(day('first day')),
+    to: Type.Optional(day('last day')),
+    usageName: Type.Optional(textOf(128, 'only what is counted under this name', 'tokens')),
+    format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'in place of an Accept header' })),
+  }),
+  response: object({ data: Type.Array(usageRow) }),
+  alternative: {
+    type: 'text/csv',
+    description:
+      'RFC 4180, with a header line; an apostrophe stands before a name that a spreadsheet would take for a formula',
+    example: csv(COLUMNS, [['bill_01kafc6v3nf0qtmhd7d5ryx2s9', '2026-11-20', '0.25', 'tokens', 1]]),
+  },
+  errors: ['billing_not_found', 'usage_away'],
+
+  async handle({ sql, params, query, caller, books, header }) {
+    const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;
+    if (query.from && query.to && from > to) throw fromAfterTo();
+    const { id: billingId } = await requireBilling(sql, caller, params.bid);
+
+    // The marks before the sums: a mark that is cleared in between had its sums stored first, and is only read live.
+    const liveDays = await markedDays(sql, billingId);
+    const rows = await books.dailyUsage({
+      billingId,
+      from: clamp(from),
+      to: clamp(to),
+      liveDays,
+      liveFrom: yesterday(Date.now()),
+      ...(usageName !== undefined && { usageName }),
+    });
+    const data = rows.map((row) => ({
+      billingId,
+      day: row.day,
+      totalBillingUsage: formatCredits(row.costMicros),
+      billingUsageName: row.usageName,
+      events: row.events,
+    }));
+    const asCsv = format ? format === 'csv' : prefersCsv(header('accept'));
+    return asCsv ? new TextAnswer('text/csv; charset=utf-8; header=present', toCsv(data)) : { data };
+  },
+});
+
+// The days that the books can hold.
+const FIRST_DAY = '1970-01-01';
+const LAST_DAY = '2149-06-06';
+
+function clamp(day: string): string {
+  return day < FIRST_DAY ? FIRST_DAY : day > LAST_DAY ? LAST_DAY : day;
+}
+
+function fromAfterTo(): ApiError {
+  return new ApiError('invalid_request', { details: [{ path: 'from', message: 'must not be after to' }] });
+}
+
+/** Days whose stored sums are not, or no longer, whole. */
+async function markedDays(sql: Query, billingId: string): Promise<string[]> {
+  const rows = await sql<{ day: string }[]>`select day from usage_marks where billing_id = ${billingId}`;
+  return rows.map((row) => row.day);
+}
+
+/**
+ * From here on days are summed live. A day is over by Redis's clock and this one is ours: while they are less than a
+ * day apart the answer is right without asking Redis, which may be away.
+ */
+function yesterday(nowMs: number): string {
+  return new Date(nowMs - DAY_MS).toISOString().slice(0, 10);
+}
+
+function toCsv(data: UsageAnswerRow[]): string {
+  return csv(
+    COLUMNS,
+    data.map((row) => COLUMNS.map((name) => row[name])),
+  );
+}

@@ -1,0 +1,24 @@
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { id, object } from '../../../../shared/contract/schemas.ts';
+import { mayUse } from '../../resources/access.ts';
+import { route } from '../../http/route.ts';
+import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../../resources/workspaces.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace/{id}',
+  tag: 'Workspaces',
+  summary: 'Get a workspace',
+  permission: 'workspace:read',
+  params: object({ id: id('workspace') }),
+  response: object({ workspace }),
+  errors: ['workspace_forbidden'],
+
+  async handle({ sql, params, caller }) {
+    if (!mayUse(caller, params.id)) throw new ApiError('workspace_forbidden');
+    const [row] = await sql<WorkspaceRow[]>`
+      select ${workspaceColumns(sql)} from workspaces where id = ${params.id} and team_id = ${caller.teamId}`;
+    if (!row) throw new ApiError('workspace_forbidden');
+    return { workspace: presentWorkspace(row) };
+  },
+});

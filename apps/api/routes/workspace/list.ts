@@ -1,0 +1,26 @@
+import { Type } from 'typebox';
+import { object } from '../../../../shared/contract/schemas.ts';
+import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
+import { route } from '../../http/route.ts';
+import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../../resources/workspaces.ts';
+
+export default route({
+  method: 'get',
+  path: '/api/v1/workspace',
+  tag: 'Workspaces',
+  summary: 'List the workspaces that the access token may use',
+  permission: 'workspace:read',
+  query: object(pageParameters),
+  response: object({ workspaces: Type.Array(workspace), nextCursor }),
+
+  async handle({ sql, query, caller }) {
+    const { after, take, cut } = pageOf(query, `workspaces of ${caller.teamId}`);
+    const rows = await sql<WorkspaceRow[]>`
+      select ${workspaceColumns(sql)} from workspaces
+      where team_id = ${caller.teamId} and id > ${after}
+        ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}
+      order by id limit ${take}`;
+    const { page, next } = cut(rows);
+    return { workspaces: page.map(presentWorkspace), ...next };
+  },
+});

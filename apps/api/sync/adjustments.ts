@@ -1,0 +1,68 @@
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { beginEvent } from '../../../shared/events/event.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
+import type { RedisLink } from '../../../shared/stores/redis.ts';
+
+type Adjustment = {
+  id: string;
+  billingId: string;
+  number: number;
+  amountMicros: number;
+  usageName: string;
+  day: string;
+  reason: string;
+  tokenId: string;
+  shard: number;
+  workspaceId: string;
+  externalMeterId: string;
+};
+
+const WITHIN_MS = 2_000;
+
+/** Applies adjustments, each record's by their numbers, those before them that it lacks included. */
+export async function applyAdjustments(sql: Sql, link: RedisLink, ids: string[]): Promise<void> {
+  for (const adjustment of await load(sql, ids)) {
+    const status = await apply(link, adjustment);
+    if (status === 'OK') continue;
+    const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
+    for (const one of missing) if ((await apply(link, one)) !== 'OK') throw notApplied(one, 'a gap');
+  }
+}
+
+/** Applies one; gives OK, or the number of the last one when there is some before it that was not applied. */
+async function apply(link: RedisLink, adjustment: Adjustment): Promise<string> {
+  const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard } = adjustment;
+  const node = link.node(shard);
+  const record = keyspace.billing(shard, adjustment.workspaceId, adjustment.externalMeterId);
+  const texts = { usageName, day, reason, actor: tokenId };
+  const event = beginEvent({ kind: 'adjustment', id, billingId, number, costMicros: amountMicros, ...texts });
+  const [status = '', , last = ''] = await node.script(
+    'adjust',
+    [keyspace.meta(shard), record, keyspace.outbox(shard)],
+    [node.runId(), node.notAfter(WITHIN_MS), number, amountMicros, event],
+    WITHIN_MS,
+  );
+  if (status !== 'OK' && status !== 'EARLY') throw notApplied(adjustment, status);
+  return status === 'OK' ? status : last;
+}
+
+function notApplied({ number, billingId }: Adjustment, status: string): ApiError {
+  const cause = new Error(`adjustment ${number} of ${billingId} was not applied: ${status}`);
+  return new ApiError('redis_away', { cause });
+}
+
+async function load(sql: Sql, ids: string[]): Promise<Adjustment[]> {
+  return sql<Adjustment[]>`
+    select a.id, a.billing_id, a.number, a.amount_micros, a.usage_name, a.day, a.reason, a.token_id,
+           b.shard, b.workspace_id, b.external_meter_id
+    from adjustments a join billing_records b on b.id = a.billing_id
+    where a.id = any(${ids})
+    order by a.billing_id, a.number`;
+}
+
+async function idsBetween(sql: Sql, { billingId, number }: Adjustment, last: number): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from adjustments where billing_id = ${billingId} and number > ${last} and number <= ${number}`;
+  return rows.map((row) => row.id);
+}

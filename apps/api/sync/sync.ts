@@ -1,0 +1,87 @@
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { keyspace, versionOf } from '../../../shared/stores/keyspace.ts';
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
+import type { RedisLink } from '../../../shared/stores/redis.ts';
+import { applyAdjustments } from './adjustments.ts';
+import { loadChanged, type Change, type Entry } from './entries.ts';
+
+const APPLY_WITHIN_MS = 2_000;
+const ENTRIES_PER_CALL = 100;
+const CALLS_AT_ONCE = 64;
+
+/** A change as it stands in the outbox. */
+export type Recorded = Change & { id: number };
+
+/** What writes entries: the fence of each shard (the run id of an open one, the build token of a closed one), and the last change in them. */
+export type Writer = { fence(shard: number): string; change: number };
+
+/** Writes the outbox rows of a transaction's changes; gives their ids. */
+export async function recordChanges(sql: Query, changes: Change[]): Promise<number[]> {
+  if (changes.length === 0) return [];
+  const rows = changes.map(({ kind, entityId, shard }) => ({ kind, entityId, shard }));
+  const recorded = await sql<{ id: number }[]>`insert into changes ${sql(rows)} returning id`;
+  return recorded.map((row) => row.id);
+}
+
+/**
+ * Brings committed changes into force. What is written is each entity as Postgres has it now, so it does not matter
+ * how often or in which order changes are applied. Fails when a shard can't be written; the sweeper then tries again.
+ */
+export async function applyChanges(sql: Sql, link: RedisLink, changes: Recorded[]): Promise<void> {
+  const writer = {
+    fence: (shard: number) => link.node(shard).runId(),
+    change: Math.max(0, ...changes.map((change) => change.id)),
+  };
+  for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, link, writer, entries);
+  const adjusted = changes.filter((change) => change.kind === 'adjustment').map((change) => change.entityId);
+  if (adjusted.length > 0) await applyAdjustments(sql, link, adjusted);
+}
+
+/** Writes entries, in calls of one shard each. Throws when Redis has a newer version of one than Postgres. */
+export async function writeEntries(sql: Sql, link: RedisLink, writer: Writer, entries: Entry[]): Promise<void> {
+  const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) =>
+    chunks(ofShard!, ENTRIES_PER_CALL),
+  );
+  for (const together of chunks(calls, CALLS_AT_ONCE)) {
+    const newer = await Promise.all(together.map((call) => write(link, writer, call)));
+    if (newer.flat().length > 0) await requireKnown(sql, newer.flat());
+  }
+}
+
+type Newer = { entry: Entry; version: number };
+
+/** Writes entries of one shard; gives those of which Redis has a newer version. */
+async function write(link: RedisLink, { fence, change }: Writer, call: Entry[]): Promise<Newer[]> {
+  const { shard } = call[0]!;
+  const node = link.node(shard);
+  const keys = [keyspace.meta(shard), ...call.map((entry) => entry.key)];
+  const values = call.flatMap((entry) => [entry.field, entry.value, entry.lifetimeSeconds]);
+  const args = [fence(shard), node.notAfter(APPLY_WITHIN_MS), change, ...values];
+  const [status, , ...left] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
+  if (status !== 'OK') throw new ApiError('redis_away', { cause: new Error(`the apply script answered ${status}`) });
+  const newer: Newer[] = [];
+  // Places in KEYS, which count from 1 and begin with meta.
+  for (let i = 0; i + 1 < left.length; i += 2)
+    newer.push({ entry: call[Number(left[i]) - 2]!, version: Number(left[i + 1]) });
+  return newer;
+}
+
+/**
+ * A newer version in Redis was written by whoever read it in Postgres after us: then it is there by now. If it is not,
+ * Postgres was restored from a backup.
+ */
+async function requireKnown(sql: Sql, newer: Newer[]): Promise<void> {
+  const changes = newer.map(({ entry }) => ({ kind: entry.kind, entityId: entry.id, shard: entry.shard }));
+  const known = new Map<string, number>();
+  for await (const entries of loadChanged(sql, changes)) {
+    for (const { key, field, value } of entries) known.set(`${key} ${field}`, versionOf(value));
+  }
+  const unknown = newer.find(({ entry, version }) => version > (known.get(`${entry.key} ${entry.field}`) ?? 0));
+  if (!unknown) return;
+  const { kind, id } = unknown.entry;
+  throw new ApiError('postgres_older', { cause: new Error(`Redis has a newer version of ${kind} ${id}`) });
+}
+
+function chunks<T>(items: T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+}

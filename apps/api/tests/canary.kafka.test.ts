@@ -1,0 +1,212 @@
+import { readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { permissions } from '../../../shared/contract/caller.ts';
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { must } from '../../../tests/helpers/customers.ts';
+import { speak } from '../../../tests/helpers/raw-http.ts';
+import {
+  eventually,
+  makeWorld,
+  outputListeners,
+  wireTo,
+  type Started,
+  type World,
+} from '../../../tests/helpers/world.ts';
+import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
+import { filesWith, formsOf, textOfBooks, textOfPostgres, textOfProcesses, textOfRedis } from './helpers/canary.ts';
+import { makeThings, requests, type Things } from './helpers/requests.ts';
+
+// Secrets go through every operation and every kind of error, and are then looked for wherever something is kept.
+
+const marker = `marker-${Date.now()}`;
+const isSecret = (text: unknown): text is string =>
+  typeof text === 'string' && /^\w+_\d\d[0-9A-Za-z]{32}$|^eyJ[\w-]+\./.test(text);
+let world: World;
+let redis: Redis;
+let books: Books;
+let output = '';
+let token: string;
+let things: Things;
+let programs: Started[];
+const secrets: string[] = [];
+const test = suite('canaries');
+
+test.before(async () => {
+  outputListeners.add((text) => (output += text));
+  world = await makeWorld(['verify'], {
+    BUS: 'kafka',
+    KAFKA_TOPIC_PARTITIONS: '4',
+    LOG_LEVEL: 'trace',
+    // Reconciling waits for the books, which on a busy machine take their time.
+    REQUEST_DEADLINE_MS: '60000',
+  });
+  programs = [world.api, world.verify!, await world.start('relay'), await world.start('consumer')];
+  redis = new Redis(world.env.REDIS_URL!);
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  const made = await must(
+    201,
+    world.call('post', '/api/v1/access-token', { name: 'canary', permissions: [...permissions] }),
+  );
+  token = made.body.accessToken.token;
+  // What a search must be able to find is put beside the secrets: else finding nothing would say nothing.
+  things = await makeThings(world, token);
+  secrets.push(token, things.keyText, things.linkToken, things.jwt);
+});
+test.after(async () => {
+  redis.disconnect();
+  await Promise.all([books.close(), world.stop()]);
+});
+
+test('through every operation', async () => {
+  const body = { key: things.keyText, route: marker, billing: { usage: '1', usageName: marker } };
+  for (const { url } of [world.api, world.verify!]) {
+    const answer = await must(200, world.call('post', url + VERIFY_PATH, body, marked()));
+    assert.is(answer.body.status, 'VALID', answer.text);
+  }
+  for (const shown of [{ 'X-Api-Key': things.keyText }, { Authorization: `Basic ${btoa(`${things.keyText}:`)}` }]) {
+    const path = `/gateway/plain/usage=1,name=${marker}/${things.keyText}?key=${things.keyText}`;
+    const passed = await fetch(world.verify!.url + path, { headers: { 'X-Keytally-Token': token, ...shown } });
+    assert.is(passed.status, 200, await passed.text());
+  }
+  // Deletions come last: the others need what they delete.
+  const sorted = Object.entries(requests).toSorted(
+    ([a], [b]) => Number(a.startsWith('delete')) - Number(b.startsWith('delete')),
+  );
+  for (const [name, { make }] of sorted) {
+    const [method = '', path = ''] = name.split(' ');
+    const { path: params = {}, query = {}, body } = make(things);
+    const filled = path.replace(/\{(\w+)\}/g, (_, param: string) => params[param]!);
+    const search = new URLSearchParams(query).toString();
+    const repeat = method === 'post' ? { 'Idempotency-Key': `${things.keyText} ${name}` } : {};
+    const answer = await world.call(method, `${filled}?${search}`, body, marked(repeat));
+    assert.ok(answer.status < 300, `${name}: ${answer.text}`);
+    for (const made of Object.values<any>(answer.body)) {
+      for (const text of [made?.key, made?.token, made]) if (isSecret(text)) secrets.push(text);
+    }
+  }
+  assert.is(secrets.length, 4 + 5, 'a key, its rotation, a link token, an access token and a JWT were made on the way');
+});
+
+test('through every kind of error, whose answers do not repeat them', async () => {
+  const workspace = `/api/v1/workspace/${things.workspace}`;
+  for (const secret of secrets.slice(0, 4)) {
+    const wrong: [method: string, path: string, body?: unknown, options?: object][] = [
+      ['get', `/${secret}`],
+      ['get', `/api/v1/workspace/${secret}`],
+      ['get', `${workspace}/api-key/${secret}`],
+      ['delete', `/api/v1/link-token/${secret}x`],
+      ['get', `/api/v1/usage/${secret}?format=csv`],
+      ['get', `/api/v1/workspace?${secret}=1`],
+      ['get', `/api/v1/workspace?cursor=${secret}&limit=${secret}`],
+      ['put', `/api/v1/workspace/${secret}`],
+      ['post', '/api/v1/workspace', { name: { [secret]: secret }, [secret]: 1 }],
+      ['post', '/api/v1/workspace', { name: 'n', defaultAllowedIPs: [secret], defaultKeyPrefix: secret }],
+      ['post', '/api/v1/api-key', { name: 'n', workspaceId: secret }],
+      [
+        'post',
+        '/api/v1/api-key',
+        { name: 'n', workspaceId: things.workspace, scopes: [{ representation: secret.slice(0, 100) }] },
+      ],
+      ['post', '/api/v1/jwt', { payload: { [secret]: secret, iss: secret } }],
+      ['post', '/api/v1/jwt/verify', { jwt: secret, more: secret }],
+      ['post', '/api/v1/access-token', { name: 'n', permissions: [secret], workspaceIds: [secret] }],
+      ['post', VERIFY_PATH, { key: secret, ip: secret, billing: { usage: secret } }],
+      ['post', VERIFY_PATH, undefined, { raw: `{"key": ${secret}` }],
+      ['post', VERIFY_PATH, { key: things.keyText }, { token: secret === token ? null : secret }],
+      ['post', VERIFY_PATH, { key: secret }, { headers: { 'Content-Type': secret.slice(0, 60) } }],
+      ['get', workspace, undefined, { token: null, headers: { Authorization: `Basic ${btoa(`${secret}:`)}` } }],
+      ['get', workspace, undefined, { headers: { 'X-Api-Key': secret, Cookie: secret, 'User-Agent': secret } }],
+      ['get', workspace, undefined, { headers: { 'X-Request-Id': secret } }],
+    ];
+    for (const [method, path, body, options] of wrong) {
+      for (const { url } of path === VERIFY_PATH ? [world.api, world.verify!] : [world.api]) {
+        const { text, headers } = await world.call(method, url + path, body, { token, ...options });
+        assert.not.ok(text.includes(secret), `${method} ${path} ${text}`);
+        assert.is.not(headers.get('x-request-id'), secret);
+      }
+    }
+    for (const path of [`${secret}/-`, `plain/${secret}`, `plain/scope=${secret}.read`, `plain/-/${secret}`]) {
+      for (const headers of [
+        { 'X-Keytally-Token': secret, 'X-Api-Key': 'none' },
+        { 'X-Keytally-Token': token, Authorization: `Bearer ${secret}x` },
+      ]) {
+        const refused = await fetch(`${world.verify!.url}/gateway/${path}/`, { headers });
+        const answer = JSON.stringify([[...refused.headers], await refused.text()]);
+        assert.ok(refused.status >= 400, answer);
+        assert.not.ok(answer.includes(secret), `/gateway/${path} ${answer}`);
+      }
+    }
+    await speak(world.api.url, [`GET /${secret} HTTP/1.1\r\n${secret}\r\n\r\n`]);
+  }
+});
+
+test('through crashes: of a connection, of Redis and of the programs themselves', async () => {
+  const wire = await wireTo(world.env.REDIS_URL!);
+  const verify = await world.start('verify', { REDIS_URL: wire.url });
+  const call = () => world.call('post', verify.url + VERIFY_PATH, { key: things.keyText }, { token });
+  await wire.cut();
+  await eventually('Redis is away', async () => (await call()).status === 503);
+  await verify.stop('SIGABRT');
+
+  // A backend that ends with the key's text among the parameters of what it was doing.
+  const api = await world.start('api');
+  await world.sql.begin(async (tx) => {
+    await tx`lock table key_texts in access exclusive mode`;
+    const created = world
+      .call('post', `${api.url}/api/v1/api-key`, { name: 'n', workspaceId: things.workspace }, { token })
+      .catch(String);
+    await eventually('an insert waits', async () => {
+      const [row] = await world.sql<{ pid: number }[]>`
+        select pid from pg_locks where not granted and relation = 'key_texts'::regclass`;
+      return row && (await world.sql`select pg_terminate_backend(${row.pid})`);
+    });
+    return created;
+  });
+  await api.stop('SIGSEGV');
+  assert.match(output, /"level":(40|50|60)/, 'something of it was logged');
+});
+
+test('they are nowhere, and what was put beside them is found', async () => {
+  const needles = [...new Set(secrets)].flatMap(formsOf);
+  const inBooks = () => textOfBooks(books);
+  await eventually('the event is in the books', async () => (await inBooks()).includes(marker), 60_000);
+  const metrics = await Promise.all(programs.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
+  const places: [place: string, text: string, shown: string][] = [
+    ['logs', output, marker],
+    ['metrics', metrics.join('\n'), 'keytally_http_request_seconds'],
+    ['Postgres', await textOfPostgres(world.sql), things.workspace],
+    ['Redis', await textOfRedis(redis), things.key],
+    ['the books', await inBooks(), marker],
+    ['process lists', textOfProcesses(), 'apps/api/main.ts'],
+  ];
+  for (const [place, text, shown] of places) {
+    assert.ok(text.includes(shown), `${place} could not be searched`);
+    const found = needles.filter((needle) => text.includes(needle));
+    assert.equal(found, [], `${place} hold a secret`);
+  }
+  // What the servers keep on disk: tables, write-ahead logs, Kafka's records, and what they say. Not what other tests keep.
+  const run = dirname(process.env.TEST_FOLDER!);
+  const files = readdirSync(run).filter((name) => !name.startsWith('slot-'));
+  const searched = (texts: string[]) =>
+    filesWith(
+      files.map((name) => join(run, name)),
+      texts,
+    );
+  for (const [place, shown] of [
+    ['postgres', things.workspace],
+    ['redis', things.key],
+    ['kafka', marker],
+  ] as const) {
+    await eventually(`the files of ${place} could be searched`, async () =>
+      searched([shown]).some((file) => file.startsWith(join(run, place))),
+    );
+  }
+  assert.equal(searched(needles), []);
+});
+
+test.run();
+
+const marked = (headers: Record<string, string> = {}) => ({ token, headers: { 'X-Request-Id': marker, ...headers } });

@@ -1,0 +1,153 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { connectRedis } from '../../../shared/stores/redis.ts';
+import { makeCustomers } from '../../../tests/helpers/customers.ts';
+import { speak } from '../../../tests/helpers/raw-http.ts';
+import { eventually, makeWorld, wireTo, type World } from '../../../tests/helpers/world.ts';
+import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
+
+// That what fails on our side, or on its way to us, has an answer that says so.
+
+let world: World;
+const test = suite('failures');
+test.before(async () => {
+  world = await makeWorld();
+});
+test.after(() => world.stop());
+
+test('a body that does not arrive in time is a 408, and what takes too long a 503', async () => {
+  const api = await world.start('api', { REQUEST_DEADLINE_MS: '300' });
+  const head = `POST /api/v1/workspace HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${world.team.token}\r\n`;
+  const slow = `${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
+  const { answers } = await speak(api.url, [slow]);
+  assert.is(JSON.parse(answers[0]!.text).error.code, 40801);
+  assert.is(answers[0]!.headers.get('connection'), 'close');
+
+  await world.sql.begin(async (tx) => {
+    await tx`lock table workspaces in access exclusive mode`;
+    const answer = await world.call('get', `${api.url}/api/v1/workspace`);
+    assert.equal([answer.status, answer.body.error.code], [503, 50307]);
+  });
+});
+
+test('while Postgres is away its operations are a 503', async () => {
+  const wire = await wireTo(world.env.DATABASE_URL!);
+  const api = await world.start('api', { DATABASE_URL: wire.url });
+  await wire.cut();
+  const answer = await world.call('get', `${api.url}/api/v1/workspace`);
+  assert.equal([answer.status, answer.body.error.code], [503, 50302]);
+});
+
+test('a commit whose outcome is not known by the deadline is told as such, and is whole or not at all', async () => {
+  const api = await world.start('api', { REQUEST_DEADLINE_MS: '500' });
+  await world.sql.unsafe(`
+    create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+    create constraint trigger slow_commit after insert on workspaces deferrable initially deferred
+      for each row execute function slow_commit()`);
+  const team = await world.newTeam();
+  const answer = await world.call('post', `${api.url}/api/v1/workspace`, { name: 'slow' }, { token: team.token });
+  assert.equal([answer.status, answer.body.error.code], [503, 50310], answer.text);
+  await world.sql`drop trigger slow_commit on workspaces`;
+  await eventually('it is stored', async () => {
+    const { body } = await world.call('get', '/api/v1/workspace', undefined, { token: team.token });
+    return body.workspaces.length === 1;
+  });
+});
+
+test('a repetition that comes while the first still runs is told to wait', async () => {
+  await world.sql.begin(async (tx) => {
+    await tx`lock table idempotency_keys in exclusive mode`;
+    const headers = { 'Idempotency-Key': 'busy' };
+    const answer = await world.call('post', '/api/v1/workspace', { name: 'w' }, { headers });
+    assert.equal([answer.status, answer.body.error.code, answer.headers.get('retry-after')], [409, 40905, '1']);
+  });
+});
+
+test('what can only be our own fault is a 500 that tells nothing of it', async () => {
+  const team = await world.newTeam();
+  const sign = () => world.call('post', '/api/v1/jwt', { payload: {} }, { token: team.token });
+  assert.is((await sign()).status, 201);
+  await world.sql`update signing_keys set private_encrypted = '\\x00' where team_id = ${team.id}`;
+  const answer = await sign();
+  assert.equal([answer.status, answer.body.error.code], [500, 50001]);
+  assert.equal(answer.body.error.message, 'Something went wrong on our side; it was logged with the request id.');
+});
+
+test('a change that was stored and could not be brought into force says so, and comes into force by itself', async () => {
+  const wire = await wireTo(world.env.REDIS_URL!);
+  const api = await world.start('api', { REDIS_URL: wire.url });
+  // Holds a commit until told, so that Redis goes away between it and what follows.
+  await world.sql.unsafe(`
+    create function wait_at_commit() returns trigger language plpgsql as
+      'begin perform pg_advisory_xact_lock(1); return null; end';
+    create constraint trigger wait_at_commit after insert on api_keys deferrable initially deferred
+      for each row when (new.name = 'held') execute function wait_at_commit()`);
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+  const create = world.sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(1)`;
+    const made = world.call(
+      'post',
+      `${api.url}/api/v1/api-key`,
+      { name: 'held', workspaceId: workspace.id },
+      { headers: { 'Idempotency-Key': 'held' } },
+    );
+    await eventually('the commit waits', async () => {
+      const [row] = await world.sql`select from pg_locks where locktype = 'advisory' and not granted
+        and database = (select oid from pg_database where datname = current_database())`;
+      return row;
+    });
+    await wire.cut();
+    return { made };
+  });
+  const answer = await (await create).made;
+  assert.equal([answer.status, answer.body.error.code], [503, 50304]);
+  const again = await world.call(
+    'post',
+    '/api/v1/api-key',
+    { name: 'held', workspaceId: workspace.id },
+    { headers: { 'Idempotency-Key': 'held' } },
+  );
+  assert.is(again.status, 201, again.text);
+  const { status } = (await world.call('post', VERIFY_PATH, { key: again.body.apiKey.key })).body;
+  assert.is(status, 'VALID');
+});
+
+test('a verification that is not decided, or could not be recorded, is a 503', async () => {
+  const wire = await wireTo(world.env.REDIS_URL!);
+  const verify = await world.start('verify', { REDIS_URL: wire.url, OUTBOX_MAX_ENTRIES: '1' });
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+  const customers = makeCustomers(world, workspace.id);
+  const { key } = await customers.meteredKey('100');
+  const codeNow = async () => (await customers.verify({ key }, { url: verify.url })).body.error?.code;
+  await eventually('the outbox is full', async () => (await codeNow()) === 50306);
+  // The token's record is kept for half a second: in it, the verification itself is what fails.
+  await eventually('it is undecided', async () => {
+    await wire.mend().catch(() => {});
+    await eventually('Redis is back', async () => (await codeNow()) === 50306);
+    await wire.cut();
+    return (await codeNow()) === 50305;
+  });
+});
+
+test('a change that another one overtakes is not taken for one of an older Postgres', async () => {
+  const link = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  await link.connected(5_000);
+  const overtaken = await world.sql.begin(async (tx) => {
+    // Holds the first one up between its number and its commit.
+    await tx`lock table audit_log in exclusive mode`;
+    const answer = world.call('post', '/api/v1/workspace', { name: 'overtaken' });
+    await eventually('it waits', async () => (await world.sql`select from pg_locks where not granted`).length > 0);
+    const [other] = await world.sql<[{ id: number }]>`
+      insert into changes (kind, entity_id, applied_at) values ('workspace', 'ws_gone', now()) returning id`;
+    for (const shard of ALL_SHARDS) await link.node(shard).client.hset(keyspace.meta(shard), 'change', other.id);
+    return { answer };
+  });
+  await link.close();
+  const { status, text } = await overtaken.answer;
+  assert.is(status, 201, text);
+});
+
+test.run();

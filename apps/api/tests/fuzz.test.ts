@@ -1,0 +1,214 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import * as fc from 'fast-check';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkAnswer } from '../../../tests/helpers/contract.ts';
+import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
+import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { formats } from '../../../shared/contract/validate.ts';
+import {
+  bytesOf,
+  operationsOf,
+  requestsOf,
+  type Described,
+  type FuzzRequest,
+  type OpenApi,
+} from './helpers/fuzz-requests.ts';
+import type { Pool } from './helpers/fuzz-values.ts';
+import { wireCases, type WireCase } from './helpers/fuzz-wire.ts';
+import { makeThings } from './helpers/requests.ts';
+
+// Whatever is sent, both servers answer as documented, in time, and live on. `make fuzz MINUTES=20 SEED=7` looks longer.
+const seconds = Number(process.env.FUZZ_SECONDS ?? 10);
+const seed = Number(process.env.FUZZ_SEED ?? 1);
+
+const ANSWER_WITHIN_MS = 30_000;
+// What V8 may keep before it collects in earnest, on top of what it needed once warm.
+const GROWTH_MB = 200;
+const NEW_THINGS_EVERY = 300;
+// How often a request may be answered 503 on a machine that has more to do than it can.
+const TIMES = 10;
+
+let world: World;
+let servers: Started[];
+const pool: Pool = {
+  externalMeterId: ['meter'],
+  representation: ['documents', 'new'],
+  customerId: ['c'],
+  cursor: [''],
+};
+const seen = new Map<string, number>();
+const test = suite('fuzz');
+test.before(async () => {
+  // With time for a busy machine: a 503 for want of it would be no finding.
+  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '5000' });
+  servers = [world.api, world.verify!];
+  await newThings();
+});
+test.after(() => world.stop());
+
+test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never death or growth`, async () => {
+  const before = servers.map(({ process }) => process.pid);
+  const tokens = [
+    world.team.token,
+    await world.newToken(world.team.id, ['key:read']),
+    (await world.newTeam()).token,
+    pool['key']![0]!,
+    'kt_nonsense',
+  ];
+  // Warm first, so that what grows after is more than code and caches.
+  await fuzz(seconds / 4, seed, tokens);
+  const warm = servers.map(memoryMb);
+  await fuzz((seconds * 3) / 4, seed + 1, tokens);
+
+  for (const [i, server] of servers.entries()) {
+    assert.is(server.process.exitCode, null);
+    assert.is(server.process.pid, before[i]);
+    assert.is((await fetch(`${server.url}/readyz`)).status, 200);
+    const grown = memoryMb(server) - warm[i]!;
+    assert.ok(grown < GROWTH_MB, `${server.url} has grown by ${grown} MB`);
+    await eventually('connections are closed', async () => openSockets(server) < 60);
+  }
+  report();
+});
+
+test.run();
+
+async function fuzz(forSeconds: number, seed: number, tokens: string[]): Promise<void> {
+  const options = {
+    seed,
+    numRuns: Infinity,
+    interruptAfterTimeLimit: forSeconds * 1000,
+    markInterruptAsFailure: false,
+    reporter: told,
+  };
+  const operations = await Promise.all(
+    servers.map(async ({ url }) => operationsOf((await (await fetch(`${url}/openapi.json`)).json()) as OpenApi)),
+  );
+  const ofServer = (i: number) => {
+    const requests = operations[i]!.map((operation) =>
+      requestsOf(operation, pool, tokens).map((request) => ({ operation, request })),
+    );
+    // Probes are soon known, and each rotation of signing keys makes every later list of them longer.
+    const rare = ({ path }: Described) => (/\/jwt\/rotate$|^\/[a-z.]+$/.test(path) ? 1 : 20);
+    const all = requests.map((arbitrary, at) => ({ arbitrary, weight: rare(operations[i]![at]!) }));
+    return fc.asyncProperty(fc.oneof(...all), ({ operation, request }) => send(servers[i]!, operation, request));
+  };
+  const wire = fc.asyncProperty(fc.nat(1), wireCases(world.team.token), (i, said) => talk(servers[i]!, said));
+  await Promise.all([ofServer(0), ofServer(1), wire].map((property) => fc.assert<any>(property, options)));
+}
+
+// The shortest request that still fails, and why, without the pages of what it grew from.
+function told({ failed, seed, counterexamplePath, counterexample, errorInstance }: fc.RunDetails<unknown>): void {
+  if (!failed) return;
+  const why = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
+  const found = JSON.stringify(counterexample).slice(0, 3_000);
+  throw new Error(`seed ${seed}, path ${counterexamplePath}: ${why.slice(0, 2_000)}\n${found}`);
+}
+
+async function send(server: Started, operation: Described, request: FuzzRequest): Promise<void> {
+  if (count('requests') % NEW_THINGS_EVERY === 0) await newThings();
+  const answer = await answerTo(server, request);
+  const { status, text } = answer;
+  count(`${status}`);
+  if (request.method === 'HEAD') return assert.ok(answer.headers.get('x-request-id'));
+  checkAnswer(server.url, request.method, request.target.split('?', 1)[0]!, answer);
+  if (status >= 300 || request.method !== operation.method.toUpperCase()) return;
+  count(`${operation.method} ${operation.path}`);
+  if (operation.body && request.json !== undefined) {
+    const validate = validatorOf(operation.body);
+    assert.ok(validate(request.json), `what the document forbids was taken: ${JSON.stringify(validate.errors)}`);
+  }
+  const cursor = /"nextCursor":"([\w-]+)"/.exec(text)?.[1];
+  if (cursor) pool['cursor'] = [cursor, ...pool['cursor']!].slice(0, 8);
+}
+
+/** The answer to a request; a 503 may be the machine's, but not each time. */
+async function answerTo(server: Started, request: FuzzRequest, times = TIMES): Promise<RawAnswer> {
+  const head = request.method === 'HEAD';
+  const { answers } = await speak(server.url, [bytesOf(request)], { withinMs: ANSWER_WITHIN_MS, head });
+  assert.is(answers.length, 1, `${request.method} ${request.target} got no answer`);
+  const answer = answers[0]!;
+  assert.is.not(answer.status, 500, `${request.method} ${request.target} ${answer.text}`);
+  if (answer.status !== 503) return answer;
+  count(`503 of ${answer.text.slice(0, 30)}`);
+  assert.ok(times > 1, `${request.method} ${request.target} is answered 503 each time: ${answer.text}`);
+  await sleep(1_000);
+  return answerTo(server, request, times - 1);
+}
+
+async function talk({ url }: Pick<Started, 'url'>, said: WireCase, times = TIMES): Promise<void> {
+  const { name, parts, pauseMs, halfClose, answers } = said;
+  const wanted = Math.max(1, answers);
+  const spoken = await speak(url, parts, { answers: wanted, pauseMs, halfClose, withinMs: ANSWER_WITHIN_MS });
+  count('connections');
+  if (times > 1 && spoken.answers.some(({ status }) => status === 503)) return talk({ url }, said, times - 1);
+  assert.ok(
+    spoken.answers.length >= answers,
+    `${name}: ${spoken.answers.length} of ${answers} answers, ${spoken.rest}`,
+  );
+  assert.ok(spoken.answers.length > 0 || !spoken.open, `${name}: neither answered nor closed`);
+  for (const { status, text } of spoken.answers) assert.ok(status < 500, `${name}: ${status} ${text}`);
+  if (name !== 'pipelined') return;
+  const ids = spoken.answers.map(({ headers }) => headers.get('x-request-id'));
+  assert.equal(
+    ids,
+    [...ids.keys()].map((i) => `p${i}`),
+  );
+}
+
+const ajv = new Ajv2020({ strict: false, formats });
+const validators = new Map<object, ValidateFunction>();
+function validatorOf(schema: object): ValidateFunction {
+  let validate = validators.get(schema);
+  if (!validate) validators.set(schema, (validate = ajv.compile(schema)));
+  return validate;
+}
+
+// Among what requests name are always some things that exist and were not yet changed or deleted.
+async function newThings(): Promise<void> {
+  const made = await eventually(
+    'new things are made',
+    () =>
+      makeThings(world, world.team.token).catch((error: unknown) => {
+        if (/"code":503/.test(String(error))) return undefined;
+        throw error;
+      }),
+    120_000,
+  );
+  const add = (value: string, ...names: string[]) => {
+    for (const name of names) pool[name] = [value, ...(pool[name] ?? [])].slice(0, 2);
+  };
+  add(made.workspace, 'workspaceId', 'workspaceIds');
+  add(made.scope, 'sid');
+  add(made.key, 'akid');
+  add(made.keyText, 'key');
+  add(made.billing, 'bid');
+  add(made.linkToken, 'token');
+  add(made.token, 'tokenId');
+  add(made.jwt, 'jwt');
+}
+
+function count(what: string): number {
+  const so = (seen.get(what) ?? 0) + 1;
+  seen.set(what, so);
+  return so;
+}
+
+function report(): void {
+  const memory = servers.map((server) => `${memoryMb(server)} MB`).join(' and ');
+  const lines = [...seen].map(([what, times]) => `  ${what}: ${times}\n`);
+  const sorted = lines.toSorted((a, b) => a.localeCompare(b));
+  process.stdout.write(`\n${sorted.join('')}  memory: ${memory}\n`);
+}
+
+function memoryMb({ process: { pid } }: Started): number {
+  const rss = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Math.round(Number(rss) / 1024);
+}
+
+function openSockets({ process: { pid } }: Started): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}

@@ -1,0 +1,108 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readConfig } from '../../../shared/runtime/config.ts';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
+
+// Headers of answers; those that every answer must have are checked in every test (tests/helpers/contract.ts).
+let world: World;
+const test = suite('headers of answers');
+const OURS = 'https://app.example.com';
+const preflight = {
+  Origin: OURS,
+  'Access-Control-Request-Method': 'POST',
+  'Access-Control-Request-Headers': 'authorization',
+};
+
+test.before(async () => {
+  world = await makeWorld(['verify']);
+});
+test.after(() => world.stop());
+
+test('answers with secrets, and errors, are kept nowhere on their way, and nothing tells what serves', async () => {
+  const body = { name: 'n' };
+  const answers = [
+    await world.call('post', '/api/v1/workspace', body),
+    await world.call('post', '/api/v1/workspace', body, { token: null }),
+    await world.call('get', '/nowhere'),
+    await world.call('get', '/.well-known/jwks.json'),
+    await world.call('get', '/healthz'),
+    await world.call('post', world.verify!.url + VERIFY_PATH, { key: 'k' }),
+    await world.call('post', world.verify!.url + VERIFY_PATH, { key: 'k' }, { token: null }),
+  ];
+  for (const { headers, status } of answers) {
+    assert.is(headers.get('cache-control'), 'no-store', String(status));
+    const names = [...headers.keys()].filter((name) => /server|powered|version|runtime/i.test(name));
+    assert.equal(names, []);
+  }
+});
+
+test('a web page of another origin is let in by no answer, unless its origin is configured', async () => {
+  for (const url of [world.api.url, world.verify!.url]) {
+    const answer = await world.call('options', url + VERIFY_PATH, undefined, { headers: preflight });
+    assert.is(answer.status, 405);
+    const read = await world.call('get', `${url}/healthz`, undefined, { headers: { Origin: OURS } });
+    for (const { headers } of [answer, read])
+      assert.equal(
+        [...headers.keys()].filter((name) => name.startsWith('access-control')),
+        [],
+      );
+  }
+});
+
+test('CORS_ORIGINS lets in pages of these origins alone, also to read errors, and never with cookies', async () => {
+  const { url } = await world.start('api', { CORS_ORIGINS: `${OURS}, http://localhost:3000` });
+  const asked = await fetch(url + VERIFY_PATH, { method: 'OPTIONS', headers: preflight });
+  assert.is(asked.status, 204);
+  assert.is(asked.headers.get('access-control-allow-origin'), OURS);
+  assert.match(asked.headers.get('access-control-allow-methods')!, /\bPATCH\b/);
+  assert.match(asked.headers.get('access-control-allow-headers')!, /\bAuthorization\b/);
+  for (const token of [world.team.token, null]) {
+    const { headers } = await world.call('get', `${url}/api/v1/workspace`, undefined, {
+      token,
+      headers: { Origin: OURS },
+    });
+    assert.is(headers.get('access-control-allow-origin'), OURS);
+    assert.match(headers.get('access-control-expose-headers')!, /\bX-Request-Id\b/);
+    assert.match(headers.get('vary')!, /\bOrigin\b/);
+    assert.not.ok(headers.get('access-control-allow-credentials'));
+  }
+  for (const Origin of [
+    'https://evil.example',
+    `${OURS}.evil.example`,
+    `${OURS}:8443`,
+    'null',
+    'http://app.example.com',
+  ]) {
+    const { headers } = await world.call('get', `${url}/api/v1/workspace`, undefined, { headers: { Origin } });
+    assert.not.ok(headers.get('access-control-allow-origin'), Origin);
+    assert.match(headers.get('vary')!, /\bOrigin\b/, 'or a cache would give one the answer to the other');
+    const options = { headers: { ...preflight, Origin } };
+    assert.is((await world.call('options', url + VERIFY_PATH, undefined, options)).status, 405);
+  }
+});
+
+test('what is no origin is refused at the start', () => {
+  for (const CORS_ORIGINS of ['*', 'app.example.com', `${OURS}/`, `${OURS}, null`, 'javascript:alert(1)']) {
+    process.env.CORS_ORIGINS = CORS_ORIGINS;
+    assert.throws(() => readConfig('CORS_ORIGINS'), /CORS_ORIGINS must name origins/);
+  }
+  process.env.CORS_ORIGINS = `${OURS}, http://localhost:3000`;
+  assert.equal(readConfig('CORS_ORIGINS').CORS_ORIGINS, [OURS, 'http://localhost:3000']);
+});
+
+test('/docs says what its page may do: its own scripts, its own server, in no other page', async () => {
+  for (const url of [world.api.url, world.verify!.url]) {
+    const { headers, status } = await world.call('get', `${url}/docs`);
+    assert.is(status, 200);
+    const policy = headers.get('content-security-policy')!.split('; ');
+    for (const rule of ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"])
+      assert.ok(policy.includes(rule), rule);
+    assert.not.ok(/unsafe|\*/.test(policy.join(';')), 'nothing from anywhere, and nothing inline');
+    assert.is(headers.get('x-content-type-options'), 'nosniff');
+    assert.is(headers.get('x-frame-options'), 'DENY');
+    assert.is(headers.get('referrer-policy'), 'no-referrer');
+  }
+});
+
+test.run();

@@ -1,0 +1,85 @@
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Redis } from 'ioredis';
+import type { Books } from '../../../../shared/stores/clickhouse.ts';
+import type { Sql } from '../../../../shared/stores/postgres.ts';
+
+/**
+ * The forms in which a secret could lie somewhere: what is secret of it as it is (not its prefix, nor a JWT's header), in
+ * hex, and in base64.
+ */
+export function formsOf(secret: string): string[] {
+  const text = secret.startsWith('eyJ') ? secret.split('.').at(-1)! : secret.slice(secret.lastIndexOf('_') + 1);
+  const bytes = Buffer.from(text);
+  // Base64 starts anew every three bytes: cut so that what stands before and after does not matter.
+  const base64 = [0, 1, 2].map((skip) => bytes.subarray(skip, skip + 24).toString('base64url'));
+  return [text, bytes.toString('hex'), ...base64];
+}
+
+/** All that the application's tables hold, as text. */
+export async function textOfPostgres(sql: Sql): Promise<string> {
+  const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = 'public'`;
+  const parts = await Promise.all(
+    tables.map(({ name }) => sql<{ row: string }[]>`select t::text as row from ${sql(name)} t`),
+  );
+  return parts.flatMap((rows) => rows.map(({ row }) => row)).join('\n');
+}
+
+const readers: Record<string, (redis: Redis, name: string) => Promise<unknown>> = {
+  string: (redis, name) => redis.get(name),
+  hash: (redis, name) => redis.hgetall(name),
+  stream: (redis, name) => redis.xrange(name, '-', '+'),
+  zset: (redis, name) => redis.zrange(name, '0', '-1'),
+  // Gone meanwhile.
+  none: () => Promise.resolve(''),
+};
+
+/** All that a Redis database holds, as text. */
+export async function textOfRedis(redis: Redis): Promise<string> {
+  const parts: string[] = [];
+  for await (const batch of redis.scanStream({ count: 1000 })) {
+    for (const name of batch as string[]) {
+      const read = readers[await redis.type(name)];
+      if (!read) throw new Error(`${name} is of a type that is not searched`);
+      parts.push(name, JSON.stringify(await read(redis, name)));
+    }
+  }
+  return parts.join('\n');
+}
+
+/** All that the books hold, as text. */
+export async function textOfBooks({ client }: Books): Promise<string> {
+  const tables = await client.query({ query: 'show tables', format: 'JSONEachRow' });
+  const parts = (await tables.json<{ name: string }>()).map(async ({ name }) => {
+    return (await client.query({ query: `select * from ${name}`, format: 'JSONEachRow' })).text();
+  });
+  return (await Promise.all(parts)).join('\n');
+}
+
+/** The files in some places that hold one of some texts: logs, data and write-ahead logs of servers. */
+export function filesWith(places: string[], texts: string[]): string[] {
+  // The texts come through a pipe: as arguments they would be in the list of processes.
+  const found = spawnSync('grep', ['-rlaF', '-f', '-', ...places], {
+    input: `${texts.join('\n')}\n`,
+    encoding: 'utf8',
+  });
+  if (found.error) throw found.error;
+  // 2 is that of a file that went away meanwhile.
+  return found.stdout.split('\n').filter(Boolean);
+}
+
+/** What any process list shows: the command lines of all processes, and the environments of those that we may read. */
+export function textOfProcesses(): string {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => [read(`/proc/${pid}/cmdline`), read(`/proc/${pid}/environ`)])
+    .join('\n');
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,174 @@
+import type { Permission } from '../../../../shared/contract/caller.ts';
+import type { World } from '../../../../tests/helpers/world.ts';
+import { must } from '../../../../tests/helpers/customers.ts';
+
+/** The things of one team that requests name, by the words of the matrix. */
+export type Things = {
+  workspace: string;
+  scope: string;
+  key: string;
+  keyText: string;
+  billing: string;
+  linkToken: string;
+  token: string;
+  jwt: string;
+};
+
+/** What an answer to somebody else's request must be: an error's code, a body that tells nothing, or their own things alone. */
+export type Refusal = number | { body: unknown } | 'their own';
+
+export type MatrixRequest = {
+  /** A good request; each of the things that it reads is then also somebody else's. */
+  make(things: Things): { path?: Record<string, string>; query?: Record<string, string>; body?: unknown };
+  /** What a token of the same team that is limited to another workspace gets. */
+  limited: Refusal;
+  /** What another team's token gets, where it differs from the code of the thing that is not its own. */
+  foreign?: Refusal;
+};
+
+/** The error that stands for a thing that is unknown, or somebody else's. */
+export const unknownThing: Record<keyof Things, number> = {
+  workspace: 40302,
+  scope: 40402,
+  key: 40403,
+  keyText: 0,
+  billing: 40404,
+  linkToken: 40406,
+  token: 40405,
+  jwt: 0,
+};
+
+const METER = 'meter';
+const REPRESENTATION = 'documents';
+const granted = [{ representation: REPRESENTATION, read: true }];
+const tokenPermissions: Permission[] = ['key:read'];
+
+const ofWorkspace = ({ workspace }: Things) => ({ path: { id: workspace } });
+const ofScope = ({ workspace, scope }: Things) => ({ path: { id: workspace, sid: scope } });
+const ofKey = ({ workspace, key }: Things) => ({ path: { id: workspace, akid: key } });
+const ofBilling = ({ billing }: Things) => ({ path: { bid: billing } });
+
+/** A good request of every operation that needs a token. The matrix fails when one is missing. */
+export const requests: Record<string, MatrixRequest> = {
+  'post /api/v1/api-key/verify': {
+    make: ({ keyText }) => ({ body: { key: keyText, billing: { usage: '1' } } }),
+    limited: { body: { status: 'INVALID', reason: 'NOT_FOUND' } },
+    foreign: { body: { status: 'INVALID', reason: 'NOT_FOUND' } },
+  },
+  'post /api/v1/api-key': {
+    make: ({ workspace }) => ({
+      body: { name: 'n', workspaceId: workspace, scopes: granted, externalMeterId: METER },
+    }),
+    limited: 40302,
+  },
+  'get /api/v1/workspace/{id}/api-keys': { make: ofWorkspace, limited: 40302 },
+  'get /api/v1/workspace/{id}/api-key/{akid}': { make: ofKey, limited: 40302 },
+  'patch /api/v1/workspace/{id}/api-key/{akid}': {
+    make: (things) => ({ ...ofKey(things), body: { name: 'changed', scopes: granted } }),
+    limited: 40302,
+  },
+  'post /api/v1/workspace/{id}/api-key/{akid}/rotate': { make: ofKey, limited: 40302 },
+  'delete /api/v1/workspace/{id}/api-key/{akid}': { make: ofKey, limited: 40302 },
+
+  'post /api/v1/workspace': { make: () => ({ body: { name: 'n' } }), limited: 40302 },
+  'get /api/v1/workspace': { make: () => ({}), limited: 'their own' },
+  'get /api/v1/workspace/{id}': { make: ofWorkspace, limited: 40302 },
+  'patch /api/v1/workspace/{id}': {
+    make: (things) => ({ ...ofWorkspace(things), body: { defaultRateLimitPerSecond: 7 } }),
+    limited: 40302,
+  },
+
+  'post /api/v1/workspace/{id}/scope': {
+    make: (things) => ({ ...ofWorkspace(things), body: { name: 'n', representation: 'new' } }),
+    limited: 40302,
+  },
+  'get /api/v1/workspace/{id}/scopes': { make: ofWorkspace, limited: 40302 },
+  'get /api/v1/workspace/{id}/scope/{sid}': { make: ofScope, limited: 40302 },
+  'patch /api/v1/workspace/{id}/scope/{sid}': {
+    make: (things) => ({ ...ofScope(things), body: { name: 'changed' } }),
+    limited: 40302,
+  },
+  'delete /api/v1/workspace/{id}/scope/{sid}': { make: ofScope, limited: 40302 },
+
+  'post /api/v1/customer-billing': {
+    make: ({ workspace }) => ({ body: { workspaceId: workspace, externalMeterId: 'new' } }),
+    limited: 40302,
+  },
+  'get /api/v1/customer-billing': {
+    make: ({ workspace }) => ({ query: { workspaceId: workspace, externalMeterId: METER } }),
+    limited: 40302,
+  },
+  'post /api/v1/customer-billing/refill': {
+    make: ({ workspace }) => ({ body: { workspaceId: workspace, externalMeterId: METER, refill: 5 } }),
+    limited: 40302,
+  },
+  'post /api/v1/customer-billing/{bid}/adjustment': {
+    make: (things) => ({ ...ofBilling(things), body: { amount: '2', reason: 'r' } }),
+    limited: 40404,
+  },
+  'get /api/v1/customer-billing/{bid}/reconciliation': { make: ofBilling, limited: 40404 },
+  'patch /api/v1/customer-billing/{bid}': {
+    make: (things) => ({ ...ofBilling(things), body: { allowOverages: true } }),
+    limited: 40404,
+  },
+  'get /api/v1/customer-billing/{bid}/ledger': { make: ofBilling, limited: 40404 },
+  'get /api/v1/usage/{bid}': { make: ofBilling, limited: 40404 },
+
+  // JWTs belong to the team, not to a workspace.
+  'post /api/v1/jwt': { make: () => ({ body: { payload: {} } }), limited: 'their own' },
+  'post /api/v1/jwt/verify': {
+    make: ({ jwt }) => ({ body: { jwt } }),
+    limited: 'their own',
+    foreign: { body: { status: 'INVALID' } },
+  },
+  'post /api/v1/jwt/rotate': { make: () => ({}), limited: 40302 },
+
+  'post /api/v1/link-token': {
+    make: ({ workspace }) => ({ body: { workspaceId: workspace, customerId: 'c' } }),
+    limited: 40302,
+  },
+  'get /api/v1/link-token/{token}': {
+    make: ({ linkToken }) => ({ path: { token: linkToken } }),
+    limited: { body: { valid: false } },
+    foreign: { body: { valid: false } },
+  },
+  'delete /api/v1/link-token/{token}': {
+    make: ({ linkToken }) => ({ path: { token: linkToken } }),
+    limited: 40406,
+  },
+
+  'post /api/v1/access-token': {
+    make: ({ workspace }) => ({ body: { name: 'n', permissions: tokenPermissions, workspaceIds: [workspace] } }),
+    limited: 40303,
+    foreign: 40008,
+  },
+  'get /api/v1/access-token': { make: () => ({}), limited: 'their own' },
+  'get /api/v1/audit-log': { make: () => ({}), limited: 40302 },
+  'delete /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
+};
+
+/** One of each thing, in a new workspace of the token's team. Both teams use the same names. */
+export async function makeThings(world: World, token: string): Promise<Things> {
+  const make = async (path: string, body: object) => (await must(201, world.call('post', path, body, { token }))).body;
+  const workspace = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
+  const scope = await make(`/api/v1/workspace/${workspace}/scope`, { name: 's', representation: REPRESENTATION });
+  const fields = { workspaceId: workspace, externalMeterId: METER };
+  const billing = await make('/api/v1/customer-billing', { ...fields, totalCredits: '100' });
+  const key = await make('/api/v1/api-key', { name: 'k', ...fields });
+  const link = await make('/api/v1/link-token', { workspaceId: workspace, customerId: 'c' });
+  const spare = await make('/api/v1/access-token', { name: 'spare', permissions: ['key:read'] });
+  const { jwt } = await make('/api/v1/jwt', { payload: {} });
+  // One event, so that the books are not empty.
+  const body = { key: key.apiKey.key };
+  await must(200, world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token }));
+  return {
+    workspace,
+    scope: scope.scope.id,
+    key: key.apiKey.id,
+    keyText: key.apiKey.key,
+    billing: billing.billing.id,
+    linkToken: link.linkToken.token,
+    token: spare.accessToken.id,
+    jwt,
+  };
+}

@@ -1,0 +1,67 @@
+import { createHash } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import type { Books } from '../../../../shared/stores/clickhouse.ts';
+import type { Sql } from '../../../../shared/stores/postgres.ts';
+
+type Stores = { sql: Sql; redis: Redis; books: Books };
+
+// What programs note by themselves, whoever asks for what: how far a job came, when something was last used, and a copy
+// of the credits that Redis counts. And what is kept under an Idempotency-Key: a refusal is kept too.
+const notedByJobs = ['job_watermarks', 'key_last_used', 'token_last_used', 'idempotency_keys'];
+
+/** All that the stores hold, as one hash for each table, each name in Redis and the events in the books. */
+export async function snapshot(stores: Stores): Promise<Record<string, string>> {
+  const parts = await Promise.all([ofPostgres(stores.sql), ofRedis(stores.redis), ofBooks(stores.books)]);
+  return Object.assign({}, ...parts);
+}
+
+/** What differs between two snapshots: the names of tables and of Redis's entries. */
+export function differences(before: Record<string, string>, after: Record<string, string>): string[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => before[name] !== after[name]);
+}
+
+async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
+  const tables = await sql<{ name: string }[]>`
+    select tablename as name from pg_tables where schemaname = 'public' and tablename <> all(${notedByJobs})`;
+  const hashes = await Promise.all(
+    tables.map(async ({ name }) => {
+      const [row] = await sql<[{ rows: string | null }]>`
+        select md5(string_agg(row, ' ' order by row)) as rows
+        from (select (to_jsonb(t) - 'used_micros')::text as row from ${sql(name)} t) as all_rows`;
+      return [`postgres ${name}`, row.rows ?? 'empty'];
+    }),
+  );
+  return Object.fromEntries(hashes) as Record<string, string>;
+}
+
+async function ofRedis(redis: Redis): Promise<Record<string, string>> {
+  const names: string[] = [];
+  for await (const batch of redis.scanStream({ count: 1000 })) names.push(...(batch as string[]));
+  // What a refusal leaves behind is that it was one, and that its token was used.
+  const kept = names.filter((name) => !/^\{\d\d\}:(f:|uses$)/.test(name));
+  const entries = await Promise.all(kept.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
+async function ofEntry(redis: Redis, name: string): Promise<string> {
+  // A stream also holds when its readers last looked, a shard how far the sweeper came.
+  if (name.endsWith(':outbox')) {
+    const [, length, ...rest] = (await redis.xinfo('STREAM', name)) as unknown[];
+    const added = rest[rest.indexOf('entries-added') + 1];
+    return JSON.stringify([length, added]);
+  }
+  if (name.endsWith(':meta')) {
+    const { checkpoint: _, ...meta } = await redis.hgetall(name);
+    return JSON.stringify(meta, Object.keys(meta).toSorted());
+  }
+  const dumped = await redis.dumpBuffer(name);
+  return createHash('sha256').update(dumped).digest('base64url');
+}
+
+async function ofBooks(books: Books): Promise<Record<string, string>> {
+  const result = await books.client.query({
+    query: `select count() as events, sum(cityHash64(*)) as hash from usage_events final`,
+    format: 'JSONEachRow',
+  });
+  return { 'clickhouse usage_events': JSON.stringify(await result.json()) };
+}

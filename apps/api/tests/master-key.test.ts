@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import { decodeProtectedHeader } from 'jose';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { must } from '../../../tests/helpers/customers.ts';
+
+// What is encrypted under the master key: bound to its place, and brought under another one without a gap.
+const PATH = '/api/v1/jwt';
+const [old, fresh] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
+let world: World;
+const test = suite('the master key');
+test.before(async () => {
+  world = await makeWorld(['api'], { MASTER_KEY: old });
+});
+test.after(() => world.stop());
+
+test("a signing key's ciphertext opens in its own row alone: in another's place it signs nothing", async () => {
+  const other = await world.newTeam();
+  await must(201, sign(world.api));
+  await must(201, sign(world.api, { token: other.token }));
+  const swap = () => world.sql`
+    update signing_keys a set private_encrypted = b.private_encrypted from signing_keys b where a.kid <> b.kid`;
+  await swap();
+  for (const token of [world.team.token, other.token]) {
+    const { error } = (await must(500, sign(world.api, { token }))).body;
+    assert.is(error.code, 50001);
+  }
+  await swap();
+  await must(201, sign(world.api, { token: other.token }));
+});
+
+test('master key and signing keys are changed with overlap: no JWT and no kept answer is lost on the way', async () => {
+  const headers = { 'Idempotency-Key': 'across' };
+  const before = (await must(201, sign(world.api, { headers }))).body.jwt;
+  const { kid } = decodeProtectedHeader(before);
+  const namesOfKeys = async () => {
+    const rows = await world.sql<{ name: string }[]>`select distinct sealed_under as name from signing_keys`;
+    return rows.map((row) => row.name);
+  };
+  const underOld = await namesOfKeys();
+
+  // 1. All programs learn the new key, and go on under the old one. 2. All go on under the new one, and still know the old.
+  const learned = await world.start('api', { MASTER_KEY: old, MASTER_KEY_PREVIOUS: fresh });
+  await world.api.stop();
+  assert.equal(await namesOfKeys(), underOld);
+  const changed = await world.start('api', { MASTER_KEY: fresh, MASTER_KEY_PREVIOUS: old });
+  await eventually('all is under the new key', async () => {
+    const names = await namesOfKeys();
+    return names.length === 1 && names[0] !== underOld[0];
+  });
+  for (const api of [learned, changed]) {
+    const { jwt } = (await must(201, sign(api))).body;
+    assert.is(decodeProtectedHeader(jwt).kid, kid, 'both sign with the same key');
+    assert.is((await must(201, sign(api, { headers }))).body.jwt, before, 'a kept answer opens');
+    assert.is((await world.call('post', `${api.url}${PATH}/verify`, { jwt: before })).body.status, 'VALID');
+  }
+  await learned.stop();
+
+  // 3. The old one is forgotten.
+  const forgot = await world.start('api', { MASTER_KEY: fresh });
+  assert.is(decodeProtectedHeader((await must(201, sign(forgot))).body.jwt).kid, kid);
+  const rotated = (await must(200, world.call('post', `${forgot.url}${PATH}/rotate`))).body.kid;
+  const after = (await must(201, sign(forgot))).body.jwt;
+  assert.is(decodeProtectedHeader(after).kid, rotated);
+  for (const jwt of [before, after])
+    assert.is((await world.call('post', `${forgot.url}${PATH}/verify`, { jwt })).body.status, 'VALID');
+
+  // Who has the old one alone opens nothing any more.
+  const behind = await world.start('api', { MASTER_KEY: old });
+  await must(500, sign(behind));
+});
+
+test.run();
+
+const sign = (api: Started, options: object = {}) => world.call('post', api.url + PATH, { payload: {} }, options);

@@ -1,0 +1,223 @@
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { permissions, type Permission } from '../../../shared/contract/caller.ts';
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { must } from '../../../tests/helpers/customers.ts';
+import type { ApiRoute } from '../http/route.ts';
+import adjustBilling from '../routes/customer-billing/adjust.ts';
+import { routes } from '../routes/index.ts';
+import { makeThings, requests, unknownThing, type Refusal, type Things } from './helpers/requests.ts';
+import { differences, snapshot } from './helpers/snapshot.ts';
+
+// Every operation with every kind of token: what may not be done is refused, and leaves no trace in any store.
+let world: World;
+let redis: Redis;
+let books: Books;
+let ours: Things;
+let theirs: Things;
+let stranger: string;
+// The state after the last call that was watched, until something is changed on purpose.
+let lastSeen: Record<string, string> | undefined;
+const test = suite('who may do what');
+test.before(async () => {
+  world = await makeWorld(['api', 'verify', 'consumer']);
+  redis = new Redis(world.env.REDIS_URL!);
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  stranger = (await world.newTeam()).token;
+  await settled();
+  [ours, theirs] = [await makeThings(world, world.team.token), await makeThings(world, stranger)];
+  await settled(2);
+});
+
+test.after(async () => {
+  redis.disconnect();
+  await Promise.all([books.close(), world.stop()]);
+});
+
+const guarded = routes.filter((route) => route.permission);
+const nameOf = (route: ApiRoute) => `${route.method} ${route.path}`;
+
+test('the matrix has every operation that needs a token, and no other', () => {
+  assert.equal(guarded.map(nameOf).toSorted(), Object.keys(requests).toSorted());
+  // What is open to all is decided here, and not by leaving a permission out.
+  const open = routes.filter((route) => !route.permission).map(nameOf);
+  assert.equal(open, ['get /.well-known/jwks.json']);
+});
+
+test('who is nobody here gets 401 from every operation, and changes nothing', async () => {
+  const { token: revoked, accessToken } = await newToken();
+  await must(200, world.call('delete', `/api/v1/access-token/${accessToken.id}`));
+  const { token: expired, accessToken: passing } = await newToken({ expiresAt: Date.now() + 60_000 });
+  await world.sql`update access_tokens set expires_at = 1 where id = ${passing.id}`;
+  await world.sql`insert into changes (kind, entity_id, shard, created_at)
+    select 'token', id, shard, now() - interval '1 hour' from access_tokens where id = ${passing.id}`;
+  await settled(2);
+  const unknown = `${ours.keyText.slice(0, -1)}${ours.keyText.endsWith('0') ? '1' : '0'}`;
+  const strangers: Record<string, [token: string | null, code: number]> = {
+    'no token': [null, 40101],
+    'an unknown token': [unknown, 40102],
+    'a revoked token': [revoked, 40102],
+    'an expired token': [expired, 40102],
+    'an API key': [ours.keyText, 40102],
+    'a link token': [ours.linkToken, 40102],
+  };
+  for (const route of guarded) {
+    for (const [name, [token, code]] of Object.entries(strangers)) {
+      await unchanged(`${name}: ${nameOf(route)}`, async (what) => {
+        for (const answer of await send(route, ours, token)) {
+          assert.is(answer.status, 401, `${what}: ${answer.text}`);
+          assert.is(answer.body.error.code, code, what);
+          assert.is(answer.headers.get('www-authenticate'), 'Bearer');
+        }
+      });
+    }
+  }
+});
+
+test('a token with every permission but the one that is needed gets 403, and changes nothing', async () => {
+  const tokens = await tokensFor((route) => permissions.filter((permission) => permission !== route.permission));
+  for (const [route, token] of tokens) {
+    await unchanged(nameOf(route), async (what) => {
+      for (const answer of await send(route, ours, token)) assert.is(answer.body.error?.code, 40301, what);
+    });
+  }
+});
+
+test('a token limited to another workspace reaches nothing of this one, and changes nothing', async () => {
+  const elsewhere = (await must(201, world.call('post', '/api/v1/workspace', { name: 'elsewhere' }))).body.workspace.id;
+  const limited = await world.newToken(world.team.id, permissions, [elsewhere]);
+  await settled(2);
+  for (const route of guarded) {
+    const { limited: refusal } = requests[nameOf(route)]!;
+    await unchanged(
+      nameOf(route),
+      async (what) => {
+        for (const answer of await send(route, ours, limited)) expectRefusal(answer, [refusal], what);
+        // In a path that names its own workspace, and then a thing of the other one.
+        const [first, second] = thingsReadBy(requests[nameOf(route)]!.make);
+        if (first !== 'workspace' || !second) return;
+        for (const answer of await send(route, { ...ours, workspace: elsewhere }, limited))
+          expectRefusal(answer, [unknownThing[second]], what);
+      },
+      refusal !== 'their own',
+    );
+  }
+});
+
+test("another team's token reaches nothing of this one, whichever of the ids is ours, and changes nothing", async () => {
+  for (const route of guarded) {
+    const { foreign, make } = requests[nameOf(route)]!;
+    for (const taken of subsets(thingsReadBy(make))) {
+      const mixed = { ...theirs, ...Object.fromEntries(taken.map((name) => [name, ours[name]])) };
+      const refusals = foreign !== undefined ? [foreign] : taken.map((name) => unknownThing[name]);
+      await unchanged(`${nameOf(route)} with our ${taken.join(' and ')}`, async (what) => {
+        for (const answer of await send(route, mixed, stranger)) expectRefusal(answer, refusals, what);
+      });
+    }
+    if (thingsReadBy(make).length > 0) continue;
+    // What names nothing is about their own team.
+    for (const answer of await send(route, theirs, stranger)) expectRefusal(answer, ['their own'], nameOf(route));
+    lastSeen = undefined;
+  }
+});
+
+test('whoever may, may; and what then changes is what this test would have seen', async () => {
+  // A token can only be made by one that holds what it grants.
+  const also = (route: ApiRoute) => (route.path === '/api/v1/access-token' ? (['key:read'] as const) : []);
+  const tokens = await tokensFor((route) => [route.permission!, ...also(route)]);
+  // Deletions come last: the others need what they delete.
+  for (const [route, token] of tokens.toSorted(
+    ([a], [b]) => Number(a.method === 'delete') - Number(b.method === 'delete'),
+  )) {
+    const before = await snapshot({ sql: world.sql, redis, books });
+    for (const answer of await send(route, ours, token)) {
+      assert.is(answer.status, route.status ?? 200, `${nameOf(route)}: ${answer.text}`);
+    }
+    if (route.permission === 'key:verify') await settled(4);
+    if (route === adjustBilling) await settled(5);
+    const changed = differences(before, await snapshot({ sql: world.sql, redis, books }));
+    const debits = route.permission === 'key:verify';
+    // Signing alone stores nothing, once the team has its key.
+    const stores = route.writes === true && nameOf(route) !== 'post /api/v1/jwt';
+    assert.is(changed.length > 0, stores || debits, `${nameOf(route)} changed ${changed.join(', ')}`);
+  }
+});
+
+test.run();
+
+/** A token of our team for each operation, in force. */
+async function tokensFor(granted: (route: ApiRoute) => readonly Permission[]): Promise<[ApiRoute, string][]> {
+  const tokens = await Promise.all(
+    guarded.map(async (route): Promise<[ApiRoute, string]> => [
+      route,
+      await world.newToken(world.team.id, granted(route)),
+    ]),
+  );
+  await settled();
+  return tokens;
+}
+
+function expectRefusal(answer: Answer, refusals: Refusal[], what: string): void {
+  const ids = [ours.workspace, ours.scope, ours.key, ours.billing, ours.token];
+  for (const id of ids) assert.not.ok(answer.text.includes(id), `${what} tells ${id}: ${answer.text}`);
+  if (refusals.includes('their own')) return assert.ok(answer.status < 300, `${what}: ${answer.text}`);
+  const [refusal] = refusals;
+  if (typeof refusal === 'object') return assert.equal(answer.body, refusal.body, what);
+  assert.ok(refusals.includes(answer.body.error?.code), `${what}: ${answer.text}`);
+}
+
+/** Sends an operation's good request, on every server that serves it. */
+async function send(route: ApiRoute, things: Things, token: string | null): Promise<Answer[]> {
+  const { path = {}, query, body } = requests[nameOf(route)]!.make(things);
+  const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name]!));
+  const asked = query ? `${filled}?${new URLSearchParams(query).toString()}` : filled;
+  const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify!.url] : [])];
+  const headers = route.idempotencyKeyRequired ? { 'Idempotency-Key': randomUUID() } : {};
+  return Promise.all(servers.map((url) => request(url + asked, route.method, { token, body, headers })));
+}
+
+async function unchanged(what: string, act: (what: string) => Promise<void>, watched = true): Promise<void> {
+  const before = (lastSeen ??= await snapshot({ sql: world.sql, redis, books }));
+  await act(what);
+  const after = (lastSeen = await snapshot({ sql: world.sql, redis, books }));
+  if (watched) assert.equal(differences(before, after), [], `${what} changed something`);
+}
+
+/** Waits until nothing is under way any more: changes on their way to Redis, events on their way to the books. */
+async function settled(events?: number): Promise<void> {
+  lastSeen = undefined;
+  await eventually('changes are in force', async () => {
+    const [row] = await world.sql<[{ waiting: number }]>`
+      select count(*)::int as waiting from changes where applied_at is null`;
+    return row.waiting === 0;
+  });
+  if (events === undefined) return;
+  await eventually('events are in the books', async () => {
+    const result = await books.client.query({
+      query: 'select count() as n from usage_events final',
+      format: 'JSONEachRow',
+    });
+    const [row] = await result.json<{ n: string }>();
+    return Number(row!.n) === events;
+  });
+}
+
+function thingsReadBy(make: (things: Things) => unknown): (keyof Things)[] {
+  const read = new Set<keyof Things>();
+  make(new Proxy(theirs, { get: (target, name: keyof Things) => (read.add(name), target[name]) }));
+  return [...read];
+}
+
+/** Every selection of at least one. */
+function subsets<T>(items: T[]): T[][] {
+  return items.reduce<T[][]>((all, item) => [...all, ...all.map((one) => [...one, item])], [[]]).slice(1);
+}
+
+async function newToken(body: object = {}) {
+  const fields = { name: 'n', permissions: [...permissions], ...body };
+  const { accessToken } = (await must(201, world.call('post', '/api/v1/access-token', fields))).body;
+  return { token: accessToken.token as string, accessToken };
+}

@@ -1,0 +1,103 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { errors } from '../../../shared/contract/errors.ts';
+import { checkAnswer } from '../../../tests/helpers/contract.ts';
+import { makeWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { formats } from '../../../shared/contract/validate.ts';
+import { routes } from '../routes/index.ts';
+
+let world: World;
+let document: any;
+const test = suite('the OpenAPI document');
+test.before(async () => {
+  world = await makeWorld();
+  document = (await world.call('get', '/openapi.json')).body;
+});
+test.after(() => world.stop());
+
+const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
+
+test('describes every operation, with its permission, its answers and every error that it may give', () => {
+  for (const { method, path, permission, status = 200 } of routes) {
+    const operation = document.paths[path][method];
+    const where = `${method} ${path}`;
+    assert.is(operation['x-permission'], permission, where);
+    assert.ok(operation.responses[status].content['application/json'].example, where);
+    const statuses = permission ? [400, 401, 403, 408, 431, 500, 503] : [400, 408, 431, 500, 503];
+    for (const code of statuses) assert.ok(operation.responses[code], `${where} ${code}`);
+    for (const [code, { content }] of Object.entries<any>(operation.responses)) {
+      if (Number(code) < 400) continue;
+      for (const name of Object.keys(content['application/json'].examples)) {
+        assert.is(Math.floor(errors[name as keyof typeof errors][0] / 100), Number(code), `${where} ${name}`);
+      }
+    }
+  }
+  assert.equal(
+    Object.keys(document.paths).filter((path) => !routes.some((route) => route.path === path)),
+    ['/healthz', '/readyz', '/metrics', '/openapi.json'],
+  );
+});
+
+test('every example is one of its schema', () => {
+  let examples = 0;
+  const check = (schema: object, example: unknown, where: string) => {
+    const { components } = document;
+    assert.ok(ajv.validate({ ...schema, components }, example), `${where}: ${ajv.errorsText()}`);
+    examples += 1;
+  };
+  for (const [path, methods] of Object.entries<any>(document.paths)) {
+    for (const [method, { parameters = [], requestBody, responses }] of Object.entries<any>(methods)) {
+      const where = `${method} ${path}`;
+      for (const { schema, example } of parameters) if (example !== undefined) check(schema, example, where);
+      for (const { content } of [requestBody ?? { content: {} }, ...Object.values<any>(responses)]) {
+        for (const { schema, example, examples: named = {} } of Object.values<any>(content)) {
+          if (example !== undefined) check(schema, example, where);
+          for (const name of Object.keys(named)) check(schema, document.components.examples[name].value, where);
+        }
+      }
+    }
+  }
+  assert.ok(examples > 500, `only ${examples} were found`);
+});
+
+test('no answer has room for a field that is not described', () => {
+  const open: string[] = [];
+  const look = (schema: any, where: string): void => {
+    if (schema.type === 'object' && schema.additionalProperties !== false) open.push(where);
+    for (const [name, inner] of Object.entries<any>(schema.properties ?? {})) look(inner, `${where}.${name}`);
+    if (schema.items) look(schema.items, `${where}[]`);
+  };
+  for (const { method, path, response } of routes) look(response, `${method} ${path}`);
+  // What the client has made itself is answered as it is; before and after are what another operation answered.
+  const free = open.filter((where) => !/\.(metadata|payload|before|after)$/.test(where));
+  assert.equal(free, []);
+});
+
+test('an answer that is not as described is found', async () => {
+  const path = '/api/v1/workspace';
+  const made = await world.call('post', path, { name: 'w' });
+  const refused = await world.call('post', path, {});
+  const fails = (answer: Answer, body: object, changes: Partial<Answer> = {}) => {
+    const wrong = { ...answer, text: JSON.stringify(body), ...changes };
+    return assert.throws(() => checkAnswer(world.api.url, 'post', path, wrong), /not as documented/);
+  };
+  const { workspace } = made.body;
+  const { error } = refused.body;
+  checkAnswer(world.api.url, 'post', path, made);
+  fails(made, { workspace: { ...workspace, secret: 1 } });
+  fails(made, { workspace, more: 1 });
+  fails(made, { workspace: { ...workspace, name: undefined } });
+  fails(made, { workspace: { ...workspace, createdAt: '2026-11-20' } });
+  fails(made, made.body, { status: 200 });
+  fails(made, made.body, { headers: new Headers({ 'x-request-id': 'x', 'content-type': 'text/csv' }) });
+  fails(refused, { error: { ...error, code: 40099 } });
+  fails(refused, { error: { ...error, code: 40404 } });
+  fails(refused, { error: { ...error, code: 40004 } });
+  fails(refused, { error: { ...error, requestId: 'another' } });
+  fails(refused, { error: { ...error, stack: 'at' } });
+  fails(refused, { message: 'no envelope' });
+  assert.throws(() => checkAnswer('http://127.0.0.1:1', 'get', '/healthz', made), /has shown no OpenAPI document/);
+});
+
+test.run();

@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { newId } from '../../../shared/values/ids.ts';
+import { asTeam, connectPostgres, setTeam, type Sql } from '../../../shared/stores/postgres.ts';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { must } from '../../../tests/helpers/customers.ts';
+
+// Teams are kept apart by Postgres too, should a query ever forget its own condition.
+let world: World;
+let asApi: Sql;
+let everyTeam: Sql;
+let other: { id: string; token: string };
+const test = suite('teams are kept apart');
+test.before(async () => {
+  world = await makeWorld();
+  asApi = connectPostgres(urlOfApi(), { max: 1 });
+  everyTeam = connectPostgres(urlOfApi(), { max: 1, everyTeam: true });
+  other = await world.newTeam();
+  for (const { token } of [world.team, other]) await fill(token);
+});
+test.after(async () => {
+  await Promise.all([asApi.end(), everyTeam.end()]);
+  await world.stop();
+});
+
+test('a query without its team filter sees the rows of the team that it runs for, and no others', async () => {
+  for (const { name, column } of await teamTables()) {
+    const count = async (sql: Sql | ReturnType<typeof asTeam>) => {
+      const rows = await sql<{ team: string }[]>`select distinct ${sql(column)} as team from ${sql(name)}`;
+      return rows.map((row) => row.team).toSorted();
+    };
+    assert.equal(await count(world.sql), [world.team.id, other.id].toSorted(), `${name} has rows of both teams`);
+    assert.equal(await count(asTeam(asApi, other.id)), [other.id], name);
+    assert.equal(await count(asApi), [], `${name}, for no team at all`);
+    assert.equal(await count(everyTeam), [world.team.id, other.id].toSorted(), `${name}, for what serves all teams`);
+  }
+});
+
+test('a change without its team filter changes rows of its own team alone, and makes none for another', async () => {
+  const renamed = await asApi.begin(async (tx) => {
+    await setTeam(tx, other.id);
+    return tx`update workspaces set name = 'renamed' returning team_id`;
+  });
+  assert.equal(
+    renamed.map((row) => row.teamId),
+    [other.id],
+  );
+  await refused(/row-level security/, async () =>
+    asApi.begin(async (tx) => {
+      await setTeam(tx, other.id);
+      await tx`insert into workspaces (id, team_id, name) values (${newId('ws')}, ${world.team.id}, 'planted')`;
+    }),
+  );
+  await refused(/row-level security/, async () =>
+    asApi.begin(async (tx) => {
+      await setTeam(tx, other.id);
+      await tx`update workspaces set team_id = ${world.team.id}`;
+    }),
+  );
+});
+
+test('the team that a transaction named is forgotten with it', async () => {
+  // One connection: what was left on it would be found.
+  assert.is((await asTeam(asApi, other.id)`select id from workspaces`).length, 1);
+  assert.is((await asApi`select id from workspaces`).length, 0);
+});
+
+test('a read as a team can not write', async () => {
+  await refused(/read-only transaction/, async () => asTeam(asApi, other.id)`update workspaces set name = 'x'`);
+});
+
+test('each table of team rows is under row-level security, and each reference between two of them carries the team', async () => {
+  const unguarded = await world.sql<{ name: string }[]>`
+    select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'team_id'
+    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace
+      and not (c.relrowsecurity and exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'team'))`;
+  assert.equal(
+    unguarded.map((row) => row.name),
+    [],
+  );
+  const loose = await world.sql<{ name: string }[]>`
+    select k.conname as name from pg_constraint k
+    where k.contype = 'f' and k.connamespace = 'public'::regnamespace and k.confrelid <> 'teams'::regclass
+      and not exists (select from pg_attribute a
+                      where a.attrelid = k.conrelid and a.attnum = any(k.conkey) and a.attname = 'team_id')`;
+  assert.equal(
+    loose.map((row) => row.name),
+    [],
+  );
+});
+
+test('no row can point into another team, whoever writes it', async () => {
+  const [theirs] = await world.sql<[{ id: string }]>`select id from workspaces where team_id = ${other.id}`;
+  const [key] = await world.sql<[{ id: string }]>`select id from api_keys where team_id = ${other.id}`;
+  const [scope] = await world.sql<[{ id: string }]>`select id from scopes where team_id = ${other.id}`;
+  const { id: ours } = world.team;
+  const { sql } = world;
+  for (const plant of [
+    () =>
+      sql`insert into scopes (id, team_id, workspace_id, ref, name, representation) values ('s', ${ours}, ${theirs.id}, 9, 'n', 'r')`,
+    () =>
+      sql`insert into link_tokens (id, team_id, workspace_id, customer_id, hash, expires_at) values ('l', ${ours}, ${theirs.id}, 'c', 'h', 1)`,
+    () => sql`insert into key_texts (hash, team_id, key_id, replaced_at) values ('h', ${ours}, ${key.id}, now())`,
+    () => sql`update api_keys set workspace_id = ${theirs.id} where team_id = ${ours}`,
+    () => sql`update key_grants set scope_id = ${scope.id} where team_id = ${ours}`,
+    () => sql`update access_tokens set workspace_ids = ${[theirs.id]} where team_id = ${ours}`,
+    () => sql`update credit_ledger set team_id = ${ours} where team_id = ${other.id}`,
+  ])
+    await refused(/foreign key|not of its team|only ever added to/, plant);
+});
+
+test('the roles of the programs may do no more than they need', async () => {
+  const can = async (role: string, table: string) => {
+    const rows = await world.sql<{ granted: string }[]>`
+      select granted from unnest(array['select', 'insert', 'update', 'delete', 'truncate']) with ordinality as u (granted, n)
+      where has_table_privilege(${role}, ${table}, granted) order by n`;
+    return rows.map((row) => row.granted);
+  };
+  for (const table of ['credit_ledger', 'adjustments', 'audit_log'])
+    assert.equal(await can('keytally_api', table), ['select', 'insert'], table);
+  assert.equal(await can('keytally_api', 'api_keys'), ['select', 'insert', 'update']);
+  assert.equal(await can('keytally_consumer', 'api_keys'), ['select']);
+  for (const table of ['teams', 'access_tokens', 'signing_keys', 'key_texts', 'credit_ledger', 'adjustments'])
+    assert.equal(await can('keytally_consumer', table), [], `the consumer and ${table}`);
+  const [powers] = await world.sql`
+    select count(*)::int as n from pg_roles
+    where rolname in ('keytally_api', 'keytally_consumer')
+      and (rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolreplication)`;
+  assert.is(powers!.n, 0);
+});
+
+test.run();
+
+function urlOfApi(): string {
+  const url = new URL(process.env.TEST_API_POSTGRES_URL!);
+  url.pathname = new URL(world.env.DATABASE_URL!).pathname;
+  return url.href;
+}
+
+async function refused(why: RegExp, act: () => Promise<unknown>): Promise<void> {
+  const error = await act().then(
+    () => new Error('it was not refused'),
+    (thrown: unknown) => thrown as Error,
+  );
+  assert.match(error.message, why);
+}
+
+async function teamTables(): Promise<{ name: string; column: string }[]> {
+  const tables = await world.sql<{ name: string }[]>`
+    select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'team_id'
+    where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace order by 1`;
+  assert.ok(tables.length > 10);
+  return [{ name: 'teams', column: 'id' }, ...tables.map(({ name }) => ({ name, column: 'team_id' }))];
+}
+
+/** Leaves a row of the token's team in every table. */
+async function fill(token: string): Promise<void> {
+  const headers = () => ({ 'Idempotency-Key': randomUUID() });
+  const make = async (path: string, body: object, status = 201) =>
+    (
+      await must(
+        status,
+        world.call('post', path, body, { token, headers: /(jwt|adjustment)$/.test(path) ? headers() : {} }),
+      )
+    ).body;
+  const workspaceId = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
+  await make(`/api/v1/workspace/${workspaceId}/scope`, { name: 's', representation: 'documents' });
+  const meter = { workspaceId, externalMeterId: 'm' };
+  const { billing } = await make('/api/v1/customer-billing', meter);
+  await make(`/api/v1/customer-billing/${billing.id}/adjustment`, { amount: '1', reason: 'r' });
+  await make('/api/v1/customer-billing/refill', { ...meter, refill: 1 }, 200);
+  const scopes = [{ representation: 'documents', read: true }];
+  const { apiKey } = await make('/api/v1/api-key', { name: 'k', ...meter, scopes });
+  await make('/api/v1/link-token', { workspaceId, customerId: 'c' });
+  await make('/api/v1/jwt', { payload: {} });
+  await world.sql`
+    insert into key_last_used (key_id, team_id, last_used_at) select id, team_id, 1 from api_keys where id = ${apiKey.id}`;
+  await world.sql`
+    insert into token_last_used (token_id, team_id, last_used_at) select id, team_id, 1 from access_tokens on conflict do nothing`;
+}

@@ -1,0 +1,55 @@
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
+
+const ROWS_AT_ONCE = 5_000;
+
+/** Removes rows that are of no use any more, in transactions of a few thousand. */
+export async function removeExpired(sql: Sql, signal: AbortSignal): Promise<void> {
+  for (const remove of [removeKeptAnswers, removeLinkTokens, pruneChanges]) {
+    let removed: number;
+    do {
+      signal.throwIfAborted();
+      removed = await sql.begin((tx) => remove(tx));
+    } while (removed === ROWS_AT_ONCE);
+  }
+}
+
+async function removeKeptAnswers(tx: Query): Promise<number> {
+  const { count } = await tx`
+    delete from idempotency_keys where ctid in (
+      select ctid from idempotency_keys where created_at < now() - interval '24 hours' limit ${ROWS_AT_ONCE})`;
+  return count;
+}
+
+async function removeLinkTokens(tx: Query): Promise<number> {
+  const { count } = await tx`
+    delete from link_tokens where ctid in (
+      select ctid from link_tokens
+      where expires_at < extract(epoch from now() - interval '30 days') * 1000 limit ${ROWS_AT_ONCE})`;
+  return count;
+}
+
+/**
+ * Prunes changes that were applied long ago, oldest first, and notes how far: a shard whose checkpoint lies before that
+ * is written whole when it is reopened. Never one above a change that waits or that can not be seen yet, so that no
+ * shard that follows along is ever behind what was pruned.
+ */
+async function pruneChanges(tx: Query): Promise<number> {
+  const [pruned] = await tx<{ count: number; upTo: number | null }[]>`
+    with waiting as (
+      select tx from changes where applied_at is null order by tx limit 1
+    ), prunable as (
+      select id from changes
+      where applied_at < now() - interval '1 day'
+        and tx < pg_snapshot_xmin(pg_current_snapshot())
+        and tx < coalesce((select tx from waiting), pg_snapshot_xmin(pg_current_snapshot()))
+      order by tx limit ${ROWS_AT_ONCE}
+    ), gone as (
+      delete from changes using prunable where changes.id = prunable.id returning changes.tx
+    )
+    select count(*) as count, max(tx::text::bigint) as up_to from gone`;
+  if (!pruned || pruned.upTo === null) return 0;
+  await tx`
+    insert into job_watermarks as known (job, at) values ('changes_pruned', ${pruned.upTo})
+    on conflict (job) do update set at = greatest(known.at, excluded.at)`;
+  return pruned.count;
+}

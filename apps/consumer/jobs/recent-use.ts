@@ -1,0 +1,85 @@
+import type { Books } from '../../../shared/stores/clickhouse.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
+
+type Stores = { sql: Sql; books: Books };
+
+// Longer than an insert may take: one that takes longer is given up and sent again, with a newer inserted_at.
+const MARGIN_MS = 60_000;
+
+/**
+ * Copies to Postgres what the events that were inserted since the last time say: when keys were last used, and how many
+ * credits billing records have used. Looking at an event twice changes nothing.
+ */
+export async function copyRecentUse({ sql, books }: Stores, signal: AbortSignal): Promise<void> {
+  const [watermark] = await sql<{ at: number }[]>`select at from job_watermarks where job = 'recent_use'`;
+  const [clock] = await (
+    await books.client.query({ query: 'select toUnixTimestamp64Milli(now64(3))', format: 'JSONCompactEachRow' })
+  ).json<[string]>();
+  const insertedFromMs = Math.max(0, (watermark?.at ?? 0) - MARGIN_MS);
+  await copyLastUsed({ sql, books }, insertedFromMs, signal);
+  await copyUsedCredits({ sql, books }, insertedFromMs, signal);
+  await sql`
+    insert into job_watermarks (job, at) values ('recent_use', ${Number(clock![0])})
+    on conflict (job) do update set at = excluded.at`;
+}
+
+async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
+  const answer = await books.client.query({
+    query: `select key_id, toUnixTimestamp64Milli(max(time))
+            from usage_events
+            where key_id != '' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
+            group by key_id`,
+    query_params: { insertedFromMs },
+    format: 'JSONCompactEachRow',
+  });
+  for await (const chunk of answer.stream<[keyId: string, timeMs: string]>()) {
+    signal.throwIfAborted();
+    const rows = chunk.map((row) => row.json());
+    await sql`
+      insert into key_last_used as known (key_id, team_id, last_used_at)
+      select used.key_id, api_keys.team_id, used.at
+      from unnest(${rows.map(([keyId]) => keyId)}::text[], ${rows.map(([, timeMs]) => Number(timeMs))}::bigint[]) as used (key_id, at)
+      join api_keys on api_keys.id = used.key_id
+      order by used.key_id
+      on conflict (key_id) do update set last_used_at = excluded.last_used_at where known.last_used_at < excluded.last_used_at`;
+  }
+}
+
+async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
+  const answer = await stores.books.client.query({
+    query: `select billing_id, argMax(used_micros, (epoch, seq, number)), toString(max(day)), max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64})
+            from usage_events
+            where billing_id != '' and kind != 'witness' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
+            group by billing_id`,
+    query_params: { insertedFromMs },
+    format: 'JSONCompactEachRow',
+  });
+  for await (const chunk of answer.stream<[billingId: string, usedMicros: string, day: string, late: number]>()) {
+    signal.throwIfAborted();
+    const rows = chunk.map((row) => row.json());
+    const used = new Map(rows.map(([billingId, usedMicros]) => [billingId, Number(usedMicros)]));
+    // An event that came late may have newer ones that are in the books for longer than this looks back.
+    const late = rows.filter((row) => row[3] === 1);
+    for (const [billingId, usedMicros] of await lastUsed(stores.books, late)) used.set(billingId, Number(usedMicros));
+    await stores.sql`
+      update billing_records set used_micros = last.used_micros
+      from unnest(${[...used.keys()]}::text[], ${[...used.values()]}::bigint[]) as last (id, used_micros)
+      where billing_records.id = last.id and billing_records.used_micros <> last.used_micros`;
+  }
+}
+
+async function lastUsed(books: Books, late: [billingId: string, usedMicros: string, day: string, late: number][]) {
+  if (late.length === 0) return [];
+  const answer = await books.client.query({
+    query: `select billing_id, argMax(used_micros, (epoch, seq, number))
+            from usage_events
+            where billing_id in {billingIds:Array(String)} and day >= {since:Date} and kind != 'witness'
+            group by billing_id`,
+    query_params: {
+      billingIds: late.map(([billingId]) => billingId),
+      since: late.map(([, , day]) => day).toSorted()[0],
+    },
+    format: 'JSONCompactEachRow',
+  });
+  return answer.json<[billingId: string, usedMicros: string]>();
+}

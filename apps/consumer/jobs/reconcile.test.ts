@@ -1,0 +1,145 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { eventColumns, eventRow } from '../../../shared/events/event.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { makeMetrics } from '../../../shared/runtime/metrics.ts';
+import { connectRedis, type RedisLink } from '../../../shared/stores/redis.ts';
+import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
+import { testEvent } from '../../../tests/helpers/events.ts';
+import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { reconcileAll, reconcileLost } from './reconcile.ts';
+
+// The books proved against balances: exact, or by how much not and between which two events; and never wrong while events
+// are on their way.
+
+const test = suite('reconcile');
+const log = makeLogger('test', 'silent');
+const never = new AbortController().signal;
+let world: World;
+let books: Books;
+let link: RedisLink;
+let customers: Customers;
+
+test.before(async () => {
+  world = await makeWorld(['verify']);
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  link = connectRedis(world.env.REDIS_URL!, log);
+  await link.connected(5_000);
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'proved' })).body;
+  customers = makeCustomers(world, workspace.id);
+});
+test.after(async () => {
+  await Promise.all([books.close(), link.close()]);
+  await world.stop();
+});
+
+test('events on their way are no difference, and without traffic or with it, all that arrived is exact', async () => {
+  const one = await customers.meteredKey('1000000');
+  for (let i = 0; i < 5; i++) await spend(one, '1');
+  assert.is((await proof(one)).status, 'ON_ITS_WAY');
+  const hasty = await world.start('api', { REQUEST_DEADLINE_MS: '4500' });
+  assert.is((await proof(one, hasty.url)).status, 'ON_ITS_WAY', 'whatever the deadline');
+  await hasty.stop();
+  const consumer = await world.start('consumer');
+  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  let going = true;
+  const traffic = (async () => {
+    while (going) await spend(one, '0.25');
+  })();
+  for (let i = 0; i < 10; i++) assert.is((await proof(one)).status, 'EXACT', 'in the middle of traffic');
+  going = false;
+  await traffic;
+  assert.is((await tool()).code, 0);
+  await consumer.stop();
+});
+
+test('an event that is missing from the books is told with its amount and its place, one too many with its amount', async () => {
+  const consumer = await world.start('consumer');
+  const [lacking, invented] = [await customers.meteredKey('1000'), await customers.meteredKey('1000')];
+  for (const usage of ['1', '2.5', '4', '8']) await spend(lacking, usage);
+  await spend(invented, '1');
+  const [{ id }, other] = [await customers.billing(lacking.meter), await customers.billing(invented.meter)];
+  await eventually('all is booked', async () => (await customers.usage(lacking.meter)) === '15.5');
+  await books.client.command({
+    query:
+      'alter table usage_events delete where billing_id = {id:String} and seq in (2, 3) settings mutations_sync = 2',
+    query_params: { id },
+  });
+  await books.client.insert({
+    table: 'usage_events',
+    columns: eventColumns,
+    values: [eventRow(testEvent({ billingId: other.id, costMicros: 3_000_000, epoch: 0, usedMicros: 3_000_000 }))],
+    format: 'JSONCompactEachRow',
+  });
+  const found = await proof(lacking);
+  assert.equal([found.status, found.difference, found.losses], ['MISSING', '6.5', []], JSON.stringify(found));
+  const [gap] = found.gaps;
+  assert.equal([gap.events, gap.credits, gap.after.number, gap.before.number], [2, '6.5', 1, 4]);
+  assert.match(gap.after.eventId, /^evt_/);
+
+  const metrics = makeMetrics('test');
+  const stores = { sql: world.sql, link, books };
+  await reconcileAll(stores, metrics, log, never);
+  assert.match(await metrics.registry.metrics(), /^keytally_reconcile_differences\{.*\} [12]$/m);
+  const { code, stdout } = await tool();
+  assert.is(code, 1);
+  assert.match(stdout, new RegExp(`${id} +MISSING +6\\.5`));
+  await consumer.stop();
+});
+
+test('usage that only a verify process remembers is told once, by name and amount', async () => {
+  const consumer = await world.start('consumer');
+  const one = await customers.meteredKey('1000');
+  await spend(one, '1');
+  await eventually('it is booked', async () => (await customers.usage(one.meter)) === '1');
+  const { id } = await customers.billing(one.meter);
+  const [row] = await (
+    await books.client.query({
+      query: 'select epoch, used_micros from usage_events where billing_id = {id:String}',
+      query_params: { id },
+      format: 'JSONEachRow',
+    })
+  ).json<{ epoch: number }>();
+  // As if the shard had been opened anew since, with what came after the first event lost.
+  const lost = { kind: 'witness' as const, keyId: '', billingId: id, costMicros: 0, epoch: row!.epoch - 1 };
+  await books.client.insert({
+    table: 'usage_events',
+    columns: eventColumns,
+    values: [eventRow(testEvent({ ...lost, sequence: 3, usedMicros: 7_500_000 }))],
+    format: 'JSONCompactEachRow',
+  });
+  const metrics = makeMetrics('test');
+  for (let twice = 0; twice < 2; twice++) await reconcileLost({ sql: world.sql, link, books }, metrics, log, never);
+  const text = await metrics.registry.metrics();
+  assert.match(text, /^keytally_lost_events_total\{.*\} 3$/m);
+  assert.match(text, /^keytally_lost_microcredits_total\{.*\} 7500000$/m);
+  const found = await proof(one);
+  assert.equal([found.status, found.losses.length, found.losses[0].credits], ['EXACT', 1, '7.5']);
+  await consumer.stop();
+});
+
+async function spend({ key }: TestKey, usage: string): Promise<void> {
+  const { body } = await must(200, customers.verify({ key, billing: { usage } }));
+  assert.is(body.status, 'VALID');
+}
+
+async function proof({ meter }: TestKey, url = '') {
+  const { id } = await customers.billing(meter);
+  const path = `${url}/api/v1/customer-billing/${id}/reconciliation`;
+  return (await must(200, world.call('get', path))).body.reconciliation;
+}
+
+/** Runs the operator's command. */
+function tool(): Promise<{ code: number; stdout: string }> {
+  const script = join(import.meta.dirname, '../../api/commands/reconcile.ts');
+  return new Promise((resolve) => {
+    execFile(process.execPath, [script], { env: { ...process.env, ...world.env } }, (error, stdout) => {
+      resolve({ code: error ? Number(error.code) : 0, stdout });
+    });
+  });
+}
+
+test.run();

@@ -1,0 +1,38 @@
+import { readConfig } from '../../shared/runtime/config.ts';
+import { programs } from '../../shared/runtime/programs.ts';
+import { connectKafka } from '../../shared/events/kafka.ts';
+import { listen } from '../../shared/http/listen.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { outboxSource, perNode } from '../../shared/events/outbox-reader.ts';
+import { watchOutbox } from '../../shared/events/outbox-watch.ts';
+import { makeProbes, makeProbeServer } from '../../shared/http/probes.ts';
+import { connectRedis } from '../../shared/stores/redis.ts';
+import { run } from '../../shared/runtime/run.ts';
+import { startRelay } from './relay.ts';
+
+const config = readConfig(...programs.relay);
+const log = makeLogger('relay', config.LOG_LEVEL);
+
+await run(log, async () => {
+  const metrics = makeMetrics('relay');
+  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const kafka = connectKafka(config, 'relay', log);
+
+  const outbox = watchOutbox(link, Infinity, metrics, log);
+  const name = config.CONSUMER_NAME;
+  const relaying = perNode(link, log, (node, shards) =>
+    startRelay({ source: outboxSource({ node, shards, name, metrics, log }), kafka, metrics, log }),
+  );
+  const probe = makeProbes(metrics, { redis: () => link.now(), kafka: () => kafka.ready() });
+  const server = await listen(makeProbeServer(probe), { host: config.HOST, port: config.PORT });
+  log.info({ port: server.port }, 'listening');
+
+  return {
+    async stop() {
+      await Promise.all([relaying.stop(), outbox.stop()]);
+      await server.stop();
+      await Promise.all([kafka.close(), link.close()]);
+    },
+  };
+});

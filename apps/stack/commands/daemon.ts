@@ -1,0 +1,157 @@
+// The process behind `make up`: starts the stack, then watches over it until `make down`.
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { describeFailure, StackError } from '../process/errors.ts';
+import * as homes from '../process/home.ts';
+import { prepareKafka } from '../servers/kafka.ts';
+import { countEvents, mayHoldEvents, noteEmpty, noteUsed } from '../servers/kafka-backlog.ts';
+import { readRecords, stopRecorded } from '../process/leftovers.ts';
+import { identify } from '../process/processes.ts';
+import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from '../servers/programs.ts';
+import { whyTaken } from '../process/ports.ts';
+import type { Message } from '../process/progress.ts';
+import { prepareServers } from '../servers/servers.ts';
+import { makeSupervisor } from '../process/supervisor.ts';
+
+const text = { type: 'string' } as const;
+const { values } = parseArgs({ options: { home: text, port: text, bus: text } });
+const home = homes.openHome({ KEYTALLY_HOME: values.home, KEYTALLY_PORT: values.port, BUS: values.bus });
+const say = (line: string) => console.log(`${new Date().toISOString()} ${line}`);
+const supervisor = makeSupervisor({ folder: home.folder, logFile: (name) => homes.logFile(home, name), say });
+const cutOff = new AbortController();
+let up = false;
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void stop(signal));
+// Whoever waits for the stack went away before it was up: nobody would know of it.
+process.on('disconnect', () => up || void stop('the start was cut off'));
+
+try {
+  homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout, bus: home.bus });
+} catch (error) {
+  await fail(error);
+}
+try {
+  await startAll();
+  up = true;
+  await tell({ ready: true });
+} catch (error) {
+  // Stopped on the way: `stop` ends the process when it is done.
+  if (cutOff.signal.aborted) await new Promise(() => {});
+  say(`could not start: ${error instanceof StackError ? error.message : ((error as Error).stack ?? String(error))}`);
+  await supervisor.stop(stopOrder);
+  homes.leaveHome(home);
+  await fail(error);
+}
+
+async function startAll(): Promise<void> {
+  const left = readRecords(home.folder);
+  if (left.length > 0) {
+    await step(`ended what an earlier run had left: ${left.map(({ name }) => name).join(', ')}`, () =>
+      stopRecorded(left, stopOrder),
+    );
+  }
+  for (const [name, port] of [
+    ['api', home.apiPort],
+    ['verify', home.verifyPort],
+  ] as const) {
+    const why = await whyTaken(port);
+    if (why)
+      throw new StackError(
+        `port ${port} for ${name} ${why}; set KEYTALLY_PORT to another one, or stop what listens there`,
+      );
+  }
+  const ports = await homes.choosePorts(home);
+  const servers = await step('data folders', () =>
+    prepareServers({ folder: home.folder, ports, say: (line) => void tell({ note: line }) }),
+  );
+  const [brokers] = await Promise.all([
+    startKafka(ports),
+    ...servers.programs.map((program) => step(program.name, () => supervisor.add(program))),
+  ]);
+
+  const addresses: Addresses = {
+    DATABASE_URL: servers.postgresUrl('keytally'),
+    REDIS_URL: servers.redisUrl,
+    CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
+    ...(brokers && { KAFKA_BROKERS: brokers }),
+  };
+  const env = programEnvironment(home, addresses);
+  await step('migrations', async () => {
+    await servers.createDatabase('keytally');
+    await runOnce('apps/api/commands/migrate.ts', [], { ...env, ...servers.rolePasswords }, cutOff.signal);
+  });
+  const token = await step('access token', async () => {
+    const kept = homes.readEnvFile(home).KEYTALLY_TOKEN;
+    return kept ?? (await runOnce('apps/api/commands/token.ts', ['--team', 'demo'], env, cutOff.signal)).trim();
+  });
+  homes.writeEnvFile(home, {
+    KEYTALLY_API_URL: home.apiUrl,
+    KEYTALLY_VERIFY_URL: home.verifyUrl,
+    KEYTALLY_TOKEN: token,
+    ...addresses,
+  });
+  await Promise.all(
+    ourPrograms(home, addresses, ports, (role) => servers.postgresUrl('keytally', role)).map((program) =>
+      step(program.name, () => supervisor.add(program)),
+    ),
+  );
+}
+
+/** Starts Kafka where it is the bus or still holds events; gives its address. */
+async function startKafka(ports: homes.InnerPorts): Promise<string | undefined> {
+  const isBus = home.bus === 'kafka';
+  if (!isBus && !mayHoldEvents(home)) return undefined;
+  const say = (line: string) => void tell({ note: line });
+  const folder = join(home.folder, 'kafka');
+  const program = await step("kafka's files", () => prepareKafka({ folder, ports, say }));
+  if (isBus) noteUsed(home);
+  await step(program.name, () => supervisor.add(program));
+  const brokers = `127.0.0.1:${ports.kafka}`;
+  if (isBus) return brokers;
+  const left = await countEvents(brokers);
+  if (left > 0) {
+    say(
+      `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start to have them read`,
+    );
+    return brokers;
+  }
+  noteEmpty(home);
+  await supervisor.remove(program.name);
+  return undefined;
+}
+
+async function step<T>(label: string, work: () => Promise<T>): Promise<T> {
+  cutOff.signal.throwIfAborted();
+  const began = performance.now();
+  void tell({ begin: label });
+  const result = await work();
+  const ms = performance.now() - began;
+  say(`${label}: done after ${Math.round(ms)} ms`);
+  void tell({ end: label, ms });
+  return result;
+}
+
+async function stop(why: string): Promise<void> {
+  if (cutOff.signal.aborted) return;
+  say(`stopping: ${why}`);
+  cutOff.abort(new StackError('stopped before it was ready'));
+  await supervisor.stop(stopOrder);
+  homes.leaveHome(home);
+  say('stopped');
+  process.exit(0);
+}
+
+async function fail(error: unknown): Promise<never> {
+  await tell({ failed: describeFailure(error) });
+  process.exit(1);
+}
+
+async function tell(message: Message): Promise<void> {
+  if (process.connected) await new Promise((resolve) => process.send?.(message, resolve));
+}
+
+function itself() {
+  const id = identify(process.pid);
+  if (!id) throw new Error('cannot tell which process this is');
+  return id;
+}

@@ -1,0 +1,49 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { findSupervisor, leaveHome, logFile, type Home } from '../process/home.ts';
+import { readJson, replaceFile } from '../process/json-file.ts';
+import { readRecords, stopRecorded, writeRecords } from '../process/leftovers.ts';
+import { isAlive, stopProcess } from '../process/processes.ts';
+import { stopOrder } from '../servers/programs.ts';
+import { StackError } from '../process/errors.ts';
+
+// Longer than all of its programs may take one after the other.
+const WITHIN_MS = 150_000;
+
+/** Stops the stack and keeps its data, also when its supervisor is gone. */
+export async function down(home: Home): Promise<void> {
+  const began = performance.now();
+  const took = () => `${((performance.now() - began) / 1000).toFixed(1)} s`;
+  const said = (name: string) => console.log(`  ${`${name} stopped`.padEnd(36)} ${took()}`);
+  const supervisor = findSupervisor(home);
+  if (supervisor) {
+    console.log(`stopping keytally in ${home.folder}`);
+    process.kill(supervisor.pid, 'SIGTERM');
+    let before = names(home);
+    while (isAlive(supervisor)) {
+      if (performance.now() - began > WITHIN_MS) await stopProcess(supervisor, 'SIGKILL', 1_000);
+      const now = names(home);
+      for (const name of before.filter((one) => !now.includes(one))) said(name);
+      before = now;
+      await sleep(50);
+    }
+    for (const name of before.filter((one) => !names(home).includes(one))) said(name);
+  }
+  const left = readRecords(home.folder);
+  if (left.length > 0) {
+    console.log('ending what was left without its supervisor');
+    await stopRecorded(left, stopOrder, said);
+    writeRecords(home.folder, []);
+    replaceFile(join(home.folder, 'processes.json'), '{}\n', 0o644);
+  }
+  leaveHome(home);
+  if (readRecords(home.folder).length > 0)
+    throw new StackError(`something still runs; see ${logFile(home, 'supervisor')}`);
+  console.log(
+    supervisor || left.length > 0 ? `keytally is down; its data stays in ${home.folder}` : 'keytally is not running.',
+  );
+}
+
+function names(home: Home): string[] {
+  return Object.keys(readJson<Record<string, unknown>>(join(home.folder, 'processes.json')) ?? {});
+}

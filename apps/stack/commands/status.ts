@@ -1,0 +1,33 @@
+import { findSupervisor, type Home } from '../process/home.ts';
+import { readRecords, type Recorded } from '../process/leftovers.ts';
+import { answersOk } from '../process/program.ts';
+import { processNames } from '../servers/programs.ts';
+
+/** Prints a line for each process. Tells whether all is as it should be. */
+export async function status(home: Home): Promise<boolean> {
+  const supervisor = findSupervisor(home);
+  const records = readRecords(home.folder);
+  if (!supervisor && records.length === 0) {
+    console.log(`keytally is not running in ${home.folder}`);
+    return false;
+  }
+  const names = new Set([...processNames(home.bus), ...records.map(({ name }) => name)]);
+  const states = await Promise.all([...names].map(async (name) => describe(name, records)));
+  console.log(['process'.padEnd(12), 'pid'.padStart(8), 'port'.padStart(6), ' state'.padEnd(12), 'since'].join(' '));
+  for (const { name, one, state } of states) {
+    const { pid = '-', port = '-', since = '' } = one ?? {};
+    console.log(
+      [name.padEnd(12), String(pid).padStart(8), String(port).padStart(6), ` ${state}`.padEnd(12), since].join(' '),
+    );
+  }
+  if (!supervisor) console.log('\nthe supervisor is gone, nothing is started again when it ends: run make up');
+  return supervisor !== undefined && states.every(({ state }) => state === 'ready' || state === 'running');
+}
+
+async function describe(name: string, records: Recorded[]) {
+  const one = records.find((candidate) => candidate.name === name);
+  if (!one) return { name, one, state: 'down' };
+  if (['postgres', 'redis', 'kafka'].includes(name)) return { name, one, state: 'running' };
+  const path = name === 'clickhouse' ? 'ping' : 'readyz';
+  return { name, one, state: (await answersOk(`http://127.0.0.1:${one.port}/${path}`)) ? 'ready' : 'not ready' };
+}

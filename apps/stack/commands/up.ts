@@ -1,0 +1,135 @@
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StackError } from '../process/errors.ts';
+import { checkout, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from '../process/home.ts';
+import { readRecords } from '../process/leftovers.ts';
+import { answersOk } from '../process/program.ts';
+import { processNames, stopOrder } from '../servers/programs.ts';
+import { makeProgress, type Message } from '../process/progress.ts';
+
+/** Starts the stack, or finds it running; returns when it is ready to serve. */
+export async function up(home: Home): Promise<void> {
+  const began = performance.now();
+  if (findSupervisor(home)) {
+    await waitForRunning(home);
+    console.log('keytally is already running.');
+  } else {
+    refuseStaleInstall();
+    prepareHome(home);
+    console.log(`starting keytally in ${home.folder}`);
+    await startSupervisor(home).catch(async (error: unknown) => {
+      // Two were started at once, and the other one was first.
+      if (findSupervisor(home)) await waitForRunning(home);
+      else throw error;
+    });
+    console.log(`keytally is up after ${((performance.now() - began) / 1000).toFixed(1)} s.`);
+  }
+  console.log(welcome(home));
+}
+
+// Starting and serving are the same to a second `make up`: it waits for the first to be done.
+async function waitForRunning(home: Home): Promise<void> {
+  const found = findSupervisor(home);
+  if (!found) throw new StackError('the stack was stopped meanwhile');
+  if (found.checkout !== checkout) {
+    throw new StackError(
+      `${home.folder} is in use by a stack of the checkout ${found.checkout}; set KEYTALLY_HOME to another folder`,
+    );
+  }
+  if (found.apiPort !== home.apiPort) {
+    throw new StackError(
+      `the stack in ${home.folder} already runs on port ${found.apiPort}, not ${home.apiPort}: ` +
+        'stop it first (make down), or set KEYTALLY_HOME to another folder for a second one',
+    );
+  }
+  if ((found.bus ?? 'redis') !== home.bus) {
+    throw new StackError(
+      `the stack in ${home.folder} already runs with BUS=${found.bus}: stop it first (make down), then start it with BUS=${home.bus}`,
+    );
+  }
+  const deadline = performance.now() + 60_000;
+  for (let told = false; !(await isReady(home)); told = true) {
+    if (!findSupervisor(home)) throw new StackError('the stack was stopped meanwhile');
+    if (performance.now() > deadline)
+      throw new StackError('the stack runs but is not ready: see make status and make logs');
+    if (!told) console.log('keytally is running but not ready yet; waiting');
+    await sleep(200);
+  }
+}
+
+async function isReady(home: Home): Promise<boolean> {
+  const wanted = processNames(home.bus).filter((name) => (stopOrder as readonly string[]).includes(name));
+  const ports = readRecords(home.folder).filter(({ name }) => wanted.includes(name));
+  const ready = await Promise.all(ports.map(({ port }) => answersOk(`http://127.0.0.1:${port}/readyz`)));
+  return ready.length === wanted.length && ready.every(Boolean) && existsSync(join(home.folder, 'env'));
+}
+
+// make keeps a copy of the lockfile that it installed from. Where there is none, npm was used by hand.
+function refuseStaleInstall(): void {
+  const installed = join(checkout, 'node_modules/.installed-lock.json');
+  const wanted = join(checkout, 'package-lock.json');
+  if (existsSync(installed) && readFileSync(installed, 'utf8') !== readFileSync(wanted, 'utf8')) {
+    throw new StackError(
+      'package-lock.json has changed since the packages were installed: run make up, which installs them',
+    );
+  }
+}
+
+async function startSupervisor(home: Home): Promise<void> {
+  const log = openSync(logFile(home, 'supervisor'), 'a', 0o600);
+  const args = [
+    join(import.meta.dirname, 'daemon.ts'),
+    '--home',
+    home.folder,
+    '--port',
+    String(home.apiPort),
+    '--bus',
+    home.bus,
+  ];
+  const child = spawn(process.execPath, args, { cwd: checkout, detached: true, stdio: ['ignore', log, log, 'ipc'] });
+  closeSync(log);
+  const progress = makeProgress(process.stdout);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      child.on('error', reject);
+      child.on('exit', () =>
+        reject(new StackError(`the stack ended while it was started; see ${logFile(home, 'supervisor')}`)),
+      );
+      child.on('message', (message: Message) => {
+        if ('begin' in message) progress.begin(message.begin);
+        else if ('end' in message) progress.end(message.end, message.ms);
+        else if ('note' in message) progress.note(message.note);
+        else if ('ready' in message) resolve();
+        else reject(new StackError(message.failed));
+      });
+    });
+  } finally {
+    progress.close();
+  }
+  child.removeAllListeners();
+  child.disconnect();
+  child.unref();
+}
+
+/** What whoever started it wants to know first: the addresses, the token, and three lines to paste. */
+function welcome(home: Home): string {
+  const token = readEnvFile(home).KEYTALLY_TOKEN ?? '';
+  const post = (url: string, body: string) =>
+    `curl -sS ${url} -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -d ${body}`;
+  const field = (answer: string, name: string) =>
+    `$(printf %s "$${answer}" | grep -o '"${name}":"[^"]*"' | head -n 1 | cut -d '"' -f 4)`;
+  return `
+  api      ${home.apiUrl}
+  verify   ${home.verifyUrl}
+  token    ${token}
+  all of it as shell lines: ${join(home.folder, 'env')}
+
+Make a workspace, make a key in it, verify the key:
+
+WORKSPACE=$(${post(`${home.apiUrl}/api/v1/workspace`, `'{"name":"demo"}'`)}); echo "$WORKSPACE"
+KEY=$(${post(`${home.apiUrl}/api/v1/api-key`, `'{"name":"first","workspaceId":"'${field('WORKSPACE', 'id')}'"}'`)}); echo "$KEY"
+${post(`${home.verifyUrl}/api/v1/api-key/verify`, `'{"key":"'${field('KEY', 'key')}'"}'`)}; echo
+`;
+}

@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { StackError } from './errors.ts';
+import { readJson, replaceFile } from './json-file.ts';
+import { freePorts, isFree } from './ports.ts';
+import { isAlive, type ProcessId } from './processes.ts';
+
+/** The checkout that this file belongs to. */
+export const checkout = resolve(import.meta.dirname, '../../..');
+
+/** Where a stack keeps everything that it knows, and the ports that it is reached on. */
+export interface Home {
+  folder: string;
+  apiPort: number;
+  verifyPort: number;
+  apiUrl: string;
+  verifyUrl: string;
+  /** What carries usage events to the books. */
+  bus: Bus;
+}
+
+export type Bus = 'redis' | 'kafka';
+
+/** Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. A stack that runs already is found without being told the last two again. */
+export function openHome(environment: NodeJS.ProcessEnv): Home {
+  const folder = resolve(checkout, environment.KEYTALLY_HOME || '.keytally');
+  const running = findSupervisor({ folder });
+  const text = environment.KEYTALLY_PORT || String(running?.apiPort ?? 8080);
+  const apiPort = /^\d+$/.test(text) ? Number(text) : 0;
+  if (apiPort < 1 || apiPort > 65_534)
+    throw new StackError(`KEYTALLY_PORT must be a port from 1 to 65534, not ${text}`);
+  const url = (port: number) => `http://127.0.0.1:${port}`;
+  const verifyPort = apiPort + 1;
+  const bus = environment.BUS || running?.bus || 'redis';
+  if (bus !== 'redis' && bus !== 'kafka') throw new StackError(`BUS must be redis or kafka, not ${bus}`);
+  return { folder, apiPort, verifyPort, apiUrl: url(apiPort), verifyUrl: url(verifyPort), bus };
+}
+
+export function logFile(home: Home, name: string): string {
+  return join(home.folder, 'logs', `${name}.log`);
+}
+
+const NEEDED_MB = 300;
+
+/** Makes the folder, and refuses a disk on which the servers could not even start. */
+export function prepareHome({ folder }: Home): void {
+  // Others may pass through but not look around: PostgreSQL may run as another user.
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  mkdirSync(join(folder, 'logs'), { recursive: true, mode: 0o700 });
+  const { bavail, bsize } = statfsSync(folder);
+  const freeMb = Math.floor((bavail * bsize) / 1024 / 1024);
+  if (freeMb < NEEDED_MB) {
+    throw new StackError(`the disk of ${folder} is full: ${freeMb} MB are free and ${NEEDED_MB} MB are needed`);
+  }
+}
+
+/** The process that watches over the others, as it has noted itself. */
+export interface SupervisorNote extends ProcessId {
+  apiPort: number;
+  checkout: string;
+  /** Absent in the note of one that only knew Redis. */
+  bus?: Bus;
+}
+
+/** The supervisor of this home, if one is running. */
+export function findSupervisor({ folder }: Pick<Home, 'folder'>): SupervisorNote | undefined {
+  const note = readJson<SupervisorNote>(join(folder, 'supervisor.json'));
+  return note && isAlive(note) ? note : undefined;
+}
+
+/** Takes the home for one supervisor; a note that a killed one left behind doesn't count. */
+export function takeHome(home: Home, note: SupervisorNote): void {
+  const file = join(home.folder, 'supervisor.json');
+  if (existsSync(file) && !findSupervisor(home)) rmSync(file);
+  try {
+    writeFileSync(file, JSON.stringify(note), { mode: 0o600, flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    throw new StackError(`${home.folder} was taken by another stack just now`);
+  }
+}
+
+export function leaveHome({ folder }: Home): void {
+  rmSync(join(folder, 'supervisor.json'), { force: true });
+}
+
+const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer'] as const;
+export type InnerPorts = Record<(typeof inner)[number], number>;
+
+/** The ports that nobody chose: those of the last time where they are still free, else new ones. */
+export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promise<InnerPorts> {
+  const file = join(folder, 'ports.json');
+  const kept: Partial<InnerPorts> = {};
+  const taken = [apiPort, verifyPort];
+  for (const [name, port] of Object.entries(readJson<InnerPorts>(file) ?? {})) {
+    if (taken.includes(port) || !(await isFree(port))) continue;
+    kept[name as keyof InnerPorts] = port;
+    taken.push(port);
+  }
+  const missing = inner.filter((name) => kept[name] === undefined);
+  const found = await freePorts(missing.length, taken);
+  const ports = { ...kept, ...Object.fromEntries(missing.map((name, i) => [name, found[i]])) } as InnerPorts;
+  replaceFile(file, JSON.stringify(ports));
+  return ports;
+}
+
+/** The file with the key that signing keys and kept answers are encrypted under; made once. */
+export function masterKeyFile({ folder }: Home): string {
+  const file = join(folder, 'master.key');
+  if (!existsSync(file)) writeFileSync(file, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+  return file;
+}
+
+/** Writes the addresses and the token as shell lines. */
+export function writeEnvFile({ folder }: Home, values: Record<string, string>): void {
+  const lines = Object.entries(values).map(([name, value]) => `${name}='${value.replaceAll("'", "'\\''")}'\n`);
+  replaceFile(join(folder, 'env'), lines.join(''), 0o600);
+}
+
+/** Reads what `writeEnvFile` wrote; empty before the first start. */
+export function readEnvFile({ folder }: Home): Record<string, string> {
+  const file = join(folder, 'env');
+  if (!existsSync(file)) return {};
+  const lines = readFileSync(file, 'utf8').matchAll(/^(\w+)='(.*)'$/gm);
+  return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value.replaceAll("'\\''", "'")]));
+}

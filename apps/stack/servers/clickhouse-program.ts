@@ -1,0 +1,20 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { answersOk, type Program } from '../process/program.ts';
+
+/** ClickHouse as a process of its own, on its data folder. */
+export function clickhouseProgram({ folder, port }: { folder: string; port: number }): Program {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return {
+    name: 'clickhouse',
+    port,
+    command: process.execPath,
+    args: [join(import.meta.dirname, 'clickhouse/main.ts'), '--folder', folder, '--port', String(port)],
+    // A statement occupies a thread of Node's pool while it runs: with the four there are by default, four slow ones
+    // would keep everything else waiting.
+    env: { PATH: process.env.PATH, TZ: 'UTC', UV_THREADPOOL_SIZE: '16' },
+    isReady: () => answersOk(`http://127.0.0.1:${port}/ping`),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 30_000,
+  };
+}

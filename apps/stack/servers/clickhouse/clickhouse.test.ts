@@ -1,0 +1,177 @@
+import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { clickhouseProgram } from '../clickhouse-program.ts';
+import { record, writeRecords } from '../../process/leftovers.ts';
+import { freePorts } from '../../process/ports.ts';
+import { stopProcess } from '../../process/processes.ts';
+import { start, untilReady, type Program, type Started } from '../../process/program.ts';
+
+// On a server of its own, since it is killed on the way.
+const folder = join(process.env.TEST_FOLDER ?? '', 'clickhouse');
+const log = join(folder, 'clickhouse.log');
+let program: Program;
+let running: Started;
+let url: string;
+let client: ClickHouseClient;
+
+test.before(async () => {
+  mkdirSync(folder, { recursive: true });
+  const [port = 0] = await freePorts(1);
+  program = clickhouseProgram({ folder: join(folder, 'data'), port });
+  url = `http://127.0.0.1:${port}`;
+  await startServer();
+  await fetch(url, { method: 'POST', body: 'create database books' });
+  const options = { url, log: { level: ClickHouseLogLevel.OFF }, clickhouse_settings: { async_insert: 0 as const } };
+  client = createClient({ ...options, database: 'books', compression: { request: true, response: true } });
+  await client.command({
+    query: `create table lines (id UInt64, text String, micros Int64, at DateTime64(3, 'UTC'))
+            engine = ReplacingMergeTree order by id`,
+  });
+});
+
+test.after(async () => {
+  await client.close();
+  await stopProcess(running, 'SIGKILL', 1_000);
+});
+
+test('both kinds of ping are answered', async () => {
+  assert.ok((await client.ping()).success);
+  assert.ok((await client.ping({ select: true })).success);
+});
+
+test('200,000 rows with any text in them are inserted, counted and read back once with FINAL', async () => {
+  const values = Array.from({ length: 200_000 }, (_, id) => ({
+    id,
+    text: `';\n\t\\"${id} é漢`,
+    micros: String(id),
+    at: '2024-02-29 23:59:59.999',
+  }));
+  const { summary } = await client.insert({ table: 'lines', values, format: 'JSONEachRow' });
+  assert.is(summary?.written_rows, '200000');
+  await client.insert({
+    table: 'lines',
+    values: values.slice(0, 1_000),
+    format: 'JSONEachRow',
+    columns: ['id', 'text', 'micros', 'at'],
+  });
+  const [row] = await rows(
+    'select count() as n, sum(micros) as micros, any(text) as text, max(at) as at from lines final where id >= {from:UInt64}',
+    {
+      from: 199_999,
+    },
+  );
+  assert.equal(row, { n: 1, micros: 199_999, text: values[199_999]?.text, at: '2024-02-29 23:59:59.999' });
+  assert.equal(await rows('select count() as n from lines final'), [{ n: 200_000 }]);
+});
+
+test('parameters of a query come through unchanged, in the address and in a form', async () => {
+  const given = {
+    text: "it's \\ \t \n {x:String} é",
+    list: ["a'", 'b\\', ''],
+    number: -5,
+    none: null,
+    at: new Date(1_700_000_000_000),
+  };
+  const query = `select {text:String} as text, {list:Array(String)} as list, {number:Int32} as number,
+                        {none:Nullable(String)} as none, toUnixTimestamp64Milli({at:DateTime64(3)}) as at`;
+  const expected = { ...given, at: given.at.getTime() };
+  assert.equal(await rows(query, given), [expected]);
+  const form = await client.query({ query, query_params: given, format: 'JSONEachRow', use_multipart_params: true });
+  assert.equal(await form.json(), [expected]);
+});
+
+test('statements run side by side and keep their settings and parameters to themselves', async () => {
+  const began = performance.now();
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, async (_, i) => {
+      const result = await client.query({
+        query: "select {i:UInt8} as i, getSetting('max_result_rows') as own, sleep(0.2) as slept",
+        query_params: { i },
+        format: 'JSONEachRow',
+        clickhouse_settings: { max_result_rows: String(100 + i) },
+      });
+      return (await result.json<{ i: number; own: number }>())[0];
+    }),
+  );
+  assert.equal(
+    answers.map((answer) => [answer?.i, Number(answer?.own)]),
+    answers.map((_, i) => [i, 100 + i]),
+  );
+  assert.ok(performance.now() - began < 2_000, 'one after the other they would take 4 s');
+});
+
+test('an error has the code, the type and the status that a ClickHouse server gives it', async () => {
+  const wrong: [string, string, string, number][] = [
+    ['select * from nothing', '60', 'UNKNOWN_TABLE', 404],
+    ['select * from nowhere.nothing', '81', 'UNKNOWN_DATABASE', 404],
+    ['selec 1', '62', 'SYNTAX_ERROR', 400],
+    ['select 1; select 2', '62', 'SYNTAX_ERROR', 400],
+    ['select {absent:String}', '456', 'UNKNOWN_QUERY_PARAMETER', 400],
+    ["select throwIf(1, 'told')", '395', 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO', 500],
+  ];
+  for (const [query, code, type, status] of wrong) {
+    const error = await client.command({ query }).catch((reason: unknown) => reason);
+    assert.instance(error, ClickHouseError, query);
+    assert.equal([(error as ClickHouseError).code, (error as ClickHouseError).type], [code, type]);
+    const response = await fetch(url, { method: 'POST', body: query });
+    assert.equal([response.status, response.headers.get('x-clickhouse-exception-code')], [status, code], query);
+    assert.match(await response.text(), new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\)`, 's'));
+  }
+  const unknown = await client
+    .query({ query: 'select 1', clickhouse_settings: { no_such: 1 } })
+    .catch((reason: unknown) => reason);
+  assert.is((unknown as ClickHouseError).type, 'UNKNOWN_SETTING');
+  const rejected = await client
+    .insert({ table: 'lines', values: [{ id: 'x' }], format: 'JSONEachRow' })
+    .catch((reason: unknown) => reason);
+  assert.instance(rejected, ClickHouseError);
+});
+
+test('the format is the one asked for, and a semicolon in a text is not a second statement', async () => {
+  const post = async (query: string, body: string) =>
+    (await fetch(`${url}/?${query}`, { method: 'POST', body })).text();
+  assert.is(await post('', "select 1, 'a;b' -- c; d\n;"), '1\ta;b\n');
+  assert.is(await post('default_format=CSV', 'select 1 as x, 2'), '1,2\n');
+  assert.is(await post('default_format=CSV', 'select 1 as x format JSONEachRow'), '{"x":1}\n');
+  assert.is(await post('query=select%20*%20from%20', '(select 3)'), '3\n');
+});
+
+test('a GET writes nothing, and a web page gets nothing', async () => {
+  const get = await fetch(`${url}/?query=${encodeURIComponent('create database other')}`);
+  assert.is(get.headers.get('x-clickhouse-exception-code'), '164');
+  const page = await fetch(url, { method: 'POST', body: 'select 1', headers: { origin: 'https://example.com' } });
+  assert.is(page.status, 403);
+});
+
+test('what was inserted is there after kill -9', async () => {
+  await client.insert({ table: 'lines', values: [{ id: 1_000_000 }], format: 'JSONEachRow' });
+  process.kill(running.pid, 'SIGKILL');
+  await running.ended;
+  await startServer();
+  assert.equal(await rows('select count() as n from lines final where id = 1000000'), [{ n: 1 }]);
+});
+
+test('on SIGTERM a statement that runs is finished first', async () => {
+  const answer = rows('select sleep(0.7) as slept');
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  process.kill(running.pid, 'SIGTERM');
+  assert.equal(await answer, [{ slept: 0 }]);
+  assert.is(await running.ended, 'ended with code 0');
+});
+
+test.run();
+
+async function startServer(): Promise<void> {
+  running = await start(program, log);
+  // Noted, so that it ends with the run even where this file is cut off.
+  writeRecords(folder, [record(program, running)]);
+  await untilReady(program, running, log);
+}
+
+async function rows(query: string, query_params: Record<string, unknown> = {}): Promise<unknown[]> {
+  const result = await client.query({ query, query_params, format: 'JSONEachRow' });
+  return result.json();
+}

@@ -1,0 +1,89 @@
+import { randomUUID } from 'node:crypto';
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { Engine, Outcome } from './engine.ts';
+import { readStatement, RequestError } from './request.ts';
+
+/** ClickHouse's HTTP interface in front of the engine, close enough that `@clickhouse/client` is used unchanged. */
+export function makeServer(engine: Engine): Server {
+  const server = createServer((request, response) => {
+    answer(engine, request, response).catch((error: unknown) => refuse(response, engine.version, error));
+  });
+  // A large insert may take its time; an idle connection is kept as long as a ClickHouse server keeps it.
+  server.requestTimeout = 0;
+  server.keepAliveTimeout = 30_000;
+  return server;
+}
+
+async function answer(engine: Engine, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const url = new URL(request.url ?? '/', 'http://localhost');
+  // There is no password here, so no web page may reach the data through the browser of whoever runs this.
+  if (request.headers.origin) return send(response, 403, {}, 'Requests from web pages are not served.\n');
+  if (url.pathname === '/ping' || url.pathname === '/replicas_status') return send(response, 200, {}, 'Ok.\n');
+  if (url.pathname !== '/') return send(response, 404, {}, `There is no handle ${url.pathname}\n`);
+
+  response.setHeader('X-ClickHouse-Query-Id', url.searchParams.get('query_id') ?? randomUUID());
+  const statement = await readStatement(request, url);
+  if (!statement) return send(response, 200, {}, 'Ok.\n');
+  const outcome = await engine.run(statement);
+  send(
+    response,
+    200,
+    {
+      'X-ClickHouse-Summary': JSON.stringify(summary(outcome)),
+      'X-ClickHouse-Server-Display-Name': 'chdb',
+      'X-ClickHouse-Timezone': Intl.DateTimeFormat().resolvedOptions().timeZone,
+    },
+    outcome.bytes,
+  );
+}
+
+function send(response: ServerResponse, status: number, headers: OutgoingHttpHeaders, body: string | Uint8Array) {
+  response.writeHead(status, {
+    'Content-Type': 'text/plain; charset=UTF-8',
+    'Content-Length': Buffer.byteLength(body),
+    ...headers,
+  });
+  response.end(body);
+}
+
+function refuse(response: ServerResponse, version: string, error: unknown): void {
+  const message = error instanceof Error ? error.message : String(error);
+  const known = /^Code: (\d+)\./.exec(message)?.[1];
+  const code = known ? Number(known) : 1001;
+  const text = known ? message : `Code: ${code}. DB::Exception: ${message} (STD_EXCEPTION)`;
+  if (!(error instanceof RequestError) && !known) console.error(error);
+  if (response.headersSent) return void response.destroy();
+  const headers = { 'X-ClickHouse-Exception-Code': code, Connection: response.req.complete ? 'keep-alive' : 'close' };
+  send(response, statusOf(code), headers, `${text} (version ${version} (chdb))\n`);
+}
+
+/** The HTTP status that a ClickHouse server gives an error of this number. */
+function statusOf(code: number): number {
+  if (unreadable.includes(code)) return 400;
+  if (unknown.includes(code)) return 404;
+  return { 159: 408, 48: 501, 203: 503, 210: 503, 439: 503 }[code] ?? 500;
+}
+
+// Could not be read, or is of the wrong type.
+const unreadable = [6, 25, 26, 27, 32, 33, 34, 38, 41, 43, 53, 62, 69, 72, 117, 130, 354, 456, 457];
+// Names something that is not there.
+const unknown = [8, 16, 46, 47, 50, 56, 60, 63, 73, 81, 82, 115, 119, 141];
+
+function summary({ rowsRead, bytesRead, rowsWritten, elapsedSeconds, bytes }: Outcome) {
+  return {
+    read_rows: String(rowsRead),
+    read_bytes: String(bytesRead),
+    written_rows: String(rowsWritten),
+    written_bytes: String(rowsWritten > 0 ? bytesRead : 0),
+    total_rows_to_read: '0',
+    result_rows: String(rowsWritten || rowsRead),
+    result_bytes: String(bytes.length),
+    elapsed_ns: String(Math.round(elapsedSeconds * 1e9)),
+  };
+}

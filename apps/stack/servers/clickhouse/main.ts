@@ -1,0 +1,30 @@
+// ClickHouse for one machine: node apps/stack/servers/clickhouse/main.ts --folder DIR --port N
+import { once } from 'node:events';
+import { parseArgs } from 'node:util';
+import { openEngine } from './engine.ts';
+import { makeServer } from './http.ts';
+
+const { values } = parseArgs({ options: { folder: { type: 'string' }, port: { type: 'string' } } });
+if (!values.folder || !values.port) throw new Error('usage: clickhouse.ts --folder DIR --port N');
+
+const engine = openEngine(values.folder);
+const server = makeServer(engine);
+server.listen(Number(values.port), '127.0.0.1');
+await once(server, 'listening');
+console.log(`ClickHouse ${engine.version} (chdb) listens on 127.0.0.1:${values.port}, data in ${values.folder}`);
+
+let stopping = false;
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  process.on(signal, () => {
+    if (stopping) return;
+    stopping = true;
+    console.log(`${signal}: finishing what runs`);
+    // Clients keep their connections open: each is closed as soon as it has had its answer.
+    setInterval(() => server.closeIdleConnections(), 20);
+    // The engine goes after the last answer: closing it earlier would cut a statement in the middle.
+    server.close(() => {
+      engine.close();
+      process.exit(0);
+    });
+  });
+}

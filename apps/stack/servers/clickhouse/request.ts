@@ -1,0 +1,97 @@
+import type { IncomingMessage } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';
+import type { Statement } from './engine.ts';
+
+/** A request that is wrong before the engine sees it; says it as ClickHouse would. */
+export class RequestError extends Error {
+  readonly code: number;
+  constructor(code: number, type: string, message: string) {
+    super(`Code: ${code}. DB::Exception: ${message} (${type})`);
+    this.code = code;
+  }
+}
+
+/**
+ * Reads a statement as ClickHouse's HTTP interface takes it: the text in `query`, in the body, or begun in the one and
+ * continued in the other; every other parameter is a setting, `param_name` a value of `{name:Type}`.
+ */
+export async function readStatement(request: IncomingMessage, url: URL): Promise<Statement | undefined> {
+  const given = new URLSearchParams(url.search);
+  let body = await unpack(await buffer(request), request.headers['content-encoding']);
+  const contentType = request.headers['content-type'] ?? '';
+  if (contentType.startsWith('multipart/form-data')) {
+    const form = await new Response(new Uint8Array(body), { headers: { 'content-type': contentType } }).formData();
+    for (const [name, value] of form) given.append(name, typeof value === 'string' ? value : await value.text());
+    body = Buffer.alloc(0);
+  }
+
+  const inUrl = given.get('query')?.trim();
+  const sql = inUrl || body.toString();
+  if (!sql.trim()) return undefined;
+  refuseSeveral(sql);
+  if (given.has('session_id')) throw notImplemented('session_id');
+  if (given.get('decompress') === '1') throw notImplemented("decompress=1 (ClickHouse's own compression)");
+
+  const settings: Record<string, string> = {};
+  const parameters: Record<string, string> = {};
+  for (const [name, value] of given) {
+    if (name.startsWith('param_')) parameters[name.slice('param_'.length)] = value;
+    else if (!notSettings.has(name)) settings[name] = value;
+  }
+  // As the server does it: what may be repeated by anybody on the way must not write.
+  if (request.method !== 'POST') settings.readonly ??= '2';
+
+  const header = (name: string) => [request.headers[name]].flat()[0];
+  return {
+    sql,
+    data: inUrl && (body.length > 0 || /^\s*insert\b/i.test(inUrl)) ? body : undefined,
+    database: given.get('database') ?? header('x-clickhouse-database'),
+    format: given.get('default_format') ?? header('x-clickhouse-format') ?? 'TabSeparated',
+    settings,
+    parameters,
+  };
+}
+
+// What the HTTP interface itself understands, beside the settings of the engine. The answer is always complete before
+// its first byte is sent, so waiting for the end of the query needs nothing.
+const notSettings = new Set(
+  (
+    'query query_id database default_format user password role quota_key session_timeout session_check ' +
+    'wait_end_of_query buffer_size compress decompress enable_http_compression'
+  ).split(' '),
+);
+
+function notImplemented(what: string): RequestError {
+  return new RequestError(48, 'NOT_IMPLEMENTED', `${what} is not supported by this front`);
+}
+
+async function unpack(body: Buffer, encoding: string | undefined): Promise<Buffer> {
+  const decompress = decompressors[encoding ?? 'identity'];
+  if (!decompress) throw new RequestError(48, 'NOT_IMPLEMENTED', `Unknown content encoding ${encoding}`);
+  try {
+    return await decompress(body);
+  } catch (error) {
+    throw new RequestError(354, 'ZLIB_INFLATE_FAILED', `Cannot decompress the body: ${(error as Error).message}`);
+  }
+}
+
+const decompressors: Record<string, (body: Buffer) => Promise<Buffer> | Buffer> = {
+  identity: (body) => body,
+  gzip: promisify(gunzip),
+  deflate: promisify(inflate),
+  br: promisify(brotliDecompress),
+  zstd: promisify(zstdDecompress),
+};
+
+// The engine would run several statements, a ClickHouse server refuses them: what passes here must pass there.
+function refuseSeveral(sql: string): void {
+  if (/^\s*insert\b.*\bformat\b/is.test(sql)) return;
+  const bare = sql.replace(/'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`|--[^\n]*|\/\*.*?\*\//gs, (part) =>
+    /^['"`]/.test(part) ? 'x' : ' ',
+  );
+  if (/;\s*[^\s;]/.test(bare)) {
+    throw new RequestError(62, 'SYNTAX_ERROR', 'Syntax error (Multi-statements are not allowed)');
+  }
+}

@@ -1,0 +1,45 @@
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readConfig } from '../../../shared/runtime/config.ts';
+import { kafkaVariables } from '../../../shared/runtime/programs.ts';
+import { connectKafka } from '../../../shared/events/kafka.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { retry } from '../../../shared/runtime/retry.ts';
+import type { Home } from '../process/home.ts';
+
+// A stack that ran with Kafka and is started without: what Kafka still holds must reach the books all the same. Once it
+// was seen empty, it is left out from then on, until Kafka is used again.
+
+/** Whether Kafka has to run although it is not the bus any more. */
+export function mayHoldEvents(home: Home): boolean {
+  return existsSync(join(home.folder, 'kafka/data')) && !existsSync(emptyNote(home));
+}
+
+/** Notes that nothing is left in Kafka. */
+export function noteEmpty(home: Home): void {
+  writeFileSync(emptyNote(home), '', { mode: 0o600 });
+}
+
+/** Takes the note back, before Kafka is used. */
+export function noteUsed(home: Home): void {
+  rmSync(emptyNote(home), { force: true });
+}
+
+/** How many usage events wait in a Kafka that runs. */
+export async function countEvents(brokers: string): Promise<number> {
+  const config = { ...readConfig(...kafkaVariables), KAFKA_BROKERS: [brokers] };
+  const log = makeLogger('stack', 'silent');
+  const kafka = connectKafka(config, 'stack', log);
+  try {
+    // Right after its start it may still be loading the offsets.
+    const signal = AbortSignal.timeout(20_000);
+    const partitions = await retry(signal, log, 'asking Kafka', () => kafka.progress());
+    return partitions.reduce((sum, { committed, end }) => sum + end - committed, 0);
+  } finally {
+    await kafka.close();
+  }
+}
+
+function emptyNote({ folder }: Home): string {
+  return join(folder, 'kafka/empty');
+}

@@ -1,0 +1,117 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { kafkaAnswers } from '../../../shared/events/kafka.ts';
+import { describeFailure, StackError } from '../process/errors.ts';
+import { ensureJava } from './java.ts';
+import { replaceFile } from '../process/json-file.ts';
+import { ensureKafkaJars } from './kafka-jars.ts';
+import type { Program } from '../process/program.ts';
+
+interface Options {
+  folder: string;
+  ports: { kafka: number; kafkaController: number };
+  /** More lines of server.properties, and arguments of its formatting. */
+  settings?: Record<string, string>;
+  formatWith?: string[];
+  say?: (line: string) => void;
+}
+
+/** A Kafka broker that is its own controller (KRaft), on its data folder, which is made on the first use. */
+export async function prepareKafka(options: Options): Promise<Program> {
+  const { folder, ports, settings, formatWith = [], say = () => {} } = options;
+  const java = await ensureJava(say);
+  const classes = join(await ensureKafkaJars(say), '*');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const data = join(folder, 'data');
+  const properties = join(folder, 'server.properties');
+  const write = (dataFolder: string) =>
+    replaceFile(properties, lines({ ...serverProperties(ports), ...settings, 'log.dirs': dataFolder }));
+  if (!existsSync(data)) {
+    // Formatted under another name and then renamed: half a format is never taken for a whole one.
+    const fresh = `${data}.new`;
+    rmSync(fresh, { recursive: true, force: true });
+    write(fresh);
+    await format({ java, classes, properties, formatWith });
+    renameSync(fresh, data);
+  }
+  write(data);
+  return {
+    name: 'kafka',
+    port: ports.kafka,
+    command: java,
+    args: ['-Xmx512m', ...javaOptions, '-cp', classes, 'kafka.Kafka', properties],
+    env: { PATH: process.env.PATH, TZ: 'UTC' },
+    isReady: async () => (await listens(ports.kafka)) && (await kafkaAnswers([`127.0.0.1:${ports.kafka}`])),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 30_000,
+  };
+}
+
+const javaOptions = [
+  // A process that lost a thread for want of memory only seems to run: ended, it is started again.
+  '-XX:+ExitOnOutOfMemoryError',
+  '-XX:+UseSerialGC',
+  '-Djava.awt.headless=true',
+  '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+  '-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info',
+  '-Dorg.slf4j.simpleLogger.showDateTime=true',
+  '-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSSZ',
+];
+
+function serverProperties(ports: Options['ports']): Record<string, string> {
+  return {
+    'process.roles': 'broker,controller',
+    'node.id': '1',
+    'controller.listener.names': 'CONTROLLER',
+    'controller.quorum.bootstrap.servers': `127.0.0.1:${ports.kafkaController}`,
+    listeners: `PLAINTEXT://127.0.0.1:${ports.kafka},CONTROLLER://127.0.0.1:${ports.kafkaController}`,
+    'auto.create.topics.enable': 'false',
+    // Else retention goes by the time that a producer wrote into its records.
+    'log.message.timestamp.type': 'LogAppendTime',
+    // After a kill the controller, which is this process too, waits for the session of the broker that was killed.
+    'broker.session.timeout.ms': '3000',
+    'broker.heartbeat.interval.ms': '500',
+    // One broker on a small machine: no replicas to wait for, few partitions, little memory.
+    'offsets.topic.replication.factor': '1',
+    'offsets.topic.num.partitions': '4',
+    'transaction.state.log.replication.factor': '1',
+    'transaction.state.log.min.isr': '1',
+    'share.coordinator.state.topic.replication.factor': '1',
+    'share.coordinator.state.topic.min.isr': '1',
+    'group.initial.rebalance.delay.ms': '0',
+    'num.network.threads': '2',
+    'num.io.threads': '4',
+    'log.cleaner.dedupe.buffer.size': '8388608',
+  };
+}
+
+async function format(how: { java: string; classes: string; properties: string; formatWith: string[] }) {
+  const { java, classes, properties, formatWith } = how;
+  const args = ['-Xmx128m', '-XX:TieredStopAtLevel=1', ...javaOptions, '-cp', classes, 'kafka.tools.StorageTool'];
+  const clusterId = randomBytes(16).toString('base64url');
+  const what = ['format', '--standalone', `--cluster-id=${clusterId}`, '--config', properties, ...formatWith];
+  try {
+    await promisify(execFile)(java, [...args, ...what]);
+  } catch (error) {
+    const said = (error as { stderr?: string }).stderr?.trim().split('\n').at(-1);
+    throw new StackError(`Kafka's data folder could not be made: ${said || describeFailure(error)}`);
+  }
+}
+
+function lines(settings: Record<string, string>): string {
+  return Object.entries(settings)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
+}
+
+// Asked first, for a client that is refused tells of it at length.
+async function listens(port: number): Promise<boolean> {
+  const socket = createConnection({ port, host: '127.0.0.1' });
+  return new Promise((resolve) => {
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+  }).finally(() => socket.destroy()) as Promise<boolean>;
+}

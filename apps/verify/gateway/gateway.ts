@@ -1,0 +1,121 @@
+import type { IncomingMessage } from 'node:http';
+import { requirePermission } from '../../../shared/auth/access-token.ts';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { keysOf } from '../../../clients/node/key.ts';
+import { refusalOf, refusedFor, type Refused } from '../../../clients/node/refusal.ts';
+import type { Verify } from '../../../shared/verification/verifier.ts';
+import type { Decision } from '../../../shared/verification/decision.ts';
+import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
+import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
+import type { Logger } from '../../../shared/runtime/log.ts';
+import { nowAndThen } from '../../../shared/runtime/throttle.ts';
+import { hideSecrets } from '../../../shared/values/secrets.ts';
+import { dialectOf, type Dialect } from './dialect.ts';
+import { limitHeaders, passHeaders } from './headers.ts';
+import { readPolicy } from './policy.ts';
+
+type Parts = {
+  authenticate: AuthenticateFrom;
+  verify: Verify;
+  clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  log: Logger;
+};
+type Answer = { status: number; type: string; text: string; headers: Record<string, string> };
+type HeaderOf = (name: string) => string | undefined;
+
+export const GATEWAY_PATH = '/gateway/';
+
+// A gateway that is set up wrongly fails with each request: a line a second tells it.
+const LOG_EVERY_MS = 1_000;
+
+/**
+ * Answers gateways that ask before each request whether it may pass: 200 with the key's identity in headers, or the
+ * refusal to hand on. End clients' headers, paths and queries reach this address too, since gateways copy them. So what
+ * decides about money and rights stands in the address before anything is appended, and in headers that the gateway's
+ * configuration overwrites. A body is never looked at; Node drops it, and the connection goes on.
+ */
+export function makeGateway(parts: Parts) {
+  const mayLog = nowAndThen(LOG_EVERY_MS);
+
+  return async function gateway(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
+    try {
+      return await decide(request, path, requestId);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status === 500) throw error;
+      // What end clients may get to see says what they can do about it, and its cause is logged.
+      if (error.status === 503) throw new ApiError('api_key_undecided', { cause: error });
+      if (mayLog() !== undefined) parts.log.warn({ requestId, error }, 'a gateway is set up wrongly');
+      throw error;
+    }
+  };
+
+  async function decide(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
+    const [, name = '', segment = '', appended = ''] = /^\/gateway\/([^/]*)\/?([^/]*)(.*)$/s.exec(path) ?? [];
+    const dialect = dialectOf(name);
+    const policy = readPolicy(segment);
+    const header: HeaderOf = (name) => request.headers[name] as string | undefined;
+    const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(dialect.address));
+    const caller = await callerOf(header('x-keytally-token'), clientAddress);
+
+    const [key, another] = keysIn(request, header);
+    if (key === undefined) return refuse(dialect, requestId, 'NO_KEY');
+    if (another !== undefined) return refuse(dialect, requestId, 'TWO_KEYS');
+    const decision = await parts.verify({
+      caller,
+      body: { ...policy, key, route: routeOf(dialect, header, request.method ?? '', appended) },
+      clientAddress,
+      idempotencyKey: header('x-keytally-idempotency-key'),
+    });
+    const refused = refusedFor(decision.status, decision.reason);
+    if (refused) return refuse(dialect, requestId, refused, decision);
+    return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now()) };
+  }
+
+  async function callerOf(token: string | undefined, clientAddress: string): Promise<Caller> {
+    try {
+      const caller = await parts.authenticate(token && `Bearer ${token}`, clientAddress);
+      requirePermission(caller, 'key:verify');
+      return caller;
+    } catch (error) {
+      const message = error instanceof ApiError && tokenMessages[error.errorName];
+      throw message ? new ApiError(error.errorName, { message }) : error;
+    }
+  }
+}
+
+const tokenMessages: Partial<Record<ErrorName, string>> = {
+  token_missing: "The gateway's configuration must set X-Keytally-Token to an access token.",
+  token_unknown: "The gateway's access token (X-Keytally-Token) is unknown, expired or revoked; set a valid one.",
+  permission_missing: "The gateway's access token (X-Keytally-Token) lacks the permission key:verify.",
+};
+
+// Of several Authorization headers Node shows the first, and the API behind the gateway may look at another.
+function keysIn({ rawHeaders }: IncomingMessage, header: HeaderOf): string[] {
+  const authorizations = rawHeaders.filter(
+    (_, i) => i % 2 === 1 && rawHeaders[i - 1]!.length === 13 && /^authorization$/i.test(rawHeaders[i - 1]!),
+  );
+  if (authorizations.length < 2) return keysOf(header);
+  return [
+    ...new Set(authorizations.flatMap((one) => keysOf((name) => (name === 'authorization' ? one : header(name))))),
+  ];
+}
+
+function routeOf({ asked }: Dialect, header: HeaderOf, method: string, appended: string): string {
+  const uri = asked ? (header(asked.uri) ?? '') : appended || '/';
+  const route = `${asked ? (header(asked.method) ?? '') : method} ${uri.split('?', 1)[0]}`;
+  return hideSecrets(route.replace(/[^ -~]/g, '?')).slice(0, 1024);
+}
+
+function refuse(dialect: Dialect, requestId: string, refused: Refused, decision?: Decision): Answer {
+  const { status, headers, body } = refusalOf(refused, requestId);
+  return {
+    status: dialect.only401And403 && status === 429 ? 403 : status,
+    type: 'application/json',
+    text: body,
+    headers: {
+      ...headers,
+      'X-Keytally-Status': decision?.status ?? 'INVALID',
+      ...limitHeaders(decision?.found?.rateLimit, Date.now()),
+    },
+  };
+}

@@ -1,0 +1,66 @@
+import { refusals } from '../../../clients/node/contract.ts';
+import { errors, type ErrorName } from '../../../shared/contract/errors.ts';
+import { failures } from '../../../shared/contract/openapi.ts';
+import { errorsOfAll } from '../../../shared/contract/operation-errors.ts';
+import { dialectNames } from './dialect.ts';
+
+const refusalCodes = new Set<number>(Object.values(refusals).map(([code]) => code));
+const names = (Object.keys(errors) as ErrorName[]).filter((name) => refusalCodes.has(errors[name][0]));
+const more: ErrorName[] = ['token_missing', 'token_unknown', 'permission_missing', 'idempotency_mismatch', 'internal'];
+
+const passed = {
+  'X-Keytally-Key-Id': 'id of the API key',
+  'X-Keytally-Workspace-Id': 'id of its workspace',
+  'X-Keytally-Customer-Id': 'your own id of the customer, percent-encoded where it is not printable ASCII',
+  'X-Keytally-Meter-Id': 'your own id of the meter, likewise',
+  'X-Keytally-Status': 'VALID',
+  'X-Keytally-Remaining-Credits': 'what may still be used; empty without a limit',
+  RateLimit: 'of the IETF draft: "key";r=REMAINING;t=SECONDS',
+  'RateLimit-Policy': 'of the IETF draft: "key";q=LIMIT;w=1',
+  'X-RateLimit-Limit': 'the limit per second',
+  'X-RateLimit-Remaining': "what is left of this second's allowance",
+  'X-RateLimit-Reset': 'when it is whole again, Unix seconds',
+};
+
+const text = { schema: { type: 'string' } };
+const parameter = (name: string, place: 'path' | 'header', description: string, example: string) => ({
+  name,
+  in: place,
+  required: place === 'path' || name === 'X-Keytally-Token',
+  description,
+  schema: { type: 'string', ...(name === 'dialect' && { enum: dialectNames }) },
+  example,
+});
+
+const describe = (method: string) => ({
+  tags: ['Gateways'],
+  summary: "Say whether an end client's request may pass, and debit its cost",
+  operationId: `${method}Gateway`,
+  security: [],
+  'x-permission': 'key:verify',
+  parameters: [
+    parameter('dialect', 'path', 'which gateway asks', 'nginx'),
+    parameter('policy', 'path', 'what a request costs and needs; "-" for nothing', 'usage=2,name=tokens'),
+    parameter('path', 'path', 'what some gateways append; may be absent, and may hold slashes', 'documents'),
+    parameter('X-Keytally-Token', 'header', "the gateway's access token", 'kt_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1'),
+    parameter('X-Keytally-Idempotency-Key', 'header', 'for 60 seconds a request is debited once', '5f1c'),
+    parameter('X-Api-Key', 'header', "the end client's key, unless Authorization has it", 'key_17aT9'),
+  ],
+  responses: {
+    200: {
+      description: 'The request may pass. All of these headers are always there, empty where there is nothing to say.',
+      headers: Object.fromEntries(
+        Object.entries(passed).map(([name, description]) => [name, { description, ...text }]),
+      ),
+      content: { 'text/plain': { schema: { type: 'string', maxLength: 0 }, example: '' } },
+    },
+    ...failures([...errorsOfAll, 'invalid_request', ...names, ...more, 'too_many_failures']),
+  },
+});
+
+const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options'];
+
+/** What verify's OpenAPI document says of the address that gateways ask. */
+export const gatewayPaths = {
+  '/gateway/{dialect}/{policy}/{path}': Object.fromEntries(methods.map((method) => [method, describe(method)])),
+};

@@ -1,0 +1,62 @@
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { remember } from '../../../shared/runtime/memoize.ts';
+import { hideSecrets } from '../../../shared/values/secrets.ts';
+import { bodyValidator } from '../../../shared/contract/validate.ts';
+import { verifyBody, type VerifyBody } from '../../../shared/verification/operation.ts';
+
+/** What a request costs and what its key must have been granted: written by the gateway's configuration alone. */
+export type Policy = Pick<VerifyBody, 'billing' | 'requestedScopes'>;
+
+const FORM = 'It is "-" for none, or parts like usage=2,name=tokens,scope=users.read+posts.create, percent-encoded';
+const flags: readonly string[] = ['create', 'read', 'update', 'del'];
+const validate = bodyValidator(verifyBody);
+
+/** Reads the policy segment of a gateway's address; a 400 says what would be right. */
+export const readPolicy: (segment: string) => Policy = remember((segment) => {
+  if (segment === '-') return {};
+  const parts = new Map<string, string>();
+  for (const part of segment.split(',')) {
+    const [, name = '', value = ''] = /^(usage|name|scope)=(.+)$/.exec(part) ?? [];
+    if (name === '') throw wrongPolicy(`"${part}" is no part of one`);
+    if (parts.has(name)) throw wrongPolicy(`${name} stands there twice`);
+    parts.set(name, value);
+  }
+  const [usage, usageName, scope] = ['usage', 'name', 'scope'].map((name) => parts.get(name));
+  const billing = {
+    ...(usage !== undefined && { usage: decoded(usage) }),
+    ...(usageName !== undefined && { usageName: decoded(usageName) }),
+  };
+  const requestedScopes = scope?.split('+').map(scopeOf);
+  return checked({ billing, ...(requestedScopes && { requestedScopes }) });
+});
+
+function scopeOf(text: string) {
+  const [, representation = '', flag = ''] = /^(.*)\.([^.]*)$/s.exec(decoded(text)) ?? [];
+  if (flags.includes(flag)) return { representation, [flag]: true };
+  throw wrongPolicy(`the scope "${text}" does not end in .${flags.join(', .')}`);
+}
+
+// Held to the same schema as the body of verify.
+function checked(policy: Policy): Policy {
+  try {
+    const { billing, requestedScopes } = validate({ key: '-', ...policy });
+    return { ...(billing && { billing }), ...(requestedScopes && { requestedScopes }) };
+  } catch (error) {
+    const { details = [] } = error as ApiError;
+    throw wrongPolicy(details.map(({ path, message }) => `${path.slice(1)} ${message}`).join('; '));
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw wrongPolicy(`"${text}" is not percent-encoded`);
+  }
+}
+
+function wrongPolicy(text: string): ApiError {
+  const why = hideSecrets(text);
+  const message = `The policy in the gateway's address is wrong: ${why}. ${FORM}.`;
+  return new ApiError('invalid_request', { message, details: [{ path: 'policy', message: why }] });
+}

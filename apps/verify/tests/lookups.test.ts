@@ -1,0 +1,210 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { ALL_SHARDS, keyShard } from '../../../shared/values/key-text.ts';
+import { connectRedis, type RedisLink } from '../../../shared/stores/redis.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { eventually, makeWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
+
+// What a verification found is used again for the next one: never longer than it holds, and for nobody else's question.
+
+let world: World;
+let workspaceId: string;
+let customers: Customers;
+let link: RedisLink;
+const test = suite('findings');
+test.before(async () => {
+  world = await makeWorld(['verify']);
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'found' }))).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+  link = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  await link.connected(5_000);
+});
+test.after(async () => {
+  await link.close();
+  await world.stop();
+});
+
+type Key = { id: string; key: string; externalMeterId: string; representation: string; scopeId: string };
+type Change = { what: string; before: string; after: string; change(key: Key): Promise<unknown> };
+
+const patch = (path: string, fields: object) => must(200, world.call('patch', path, fields));
+const ofKey = ({ id }: Key, fields: object) => patch(`/api/v1/workspace/${workspaceId}/api-key/${id}`, fields);
+const ofWorkspace = (fields: object) => patch(`/api/v1/workspace/${workspaceId}`, fields);
+const toBilling = async ({ externalMeterId }: Key, fields: object) =>
+  patch(`/api/v1/customer-billing/${(await customers.billing(externalMeterId)).id}`, fields);
+
+const changes: Change[] = [
+  {
+    what: 'a key is disabled',
+    before: 'VALID',
+    after: 'DISABLED',
+    change: (key) => ofKey(key, { enabled: false }),
+  },
+  {
+    what: 'a key is deleted',
+    before: 'VALID',
+    after: 'DELETED',
+    change: ({ id }) => must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${id}`)),
+  },
+  {
+    what: 'a key loses a scope',
+    before: 'VALID',
+    after: 'SCOPE_MISSING',
+    change: (key) => ofKey(key, { scopes: [] }),
+  },
+  {
+    what: 'a scope is deleted',
+    before: 'VALID',
+    after: 'SCOPE_MISSING',
+    change: ({ scopeId }) => must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/scope/${scopeId}`)),
+  },
+  {
+    what: 'a key gets a list of addresses',
+    before: 'VALID',
+    after: 'IP_NOT_ALLOWED',
+    change: (key) => ofKey(key, { allowedIPs: ['192.0.2.0/24'] }),
+  },
+  {
+    what: 'the workspace gets a list of addresses',
+    before: 'VALID',
+    after: 'IP_NOT_ALLOWED',
+    change: () => ofWorkspace({ defaultAllowedIPs: ['192.0.2.0/24'] }),
+  },
+  {
+    what: 'the workspace gives its list up',
+    before: 'IP_NOT_ALLOWED',
+    after: 'VALID',
+    change: () => ofWorkspace({ defaultAllowedIPs: [] }),
+  },
+  {
+    what: 'a cap is set',
+    before: 'VALID',
+    after: 'SPEND_CAP_REACHED',
+    change: (key) => toBilling(key, { spendCap: '0' }),
+  },
+  {
+    what: 'a key expires by a change',
+    before: 'VALID',
+    after: 'EXPIRED',
+    change: async (key) => {
+      await ofKey(key, { expiresAt: Date.now() + 1_000 });
+      assert.is(await says(key), 'VALID');
+      await sleep(1_100);
+    },
+  },
+  {
+    what: 'a key is rotated',
+    before: 'VALID',
+    after: 'NOT_FOUND',
+    change: ({ id }) => must(200, world.call('post', `/api/v1/workspace/${workspaceId}/api-key/${id}/rotate`)),
+  },
+  {
+    what: "a rotated key's grace ends",
+    before: 'VALID',
+    after: 'NOT_FOUND',
+    change: async (key) => {
+      const path = `/api/v1/workspace/${workspaceId}/api-key/${key.id}/rotate`;
+      await must(200, world.call('post', path, { graceSeconds: 1 }));
+      assert.is(await says(key), 'VALID');
+      await sleep(1_100);
+    },
+  },
+];
+
+for (const { what, before, after, change } of changes) {
+  test(`${what}: the next call says so`, async () => {
+    const key = await newKey();
+    for (let i = 0; i < 2; i++) assert.is(await says(key), before);
+    await change(key);
+    for (let i = 0; i < 2; i++) assert.is(await says(key), after);
+  });
+}
+
+test('one finding is not for another question: other scopes, another team, a token of another workspace', async () => {
+  const key = await newKey();
+  const other = await world.newTeam();
+  const limited = await world.newToken(world.team.id, ['key:verify'], [await world.newWorkspace(world.team.id)]);
+  for (const token of [other.token, limited]) {
+    await eventually('the token is known', async () => (await customers.verify({ key: '' }, { token })).status !== 401);
+  }
+  for (let i = 0; i < 2; i++) {
+    assert.is(told(await ask(key)), 'VALID');
+    assert.is(told(await ask(key, { create: true })), 'SCOPE_MISSING');
+    assert.is(told(await ask(key, {}, other.token)), 'NOT_FOUND');
+    assert.is(told(await ask(key, {}, limited)), 'NOT_FOUND');
+  }
+});
+
+test('many keys of one shard that change all the time are each answered as they are', async () => {
+  const keys = await Promise.all(Array.from({ length: 8 }, newKey));
+  const flip = async (key: Key) => {
+    for (let i = 0; i < 6; i++) {
+      const enabled = i % 2 === 1;
+      await ofKey(key, { enabled });
+      assert.is(await says(key), enabled ? 'VALID' : 'DISABLED');
+    }
+  };
+  await Promise.all(keys.map(flip));
+});
+
+test('a shard that was emptied and filled again is looked up anew, though its count of writes is an old one', async () => {
+  const key = await newKey();
+  assert.is(await says(key), 'VALID');
+  const shard = keyShard(key.key)!;
+  const { client } = link.node(shard);
+  const writes = await client.hget(keyspace.meta(shard), 'writes');
+  // As if the change had been made while Redis was away.
+  await world.sql`update api_keys set enabled = false where id = ${key.id}`;
+  await client.flushdb();
+  const owners = () => Promise.all(ALL_SHARDS.map((one) => client.hget(keyspace.meta(one), 'owner')));
+  await eventually('all shards are open again', async () => (await owners()).every((owner) => owner !== null));
+  await client.hset(keyspace.meta(shard), 'writes', writes!);
+  assert.is(await says(key), 'DISABLED');
+});
+
+test('a billing record that is gone from Redis is unknown, not one of nothing used', async () => {
+  const key = await newKey();
+  const shard = keyShard(key.key)!;
+  assert.is(told(await ask(key)), 'VALID');
+  await link.node(shard).client.del(keyspace.billing(shard, workspaceId, key.externalMeterId));
+  const { status, body } = await ask(key);
+  assert.is(status, 503);
+  assert.is(body.error.code, 50305);
+});
+
+async function newKey(): Promise<Key> {
+  const representation = `r${Math.random()}`;
+  const path = `/api/v1/workspace/${workspaceId}/scope`;
+  const scope = (await must(201, world.call('post', path, { name: representation, representation }))).body.scope;
+  const externalMeterId = await customers.newMeter({ totalCredits: '1000' });
+  const scopes = [{ representation, read: true }];
+  return {
+    ...(await customers.newKey({ externalMeterId, scopes })),
+    externalMeterId,
+    representation,
+    scopeId: scope.id,
+  };
+}
+
+function ask(key: Key, flags: object = {}, token = world.team.token, url = world.verify!.url) {
+  const requestedScopes = [{ representation: key.representation, read: true, ...flags }];
+  const body = { key: key.key, requestedScopes, ip: '198.51.100.1', billing: { usage: '0.5' } };
+  return customers.verify(body, { token, url });
+}
+
+// Both programs keep findings of their own.
+async function says(key: Key): Promise<string> {
+  const [ours, apis] = [told(await ask(key)), told(await ask(key, {}, world.team.token, world.api.url))];
+  assert.is(ours, apis);
+  return ours;
+}
+
+function told({ status, body, text }: Answer): string {
+  assert.is(status, 200, text);
+  return body.reason ?? body.status;
+}
+
+test.run();

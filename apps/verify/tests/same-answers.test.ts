@@ -1,0 +1,150 @@
+import { gzipSync } from 'node:zlib';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
+import { makeWorld, request, type World } from '../../../tests/helpers/world.ts';
+import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
+
+// That api and verify take and refuse the same requests, with the same words.
+
+let world: World;
+const test = suite('one behaviour of api and verify');
+test.before(async () => {
+  world = await makeWorld(['verify']);
+});
+test.after(() => world.stop());
+
+const json = '{"key":"x"}';
+const body = (bytes: string | Buffer, ...headers: string[]) => ({ bytes: Buffer.from(bytes), headers });
+const type = 'Content-Type: application/json';
+const cases: [string, { bytes: Buffer; headers: string[] }, number][] = [
+  ['JSON', body(json, type), 200],
+  ['JSON with a charset', body(json, 'Content-Type: Application/JSON ; charset=utf-8'), 200],
+  ['JSON after a byte order mark', body(`\ufeff${json}`, type), 200],
+  ['nothing', body(''), 40001],
+  ['null', body('null', type), 40001],
+  ['a list', body('[]', type), 40001],
+  ['a text', body('"x"', type), 40001],
+  ['white space', body(' ', type), 40002],
+  ['broken JSON', body('{"key":', type), 40002],
+  ['UTF-8 that is none', body(Buffer.from([...Buffer.from('{"key":"'), 0xff, ...Buffer.from('"}')]), type), 40002],
+  ['a prototype', body('{"key":"x","__proto__":{"a":1}}', type), 40001],
+  ['no content type', body(json), 41501],
+  ['another content type', body(json, 'Content-Type: application/jsonl'), 41501],
+  ['compressed', body(gzipSync(json), type, 'Content-Encoding: gzip'), 41502],
+  ['not compressed', body(json, type, 'Content-Encoding: identity'), 200],
+  ['too much', body(JSON.stringify({ key: 'x'.repeat(17_000) }), type), 41301],
+  ['far too much', body(Buffer.alloc(3_000_000, ' '), type), 41301],
+];
+
+for (const [name, { bytes, headers }, expected] of cases) {
+  test(`a body of ${name} is ${expected}, whether its length is said or not`, async () => {
+    for (const chunked of [false, true]) {
+      const length = chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${bytes.length}`;
+      // An empty body in chunks is a body of no type that we know.
+      if (chunked && bytes.length === 0) continue;
+      const payload = chunked ? inChunks(bytes) : bytes;
+      for (const answer of await both(VERIFY_PATH, [length, ...headers], payload)) {
+        assert.is(codeOf(answer), expected, answer.text);
+        if (expected === 41502) assert.is(answer.headers.get('accept-encoding'), 'identity');
+        assert.not.match(answer.text, /"key"/);
+      }
+    }
+  });
+}
+
+test('a connection goes on after a body that was too large', async () => {
+  const large = post(VERIFY_PATH, ['Content-Length: 100000', type], 'x'.repeat(100_000));
+  const small = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
+  for (const { url } of [world.api, world.verify!]) {
+    const { answers } = await speak(url, [large, small], { answers: 2 });
+    assert.equal(answers.map(codeOf), [41301, 200]);
+  }
+});
+
+test('a query that an operation does not have is refused, never ignored', async () => {
+  for (const { url } of [world.api, world.verify!]) {
+    const refused = await request(`${url}${VERIFY_PATH}?dry/run=1`, 'post', {
+      token: world.team.token,
+      body: { key: 'x' },
+    });
+    assert.equal([refused.status, refused.body.error.code], [400, 40001]);
+    assert.equal(refused.body.error.details, [{ path: 'dry~1run', message: 'is not a known field' }]);
+    const empty = await request(`${url}${VERIFY_PATH}?`, 'post', { token: world.team.token, body: { key: 'x' } });
+    assert.is(empty.status, 200);
+  }
+});
+
+test('who closes its half of the connection after a request is answered', async () => {
+  for (const { url } of [world.api, world.verify!]) {
+    const whole = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
+    const { answers } = await speak(url, [whole], { halfClose: true });
+    assert.equal(answers.map(codeOf), [200]);
+  }
+});
+
+test('paths are told apart by case', async () => {
+  for (const { url } of [world.api, world.verify!]) {
+    const other = await request(url + VERIFY_PATH.toUpperCase(), 'post', { token: world.team.token, body: {} });
+    assert.is(other.body.error.code, 40401);
+  }
+});
+
+test('a wrong place in the body is a JSON pointer', async () => {
+  const wrong = { key: 'x', billing: { 'a/b~c': 1 } };
+  for (const { url } of [world.api, world.verify!]) {
+    const { error } = (await request(url + VERIFY_PATH, 'post', { token: world.team.token, body: wrong })).body;
+    assert.equal(error.details, [{ path: '/billing/a~1b~0c', message: 'is not a known field' }]);
+  }
+});
+
+test('what is not HTTP, or asks for what we are not, gets the envelope', async () => {
+  const line = 'GET /healthz HTTP/1.1\r\n';
+  for (const [text, expected] of [
+    ['nonsense\r\n\r\n', 40010],
+    [`${line}\r\n`, 40010],
+    [`${line}Host: a\r\nno colon\r\n\r\n`, 40010],
+    ['CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n', 40010],
+    [`${line}Host: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 43101],
+    ['GET http://[::1/healthz HTTP/1.1\r\nHost: a\r\n\r\n', 40010],
+    ['GET http://a/healthz?x HTTP/1.1\r\nHost: a\r\n\r\n', 200],
+    ['GET /healthz#x HTTP/1.1\r\nHost: a\r\n\r\n', 40010],
+    ['GET /healthz HTTP/1.0\r\n\r\n', 200],
+    [`${line}Host: a\r\nExpect: miracles\r\n\r\n`, 200],
+    [`${line}Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`, 200],
+  ] as const) {
+    for (const { url } of [world.api, world.verify!]) {
+      const { answers } = await speak(url, [text]);
+      assert.is(answers.length, 1, text);
+      assert.is(codeOf(answers[0]!), expected, text);
+    }
+  }
+});
+
+test.run();
+
+// The code of an error, else the status.
+function codeOf({ status, text }: RawAnswer): number {
+  return (JSON.parse(text) as { error?: { code: number } }).error?.code ?? status;
+}
+
+async function both(path: string, headers: string[], bytes: string | Buffer): Promise<RawAnswer[]> {
+  const spoken = await Promise.all(
+    [world.api, world.verify!].map(({ url }) => speak(url, [post(path, headers, bytes)])),
+  );
+  return spoken.map(({ answers }) => answers[0]!);
+}
+
+function post(path: string, headers: string[], bytes: string | Buffer): Buffer {
+  const head = [`POST ${path} HTTP/1.1`, 'Host: a', `Authorization: Bearer ${world.team.token}`, ...headers];
+  return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), Buffer.from(bytes)]);
+}
+
+function inChunks(bytes: Buffer): Buffer {
+  const parts = [];
+  for (let at = 0; at < bytes.length; at += 10_000) {
+    const part = bytes.subarray(at, at + 10_000);
+    parts.push(Buffer.from(`${part.length.toString(16)}\r\n`), part, Buffer.from('\r\n'));
+  }
+  return Buffer.concat([...parts, Buffer.from('0\r\n\r\n')]);
+}

@@ -1,0 +1,97 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { request as ask } from 'node:https';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCertificate } from '../../../tests/helpers/certificate.ts';
+import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
+
+let world: World;
+const folder = join(process.env.TEST_FOLDER!, 'tls');
+const test = suite('TLS');
+test.before(async () => {
+  mkdirSync(folder, { recursive: true });
+  world = await makeWorld();
+});
+test.after(() => world.stop());
+
+test('both servers serve TLS, and take a new certificate without a restart', async () => {
+  for (const program of ['api', 'verify']) {
+    const files = filesOf('first');
+    const { port, child } = await startTls(program, files);
+    assert.is(await commonName(port), 'first');
+    const answer = await askTls(port, readFileSync(files.TLS_CERTIFICATE_PATH));
+    assert.is(answer, 401, 'the service itself');
+    const plain = await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined);
+    assert.is(plain, undefined, 'no plain HTTP beside it');
+
+    const renewed = filesOf('second');
+    renameSync(renewed.TLS_KEY_PATH, files.TLS_KEY_PATH);
+    await sleep(1_500);
+    assert.is(await commonName(port), 'first', 'a key without its certificate changes nothing');
+    renameSync(renewed.TLS_CERTIFICATE_PATH, files.TLS_CERTIFICATE_PATH);
+    await eventually('the new certificate', async () => (await commonName(port)) === 'second');
+    child.kill('SIGTERM');
+    assert.is((await once(child, 'exit'))[0], 0, 'it stops when told');
+  }
+});
+
+test('in production no program starts with plain HTTP outside, or with passwords that everybody knows', () => {
+  const env = { ...world.env, NODE_ENV: 'production', HOST: '0.0.0.0' };
+  for (const program of ['api', 'verify']) {
+    const script = new URL(`../../${program}/main.ts`, import.meta.url).pathname;
+    const { status, stderr } = spawnSync(process.execPath, [script], { env, encoding: 'utf8', timeout: 60_000 });
+    assert.is(status, 1, stderr);
+    assert.match(stderr, /HOST 0\.0\.0\.0 can be reached from outside/);
+    assert.match(stderr, /REDIS_URL must have a password of its own/);
+  }
+});
+
+test.run();
+
+/** Starts a program with a certificate; makeWorld's own way asks over plain HTTP whether it is ready. */
+async function startTls(program: string, files: Record<string, string>) {
+  const script = new URL(`../../${program}/main.ts`, import.meta.url).pathname;
+  const env = { ...world.env, ...files, LOG_LEVEL: 'info' };
+  const child = spawn(process.execPath, [script], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  for await (const line of createInterface(child.stdout)) {
+    const { port, tls } = JSON.parse(line) as { port?: number; tls?: boolean };
+    if (port === undefined) continue;
+    assert.is(tls, true);
+    child.stdout.resume();
+    return { port, child };
+  }
+  throw new Error(`${program} ended before it served`);
+}
+
+function filesOf(name: string) {
+  const { certificate, key } = makeCertificate(folder, name);
+  return { TLS_CERTIFICATE_PATH: certificate, TLS_KEY_PATH: key };
+}
+
+function commonName(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+      resolve(String(socket.getPeerCertificate().subject.CN));
+      socket.destroy();
+    }).on('error', reject);
+  });
+}
+
+function askTls(port: number, ca: Buffer): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const options = { port, host: '127.0.0.1', path: VERIFY_PATH, method: 'POST', ca };
+    ask(options, (response) => {
+      response.resume();
+      resolve(response.statusCode!);
+    })
+      .on('error', reject)
+      .end();
+  });
+}

@@ -1,0 +1,89 @@
+// An open-loop client: so many requests a second become due whether answers come or not; each goes out on a free
+// connection, of which it opens as many as it needs and may, as gateways do it. Tells what came back, from when it was due,
+// as JSON. URL, TOKEN, BODY, PER_SECOND, SECONDS, CONNECTIONS.
+import { connect, type Socket } from 'node:net';
+import { percentile } from '../apps/stack/demo/print.ts';
+
+const { URL: address = '', TOKEN, BODY = '', PER_SECOND, SECONDS, CONNECTIONS } = process.env;
+const url = new URL(address);
+const request = Buffer.from(
+  [
+    `POST ${url.pathname} HTTP/1.1`,
+    `Host: ${url.host}`,
+    `Authorization: Bearer ${TOKEN}`,
+    'Content-Type: application/json',
+    `Content-Length: ${Buffer.byteLength(BODY)}`,
+    '',
+    BODY,
+  ].join('\r\n'),
+);
+type Connection = { socket: Socket; dueAt: number; rest: string };
+const answers: Record<string, { ms: number; inTime: boolean }[]> = {};
+const free: Connection[] = [];
+let opened = 0;
+let opening = 0;
+
+// When those became due that no connection was free for, the oldest first.
+const due: number[] = [];
+let taken = 0;
+
+const began = performance.now();
+let made = 0;
+while (performance.now() - began < Number(SECONDS) * 1000) {
+  const now = performance.now();
+  for (const until = ((now - began) / 1000) * Number(PER_SECOND); made < until; made++) due.push(now);
+  while (taken < due.length && free.length > 0) send(free.pop()!);
+  while (due.length - taken > opening && opened < Number(CONNECTIONS)) open();
+  await new Promise((resolve) => setTimeout(resolve, 1));
+}
+const until = performance.now() + 2_000;
+while (performance.now() < until && free.length < opened) {
+  await new Promise((resolve) => setTimeout(resolve, 10));
+}
+const unanswered = made - Object.values(answers).reduce((sum, all) => sum + all.length, 0);
+const byStatus = Object.entries(answers).map(([status, all]) => {
+  const sorted = all.map(({ ms }) => ms).toSorted((a, b) => a - b);
+  return {
+    status: Number(status),
+    perSecond: all.filter(({ inTime }) => inTime).length / Number(SECONDS),
+    p50Ms: percentile(sorted, 0.5),
+    p99Ms: percentile(sorted, 0.99),
+  };
+});
+console.log(JSON.stringify({ unanswered, byStatus }));
+process.exit();
+
+function send(connection: Connection): void {
+  connection.dueAt = due[taken++]!;
+  connection.socket.write(request);
+}
+
+function open(): void {
+  opened++;
+  opening++;
+  const socket = connect(Number(url.port), url.hostname);
+  const connection: Connection = { socket, dueAt: 0, rest: '' };
+  socket.setEncoding('latin1').on('data', (text: string) => take(connection, text));
+  socket.once('connect', () => {
+    opening--;
+    goOn(connection);
+  });
+}
+
+function goOn(connection: Connection): void {
+  if (taken < due.length) send(connection);
+  else free.push(connection);
+}
+
+function take(connection: Connection, text: string): void {
+  connection.rest += text;
+  const head = connection.rest.indexOf('\r\n\r\n');
+  if (head < 0) return;
+  const length = Number(/content-length: (\d+)/i.exec(connection.rest.slice(0, head))?.[1] ?? 0);
+  if (connection.rest.length < head + 4 + length) return;
+  const now = performance.now();
+  const inTime = now - began < Number(SECONDS) * 1000;
+  (answers[connection.rest.slice(9, 12)] ??= []).push({ ms: now - connection.dueAt, inTime });
+  connection.rest = '';
+  goOn(connection);
+}

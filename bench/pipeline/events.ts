@@ -1,0 +1,63 @@
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { shardOf } from '../../shared/values/key-text.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import type { RedisLink } from '../../shared/stores/redis.ts';
+
+const RECORDS = 200;
+const AT_ONCE = 5_000;
+const COST_MICROS = 2_317;
+
+/** Appends events to the outboxes exactly as verify.lua does, of so many billing records and their shards. */
+export async function fillOutbox(link: RedisLink, count: number, told: (done: number) => void): Promise<void> {
+  const records = Array.from({ length: RECORDS }, () => {
+    const billingId = newId('bill');
+    return { billingId, keyId: newId('key'), shard: shardOf(billingId) };
+  });
+  const now = await link.now();
+  for (let done = 0; done < count; done += AT_ONCE) {
+    const upTo = Math.min(count, done + AT_ONCE);
+    await Promise.all(
+      [...link.byNode()].map(async ([node, shards]) => {
+        const pipeline = node.client.pipeline();
+        for (let i = done; i < upTo; i++) {
+          const { billingId, keyId, shard } = records[i % RECORDS]!;
+          if (!shards.includes(shard)) continue;
+          const sequence = Math.floor(i / RECORDS) + 1;
+          const names = { id: newId('evt'), keyId, billingId, usageName: 'tokens', route: '/v1/chat/completions' };
+          const numbers = {
+            timeMs: now,
+            costMicros: COST_MICROS,
+            usedMicros: COST_MICROS * sequence,
+            epoch: 1,
+            sequence,
+          };
+          pipeline.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, encodeEvent(testEvent({ ...names, ...numbers })));
+        }
+        for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
+      }),
+    );
+    told(upTo);
+  }
+}
+
+/** Tells what is wrong with the books after so many events, if anything is. */
+export async function checkBooks(url: string, count: number): Promise<string | undefined> {
+  const books = connectClickHouse(url);
+  try {
+    const answer = await books.client.query({
+      query: `select toFloat64(sum(n)) as events, toUInt32(countIf(n != last or cost != balance)) as wrong from (
+                select count() as n, max(seq) as last, sum(cost_micros) as cost, max(used_micros) as balance
+                from usage_events final group by billing_id)`,
+      format: 'JSONEachRow',
+    });
+    const [found] = await answer.json<{ events: number; wrong: number }>();
+    await books.client.command({ query: 'truncate table usage_events' });
+    if (found?.events !== count) return `the books have ${found?.events} events of ${count}`;
+    return found.wrong > 0 ? `the books of ${found.wrong} records do not add up` : undefined;
+  } finally {
+    await books.close();
+  }
+}

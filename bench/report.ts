@@ -1,0 +1,105 @@
+import { cpus } from 'node:os';
+import { table } from '../apps/stack/demo/print.ts';
+import { chart, type Bar } from './chart.ts';
+import type { Phase } from './overload.ts';
+import type { PeerResult } from './peers.ts';
+import type { Share } from './profile.ts';
+import { whole } from './results.ts';
+import type { Measured } from './rounds.ts';
+import type { ScriptSpeed } from './script-speed.ts';
+import { CREDITS_CALLS, RATE } from './world.ts';
+
+/** Prints verify beside the bare server and its peers: how fast, and how exact. */
+export function printBeside(
+  bare: Measured,
+  ours: Measured,
+  exact: { credits: number; rate: number },
+  peers: PeerResult[],
+): void {
+  const rows = [
+    ['bare node:http', whole(bare.perSecond), ms(bare.p50Us), ms(bare.p99Us), '', ''],
+    ['keytally', whole(ours.perSecond), ms(ours.p50Us), ms(ours.p99Us), String(exact.credits), String(exact.rate)],
+    ...peers.map((peer) => [
+      peer.name,
+      whole(peer.perSecond),
+      ms(peer.p50Us),
+      ms(peer.p99Us),
+      String(peer.credits),
+      String(peer.rate),
+    ]),
+  ];
+  console.log(
+    `\n${table(['64 connections', '>calls/s', '>p50', '>p99', `>overspent of ${whole(CREDITS_CALLS)}`, `>above ${RATE}/s`], rows)}`,
+  );
+}
+
+/** Prints what Redis alone decides, on one connection as verify has it and at its limit, beside a plain GET. */
+export function printScripts(one: ScriptSpeed, limit: ScriptSpeed): void {
+  const names: [keyof ScriptSpeed, string][] = [
+    ['get', 'a plain GET'],
+    ['gathered', 'verifications, 16 to a script'],
+    ['anew', 'the same, each looked up anew'],
+    ['single', 'verifications, a script each'],
+    ['sketch', 'a sketch: fields, rate, debit, event'],
+  ];
+  const rows = names.map(([name, what]) => [
+    what,
+    ...[one, limit].flatMap((speed) => [whole(speed[name]), (speed[name] / speed.get).toFixed(2)]),
+  ]);
+  const columns = ['pipelined 16 deep', '>1 connection', '>of GET', '>50 connections', '>of GET'];
+  console.log(`\nRedis alone, calls/s\n${table(columns, rows)}`);
+}
+
+/** Prints what becomes of more load than can be served. */
+export function printOverload(phases: Phase[]): void {
+  const rows = phases.map(({ name, offered, served, p99Ms, refused, refusedP99Ms, unanswered }) => [
+    name,
+    whole(offered),
+    whole(served),
+    `${p99Ms.toFixed(1)} ms`,
+    whole(refused),
+    refused > 0 ? `${refusedP99Ms.toFixed(1)} ms` : '',
+    whole(unanswered),
+  ]);
+  console.log(
+    `\nmore than it can serve (open loop)\n${table(['', '>offered/s', '>served/s', '>p99', '>503/s', '>p99', '>unanswered'], rows)}`,
+  );
+}
+
+/** Prints how many calls so many processes on one port decide. */
+export function printWorkers(scaling: { workers: number; perSecond: number }[]): void {
+  const rows = scaling.map(({ workers, perSecond }) => [String(workers), whole(perSecond)]);
+  console.log(`\nverify processes on one port (WORKERS)\n${table(['workers', '>calls/s'], rows)}`);
+}
+
+/** Prints where the CPU of a verification goes in verify. */
+export function printProfile(cpuUs: number, shares: Share[]): void {
+  const rows = shares.map(({ part, share }) => [part, `${(100 * share).toFixed(0)} %`, (share * cpuUs).toFixed(1)]);
+  const title = `where the ${cpuUs.toFixed(1)} µs of CPU of a verification go in verify`;
+  console.log(`\n${title}\n${table(['part', '>share', '>µs'], rows)}`);
+}
+
+/** Draws verify beside the bare server and its peers, as SVG. */
+export function drawChart(bare: Measured, ours: Measured, peers: PeerResult[]): string {
+  const bars: Bar[] = [
+    { name: 'bare node:http', value: bare.perSecond, note: `${whole(bare.perSecond)}/s` },
+    { name: 'keytally verify', value: ours.perSecond, note: `${whole(ours.perSecond)}/s, exact`, ours: true },
+    ...peers.map((peer) => ({
+      name: peer.name,
+      value: peer.perSecond,
+      note: `${whole(peer.perSecond)}/s, ${peer.credits > 0 ? `${whole(peer.credits)} of ${whole(CREDITS_CALLS)} overspent` : 'exact'}`,
+    })),
+  ];
+  const [cpu] = cpus();
+  const day = new Date().toISOString().slice(0, 10);
+  return chart(
+    'Verifications per second, one process, 64 connections',
+    `${day}, ${cpus().length} cores ${cpu?.model.trim() ?? ''}, Node ${process.versions.node}; client, Redis and server on one machine`,
+    bars,
+  );
+}
+
+/** Microseconds as people read them. */
+export function ms(us: number): string {
+  return `${(us / 1000).toFixed(2)} ms`;
+}

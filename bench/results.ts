@@ -1,0 +1,35 @@
+import { table } from '../apps/stack/demo/print.ts';
+
+/** A figure with what is wanted of it; of a ratio of latencies or memory less is better. */
+export type Figure = { what: string; value: number; least: number; aim: number; lessIsBetter?: boolean; seen: string };
+
+/** Prints the figures as a table; gives whether each reached what it must at least. */
+export function printFigures(figures: Figure[]): boolean {
+  const rows = figures.map((figure) => {
+    const sign = figure.lessIsBetter ? '≤ ' : '≥ ';
+    const verdict = reaches(figure, figure.aim) ? 'aim reached' : reaches(figure, figure.least) ? 'reached' : 'MISSED';
+    return [
+      figure.what,
+      shown(figure.value),
+      sign + shown(figure.least),
+      sign + shown(figure.aim),
+      verdict,
+      figure.seen,
+    ];
+  });
+  console.log(`\n${table(['what', '>figure', '>at least', '>aim', '', 'seen'], rows)}`);
+  return figures.every((figure) => reaches(figure, figure.least));
+}
+
+/** A number with its thousands apart. */
+export function whole(value: number): string {
+  return Math.round(value).toLocaleString('en');
+}
+
+function reaches({ value, lessIsBetter }: Figure, target: number): boolean {
+  return lessIsBetter ? value <= target : value >= target;
+}
+
+function shown(value: number): string {
+  return value >= 100 ? whole(value) : value.toFixed(2);
+}

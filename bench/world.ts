@@ -1,0 +1,115 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { keytally } from '../clients/node/index.ts';
+import { requireOpen } from '../shared/stores/fence.ts';
+import { keyspace } from '../shared/stores/keyspace.ts';
+import { ALL_SHARDS } from '../shared/values/key-text.ts';
+import { makeLogger } from '../shared/runtime/log.ts';
+import { connectPostgres } from '../shared/stores/postgres.ts';
+import { connectRedis, type RedisLink } from '../shared/stores/redis.ts';
+import { showProgress } from './watch.ts';
+import { freePorts } from '../apps/stack/process/ports.ts';
+import { answersOk } from '../apps/stack/process/program.ts';
+import { ourProgram } from '../apps/stack/servers/programs.ts';
+import { ensureRedis, redisProgram } from '../apps/stack/servers/redis.ts';
+import { seed } from './seed.ts';
+import type { Stage } from './stage.ts';
+
+/** A verify process with a Redis of its own, whose keys are those of a database of its own. */
+export type World = {
+  name: string;
+  url: string;
+  port: number;
+  redisUrl: string;
+  token: string;
+  keys: string[];
+  /** A key that may spend `CREDITS_CALLS` calls, and one that may be verified `RATE` times a second. */
+  credits: string;
+  rate: string;
+  /** A file of one request's body a line. */
+  bodies: string;
+  link: RedisLink;
+  env: NodeJS.ProcessEnv;
+  /** Takes away the events of before: nobody reads them here, and the outbox has a limit. */
+  clear(): Promise<void>;
+};
+
+/** Calls that the key of exact credits pays for, at the cost of a call here. */
+export const CREDITS_CALLS = 5_000;
+/** Verifications a second of the key of an exact rate. */
+export const RATE = 500;
+const KEYS_USED = 1_000;
+
+/** Makes a world with so many keys: writes them to Postgres, and lets the api bring them into Redis. */
+export async function makeWorld(stage: Stage, name: string, count: number): Promise<World> {
+  const { servers, supervisor, folder } = stage;
+  const [redis = 0, api = 0, verify = 0] = await freePorts(3);
+  const database = `bench_${name}`;
+  const admin = connectPostgres(servers.postgresUrl('postgres'), { max: 1 });
+  await admin`create database ${admin(database)} template keytally_template`;
+  await admin.end();
+  const sql = connectPostgres(servers.postgresUrl(database), { max: 1, statementTimeoutMs: 0 });
+  const told = (done: number) => showProgress(`${name}: keys`, done, count);
+  const { token, workspaceId, keys } = await seed(sql, count, KEYS_USED, told);
+  await sql.end();
+
+  const binary = await ensureRedis(console.log);
+  await supervisor.add({
+    ...redisProgram({ binary, folder: join(folder, `redis-${name}`), port: redis }),
+    name: `redis-${name}`,
+  });
+  const env = {
+    PATH: process.env.PATH,
+    DATABASE_URL: servers.postgresUrl(database),
+    REDIS_URL: `redis://127.0.0.1:${redis}`,
+    CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally_template`,
+    MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
+    LOG_LEVEL: 'warn',
+  };
+  // The api opens the shards of the empty Redis once all keys are there, and is not needed any more then.
+  const healthy = () => answersOk(`http://127.0.0.1:${api}/healthz`);
+  await supervisor.add({ ...ourProgram('api', `api-${name}`, api, env), isReady: healthy });
+  const link = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
+  await link.connected(5_000);
+  while (
+    !(await requireOpen(link, 1_000).then(
+      () => true,
+      () => false,
+    ))
+  )
+    await sleep(200);
+  await supervisor.add(ourProgram('verify', `verify-${name}`, verify, env));
+  const url = `http://127.0.0.1:${verify}`;
+  const client = keytally({ url: `http://127.0.0.1:${api}`, verifyUrl: url, token });
+  const scopes = [{ representation: 'users', read: true }];
+  const common = { workspaceId, name: 'exact', scopes };
+  const totalCredits = String(CREDITS_CALLS / 1_000);
+  await client.billing.create({ workspaceId, externalMeterId: 'exact', totalCredits });
+  const credits = (await client.apiKeys.create({ ...common, externalMeterId: 'exact' })).apiKey.key;
+  const rate = (await client.apiKeys.create({ ...common, rateLimitPerSecond: RATE })).apiKey.key;
+  await supervisor.remove(`api-${name}`);
+
+  const bodies = join(folder, `bodies-${name}`);
+  writeFileSync(bodies, keys.map((key) => `${bodyOf(key)}\n`).join(''));
+  const clear = async () => void (await link.node(0).client.del(...ALL_SHARDS.map(keyspace.outbox)));
+  return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, link, env, clear };
+}
+
+/** The request that is measured: a scope, a cost and a route. */
+export function bodyOf(key: string): string {
+  return JSON.stringify(callOf(key));
+}
+
+function callOf(key: string) {
+  const requestedScopes = [{ representation: 'users', read: true }];
+  return { key, requestedScopes, billing: { usage: '0.001' }, route: 'GET /users' };
+}
+
+/** The same question as a gateway asks it. */
+export const GATEWAY = '/gateway/nginx/usage=0.001,scope=users.read/';
+
+/** The answer to the request that is measured, as text. */
+export async function answerOf({ url, token, keys }: World): Promise<string> {
+  return JSON.stringify(await keytally({ url, token }).verify(callOf(keys[0]!)));
+}

@@ -1,0 +1,213 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeWorld, type World } from '../../tests/helpers/world.ts';
+import { displayForms as ours } from '../../shared/verification/operation.ts';
+import { displayForms, each, keytally, KeytallyError, type Keytally } from './index.ts';
+import { operations, VERIFY } from './operations.ts';
+import { makeProxy, type Proxy } from './helpers/proxy.ts';
+
+let world: World;
+let client: Keytally;
+let [api, verify]: Proxy[] = [];
+const retried: KeytallyError[] = [];
+
+const test = suite('the client');
+test.before(async () => {
+  // A busy machine is given time.
+  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  [api, verify] = await Promise.all([makeProxy(world.api.url), makeProxy(world.verify!.url)]);
+  client = keytally({
+    url: `${api.url}/`,
+    verifyUrl: verify.url,
+    token: world.team.token,
+    verifyTimeoutMs: 20_000,
+    onRetry: (error) => retried.push(error),
+  });
+});
+test.after(async () => {
+  api?.stop();
+  verify?.stop();
+  await world.stop();
+});
+test.before.each(() => void (retried.length = 0));
+
+test('has a function for every operation of the OpenAPI document, and each POST is safe to repeat', async () => {
+  const { paths } = (await world.call('get', '/openapi.json')).body;
+  const documented = Object.entries<any>(paths).flatMap(([path, methods]) =>
+    Object.entries<any>(methods).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
+  );
+  const named = [VERIFY, ...Object.values(operations).flatMap((group) => Object.values<string>(group))];
+  assert.equal(
+    named.filter((name) => !name.includes(' as ')).toSorted(),
+    documented
+      .filter(({ operation }) => operation.operationId)
+      .map(({ name }) => name)
+      .toSorted(),
+  );
+  const unsafe = documented.filter(
+    ({ name, operation }) =>
+      name.startsWith('post ') && !operation.parameters.some((one: any) => one.name === 'Idempotency-Key'),
+  );
+  // It only reads.
+  assert.equal(
+    unsafe.map(({ name }) => name),
+    ['post /api/v1/jwt/verify'],
+  );
+});
+
+test('makes a customer with a key, verifies it, and reads its books', async () => {
+  const { workspace } = await client.workspaces.create({ name: 'w' });
+  const id = workspace.id;
+  const { scope } = await client.scopes.create({ id, name: 'Documents', representation: 'documents' });
+  const { billing } = await client.billing.create({ workspaceId: id, externalMeterId: 'acme', totalCredits: '10' });
+  const { apiKey } = await client.apiKeys.create({
+    name: 'k',
+    workspaceId: id,
+    externalMeterId: 'acme',
+    scopes: [{ representation: 'documents', read: true }],
+  });
+  const answer = await client.verify({
+    key: apiKey.key,
+    requestedScopes: [{ representation: 'documents', read: true }],
+    billing: { usage: '0.25', usageName: 'tokens' },
+  });
+  assert.equal([answer.status, answer.billing?.usedCredits], ['VALID', '0.25']);
+  assert.is(
+    (await client.billing.refill({ workspaceId: id, externalMeterId: 'acme', refill: 5 })).billing.totalCredits,
+    '15',
+  );
+  assert.is((await client.billing.get({ workspaceId: id, externalMeterId: 'acme' })).billing.usedCredits, '0.25');
+  assert.is((await client.billing.update({ bid: billing.id, spendCap: '12' })).billing.spendCap, '12');
+  assert.equal((await client.usage.daily({ bid: billing.id, usageName: 'none of them' })).data, []);
+  assert.match(await client.usage.csv({ bid: billing.id }), /^billingId,day/);
+  assert.is((await client.apiKeys.update({ id, akid: apiKey.id, enabled: false })).apiKey.enabled, false);
+  assert.is((await client.verify({ key: apiKey.key })).status, 'DISABLED');
+  assert.is.not((await client.apiKeys.rotate({ id, akid: apiKey.id })).apiKey.key, apiKey.key);
+  assert.is((await client.apiKeys.get({ id, akid: apiKey.id })).apiKey.name, 'k');
+  assert.is((await client.apiKeys.delete({ id, akid: apiKey.id })).apiKey.deleted, true);
+  assert.is((await client.scopes.get({ id, sid: scope.id })).scope.name, 'Documents');
+  assert.is((await client.scopes.update({ id, sid: scope.id, name: 'D' })).scope.name, 'D');
+  assert.is((await client.scopes.list({ id })).scopes.length, 1);
+  await client.scopes.delete({ id, sid: scope.id });
+  assert.is((await client.workspaces.update({ id, name: 'x' })).workspace.name, 'x');
+  assert.is((await client.workspaces.get({ id })).workspace.name, 'x');
+});
+
+test('signs and verifies JWTs, and makes link and access tokens', async () => {
+  const { workspace } = await client.workspaces.create({ name: 'w' });
+  const { jwt } = await client.jwts.create({ payload: { a: 1 } });
+  assert.equal((await client.jwts.verify({ jwt })).payload, { a: 1 });
+  await client.jwts.rotate();
+  assert.ok((await client.jwts.keys({ team: world.team.id })).keys.length >= 2);
+  const { linkToken } = await client.linkTokens.create({ workspaceId: workspace.id, customerId: 'a/b' });
+  assert.is((await client.linkTokens.get({ token: linkToken.token })).customerId, 'a/b');
+  await client.linkTokens.delete({ token: linkToken.token });
+  assert.is((await client.linkTokens.get({ token: linkToken.token })).valid, false);
+  const { accessToken } = await client.accessTokens.create({ name: 't', permissions: ['key:verify'] });
+  await client.accessTokens.delete({ id: accessToken.id });
+  assert.is((await client.auditLog.list({ resourceId: accessToken.id })).auditLog.length, 2);
+});
+
+test('gives every item of a list, whatever the size of its pages', async () => {
+  const { workspace } = await client.workspaces.create({ name: 'w' });
+  const made: string[] = [];
+  for (let i = 0; i < 5; i++) {
+    made.push((await client.apiKeys.create({ workspaceId: workspace.id, name: `k${i}` })).apiKey.name);
+  }
+  for (const limit of [1, 2, 5, 200]) {
+    api!.next();
+    const names: string[] = [];
+    for await (const key of each(client.apiKeys.list, { id: workspace.id, limit })) names.push(key.name);
+    assert.equal(names, made);
+    assert.is(api!.seen.length, Math.ceil(5 / limit), 'as many requests as there are pages');
+  }
+  for await (const found of each(client.workspaces.list)) if (found.id === workspace.id) return;
+  assert.unreachable('the workspace was not listed');
+});
+
+test('an error that keytally answers has its status, code, request id and details', async () => {
+  const error = await failure(client.workspaces.create({ name: '' }, { requestId: 'mine' }));
+  assert.equal([error.status, error.code, error.requestId], [400, 40001, 'mine']);
+  assert.is(error.details[0]!.path, '/name');
+  assert.is(error.isAway, false);
+  const unknown = await failure(keytally({ url: api!.url, token: 'kt_nobody' }).workspaces.list());
+  assert.equal([unknown.status, unknown.code], [401, 40102]);
+  assert.is(retried.length, 0);
+});
+
+test('a call whose answer is lost is repeated and counts once', async () => {
+  const { workspace } = await client.workspaces.create({ name: 'w' });
+  const meter = { workspaceId: workspace.id, externalMeterId: 'lost' };
+  await client.billing.create({ ...meter, totalCredits: '100' });
+  api!.next('lose', 'html', 'lose');
+  assert.is((await client.billing.refill({ ...meter, refill: 1 })).billing.totalCredits, '101');
+  assert.is(api!.seen.length, 4);
+  const { apiKey } = await client.apiKeys.create({ ...meter, name: 'k' });
+  verify!.next('lose', 'refuse', 'lose');
+  const answer = await client.verify({ key: apiKey.key, billing: { usage: '3' } });
+  assert.equal([answer.status, answer.billing?.usedCredits], ['VALID', '3']);
+  assert.is(verify!.seen.length, 4);
+  assert.is(new Set(verify!.seen.map((one) => one.headers['idempotency-key'])).size, 1);
+  assert.equal(
+    retried.map(({ status }) => status),
+    [0, 502, 0, 0, 0, 0],
+  );
+});
+
+test('a call that hangs is given up in time for another, and a call without any answer fails', async () => {
+  verify!.next('hang');
+  assert.is((await client.verify({ key: 'x' }, { timeoutMs: 4_000 })).status, 'INVALID');
+  verify!.fate = 'hang';
+  const late = await failure(client.verify({ key: 'x' }, { timeoutMs: 100 }));
+  assert.equal([late.status, late.code, late.isAway], [0, 0, true]);
+  assert.match(late.message, /in time/);
+  verify!.fate = 'pass';
+  const nobody = keytally({ url: 'http://127.0.0.1:1', token: 'x' });
+  const error = await failure(nobody.workspaces.list({}, { timeoutMs: 100 }));
+  assert.match(error.message, /can not be reached/);
+  assert.is(await nobody.ready(), false);
+  assert.is(await client.ready(), true);
+});
+
+test('a call ends when it is told to, between two attempts too', async () => {
+  const reason = new Error('enough');
+  verify!.fate = 'refuse';
+  const controller = new AbortController();
+  const stopping = keytally({
+    url: verify!.url,
+    token: world.team.token,
+    verifyTimeoutMs: 60_000,
+    onRetry: () => controller.abort(reason),
+  });
+  const thrown = await stopping.verify({ key: 'x' }, { signal: controller.signal }).catch((error: unknown) => error);
+  verify!.fate = 'pass';
+  assert.is(thrown, reason);
+});
+
+test('a token does not follow a redirect, and an id never leads to another path', async () => {
+  api!.next('redirect');
+  assert.is((await failure(client.workspaces.list())).status, 307);
+  for (const id of ['..', '.', '']) {
+    api!.next();
+    assert.instance(await client.workspaces.get({ id }).catch((error: unknown) => error), TypeError);
+    assert.is(api!.seen.length, 0);
+  }
+  assert.is((await failure(client.workspaces.get({ id: 'a/../b?c#d' }))).status, 403);
+  assert.is(api!.seen[0]!.url, '/api/v1/workspace/a%2F..%2Fb%3Fc%23d');
+  assert.throws(() => keytally({ url: 'ftp://a', token: 'x' }), /no address over HTTP/);
+});
+
+test('people read the statuses as the service means them', () => {
+  assert.equal(displayForms, ours);
+});
+
+test.run();
+
+async function failure(call: Promise<unknown>): Promise<KeytallyError> {
+  const error = await call.then(
+    () => assert.unreachable('it should have failed'),
+    (error: unknown) => error,
+  );
+  assert.instance(error, KeytallyError);
+  return error as KeytallyError;
+}

@@ -1,0 +1,1438 @@
+// Made by `npm run client` from the schemas of the OpenAPI document; changes here are lost.
+
+/** What each operation takes (its path, query and body in one object) and answers. */
+export interface Contract {
+  /** Verify an API key and debit its cost (`key:verify`). */
+  'post /api/v1/api-key/verify': {
+    input: {
+      /** the key to verify */
+      key: string;
+      requestedScopes?:
+        | Array<{
+            /** what the scope stands for, unique in its workspace */
+            representation: string;
+            /** may create */
+            create?: boolean | undefined;
+            /** may read */
+            read?: boolean | undefined;
+            /** may update */
+            update?: boolean | undefined;
+            /** may delete */
+            del?: boolean | undefined;
+            id?: string | undefined;
+          }>
+        | undefined;
+      /** recorded with the event */
+      route?: string | undefined;
+      billing?:
+        | {
+            /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
+            usage?: string | undefined;
+            /** what is counted */
+            usageName?: string | undefined;
+          }
+        | undefined;
+      /** the end client's address, for allow lists */
+      ip?: string | undefined;
+    };
+    output: {
+      status:
+        'VALID' | 'EXPIRED' | 'DISABLED' | 'DELETED' | 'RATE_LIMITED' | 'USAGE_LIMITED' | 'INVALID_SCOPES' | 'INVALID';
+      /** id of the API key */
+      apiKeyId?: string;
+      /** your own id of the customer */
+      customerId?: string;
+      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      externalMeterId?: string;
+      /** when the key expires, in Unix milliseconds */
+      expiresAt?: number;
+      requestedScopes?: Array<{
+        /** what the scope stands for, unique in its workspace */
+        representation: string;
+        create: boolean;
+        read: boolean;
+        update: boolean;
+        del: boolean;
+        id?: string;
+      }>;
+      scopes?: Array<{
+        /** what the scope stands for, unique in its workspace */
+        representation: string;
+        create: boolean;
+        read: boolean;
+        update: boolean;
+        del: boolean;
+        id?: string;
+      }>;
+      billing?: {
+        /** id of the billing record */
+        id: string;
+        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+      rateLimit?: {
+        /** what is left of this second's allowance */
+        remaining: number;
+        /** when the allowance is whole again, in Unix milliseconds */
+        resetAt: number;
+      };
+      /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+      metadata?: Record<string, unknown>;
+      /** why the key was refused; absent when it is VALID */
+      reason?:
+        | 'MALFORMED'
+        | 'NOT_FOUND'
+        | 'DELETED'
+        | 'DISABLED'
+        | 'EXPIRED'
+        | 'IP_NOT_ALLOWED'
+        | 'SCOPE_MISSING'
+        | 'RATE_LIMIT'
+        | 'CREDITS_USED_UP'
+        | 'SPEND_CAP_REACHED'
+        | 'NO_BILLING_RECORD';
+    };
+  };
+  /** Create an API key; the answer alone holds its text (`key:write`). */
+  'post /api/v1/api-key': {
+    input: {
+      /** what people call it */
+      name: string;
+      /** id of the workspace */
+      workspaceId: string;
+      /** what the key may do; a representation that is given twice is refused */
+      scopes?:
+        | Array<{
+            /** what the scope stands for, unique in its workspace */
+            representation: string;
+            /** may create */
+            create?: boolean | undefined;
+            /** may read */
+            read?: boolean | undefined;
+            /** may update */
+            update?: boolean | undefined;
+            /** may delete */
+            del?: boolean | undefined;
+            id?: string | undefined;
+          }>
+        | undefined;
+      enabled?: boolean | undefined;
+      /** your own id of the customer */
+      customerId?: string | undefined;
+      /** what key texts start with */
+      prefix?: string | undefined;
+      /** when it expires, in Unix milliseconds; in the future */
+      expiresAt?: number | null | undefined;
+      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      externalMeterId?: string | undefined;
+      /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+      metadata?: Record<string, unknown> | undefined;
+      /** verifications per second */
+      rateLimitPerSecond?: number | undefined;
+      /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+      allowedIPs?: Array<string> | undefined;
+    };
+    output: {
+      apiKey: {
+        /** id of the API key */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** the key with its middle left out */
+        maskedKey: string;
+        /** what key texts start with */
+        prefix: string;
+        /** when it expires; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        scopes: Array<{
+          /** what the scope stands for, unique in its workspace */
+          representation: string;
+          create: boolean;
+          read: boolean;
+          update: boolean;
+          del: boolean;
+          id?: string;
+        }>;
+        /** whether it may be used */
+        enabled: boolean;
+        /** your own id of the customer */
+        customerId?: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId?: string;
+        /** id of the billing record of its meter, once there is one */
+        billingId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** verifications per second */
+        rateLimitPerSecond?: number;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** whether it was deleted; that is final */
+        deleted: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+        /** the key itself, in this answer alone */
+        key: string;
+      };
+    };
+  };
+  /** List the API keys of a workspace, deleted ones too unless asked otherwise (`key:read`). */
+  'get /api/v1/workspace/{id}/api-keys': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** most items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the answer before */
+      cursor?: string | undefined;
+      /** your own id of the customer */
+      customerId?: string | undefined;
+      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      externalMeterId?: string | undefined;
+      enabled?: boolean | undefined;
+      deleted?: boolean | undefined;
+    };
+    output: {
+      apiKeys: Array<{
+        /** id of the API key */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** the key with its middle left out */
+        maskedKey: string;
+        /** what key texts start with */
+        prefix: string;
+        /** when it expires; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        scopes: Array<{
+          /** what the scope stands for, unique in its workspace */
+          representation: string;
+          create: boolean;
+          read: boolean;
+          update: boolean;
+          del: boolean;
+          id?: string;
+        }>;
+        /** whether it may be used */
+        enabled: boolean;
+        /** your own id of the customer */
+        customerId?: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId?: string;
+        /** id of the billing record of its meter, once there is one */
+        billingId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** verifications per second */
+        rateLimitPerSecond?: number;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** whether it was deleted; that is final */
+        deleted: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Get an API key, without its text (`key:read`). */
+  'get /api/v1/workspace/{id}/api-key/{akid}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** id of the API key */
+      akid: string;
+    };
+    output: {
+      apiKey: {
+        /** id of the API key */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** the key with its middle left out */
+        maskedKey: string;
+        /** what key texts start with */
+        prefix: string;
+        /** when it expires; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        scopes: Array<{
+          /** what the scope stands for, unique in its workspace */
+          representation: string;
+          create: boolean;
+          read: boolean;
+          update: boolean;
+          del: boolean;
+          id?: string;
+        }>;
+        /** whether it may be used */
+        enabled: boolean;
+        /** your own id of the customer */
+        customerId?: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId?: string;
+        /** id of the billing record of its meter, once there is one */
+        billingId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** verifications per second */
+        rateLimitPerSecond?: number;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** whether it was deleted; that is final */
+        deleted: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+      };
+    };
+  };
+  /** Change an API key; null clears a setting (`key:write`). */
+  'patch /api/v1/workspace/{id}/api-key/{akid}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** id of the API key */
+      akid: string;
+      /** what people call it */
+      name?: string | undefined;
+      enabled?: boolean | undefined;
+      /** when it expires, in Unix milliseconds; in the future */
+      expiresAt?: number | null | undefined;
+      /** what the key may do; a representation that is given twice is refused */
+      scopes?:
+        | Array<{
+            /** what the scope stands for, unique in its workspace */
+            representation: string;
+            /** may create */
+            create?: boolean | undefined;
+            /** may read */
+            read?: boolean | undefined;
+            /** may update */
+            update?: boolean | undefined;
+            /** may delete */
+            del?: boolean | undefined;
+            id?: string | undefined;
+          }>
+        | null
+        | undefined;
+      /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+      metadata?: Record<string, unknown> | null | undefined;
+      /** verifications per second */
+      rateLimitPerSecond?: number | null | undefined;
+      /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+      allowedIPs?: Array<string> | null | undefined;
+    };
+    output: {
+      apiKey: {
+        /** id of the API key */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** the key with its middle left out */
+        maskedKey: string;
+        /** what key texts start with */
+        prefix: string;
+        /** when it expires; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        scopes: Array<{
+          /** what the scope stands for, unique in its workspace */
+          representation: string;
+          create: boolean;
+          read: boolean;
+          update: boolean;
+          del: boolean;
+          id?: string;
+        }>;
+        /** whether it may be used */
+        enabled: boolean;
+        /** your own id of the customer */
+        customerId?: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId?: string;
+        /** id of the billing record of its meter, once there is one */
+        billingId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** verifications per second */
+        rateLimitPerSecond?: number;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** whether it was deleted; that is final */
+        deleted: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+      };
+    };
+  };
+  /** Give an API key a new text; the answer alone holds it (`key:write`). */
+  'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** id of the API key */
+      akid: string;
+      /** how long, at most, earlier texts stay valid beside the new one, with the same limits and credits; 0: they are invalid at once */
+      graceSeconds?: number | undefined;
+    };
+    output: {
+      apiKey: {
+        /** id of the API key */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** the key with its middle left out */
+        maskedKey: string;
+        /** what key texts start with */
+        prefix: string;
+        /** when it expires; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        scopes: Array<{
+          /** what the scope stands for, unique in its workspace */
+          representation: string;
+          create: boolean;
+          read: boolean;
+          update: boolean;
+          del: boolean;
+          id?: string;
+        }>;
+        /** whether it may be used */
+        enabled: boolean;
+        /** your own id of the customer */
+        customerId?: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId?: string;
+        /** id of the billing record of its meter, once there is one */
+        billingId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** verifications per second */
+        rateLimitPerSecond?: number;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** whether it was deleted; that is final */
+        deleted: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+        /** the key itself, in this answer alone */
+        key: string;
+      };
+    };
+  };
+  /** Delete an API key for good; its record stays readable (`key:write`). */
+  'delete /api/v1/workspace/{id}/api-key/{akid}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** id of the API key */
+      akid: string;
+    };
+    output: {
+      apiKey: {
+        /** id of the API key */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** the key with its middle left out */
+        maskedKey: string;
+        /** what key texts start with */
+        prefix: string;
+        /** when it expires; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        scopes: Array<{
+          /** what the scope stands for, unique in its workspace */
+          representation: string;
+          create: boolean;
+          read: boolean;
+          update: boolean;
+          del: boolean;
+          id?: string;
+        }>;
+        /** whether it may be used */
+        enabled: boolean;
+        /** your own id of the customer */
+        customerId?: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId?: string;
+        /** id of the billing record of its meter, once there is one */
+        billingId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** verifications per second */
+        rateLimitPerSecond?: number;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** whether it was deleted; that is final */
+        deleted: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+      };
+    };
+  };
+  /** Create a workspace (`workspace:write`). */
+  'post /api/v1/workspace': {
+    input: {
+      /** what people call it */
+      name: string;
+      /** what key texts start with */
+      defaultKeyPrefix?: string | null | undefined;
+      /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+      defaultAllowedIPs?: Array<string> | null | undefined;
+      /** verifications per second */
+      defaultRateLimitPerSecond?: number | null | undefined;
+      /** lifetime of a new key in seconds */
+      defaultExpiration?: number | null | undefined;
+    };
+    output: {
+      workspace: {
+        /** id of the workspace */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** id of the team */
+        teamId: string;
+        /** what key texts start with */
+        defaultKeyPrefix?: string;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        defaultAllowedIPs: Array<string>;
+        /** verifications per second */
+        defaultRateLimitPerSecond?: number;
+        /** lifetime of a new key in seconds */
+        defaultExpiration?: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** List the workspaces that the access token may use (`workspace:read`). */
+  'get /api/v1/workspace': {
+    input: {
+      /** most items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the answer before */
+      cursor?: string | undefined;
+    };
+    output: {
+      workspaces: Array<{
+        /** id of the workspace */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** id of the team */
+        teamId: string;
+        /** what key texts start with */
+        defaultKeyPrefix?: string;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        defaultAllowedIPs: Array<string>;
+        /** verifications per second */
+        defaultRateLimitPerSecond?: number;
+        /** lifetime of a new key in seconds */
+        defaultExpiration?: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Get a workspace (`workspace:read`). */
+  'get /api/v1/workspace/{id}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+    };
+    output: {
+      workspace: {
+        /** id of the workspace */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** id of the team */
+        teamId: string;
+        /** what key texts start with */
+        defaultKeyPrefix?: string;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        defaultAllowedIPs: Array<string>;
+        /** verifications per second */
+        defaultRateLimitPerSecond?: number;
+        /** lifetime of a new key in seconds */
+        defaultExpiration?: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Change a workspace's name and the defaults of its keys (`workspace:write`). */
+  'patch /api/v1/workspace/{id}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** what people call it */
+      name?: string | undefined;
+      /** what key texts start with */
+      defaultKeyPrefix?: string | null | undefined;
+      /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+      defaultAllowedIPs?: Array<string> | null | undefined;
+      /** verifications per second */
+      defaultRateLimitPerSecond?: number | null | undefined;
+      /** lifetime of a new key in seconds */
+      defaultExpiration?: number | null | undefined;
+    };
+    output: {
+      workspace: {
+        /** id of the workspace */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** id of the team */
+        teamId: string;
+        /** what key texts start with */
+        defaultKeyPrefix?: string;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        defaultAllowedIPs: Array<string>;
+        /** verifications per second */
+        defaultRateLimitPerSecond?: number;
+        /** lifetime of a new key in seconds */
+        defaultExpiration?: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Create a scope in a workspace (`workspace:write`). */
+  'post /api/v1/workspace/{id}/scope': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** what people call it */
+      name: string;
+      /** what the scope stands for, unique in its workspace */
+      representation: string;
+      /** what the scope is for */
+      description?: string | null | undefined;
+    };
+    output: {
+      scope: {
+        /** id of the scope */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what the scope stands for, unique in its workspace */
+        representation: string;
+        /** what the scope is for */
+        description: string | null;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** List all scopes of a workspace (`workspace:read`). */
+  'get /api/v1/workspace/{id}/scopes': {
+    input: {
+      /** id of the workspace */
+      id: string;
+    };
+    output: {
+      scopes: Array<{
+        /** id of the scope */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what the scope stands for, unique in its workspace */
+        representation: string;
+        /** what the scope is for */
+        description: string | null;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      }>;
+    };
+  };
+  /** Get a scope (`workspace:read`). */
+  'get /api/v1/workspace/{id}/scope/{sid}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** id of the scope */
+      sid: string;
+    };
+    output: {
+      scope: {
+        /** id of the scope */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what the scope stands for, unique in its workspace */
+        representation: string;
+        /** what the scope is for */
+        description: string | null;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Change a scope; keys that were granted it follow (`workspace:write`). */
+  'patch /api/v1/workspace/{id}/scope/{sid}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** id of the scope */
+      sid: string;
+      /** what people call it */
+      name?: string | undefined;
+      /** what the scope stands for, unique in its workspace */
+      representation?: string | undefined;
+      /** what the scope is for */
+      description?: string | null | undefined;
+    };
+    output: {
+      scope: {
+        /** id of the scope */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what the scope stands for, unique in its workspace */
+        representation: string;
+        /** what the scope is for */
+        description: string | null;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Delete a scope and with it every grant of it (`workspace:write`). */
+  'delete /api/v1/workspace/{id}/scope/{sid}': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** id of the scope */
+      sid: string;
+    };
+    output: {
+      scope: {
+        /** id of the scope */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what the scope stands for, unique in its workspace */
+        representation: string;
+        /** what the scope is for */
+        description: string | null;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Create the billing record of a workspace's external meter (`billing:write`). */
+  'post /api/v1/customer-billing': {
+    input: {
+      /** id of the workspace */
+      workspaceId: string;
+      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      externalMeterId: string;
+      /** credits to begin with: decimal text, at most six decimals, at most 9000000000 */
+      totalCredits?: string | undefined;
+      /** whether use may go on beyond totalCredits */
+      allowOverages?: boolean | undefined;
+      /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+      spendCap?: string | undefined;
+    };
+    output: {
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Get the billing record of a workspace's external meter (`billing:read`). */
+  'get /api/v1/customer-billing': {
+    input: {
+      /** id of the workspace */
+      workspaceId: string;
+      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      externalMeterId: string;
+    };
+    output: {
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Add credits to a billing record (`billing:write`). */
+  'post /api/v1/customer-billing/refill': {
+    input: {
+      /** id of the workspace */
+      workspaceId: string;
+      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      externalMeterId: string;
+      /** credits to add, at most six decimals */
+      refill: number;
+    };
+    output: {
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Correct the used credits of a billing record, in its balance and its books alike (`billing:write`). */
+  'post /api/v1/customer-billing/{bid}/adjustment': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** credits used more, or, negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
+      amount: string;
+      /** why, as it stands in the books */
+      reason: string;
+      /** the day to book it on, preset today, YYYY-MM-DD in UTC */
+      day?: string | undefined;
+      /** what is counted, preset "default" */
+      usageName?: string | undefined;
+    };
+    output: {
+      adjustment: {
+        /** id of the event in the books */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** which one of the record's adjustments it is */
+        number: number;
+        /** credits used more, or given back: decimal text, at most six decimals, at most 9000000000 either way */
+        amount: string;
+        usageName: string;
+        /** the day that it is booked on, YYYY-MM-DD in UTC */
+        day: string;
+        reason: string;
+        /** id of the access token that asked for it */
+        tokenId: string;
+        /** X-Request-Id of the request */
+        requestId: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      };
+    };
+  };
+  /** Change whether a billing record may be overdrawn, and its spend cap (`billing:write`). */
+  'patch /api/v1/customer-billing/{bid}': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** whether use may go on beyond totalCredits */
+      allowOverages?: boolean | undefined;
+      /** most that may be used; null for no cap: decimal text, at most six decimals, at most 9000000000 */
+      spendCap?: string | null | undefined;
+    };
+    output: {
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** List the refills of a billing record, oldest first (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/ledger': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** most items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the answer before */
+      cursor?: string | undefined;
+    };
+    output: {
+      ledger: Array<{
+        /** id of the ledger row */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits added: decimal text, at most six decimals, at most 9000000000 */
+        amount: string;
+        /** totalCredits after it: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** id of the access token that asked for it */
+        tokenId: string;
+        /** X-Request-Id of the request */
+        requestId: string;
+        /** when they were added, RFC 3339 in UTC */
+        createdAt: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Prove the books of a billing record: compare its balance with its events (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/reconciliation': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+    };
+    output: {
+      reconciliation: {
+        /** id of the billing record */
+        billingId: string;
+        /** whether the books have all that was used, less, or more; or it is on its way to them still */
+        status: 'EXACT' | 'MISSING' | 'TOO_MUCH' | 'ON_ITS_WAY';
+        /** used credits as they are debited: decimal text, at most six decimals, at most 9000000000 either way */
+        usedCredits: string;
+        /** the sum of all distinct events in the books: decimal text, at most six decimals, at most 9000000000 either way */
+        bookedCredits: string;
+        /** used credits after the last event in the books: decimal text, at most six decimals, at most 9000000000 either way */
+        lastBalance: string;
+        /** used credits that the books lack; negative: that they have too much of: decimal text, at most six decimals, at most 9000000000 either way */
+        difference: string;
+        /** where events are missing */
+        gaps: Array<{
+          after: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          before?: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          /** how many numbers are missing */
+          events: number;
+          /** what they cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
+          credits?: string;
+        }>;
+        /** usage that went down with a Redis and is in neither */
+        losses: Array<{
+          after: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          before?: {
+            /** how often the shard of the record was opened before it */
+            epoch: number;
+            /** the number of the event in its epoch */
+            number: number;
+            /** id of the event in the books */
+            eventId?: string;
+          };
+          /** how many numbers are missing */
+          events: number;
+          /** what they cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
+          credits?: string;
+        }>;
+      };
+    };
+  };
+  /** Daily usage of a billing record, by day and then by usage name (`usage:read`). */
+  'get /api/v1/usage/{bid}': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** first day, YYYY-MM-DD in UTC */
+      from?: string | undefined;
+      /** last day, YYYY-MM-DD in UTC */
+      to?: string | undefined;
+      /** only what is counted under this name */
+      usageName?: string | undefined;
+    };
+    output: {
+      data: Array<{
+        /** id of the billing record */
+        billingId: string;
+        /** the day, YYYY-MM-DD in UTC */
+        day: string;
+        /** credits used that day, decimal text; a correction may make it negative */
+        totalBillingUsage: string;
+        /** what is counted */
+        billingUsageName: string;
+        /** verifications, those that cost nothing too */
+        events: number;
+      }>;
+    };
+  };
+  /** Daily usage of a billing record, by day and then by usage name (`usage:read`). */
+  'get /api/v1/usage/{bid} as text/csv': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** first day, YYYY-MM-DD in UTC */
+      from?: string | undefined;
+      /** last day, YYYY-MM-DD in UTC */
+      to?: string | undefined;
+      /** only what is counted under this name */
+      usageName?: string | undefined;
+    };
+    output: string;
+  };
+  /** Sign a JWT (`jwt:sign`). */
+  'post /api/v1/jwt': {
+    input: {
+      /** claims of your own: a JSON object of at most 4096 bytes and 10 levels, without keys __proto__, constructor and prototype */
+      payload: Record<string, unknown>;
+      /** whom it is meant for */
+      aud?: string | undefined;
+      /** lifetime in seconds */
+      exp?: number | undefined;
+    };
+    output: {
+      /** the JWT */
+      jwt: string;
+    };
+  };
+  /** Verify a JWT of your team (`jwt:verify`). */
+  'post /api/v1/jwt/verify': {
+    input: {
+      /** the JWT */
+      jwt: string;
+    };
+    output: {
+      status: 'VALID' | 'EXPIRED' | 'INVALID';
+      /** as it was given, when the signature is good */
+      payload?: Record<string, unknown>;
+      /** when it expires, in Unix seconds */
+      exp?: number;
+      /** whom it is meant for */
+      aud?: string;
+    };
+  };
+  /** Sign with a new key from now on; what earlier keys signed keeps verifying (`token:write`). */
+  'post /api/v1/jwt/rotate': {
+    input: {};
+    output: {
+      /** id of the signing key */
+      kid: string;
+    };
+  };
+  /** Public signing keys as a JWK set, for verifying JWTs without the service. */
+  'get /.well-known/jwks.json': {
+    input: {
+      /** id of the team whose keys are wanted; without it, those of all teams */
+      team?: string | undefined;
+    };
+    output: {
+      keys: Array<{
+        kty: string;
+        crv: string;
+        /** the key itself, base64url */
+        x: string;
+        /** id of the signing key */
+        kid: string;
+        alg: string;
+        use: string;
+      }>;
+    };
+  };
+  /** Create a link token (`link:write`). */
+  'post /api/v1/link-token': {
+    input: {
+      /** id of the workspace */
+      workspaceId: string;
+      /** your own id of the customer */
+      customerId: string;
+      /** your own id of the billing that is to be linked */
+      externalBillingId?: string | undefined;
+      /** lifetime in seconds */
+      expiresIn?: number | undefined;
+    };
+    output: {
+      linkToken: {
+        /** id of the link token */
+        id: string;
+        /** the link token, shown this once */
+        token: string;
+        /** when it expires, in Unix milliseconds */
+        expiresAt: number;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the customer */
+        customerId: string;
+        /** your own id of the billing that is to be linked */
+        externalBillingId?: string;
+      };
+    };
+  };
+  /** Validate a link token (`link:read`). */
+  'get /api/v1/link-token/{token}': {
+    input: {
+      /** the link token */
+      token: string;
+    };
+    output: {
+      /** whether it is in force */
+      valid: boolean;
+      /** when it expires, in Unix milliseconds */
+      expiresAt?: number;
+      /** id of the workspace */
+      workspaceId?: string;
+      /** your own id of the customer */
+      customerId?: string;
+      /** your own id of the billing that is to be linked */
+      externalBillingId?: string;
+    };
+  };
+  /** Revoke a link token (`link:write`). */
+  'delete /api/v1/link-token/{token}': {
+    input: {
+      /** the link token */
+      token: string;
+    };
+    output: {
+      /** whether it is in force */
+      valid: boolean;
+      /** when it expires, in Unix milliseconds */
+      expiresAt?: number;
+      /** id of the workspace */
+      workspaceId?: string;
+      /** your own id of the customer */
+      customerId?: string;
+      /** your own id of the billing that is to be linked */
+      externalBillingId?: string;
+    };
+  };
+  /** Create an access token that may do at most what yours may (`token:write`). */
+  'post /api/v1/access-token': {
+    input: {
+      /** what people call it */
+      name: string;
+      permissions: Array<
+        | 'workspace:read'
+        | 'workspace:write'
+        | 'key:read'
+        | 'key:write'
+        | 'key:verify'
+        | 'billing:read'
+        | 'billing:write'
+        | 'usage:read'
+        | 'jwt:sign'
+        | 'jwt:verify'
+        | 'link:read'
+        | 'link:write'
+        | 'token:write'
+        | 'audit:read'
+      >;
+      /** workspaces it is limited to; absent: all of the team */
+      workspaceIds?: Array<string> | undefined;
+      /** when it expires, in Unix milliseconds; in the future */
+      expiresAt?: number | undefined;
+    };
+    output: {
+      accessToken: {
+        /** id of the access token */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what may be shown of its text */
+        maskedToken: string;
+        permissions: Array<
+          | 'workspace:read'
+          | 'workspace:write'
+          | 'key:read'
+          | 'key:write'
+          | 'key:verify'
+          | 'billing:read'
+          | 'billing:write'
+          | 'usage:read'
+          | 'jwt:sign'
+          | 'jwt:verify'
+          | 'link:read'
+          | 'link:write'
+          | 'token:write'
+          | 'audit:read'
+        >;
+        /** workspaces it is limited to; absent: all */
+        workspaceIds?: Array<string>;
+        /** when it expires, in Unix milliseconds */
+        expiresAt?: number;
+        /** whether it was revoked; that is final */
+        revoked: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** its text, shown this once */
+        token: string;
+      };
+    };
+  };
+  /** List access tokens, revoked ones too, without their text (`token:write`). */
+  'get /api/v1/access-token': {
+    input: {
+      /** most items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the answer before */
+      cursor?: string | undefined;
+    };
+    output: {
+      accessTokens: Array<{
+        /** id of the access token */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what may be shown of its text */
+        maskedToken: string;
+        permissions: Array<
+          | 'workspace:read'
+          | 'workspace:write'
+          | 'key:read'
+          | 'key:write'
+          | 'key:verify'
+          | 'billing:read'
+          | 'billing:write'
+          | 'usage:read'
+          | 'jwt:sign'
+          | 'jwt:verify'
+          | 'link:read'
+          | 'link:write'
+          | 'token:write'
+          | 'audit:read'
+        >;
+        /** workspaces it is limited to; absent: all */
+        workspaceIds?: Array<string>;
+        /** when it expires, in Unix milliseconds */
+        expiresAt?: number;
+        /** whether it was revoked; that is final */
+        revoked: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it was last used; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+        /** when it was revoked, RFC 3339 in UTC */
+        revokedAt?: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Revoke an access token, your own included; it is refused within a second (`token:write`). */
+  'delete /api/v1/access-token/{id}': {
+    input: {
+      /** id of the access token */
+      id: string;
+    };
+    output: {
+      accessToken: {
+        /** id of the access token */
+        id: string;
+        /** what people call it */
+        name: string;
+        /** what may be shown of its text */
+        maskedToken: string;
+        permissions: Array<
+          | 'workspace:read'
+          | 'workspace:write'
+          | 'key:read'
+          | 'key:write'
+          | 'key:verify'
+          | 'billing:read'
+          | 'billing:write'
+          | 'usage:read'
+          | 'jwt:sign'
+          | 'jwt:verify'
+          | 'link:read'
+          | 'link:write'
+          | 'token:write'
+          | 'audit:read'
+        >;
+        /** workspaces it is limited to; absent: all */
+        workspaceIds?: Array<string>;
+        /** when it expires, in Unix milliseconds */
+        expiresAt?: number;
+        /** whether it was revoked; that is final */
+        revoked: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it was last used; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+        /** when it was revoked, RFC 3339 in UTC */
+        revokedAt?: string;
+      };
+    };
+  };
+  /** List who changed what, oldest first (`audit:read`). */
+  'get /api/v1/audit-log': {
+    input: {
+      /** most items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the answer before */
+      cursor?: string | undefined;
+      /** only what this access token asked for */
+      tokenId?: string | undefined;
+      /** only changes of this kind of thing */
+      resource?:
+        | 'access_token'
+        | 'adjustment'
+        | 'api_key'
+        | 'billing'
+        | 'link_token'
+        | 'scope'
+        | 'signing_key'
+        | 'workspace'
+        | undefined;
+      /** only changes of this thing */
+      resourceId?: string | undefined;
+      /** only what this request changed */
+      requestId?: string | undefined;
+      /** first day, YYYY-MM-DD in UTC */
+      from?: string | undefined;
+      /** last day, YYYY-MM-DD in UTC */
+      to?: string | undefined;
+    };
+    output: {
+      auditLog: Array<{
+        /** id of the audit entry */
+        id: string;
+        /** method and path of the operation; of the operator, the command */
+        operation: string;
+        resource:
+          'access_token' | 'adjustment' | 'api_key' | 'billing' | 'link_token' | 'scope' | 'signing_key' | 'workspace';
+        /** id of what changed */
+        resourceId: string;
+        /** id of the access token that asked for it; absent: the operator did */
+        tokenId?: string;
+        /** X-Request-Id of the request */
+        requestId?: string;
+        /** as it was; absent: it was made, without secrets */
+        before?: Record<string, unknown>;
+        /** as it is since; absent: it is gone, without secrets */
+        after?: Record<string, unknown>;
+        /** when it changed, RFC 3339 in UTC */
+        createdAt: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+}
+
+/** How people read a status; the two limits are temporary blocks. */
+export const displayForms = {
+  VALID: 'Active',
+  EXPIRED: 'Expired',
+  DISABLED: 'Inactive',
+  DELETED: 'Inactive',
+  RATE_LIMITED: 'Rate Limited',
+  USAGE_LIMITED: 'Usage Limited',
+  INVALID_SCOPES: 'Invalid Scopes',
+  INVALID: 'Invalid',
+} as const;
+
+/** Why a request is refused: its key's status, or what kept a key from being verified. */
+export type Refused = keyof typeof refusals;
+
+/** The codes and messages of keytally's catalogue of errors for it. */
+export const refusals = {
+  NO_KEY: [40110, 'Send an API key, as Authorization: Bearer, x-api-key or Authorization: Basic.'],
+  TWO_KEYS: [40111, 'Send one API key: this request has more, or both parts of Authorization: Basic.'],
+  INVALID: [40112, 'Invalid: this is no API key of this service.'],
+  EXPIRED: [40113, 'Expired: the API key has expired.'],
+  DISABLED: [40114, 'Inactive: the API key is disabled.'],
+  DELETED: [40115, 'Inactive: the API key was deleted.'],
+  INVALID_SCOPES: [40310, 'Invalid Scopes: the API key was not granted what this request needs.'],
+  IP_NOT_ALLOWED: [40311, 'Invalid: the API key is not valid from this address.'],
+  RATE_LIMITED: [42910, 'Rate Limited: a temporary block, too many requests in this second.'],
+  USAGE_LIMITED: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
+  AWAY: [50311, 'The API key can not be verified at the moment; repeat the request.'],
+} as const;

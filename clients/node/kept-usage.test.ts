@@ -1,0 +1,132 @@
+import { createServer, type Server } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { identityOf, keepUsage, keytally, nodeGuard, type Keytally, type KeptUsage } from './index.ts';
+import { makeProxy, type Proxy } from './helpers/proxy.ts';
+
+let world: World;
+let proxy: Proxy;
+let client: Keytally;
+let customers: Customers;
+let server: Server | undefined;
+const lost: unknown[] = [];
+const onLost = (_: unknown, why: unknown) => void lost.push(why);
+
+const test = suite('usage that is kept while keytally is away');
+test.before(async () => {
+  // A busy machine is given time.
+  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  proxy = await makeProxy(world.verify!.url);
+  client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 3_000 });
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+  customers = makeCustomers(world, workspace.id);
+});
+test.before.each(() => {
+  proxy.fate = 'pass';
+  lost.length = 0;
+});
+test.after.each(() => {
+  server?.close();
+  server?.closeAllConnections();
+});
+test.after(async () => {
+  proxy?.stop();
+  await world.stop();
+});
+
+test('requests pass while keytally is away, unasked after the first, and are debited once when it is back', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(client, { onLost, pauseMs: 50 });
+  const get = await protect(kept);
+  proxy.fate = 'refuse';
+  for (let i = 0; i < 5; i++) assert.equal(await get(key), [200, 'UNDECIDED']);
+  assert.equal([kept.size, kept.away], [5, true]);
+  const asked = proxy.seen.filter((one) => one.url !== '/readyz').map((one) => one.headers['idempotency-key']);
+  assert.is(new Set(asked).size, 1, 'only the first was sent');
+  proxy.fate = 'pass';
+  await eventually('all was reported', async () => kept.size === 0);
+  assert.equal([await used(meter), kept.away, lost], ['5', false, []]);
+  assert.equal(await get(key), [200, 'VALID']);
+  assert.is(await used(meter), '6');
+});
+
+test('a call that was debited although its answer was lost is not debited again', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(client, { onLost, pauseMs: 60_000 });
+  const get = await protect(kept);
+  proxy.fate = 'lose';
+  assert.equal(await get(key), [200, 'UNDECIDED']);
+  assert.is(await used(meter), '1');
+  proxy.fate = 'pass';
+  assert.is(await kept.flush(), 0);
+  assert.equal([await used(meter), lost], ['1', []]);
+});
+
+test('what is too old to be repeated is handed back, not debited twice', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(client, { onLost, pauseMs: 60_000 });
+  kept.keep({ input: { key, billing: { usage: '1' } }, idempotencyKey: 'a', sentAtMs: Date.now() - 50_001 });
+  kept.keep({ input: { key, billing: { usage: '2' } }, idempotencyKey: 'b' });
+  assert.is(await kept.flush(), 0);
+  assert.equal([await used(meter), lost], ['2', ['DOUBTFUL']]);
+});
+
+test('no more is kept than was agreed: beyond, requests are refused', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(client, { onLost, pauseMs: 60_000, atMost: 2 });
+  const get = await protect(kept);
+  proxy.fate = 'html';
+  assert.equal(await get(key), [200, 'UNDECIDED']);
+  assert.equal(await get(key), [200, 'UNDECIDED']);
+  assert.equal(await get(key), [503, undefined]);
+  assert.is(await kept.flush(), 2, 'it is still away');
+  proxy.fate = 'pass';
+  assert.is(await kept.flush(), 0);
+  assert.is(await used(meter), '2');
+});
+
+test('usage of a key that is refused after all is handed back with its status; a rate limit only delays it', async () => {
+  const { key, meter } = await customers.meteredKey('2');
+  const kept = keepUsage(client, { onLost, pauseMs: 100 });
+  const slow = await customers.newKey({ externalMeterId: meter, rateLimitPerSecond: 1 });
+  const report = (text: string, usage: string) =>
+    kept.keep({ input: { key: text, billing: { usage } }, idempotencyKey: crypto.randomUUID() });
+  report('key_nobody', '1');
+  report(key, '3');
+  report(slow.key, '1');
+  report(slow.key, '1');
+  report(key, '-1');
+  await eventually('all was decided', async () => kept.size === 0);
+  assert.is(await used(meter), '2');
+  const [first, second, third] = lost as [string, string, { status: number }];
+  assert.equal([lost.length, first, second, third.status], [3, 'INVALID', 'USAGE_LIMITED', 400]);
+});
+
+test('keys that are known to be wrong are refused while keytally answers, whatever is kept', async () => {
+  const get = await protect(keepUsage(client, { onLost }));
+  assert.equal(await get('key_nobody'), [401, undefined]);
+  assert.equal(await get(undefined), [401, undefined]);
+});
+
+test.run();
+
+async function protect(open: KeptUsage) {
+  const guard = nodeGuard(client, { cost: '1', open });
+  server = createServer((request, response) =>
+    guard(request, response, () => response.end(JSON.stringify(identityOf(request)))),
+  );
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return async (key: string | undefined): Promise<[status: number, identity: unknown]> => {
+    const answer = await fetch(url, { headers: key ? { 'X-API-Key': key } : {} });
+    return [answer.status, ((await answer.json()) as { status?: string }).status];
+  };
+}
+
+async function used(meter: string): Promise<string> {
+  return (await customers.billing(meter)).usedCredits;
+}

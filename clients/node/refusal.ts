@@ -1,0 +1,44 @@
+import { refusals, type Refused } from './contract.ts';
+import type { Status, Verification } from './status.ts';
+
+export type { Refused };
+
+export type Refusal = { status: number; headers: Record<string, string>; body: string };
+
+// A second's allowance is whole again after a second; credits come by a refill, which takes people longer.
+const RETRY_SECONDS = 1;
+const USAGE_RETRY_SECONDS = 60;
+
+/** The answer to a request that may not pass: an error envelope, with the headers that belong to its status. */
+export function refusalOf(refused: Refused, requestId: string): Refusal {
+  const [code, message] = refusals[refused];
+  const status = Math.floor(code / 100);
+  const retryAfter = refused === 'USAGE_LIMITED' ? USAGE_RETRY_SECONDS : RETRY_SECONDS;
+  return {
+    status,
+    headers: {
+      'Content-Type': 'application/json',
+      'X-Request-Id': requestId,
+      ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
+      ...((status === 429 || status === 503) && { 'Retry-After': String(retryAfter) }),
+    },
+    body: JSON.stringify({ error: { code, message, requestId } }),
+  };
+}
+
+/** What a verification's status refuses a request for; `undefined` when it passes. */
+export function refusedFor(status: Status, reason: string | undefined): Refused | undefined {
+  if (status === 'VALID') return undefined;
+  return reason === 'IP_NOT_ALLOWED' ? reason : status;
+}
+
+/** `RateLimit` of the current IETF draft, and the two older headers (the reset as Unix seconds). */
+export function rateLimitHeaders(rateLimit: Verification['rateLimit'], nowMs: number): Record<string, string> {
+  if (!rateLimit) return {};
+  const { remaining, resetAt } = rateLimit;
+  return {
+    RateLimit: `"key";r=${remaining};t=${resetAt > nowMs ? 1 : 0}`,
+    'X-RateLimit-Remaining': String(remaining),
+    'X-RateLimit-Reset': String(Math.ceil(resetAt / 1000)),
+  };
+}

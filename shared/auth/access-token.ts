@@ -1,0 +1,89 @@
+import { ApiError } from '../contract/errors.ts';
+import { hashKeyText, keyShard } from '../values/key-text.ts';
+import type { Caller, Permission } from '../contract/caller.ts';
+import { keyspace, pack, unpack } from '../stores/keyspace.ts';
+import type { RedisLink } from '../stores/redis.ts';
+
+export const ACCESS_TOKEN_PREFIX = 'kt';
+
+/** Finds the caller behind an Authorization header, or throws 401. */
+export type Authenticate = (authorization: string | undefined) => Promise<Caller>;
+
+const CACHE_MS = 500;
+const CACHE_SIZE = 10_000;
+
+/**
+ * Authenticates by `load`, which finds a token that is in force, by the clock of its store. What it found is forgotten
+ * every half second: a revoked token is refused within one. Unknown tokens are not kept, so that guessing fills nothing.
+ * `noteUse` is told as seldom.
+ */
+export function makeAuthenticate(
+  load: (shard: number, hash: string) => Promise<Caller | undefined>,
+  noteUse: (shard: number, tokenId: string) => void,
+): Authenticate {
+  const callers = new Map<string, Promise<Caller>>();
+  let forgetAt = 0;
+
+  return function authenticate(authorization = '') {
+    if (performance.now() > forgetAt || callers.size >= CACHE_SIZE) {
+      callers.clear();
+      forgetAt = performance.now() + CACHE_MS;
+    }
+    let caller = callers.get(authorization);
+    if (!caller) {
+      caller = find(authorization);
+      callers.set(authorization, caller);
+      caller.catch(() => callers.delete(authorization));
+    }
+    return caller;
+  };
+
+  async function find(authorization: string): Promise<Caller> {
+    const text = bearerToken(authorization);
+    const shard = keyShard(text);
+    if (shard === undefined || !text.startsWith(`${ACCESS_TOKEN_PREFIX}_`)) throw new ApiError('token_unknown');
+    const caller = await load(shard, hashKeyText(text));
+    if (!caller) throw new ApiError('token_unknown');
+    noteUse(shard, caller.tokenId);
+    return caller;
+  }
+}
+
+/** Throws 403 unless the caller holds the permission. */
+export function requirePermission(caller: Caller, permission: Permission): void {
+  if (caller.permissions.has(permission)) return;
+  throw new ApiError('permission_missing', { message: `The access token lacks the permission ${permission}.` });
+}
+
+/** The bearer token of a header; 401 when there is none (RFC 6750, the scheme's name in any case). */
+export function bearerToken(authorization: string | undefined): string {
+  const text = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+  if (!text) throw new ApiError('token_missing');
+  return text;
+}
+
+/** The record of an access token as Redis keeps it. */
+export function packToken(version: number, token: Caller, expiresAt: number | null): string {
+  const { tokenId, teamId, permissions, workspaceIds } = token;
+  const workspaces = workspaceIds ? workspaceIds.join(' ') : '*';
+  return pack(version, [tokenId, teamId, [...permissions].join(' '), workspaces, expiresAt ?? 0]);
+}
+
+/** Loads access tokens from Redis, for verification, which must not wait for Postgres. */
+export function tokensFromRedis(link: RedisLink, withinMs: number) {
+  return async function load(shard: number, hash: string): Promise<Caller | undefined> {
+    const keys = [keyspace.meta(shard), keyspace.token(shard, hash)];
+    const node = link.node(shard);
+    const [status, now, record = ''] = await node.script('token', keys, [node.runId()], withinMs);
+    if (status !== 'OK') throw new ApiError('undecided');
+    const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = unpack(record);
+    const expired = Number(expiresAt) > 0 && Number(expiresAt) <= Number(now);
+    if (tokenId === '' || tokenId === '-' || expired) return undefined;
+    return {
+      tokenId,
+      teamId,
+      permissions: new Set(granted.split(' ')),
+      workspaceIds: workspaces === '*' ? undefined : workspaces.split(' '),
+    };
+  };
+}

@@ -1,0 +1,72 @@
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
+import type { Authenticate } from './access-token.ts';
+import type { Caller } from '../contract/caller.ts';
+import { ApiError } from '../contract/errors.ts';
+import { addressBits } from '../values/ip.ts';
+import { shardOf } from '../values/key-text.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import type { RedisNode } from '../stores/redis-node.ts';
+import type { RedisLink } from '../stores/redis.ts';
+
+const PER_SECONDS = 60;
+
+/** Finds the caller behind an Authorization header that came from a client address, or throws 401 or 429. */
+export type AuthenticateFrom = (authorization: string | undefined, address: string) => Promise<Caller>;
+
+/**
+ * Makes guessing tokens costly: after so many failures in a minute, further ones from the same address are 429. Counted
+ * in Redis, for all processes together, and only when it failed: a valid token always passes and costs nothing more.
+ */
+export function limitFailures(authenticate: Authenticate, link: RedisLink, perMinute: number): AuthenticateFrom {
+  const settings = { points: perMinute, duration: PER_SECONDS };
+  // Counts for this process alone while Redis is away.
+  const insurance = new RateLimiterMemory(settings);
+  const limiters = new WeakMap<RedisNode, RateLimiterRedis>();
+
+  function limiterOf(node: RedisNode): RateLimiterRedis {
+    const known = limiters.get(node);
+    if (known) return known;
+    const options = { ...settings, keyPrefix: '', inMemoryBlockOnConsumed: perMinute + 1, insuranceLimiter: insurance };
+    const made = new RateLimiterRedis({ ...options, storeClient: node.client });
+    limiters.set(node, made);
+    return made;
+  }
+
+  function limiterFor(shard: number): RateLimiterRedis | RateLimiterMemory {
+    try {
+      return limiterOf(link.node(shard));
+    } catch {
+      return insurance;
+    }
+  }
+
+  async function count(address: string): Promise<void> {
+    const network = networkOf(address);
+    const shard = shardOf(network);
+    const name = keyspace.failures(shard, network);
+    await limiterFor(shard).consume(name);
+  }
+
+  return async (authorization, address) => {
+    try {
+      return await authenticate(authorization);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 401) throw error;
+      await count(address).catch((limited: unknown) => {
+        throw limited instanceof RateLimiterRes ? tooMany('too_many_failures', limited) : limited;
+      });
+      throw error;
+    }
+  };
+}
+
+/** The answer to who asks too often. */
+export function tooMany(name: 'too_many_failures' | 'too_many_calls', { msBeforeNext }: RateLimiterRes): ApiError {
+  return new ApiError(name, { headers: { 'Retry-After': String(Math.max(1, Math.ceil(msBeforeNext / 1000))) } });
+}
+
+// Whoever has an IPv6 address has a network of at least 64 bits of them.
+function networkOf(address: string): string {
+  const bits = addressBits(address) ?? '';
+  return bits.startsWith('6:') ? bits.slice(0, 2 + 64) : bits;
+}

@@ -1,0 +1,28 @@
+import { addressBits, blockBits } from '../values/ip.ts';
+import { remember } from '../runtime/memoize.ts';
+
+/**
+ * The address of the client behind trusted proxies: the last one in `X-Forwarded-For` that no trusted proxy has. From
+ * anybody else the header counts for nothing.
+ */
+export function makeClientAddress(
+  trustedProxies: string[],
+): (peer: string | undefined, forwardedFor: string | undefined) => string {
+  const blocks = trustedProxies.map((text) => {
+    const bits = blockBits(text);
+    if (bits === undefined) throw new Error(`TRUSTED_PROXIES: ${text} is neither an address nor a CIDR block`);
+    return bits;
+  });
+  const trusted = remember((address) => {
+    const bits = addressBits(address);
+    return bits !== undefined && blocks.some((block) => bits.startsWith(block));
+  });
+
+  return (peer = '', forwardedFor = '') => {
+    if (forwardedFor === '') return peer;
+    let address = peer;
+    const hops = forwardedFor.split(',').map((hop) => hop.trim());
+    while (trusted(address) && hops.at(-1)) address = hops.pop()!;
+    return address;
+  };
+}

@@ -1,0 +1,82 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { Duplex } from 'node:stream';
+import { ApiError, errorEnvelope, type ErrorName } from '../contract/errors.ts';
+import { requestId } from './request-id.ts';
+import { readTls, type TlsFiles } from './tls.ts';
+
+const MAX_HEADER_BYTES = 16 * 1024;
+const HANDSHAKE_WITHIN_MS = 5_000;
+// Node looks for connections that are late only every 30 s.
+const LOOK_FOR_LATE_MS = 1_000;
+
+/**
+ * An HTTP server (with a certificate, an HTTPS server) whose every answer is the envelope, also where Node would answer by itself, without one: what is not
+ * HTTP, has no Host, or wants a tunnel. An Expect that we do not know counts for nothing (RFC 9110 leaves it to us).
+ */
+export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server {
+  const options = {
+    requireHostHeader: false,
+    connectionsCheckingInterval: LOOK_FOR_LATE_MS,
+    maxHeaderSize: MAX_HEADER_BYTES,
+  };
+  const server: Server = tls
+    ? createTlsServer({ ...options, ...readTls(tls), handshakeTimeout: HANDSHAKE_WITHIN_MS })
+    : createServer(options);
+  // Who has sent all of its request may close its half and still wants the answer; Node would end the connection.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  const onRequest: RequestListener = (request, response) => {
+    const target = originForm(request.url ?? '');
+    if (target !== undefined && (request.headers.host !== undefined || request.httpVersion === '1.0')) {
+      request.url = target;
+      return handle(request, response);
+    }
+    const { text, headers } = badHttp('bad_http');
+    response.writeHead(400, headers).end(text);
+  };
+  server.on('request', onRequest);
+  server.on('checkExpectation', onRequest);
+  server.on('connect', (_request, socket) => refuse(socket, 'bad_http'));
+  server.on('clientError', (error: Error & { code?: string }, socket) => {
+    if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
+    const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    refuse(socket, late ? 'request_timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_http');
+  });
+  return server;
+}
+
+// A target with scheme and host, which only proxies are sent, is taken as any server must; undefined when it is none: a
+// fragment, say, has no place in one.
+function originForm(target: string): string | undefined {
+  if (target.includes('#')) return undefined;
+  if (target.startsWith('/') || target === '*') return target;
+  const url = URL.parse(target);
+  return url ? url.pathname + url.search : undefined;
+}
+
+// What never becomes a request has no response to write to.
+function refuse(socket: Duplex, name: ErrorName): void {
+  const { status, text, headers } = badHttp(name);
+  const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${reasons[status]}\r\n${lines.join('')}\r\n${text}`);
+}
+
+const reasons: Record<number, string> = {
+  400: 'Bad Request',
+  408: 'Request Timeout',
+  431: 'Request Header Fields Too Large',
+};
+
+function badHttp(name: ErrorName) {
+  const error = new ApiError(name);
+  const id = requestId(undefined);
+  const text = JSON.stringify(errorEnvelope(error, id));
+  const headers = {
+    'Content-Type': 'application/json',
+    'Content-Length': String(Buffer.byteLength(text)),
+    'X-Request-Id': id,
+    'Cache-Control': 'no-store',
+    Connection: 'close',
+  };
+  return { status: error.status, text, headers };
+}

@@ -1,0 +1,11 @@
+import { ApiError } from '../contract/errors.ts';
+
+/** The Idempotency-Key of a request, undefined when it has none; 400 for one that would silently protect nothing. */
+export function idempotencyKey(given: string | undefined): string | undefined {
+  if (given === undefined || /^[\x21-\x7e][\x20-\x7e]{0,254}$/.test(given)) return given;
+  const message = 'must be 1 to 255 printable ASCII characters';
+  throw new ApiError('invalid_request', {
+    message: `The Idempotency-Key ${message}.`,
+    details: [{ path: 'Idempotency-Key', message }],
+  });
+}

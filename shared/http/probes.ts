@@ -1,0 +1,68 @@
+import type { Server } from 'node:http';
+import { makeHttpServer } from './http-server.ts';
+import type { Metrics } from '../runtime/metrics.ts';
+import { within } from '../runtime/timeout.ts';
+
+/** Dependencies by name, each with a check that rejects or is false while it does not answer. */
+export type Checks = Record<string, () => Promise<unknown>>;
+export type ProbeAnswer = { status: number; type: string; text: string; headers?: Record<string, string> };
+
+const CHECK_WITHIN_MS = 1_500;
+
+/**
+ * The paths that every program answers without a token: `/healthz` (the process lives), `/readyz` (its dependencies
+ * answer), `/metrics` (Prometheus). `undefined` for any other path.
+ */
+export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () => metrics.registry.metrics()) {
+  return async function probe(path: string): Promise<ProbeAnswer | undefined> {
+    switch (path) {
+      case '/healthz':
+        return json(200, { status: 'ok' });
+      case '/readyz':
+        return readiness(checks);
+      case '/metrics':
+        return { status: 200, type: metrics.registry.contentType, text: await readMetrics() };
+      default:
+        return undefined;
+    }
+  };
+}
+
+/** A server of the probes alone, for programs that serve nothing else. */
+export function makeProbeServer(probe: (path: string) => Promise<ProbeAnswer | undefined>): Server {
+  return makeHttpServer((request, response) => {
+    probe((request.url ?? '').split('?', 1)[0]!)
+      .then((answer) => {
+        const { status, type, text } = answer ?? { status: 404, type: 'text/plain', text: 'not found\n' };
+        response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) });
+        response.end(request.method === 'HEAD' ? undefined : text);
+      })
+      .catch((error: unknown) => response.destroy(error as Error));
+  });
+}
+
+/** Whether all dependencies answer. */
+export async function allWell(checks: Checks): Promise<boolean> {
+  const answers = await askAll(checks);
+  return answers.every(([, well]) => well);
+}
+
+async function readiness(checks: Checks): Promise<ProbeAnswer> {
+  const answers = await askAll(checks);
+  const ready = answers.every(([, well]) => well);
+  const states = Object.fromEntries(answers.map(([name, well]) => [name, well ? 'ok' : 'away']));
+  return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks: states });
+}
+
+async function askAll(checks: Checks): Promise<[name: string, well: boolean][]> {
+  return Promise.all(
+    Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => {
+      const answer = await within(CHECK_WITHIN_MS, check()).catch(() => false);
+      return [name, answer !== false];
+    }),
+  );
+}
+
+function json(status: number, value: unknown): ProbeAnswer {
+  return { status, type: 'application/json', text: JSON.stringify(value) };
+}

@@ -1,0 +1,52 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage } from 'node:http';
+import { ApiError } from '../contract/errors.ts';
+
+const BYTE_ORDER_MARK = '\ufeff';
+
+/** Reads a request's JSON body of at most `limit` bytes; undefined when there is none. */
+export async function readJson(request: IncomingMessage, limit: number): Promise<unknown> {
+  const { headers } = request;
+  const announced = Number(headers['content-length'] ?? 0);
+  if (announced === 0 && headers['transfer-encoding'] === undefined) return undefined;
+  if (!isJson(headers['content-type'])) throw new ApiError('not_json');
+  const encoding = headers['content-encoding']?.trim().toLowerCase() || 'identity';
+  if (encoding !== 'identity') throw new ApiError('encoded_body', { headers: { 'Accept-Encoding': 'identity' } });
+  if (announced > limit) throw bodyTooLarge(limit);
+  const bytes = await readAll(request, limit);
+  if (bytes.length === 0) return undefined;
+  if (!isUtf8(bytes)) throw new ApiError('invalid_json');
+  const text = bytes.toString();
+  try {
+    return JSON.parse(text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text) as unknown;
+  } catch {
+    // Without its cause, which would quote the body.
+    throw new ApiError('invalid_json');
+  }
+}
+
+function isJson(type: string | undefined): boolean {
+  return type === 'application/json' || type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
+}
+
+// What is too much goes on being read, and is dropped: else its sender would never come to read the answer.
+function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size <= limit) chunks.push(chunk);
+      else reject(bodyTooLarge(limit));
+    });
+    request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    // Cut short: its sender is gone, or has had its answer from the server itself.
+    const cutShort = () => reject(new ApiError('bad_http'));
+    request.on('error', cutShort);
+    request.on('close', () => !request.readableEnded && cutShort());
+  });
+}
+
+function bodyTooLarge(limit: number): ApiError {
+  return new ApiError('body_too_large', { message: `The body is larger than ${limit} bytes.` });
+}

@@ -1,0 +1,35 @@
+import { readFileSync, statSync } from 'node:fs';
+import type { Server as HttpsServer } from 'node:https';
+import type { Logger } from '../runtime/log.ts';
+import { repeat, type Repeating } from '../runtime/loop.ts';
+
+/** Where the certificate that a server proves itself with is, and its private key; both PEM. */
+export type TlsFiles = { certificatePath: string; keyPath: string };
+
+const LOOK_EVERY_MS = 1_000;
+
+/** The files as a TLS server takes them. */
+export function readTls({ certificatePath, keyPath }: TlsFiles): { cert: Buffer; key: Buffer } {
+  return { cert: readFileSync(certificatePath), key: readFileSync(keyPath) };
+}
+
+/** Takes a new certificate for new connections as soon as its files have changed; while they do not fit, the old one stays. */
+export function followTls(server: HttpsServer, files: TlsFiles, log: Logger): Repeating {
+  let seen = signature(files);
+  return repeat(LOOK_EVERY_MS, log, 'reading a new certificate', async () => {
+    const now = signature(files);
+    if (now === seen) return;
+    server.setSecureContext(readTls(files));
+    seen = now;
+    log.info('the certificate was renewed');
+  });
+}
+
+function signature({ certificatePath, keyPath }: TlsFiles): string {
+  return [certificatePath, keyPath]
+    .map((path) => {
+      const { mtimeMs, ino, size } = statSync(path);
+      return `${mtimeMs} ${ino} ${size}`;
+    })
+    .join(' ');
+}

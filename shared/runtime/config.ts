@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import { configProblems } from './config-rules.ts';
+import type { Variable } from './variable-kinds.ts';
+import { variables, type Config } from './variables.ts';
+
+/** The configuration could not be read; `problems` has one line per variable. */
+export class ConfigError extends Error {
+  constructor(problems: string[]) {
+    super(`the configuration is not complete:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
+  }
+}
+
+/** Reads the variables that a program needs, or tells everything that is wrong with them at once. */
+export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Config, Name> {
+  const problems: string[] = [];
+  const entries = names.map((name) => {
+    const variable: Variable<unknown> = variables[name];
+    try {
+      const given = process.env[name] ?? fromFile(process.env[`${name}_FILE`]) ?? variable.preset;
+      if (given === undefined || (given === '' && variable.preset === undefined)) throw new Error('must be set');
+      return [name, variable.parse(given)];
+    } catch (error) {
+      problems.push(`${name} ${(error as Error).message} (${variable.about})`);
+      return [name, undefined];
+    }
+  });
+  const config = Object.fromEntries(entries) as Pick<Config, Name>;
+  problems.push(...configProblems(config));
+  if (problems.length > 0) throw new ConfigError(problems);
+  return config;
+}
+
+function fromFile(path: string | undefined): string | undefined {
+  return path === undefined ? undefined : readFileSync(path, 'utf8').trim();
+}

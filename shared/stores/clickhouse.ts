@@ -1,0 +1,85 @@
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { ApiError } from '../contract/errors.ts';
+
+/** Sums of one day and one usage name of a billing record. */
+export type UsageRow = { day: string; usageName: string; costMicros: number; events: number };
+
+/** Which days of a record are asked for, both ends included, and which of them must not be read from the stored sums. */
+export type UsageQuery = {
+  billingId: string;
+  from: string;
+  to: string;
+  liveDays: string[];
+  liveFrom: string;
+  usageName?: string;
+};
+
+/** The books: usage events and their daily sums. */
+export type Books = {
+  client: ClickHouseClient;
+  /** Usage by day and usage name: of days that are over from their stored sums, of live ones from the events. */
+  dailyUsage(wanted: UsageQuery): Promise<UsageRow[]>;
+  ready(): Promise<boolean>;
+  close(): Promise<void>;
+};
+
+/**
+ * What a cluster's replicas need to be as exact as one server: an insert counts once most of them have it, and a read
+ * sees all that counted. Else a day could be summed up on a replica that lags.
+ */
+const onCluster = { insert_quorum: 'auto', insert_quorum_parallel: 0, select_sequential_consistency: '1' } as const;
+
+/** Connects over HTTP, lazily. Inserts are synchronous (newer servers turn async_insert on). */
+export function connectClickHouse(url: string, cluster = ''): Books {
+  const client = createClient({
+    url,
+    request_timeout: 30_000,
+    // A thousand ids do not fit into a URL (node:http takes 16 KB of it): long parameters go into the body.
+    use_multipart_params_auto: true,
+    // Its own lines go to the console and hold parameters; a failure is logged where it is handled.
+    log: { level: ClickHouseLogLevel.OFF },
+    clickhouse_settings: {
+      async_insert: 0,
+      output_format_json_quote_64bit_integers: 1,
+      do_not_merge_across_partitions_select_final: 1,
+      ...(cluster !== '' && onCluster),
+    },
+  });
+  return {
+    client,
+    async dailyUsage({ usageName, ...wanted }) {
+      const named = usageName === undefined ? '' : 'and usage_name = {usageName:String}';
+      const rows = await query<{ of_day: string; name: string; cost: string; number: string }>(
+        `select toString(day) as of_day, name, toString(cost) as cost, toString(number) as number from (
+           select day, usage_name as name, cost_micros as cost, events as number from usage_daily final
+           where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
+             and day < {liveFrom:Date} and day not in {liveDays:Array(Date)}
+           union all
+           select day, usage_name, sum(cost_micros), countIf(kind = 'verification') from usage_events final
+           where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
+             and kind in ('verification', 'adjustment')
+             and (day >= {liveFrom:Date} or day in {liveDays:Array(Date)})
+           group by day, usage_name
+         ) order by day, name`,
+        { ...wanted, ...(usageName !== undefined && { usageName }) },
+      );
+      return rows.map((row) => ({
+        day: row.of_day,
+        usageName: row.name,
+        costMicros: Number(row.cost),
+        events: Number(row.number),
+      }));
+    },
+    ready: async () => (await client.ping()).success,
+    close: () => client.close(),
+  };
+
+  async function query<Row>(sql: string, params: Record<string, unknown>): Promise<Row[]> {
+    try {
+      const result = await client.query({ query: sql, query_params: params, format: 'JSONEachRow' });
+      return await result.json<Row>();
+    } catch (error) {
+      throw new ApiError('usage_away', { cause: error });
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { createClient } from '@clickhouse/client';
+import type { Sql } from './postgres.ts';
+
+const directory = new URL('../../sql/', import.meta.url);
+
+/** Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction. Gives their names. */
+export async function migratePostgres(sql: Sql): Promise<string[]> {
+  return sql.begin(async (tx) => {
+    // One at a time: of two programs that migrate, the second finds nothing left to do.
+    await tx`select pg_advisory_xact_lock(hashtext('keytally migrations'))`;
+    await tx`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
+    const applied = new Set((await tx<{ name: string }[]>`select name from schema_migrations`).map((row) => row.name));
+    const missing = migrationFiles('postgres').filter(({ name }) => !applied.has(name));
+    for (const { name, text } of missing) {
+      await tx.unsafe(text);
+      await tx`insert into schema_migrations (name) values (${name})`;
+    }
+    return missing.map(({ name }) => name);
+  });
+}
+
+/** Lets a role of sql/postgres log in by this password; an empty one leaves it as it is. */
+export async function giveRolePassword(
+  sql: Sql,
+  role: 'keytally_api' | 'keytally_consumer',
+  password: string,
+): Promise<void> {
+  if (password === '') return;
+  const [row] = await sql<[{ statement: string }]>`
+    select format('alter role %I login password %L', ${role}::text, ${password}::text) as statement`;
+  await sql.unsafe(row.statement);
+}
+
+/**
+ * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
+ * has no transactions: a file's statements all say `if not exists`, so that a file that was cut short runs again. With
+ * the name of a cluster, tables are replicated ones on all its servers.
+ */
+export async function migrateClickHouse(url: string, cluster = ''): Promise<string[]> {
+  const database = decodeURIComponent(new URL(url).pathname.slice(1));
+  const root = new URL(url);
+  root.pathname = '/';
+  const server = createClient({ url: root });
+  const createDatabase = onCluster(`create database if not exists ${quote(database)}`, cluster);
+  await server.command({ query: createDatabase }).finally(() => server.close());
+
+  const client = createClient({ url });
+  try {
+    await client.command({ query: onCluster(createMigrations, cluster) });
+    const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
+    const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
+    const missing = migrationFiles('clickhouse').filter(({ name }) => !applied.has(name));
+    for (const { name, text } of missing) {
+      for (const statement of statements(text)) await client.command({ query: onCluster(statement, cluster) });
+      await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
+    }
+    return missing.map(({ name }) => name);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Every statement that migrateClickHouse runs on an empty database, in order. */
+export function clickHouseStatements(database: string, cluster: string): string[] {
+  const ofFiles = migrationFiles('clickhouse').flatMap(({ text }) => statements(text));
+  const all = [`create database if not exists ${quote(database)}`, createMigrations, ...ofFiles];
+  return all.map((statement) => onCluster(statement, cluster));
+}
+
+const createMigrations = `create table if not exists schema_migrations (name String, applied_at DateTime default now())
+engine = ReplacingMergeTree
+order by name`;
+
+// Our files are written for one server: a statement for a cluster differs in these two places.
+function onCluster(statement: string, cluster: string): string {
+  if (cluster === '') return statement;
+  return statement
+    .replace(/^create (database|table) if not exists \S+/, (start) => `${start} on cluster ${quote(cluster)}`)
+    .replace(/^engine = (\w*MergeTree)/m, 'engine = Replicated$1');
+}
+
+function migrationFiles(store: 'postgres' | 'clickhouse'): { name: string; text: string }[] {
+  const folder = new URL(`${store}/`, directory);
+  const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
+  return names.toSorted().map((name) => ({ name, text: readFileSync(new URL(name, folder), 'utf8') }));
+}
+
+// ClickHouse takes one statement at a time; in our files each ends with a semicolon at the end of a line.
+function statements(text: string): string[] {
+  const withoutComments = text.replace(/^\s*--.*$/gm, '');
+  return withoutComments
+    .split(/;\s*$/m)
+    .map((statement) => statement.trim())
+    .filter(Boolean);
+}
+
+function quote(name: string): string {
+  if (!/^\w+$/.test(name))
+    throw new Error(
+      `ClickHouse's database (in CLICKHOUSE_URL) and cluster are named with letters, digits and underscores`,
+    );
+  return `\`${name}\``;
+}

@@ -1,0 +1,119 @@
+import { Type, type Static } from 'typebox';
+import { exampleOf } from '../contract/example.ts';
+import type { Operation } from '../contract/route.ts';
+import {
+  billing,
+  credits,
+  customerId,
+  externalMeterId,
+  id,
+  instant,
+  metadata,
+  object,
+  scopeEntries,
+  scopeEntry,
+  secretText,
+  textOf,
+} from '../contract/schemas.ts';
+
+export const statuses = [
+  'VALID',
+  'EXPIRED',
+  'DISABLED',
+  'DELETED',
+  'RATE_LIMITED',
+  'USAGE_LIMITED',
+  'INVALID_SCOPES',
+  'INVALID',
+] as const;
+export type Status = (typeof statuses)[number];
+
+/** Why a key is refused, in one word. */
+export const reasons = [
+  'MALFORMED',
+  'NOT_FOUND',
+  'DELETED',
+  'DISABLED',
+  'EXPIRED',
+  'IP_NOT_ALLOWED',
+  'SCOPE_MISSING',
+  'RATE_LIMIT',
+  'CREDITS_USED_UP',
+  'SPEND_CAP_REACHED',
+  'NO_BILLING_RECORD',
+] as const;
+
+/** How people read a status (specification, section 3); the two limits are temporary blocks. */
+export const displayForms: Record<Status, string> = {
+  VALID: 'Active',
+  EXPIRED: 'Expired',
+  DISABLED: 'Inactive',
+  DELETED: 'Inactive',
+  RATE_LIMITED: 'Rate Limited',
+  USAGE_LIMITED: 'Usage Limited',
+  INVALID_SCOPES: 'Invalid Scopes',
+  INVALID: 'Invalid',
+};
+
+export const VERIFY_PATH = '/api/v1/api-key/verify';
+export const VERIFY_BODY_LIMIT = 16 * 1024;
+
+export const verifyBody = object({
+  key: secretText('the key to verify', 'acme'),
+  requestedScopes: Type.Optional(scopeEntries),
+  route: Type.Optional(
+    Type.String({
+      maxLength: 1024,
+      pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$',
+      description: 'recorded with the event',
+      examples: ['GET /documents'],
+    }),
+  ),
+  billing: Type.Optional(
+    object({
+      usage: Type.Optional(credits('what this call costs', { default: '0' })),
+      usageName: Type.Optional(Type.String({ ...textOf(128, 'what is counted', 'tokens'), default: 'default' })),
+    }),
+  ),
+  ip: Type.Optional(
+    Type.String({ format: 'ip', description: "the end client's address, for allow lists", examples: ['203.0.113.9'] }),
+  ),
+});
+export type VerifyBody = Static<typeof verifyBody>;
+
+const answered = {
+  status: Type.Enum([...statuses]),
+  apiKeyId: Type.Optional(id('API key')),
+  customerId: Type.Optional(customerId),
+  externalMeterId: Type.Optional(externalMeterId),
+  expiresAt: Type.Optional(instant('when the key expires')),
+  requestedScopes: Type.Optional(Type.Array(scopeEntry)),
+  scopes: Type.Optional(Type.Array(scopeEntry)),
+  billing: Type.Optional(billing),
+  rateLimit: Type.Optional(
+    object({
+      remaining: Type.Integer({ minimum: 0, description: "what is left of this second's allowance", examples: [99] }),
+      resetAt: instant('when the allowance is whole again'),
+    }),
+  ),
+  metadata: Type.Optional(metadata),
+};
+const reason = Type.Enum([...reasons], { description: 'why the key was refused; absent when it is VALID' });
+export const verifyResponse = object(
+  { ...answered, reason: Type.Optional(reason) },
+  { examples: [exampleOf(object(answered))] },
+);
+
+/** The operation, which the api and the verify app both serve. */
+export const verifyOperation = {
+  method: 'post',
+  path: VERIFY_PATH,
+  tag: 'API keys',
+  summary: 'Verify an API key and debit its cost',
+  permission: 'key:verify',
+  body: verifyBody,
+  bodyLimit: VERIFY_BODY_LIMIT,
+  idempotent: true,
+  errors: ['idempotency_mismatch', 'redis_away', 'undecided', 'outbox_full', 'overloaded'],
+  response: verifyResponse,
+} as const satisfies Operation;

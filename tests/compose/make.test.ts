@@ -1,0 +1,100 @@
+// What make asks of Docker, seen by a `docker` that notes it; and when it does not ask.
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCheckout } from './helpers/checkout.ts';
+
+const made = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'checkout'));
+const asked = ['info', 'compose version'];
+
+test('Docker Compose is used where an engine answers, and the stack of one machine where none does', () => {
+  assert.ok(made.run('up').calls.includes('compose up -d --build --wait'));
+  const without = made.run('up', { ENGINE: 'no' });
+  assert.equal([without.status, without.out], [0, 'native: apps/stack/main.ts up\n']);
+});
+
+test('STACK decides it beforehand, in the environment and on the command line', () => {
+  for (const how of [
+    ['up', 'STACK=native'],
+    ['up', { STACK: 'native' }],
+  ]) {
+    const { out, calls } = made.run(...how);
+    assert.equal([out, calls], ['native: apps/stack/main.ts up\n', ['']]);
+  }
+  assert.ok(made.run('up', { STACK: 'docker' }).calls.includes('compose up -d --build --wait'));
+});
+
+test('STACK=docker without an engine, and another STACK, fail with one line', () => {
+  const { status, err, calls } = made.run('up', { STACK: 'docker', ENGINE: 'no' });
+  assert.ok(status);
+  assert.match(err, /^keytally: STACK=docker needs a Docker engine and its compose plugin, .*\nmake: .*\n$/);
+  assert.equal(calls, ['info']);
+  assert.match(made.run('up', { STACK: 'podman' }).err, /^keytally: STACK is docker or native, not podman\n/);
+});
+
+test('a stack of one machine that runs is kept to', () => {
+  const home = join(made.folder, 'home');
+  made.run('up', { STACK: 'native' });
+  for (const [pid, is] of [
+    [process.pid, 'native'],
+    [2 ** 30, 'docker'],
+  ] as const) {
+    writeFileSync(made.folder + '/supervisor.json', JSON.stringify({ pid, startedAt: 'x', apiPort: 8080 }));
+    const { out } = made.run('down', { KEYTALLY_HOME: made.folder });
+    assert.is(out.startsWith('native'), is === 'native', home);
+  }
+});
+
+test('token and migrate stay with the servers that the environment names', () => {
+  const { out } = made.run('token', 'TEAM=acme', { DATABASE_URL: 'postgres://elsewhere' });
+  assert.is(out, 'native: apps/stack/main.ts token --team acme\n');
+});
+
+test('secrets are made once, in a folder for its owner alone', () => {
+  made.run('up');
+  const first = made.secrets();
+  assert.is(statSync(join(made.folder, 'secrets')).mode & 0o777, 0o700);
+  // Containers read them as users of their own.
+  for (const name of Object.keys(first)) assert.is(statSync(join(made.folder, 'secrets', name)).mode & 0o777, 0o644);
+  assert.is(statSync(join(made.folder, 'secrets/env')).mode & 0o777, 0o600);
+  assert.is(Buffer.from(first.master_key!, 'base64').length, 32);
+  assert.is(new Set(Object.values(first)).size, 19);
+
+  made.run('up');
+  assert.equal(made.secrets(), first);
+  writeFileSync(join(made.folder, 'secrets/database_url'), 'postgres://own@elsewhere/keytally\n');
+  made.run('up');
+  assert.equal(made.secrets(), { ...first, database_url: 'postgres://own@elsewhere/keytally' }, 'own servers stay');
+});
+
+test('the token of the last time is kept while it is one', () => {
+  made.run('up', { TOKEN: 'bad' });
+  const token = made.env('KEYTALLY_TOKEN');
+  assert.match(token, /^kt_\d+$/);
+  const { out, calls } = made.run('up');
+  assert.match(out, `token    ${token}`);
+  assert.not.ok(calls.some((call) => call.includes('token.ts')));
+  made.run('up', { TOKEN: 'bad' });
+  assert.is.not(made.env('KEYTALLY_TOKEN'), '');
+  assert.equal(
+    [made.env('KEYTALLY_API_URL'), made.env('KEYTALLY_VERIFY_URL')],
+    ['http://127.0.0.1:8080', 'http://127.0.0.1:8081'],
+  );
+});
+
+test('every other target has its words for Compose, and none of them removes a volume', () => {
+  const calls = (...args: string[]) => made.run(...args).calls.filter((call) => !asked.includes(call));
+  assert.equal(calls('down'), ['compose --profile monitoring down']);
+  assert.equal(calls('status'), ['compose --profile monitoring ps -a']);
+  const containers = 'compose --profile monitoring ps -aq';
+  assert.equal(calls('logs', 'NAME=api'), [containers, 'compose --profile monitoring logs -f --tail 100 api']);
+  assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: make up/);
+  assert.equal(calls('token', 'TEAM=acme'), ['compose exec -T api node apps/api/commands/token.ts --team acme']);
+  assert.equal(calls('migrate'), ['compose run --rm --build migrate']);
+  const demo = calls('demo').at(-1) ?? '';
+  assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);
+  assert.match(demo, /KEYTALLY_TOKEN=kt_\d+ api node apps\/stack\/main\.ts demo$/);
+});
+
+test.run();

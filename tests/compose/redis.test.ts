@@ -1,0 +1,96 @@
+// Redis as docker-compose.yml starts it: its command and its health command, run here.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually } from '../helpers/world.ts';
+import { interpolate, readComposeFile } from './helpers/compose-file.ts';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+
+const folder = join(process.env.TEST_FOLDER ?? '', 'redis');
+const { command = [], healthcheck } = readComposeFile().services.redis!;
+const [port = 0] = await freePorts(1);
+const password = 'b6e2';
+const users = ['api', 'verify', 'consumer', 'relay'];
+
+// The places of the container, and its port, as places here.
+const here = (text: string, on = port) =>
+  interpolate(text)
+    .replace(/\/(?:run\/secrets|etc\/keytally|(tmp))\//g, (_, tmp?: string) => `${folder}/${tmp ? 'tmp-' : ''}`)
+    .replaceAll('-p 6379', `-p ${on}`);
+const isWell = (on = port) =>
+  promisify(execFile)('sh', ['-c', here(healthcheck?.test?.[1] ?? '', on)]).then(
+    () => true,
+    () => false,
+  );
+
+test.before(() => {
+  mkdirSync(folder, { recursive: true });
+  const settings = readFileSync(join(checkout, 'deploy/redis.conf'), 'utf8');
+  writeFileSync(
+    join(folder, 'redis.conf'),
+    settings.replace(/^port .*$/m, `port ${port}`).replace(/^dir .*$/m, `dir ${folder}`),
+  );
+  writeFileSync(join(folder, 'redis_password'), `${password}\n`);
+  for (const user of users) writeFileSync(join(folder, `redis_${user}_password`), `${password}+/${user}\n`);
+  cpSync(join(checkout, 'sql/redis/users.conf'), join(folder, 'users.conf'));
+});
+
+test('it takes its settings and its password, and is well while it serves', async () => {
+  const server = spawn(
+    'sh',
+    command.slice(1).map((one) => here(one)),
+    { stdio: 'ignore' },
+  );
+  const ended = once(server, 'exit');
+  try {
+    await eventually('redis is well', () => isWell());
+    const { stdout } = await promisify(execFile)(
+      'redis-cli',
+      ['-p', String(port), 'config', 'get', 'max*', 'append*', 'auto-aof-rewrite-min-size'],
+      {
+        env: { ...process.env, REDISCLI_AUTH: password },
+      },
+    );
+    assert.match(stdout, /maxmemory\n2147483648\n/);
+    assert.match(stdout, /maxmemory-policy\nnoeviction\n/);
+    assert.match(stdout, /appendonly\nyes\n/);
+    assert.match(stdout, /appendfsync\neverysec\n/);
+    assert.match(stdout, /auto-aof-rewrite-min-size\n134217728\n/);
+    assert.is(statSync(join(folder, 'tmp-redis.conf')).mode & 0o777, 0o600);
+
+    const without = await promisify(execFile)('redis-cli', ['-p', String(port), 'ping']);
+    assert.match(without.stdout, 'NOAUTH');
+
+    // Each program is a user of its own, with the rights of its line.
+    for (const user of users) {
+      const { stdout: said } = await promisify(execFile)(
+        'redis-cli',
+        ['-p', String(port), '--user', `keytally_${user}`, 'flushall'],
+        { env: { ...process.env, REDISCLI_AUTH: `${password}+/${user}` } },
+      );
+      assert.match(said, /^NOPERM/, 'it is logged in, and may not');
+    }
+  } finally {
+    server.kill('SIGTERM');
+  }
+  assert.is((await ended)[0], 0, 'the server itself gets the signal, not a shell before it');
+  assert.not.ok(await isWell());
+});
+
+test('it is not well while it still reads its file', async () => {
+  const loading = createServer((socket) => {
+    socket.on('data', () => socket.write('-LOADING Redis is loading the dataset in memory\r\n'));
+    socket.on('error', () => {});
+  }).listen(0, '127.0.0.1');
+  await once(loading, 'listening');
+  assert.not.ok(await isWell((loading.address() as AddressInfo).port));
+  loading.close();
+});
+
+test.run();

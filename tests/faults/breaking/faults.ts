@@ -1,0 +1,26 @@
+import type { Fault } from './fault.ts';
+import { faultsOfProcesses } from './of-processes.ts';
+import { faultsOfServers } from './of-servers.ts';
+import { faultsOfWays } from './of-connections.ts';
+import type { Random } from '../random.ts';
+import type { StageKind } from '../stage.ts';
+
+/** Every fault that the suite knows. */
+export const faults: Fault[] = [...faultsOfProcesses, ...faultsOfServers, ...faultsOfWays];
+
+export type Act = { kind: StageKind; faults: Fault[] };
+
+/** Which faults come on which stage, and in which order: each of them once, where it can be made. */
+export function plan(random: Random, disks: boolean, wanted: Fault[] = faults): Act[] {
+  const kinds: StageKind[] = [
+    { bus: 'redis', disks },
+    { bus: 'kafka', disks },
+    { bus: 'redis', cluster: true, minReplicas: random.between(0, 1) },
+  ];
+  const acts = kinds.map((kind): Act => ({ kind, faults: [] }));
+  for (const fault of random.shuffled(wanted)) {
+    const possible = acts.filter(({ kind }) => fault.on?.(kind) ?? true);
+    if (possible.length > 0) random.pick(possible).faults.push(fault);
+  }
+  return random.shuffled(acts).filter((act) => act.faults.length > 0);
+}

@@ -1,0 +1,86 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readEvent } from '../../../shared/events/event.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import {
+  holdsSlots,
+  isInSync,
+  isPrimary,
+  kill,
+  pairOf,
+  refuseReplicas,
+  restart,
+  until,
+} from '../../helpers/redis-cluster.ts';
+import { onCluster, onDisks, onPlainRedis, type Blow, type Fault } from './fault.ts';
+
+const DISKS = ['postgres', 'redis', 'clickhouse', 'kafka'] as const;
+
+/** What happens to what servers keep: it is lost, is older than it should be, or finds no room. */
+export const faultsOfServers: Fault[] = [
+  {
+    name: 'FLUSHALL',
+    expected: '503, rebuilt; no event is gone that the outbox did not hold',
+    on: onPlainRedis,
+    make: flush,
+  },
+  {
+    name: 'a replica takes over',
+    expected: 'nothing answered is lost, nothing revoked comes back',
+    on: (kind) => onCluster(kind) && kind.minReplicas !== 0,
+    make: failOver,
+  },
+  {
+    name: 'a replica that lagged takes over',
+    expected: 'nothing revoked comes back',
+    on: onCluster,
+    make: failOverBehind,
+  },
+  ...DISKS.map((server): Fault => ({
+    name: `disk full: ${server}`,
+    expected: '503 or a clear error, no corruption, on when there is room',
+    on: (kind) => onDisks(kind) && (server !== 'kafka' || kind.bus === 'kafka'),
+    async make({ stage, random }) {
+      const disk = stage.disks.get(server)!;
+      await disk.fill();
+      await sleep(random.between(2_500, 4_500));
+      disk.free();
+    },
+  })),
+];
+
+/** Empties Redis and, in the same step, learns which events it held: no others may be gone afterwards. */
+async function flush({ stage, emptied }: Blow): Promise<void> {
+  const [redis] = stage.redis;
+  const step = redis!.multi();
+  for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
+  const answers = await step.flushall().exec();
+  const entries = (answers ?? []).slice(0, -1).flatMap(([, found]) => found as [id: string, fields: string[]][]);
+  emptied(entries.map(([, fields]) => readEvent(fields).usageName));
+  await sleep(2_000);
+}
+
+async function failOver({ stage, random }: Blow): Promise<void> {
+  const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
+  await kill(primary);
+  await until(() => isPrimary(replica));
+  await sleep(random.between(0, 500));
+  await until(() => holdsSlots(replica, stage.members));
+  await restart(primary);
+  await until(() => isInSync(primary));
+}
+
+async function failOverBehind({ stage, random, during }: Blow): Promise<void> {
+  const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
+  // Where a replica must have what is answered, nothing is answered that could be lost.
+  await during(stage.kind.minReplicas === 0 ? 'lagged' : 'behind', async () => {
+    await refuseReplicas(primary);
+    await sleep(random.between(500, 1_000));
+    await kill(primary);
+    await replica.client.cluster('FAILOVER', 'TAKEOVER');
+    await until(() => isPrimary(replica));
+  });
+  await until(() => holdsSlots(replica, stage.members));
+  await restart(primary);
+  await until(() => isInSync(primary));
+}

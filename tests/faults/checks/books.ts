@@ -1,0 +1,101 @@
+import { formatCredits } from '../../../shared/values/credits.ts';
+import { grouped, isUndecided, spansOf, type Case, type Say } from './case.ts';
+import type { Record_, Verified } from '../history.ts';
+
+/** How often a call may stand in the books. */
+type Bounds = { least: number; most: number };
+
+// The outbox was full, or too many called at once: nothing was asked of Redis, or it said so itself.
+const SURE_OF_NOTHING = [50306, 50308];
+
+/**
+ * Balance = sum of distinct events = what /usage says; every VALID that a client saw was debited once, an undecided call
+ * at most once, a refused one never.
+ */
+export function checkBooks(one: Case, say: Say): void {
+  for (const record of one.records) {
+    const { billing, rows, usedMicros } = record;
+    const inBooks = rows.reduce((sum, row) => sum + row.micros, 0);
+    if (inBooks !== usedMicros) {
+      const [balance, books] = [usedMicros, inBooks].map(formatCredits);
+      say('balance = books', `${billing}: the balance is ${balance}, the books have ${books}`);
+    }
+    const calls = grouped(
+      one.verified.filter((line) => line.billing === billing),
+      (line) => line.call,
+    );
+    for (const [call, attempts] of calls) checkCall(one, call, attempts, eventsOf(record, call), say);
+    const adjustments = checkAdjustments(one, record, say);
+    for (const { name } of rows) {
+      if (!calls.has(name) && !adjustments.has(name))
+        say('debits ≤ VALID + undecided', `${billing}: the books have ${name}, which nobody called`);
+    }
+    if (record.found !== 'EXACT') say('the service finds itself exact', `${billing} is said to be ${record.found}`);
+    const lost = [...calls].filter(
+      ([call, attempts]) => attempts.some(({ status }) => status === 'VALID') && eventsOf(record, call).events === 0,
+    );
+    if (lost.length > record.toldLost)
+      say('what is lost is told', `${billing} lost ${lost.length} VALID calls, and ${record.toldLost} are told`);
+  }
+}
+
+/** Every answered adjustment stands in the books once, whatever was lost. Gives the names of all. */
+function checkAdjustments(one: Case, { billing, rows }: Record_, say: Say): Set<string> {
+  const lines = one.changed.filter((line) => line.what === 'billing.adjust' && line.of === billing);
+  const adjustments = grouped(lines, (line) => line.detail.usageName ?? '');
+  for (const [name, attempts] of adjustments) {
+    const { amountMicros = 0 } = attempts[0]!.detail;
+    const booked = rows.filter((row) => row.name === name).reduce((sum, row) => sum + row.micros, 0);
+    const isAnswered = attempts.some(({ http = 500 }) => http < 300);
+    const mayBe = isAnswered || attempts.some(isUndecided) ? [amountMicros, ...(isAnswered ? [] : [0])] : [0];
+    if (!mayBe.includes(booked))
+      say(
+        'an adjustment counts once',
+        `${billing}: ${name} of ${formatCredits(amountMicros)} made ${formatCredits(booked)}`,
+      );
+  }
+  return new Set(adjustments.keys());
+}
+
+function checkCall(one: Case, call: string, attempts: Verified[], found: { events: number; micros: number }, say: Say) {
+  const { events, micros } = found;
+  const { least, most } = bounds(one, call, attempts);
+  const said = attempts.map((line) => line.status ?? line.code ?? line.http ?? line.error).join(', ');
+  if (events < least) say('every VALID is debited once', `${call} was answered ${said} and is not in the books`);
+  else if (events > most && most === 0) say('a refused call costs nothing', `${call} was answered ${said} and debited`);
+  else if (events > most)
+    say('every VALID is debited once', `${call} was answered ${said} and debited ${events} times`);
+  if (micros !== events * attempts[0]!.costMicros)
+    say('every VALID is debited once', `${call}: ${events} events of ${attempts[0]!.costMicros} make ${micros}`);
+}
+
+function bounds(one: Case, call: string, attempts: Verified[]): Bounds {
+  const valid = attempts.filter((line) => line.status === 'VALID');
+  const open = attempts.filter((line) => isUndecided(line) && !isSureToCostNothing(one, line));
+  const [first, last] = [attempts[0]!.from, attempts.at(-1)!.to];
+  const within = (at: number) => first <= at && at <= last;
+  const mayBeLost =
+    one.emptied.some(({ held }) => held.includes(call)) ||
+    spansOf(one, 'lagged').some(({ from, to }) => valid.some((line) => line.to >= from && line.from <= to));
+  // Idempotency-Keys of verifications are kept in Redis alone, and go with it.
+  const mayBeForgotten =
+    attempts.length > 1 &&
+    (one.emptied.some(({ at }) => within(at)) || spansOf(one, 'lagged').some(({ to }) => within(to)));
+  const once = valid.length > 0 || open.length > 0 ? 1 : 0;
+  return { least: valid.length > 0 && !mayBeLost ? 1 : 0, most: once && mayBeForgotten ? 2 : once };
+}
+
+// Who asked and was refused while Redis was frozen: the script must not run any more when Redis goes on.
+function isSureToCostNothing(one: Case, line: Verified): boolean {
+  if (line.code !== undefined && SURE_OF_NOTHING.includes(line.code)) return true;
+  const frozen = spansOf(one, 'redis-frozen');
+  return line.http === 503 && frozen.some(({ from, to }) => from <= line.from && line.to <= to);
+}
+
+function eventsOf({ rows }: Record_, call: string): { events: number; micros: number } {
+  const ofCall = rows.filter((row) => row.name === call);
+  return {
+    events: ofCall.reduce((sum, row) => sum + row.events, 0),
+    micros: ofCall.reduce((sum, row) => sum + row.micros, 0),
+  };
+}

@@ -1,0 +1,110 @@
+import type {
+  Changed,
+  Emptied,
+  Entity,
+  Finding,
+  Line,
+  Read,
+  Record_,
+  Return,
+  Span,
+  SpanKind,
+  Verified,
+} from '../history.ts';
+
+/** All that was recorded of one phase. */
+export type Case = {
+  phase: number;
+  fault: string;
+  startedAtMs: number;
+  verified: Verified[];
+  changed: Changed[];
+  reads: Read[];
+  spans: Span[];
+  emptied: Emptied[];
+  records: Record_[];
+  entities: Entity[];
+  returns: Return[];
+  findings: Finding[];
+  /** The most that the machine had to do, for each of its cores. */
+  load: number;
+};
+
+/** What must never be, and was. */
+export type Violation = { phase: number; fault: string; rule: string; text: string };
+export type Say = (rule: string, text: string) => void;
+
+/** Splits a history into its phases. */
+export function casesOf(lines: readonly Line[]): Case[] {
+  const startedAtMs = lines.find((line) => line.type === 'run')?.startedAtMs ?? 0;
+  const cases = new Map<number, Case>();
+  for (const line of lines) {
+    if (line.type === 'run') continue;
+    let one = cases.get(line.phase);
+    if (!one) cases.set(line.phase, (one = emptyCase(line.phase, startedAtMs)));
+    add(one, line);
+  }
+  return [...cases.values()];
+}
+
+/** The stretches of a kind. */
+export function spansOf({ spans }: Case, what: SpanKind): Span[] {
+  return spans.filter((span) => span.what === what);
+}
+
+/** Whether nothing tells what came of an attempt. */
+export function isUndecided({ http }: { http?: number }): boolean {
+  return http === undefined || http >= 500;
+}
+
+/** Lines by something that they share, in the order in which they began. */
+export function grouped<T extends { from: number }>(lines: readonly T[], by: (line: T) => string): Map<string, T[]> {
+  return Map.groupBy(
+    lines.toSorted((a, b) => a.from - b.from),
+    by,
+  );
+}
+
+function emptyCase(phase: number, startedAtMs: number): Case {
+  const lists = {
+    verified: [],
+    changed: [],
+    reads: [],
+    spans: [],
+    emptied: [],
+    records: [],
+    entities: [],
+    returns: [],
+    findings: [],
+  };
+  return { phase, fault: '', startedAtMs, ...lists, load: 0 };
+}
+
+function add(one: Case, line: Exclude<Line, { type: 'run' }>): void {
+  switch (line.type) {
+    case 'verify':
+      return void one.verified.push(line);
+    case 'change':
+      return void one.changed.push(line);
+    case 'read':
+      return void one.reads.push(line);
+    case 'span':
+      one.fault ||= line.fault;
+      return void one.spans.push(line);
+    case 'emptied':
+      return void one.emptied.push(line);
+    case 'record':
+      return void one.records.push(line);
+    case 'entity':
+      return void one.entities.push(line);
+    case 'return':
+      return void one.returns.push(line);
+    case 'pulse':
+      one.load = Math.max(one.load, line.load);
+      return;
+    case 'finding':
+      return void one.findings.push(line);
+    default:
+      line satisfies never;
+  }
+}

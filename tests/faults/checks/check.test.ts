@@ -1,0 +1,244 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { check } from './check.ts';
+import type { ChangeKind, Changed, Detail, Line, Record_, Verified } from '../history.ts';
+
+// Each rule is broken once, in a history that is right but for that.
+
+test('a history in which all is right breaks no rule', () => {
+  assert.equal(rules(history()), []);
+});
+
+test('a balance that is not the sum of its events is found', () => {
+  assert.equal(rules([...history(), record({ usedMicros: 7 })]), ['balance = books']);
+});
+
+test('a VALID call that is not in the books is found, and one that is there twice', () => {
+  const lost = record({ usedMicros: 1, rows: [row('a', 1)], toldLost: 1 });
+  assert.equal(rules([valid('a', 1), valid('b', 2), lost]), ['every VALID is debited once']);
+  const twice = record({ usedMicros: 2, rows: [{ ...row('a', 2), events: 2 }] });
+  assert.equal(rules([valid('a', 1), twice]), ['every VALID is debited once']);
+  const wrong = record({ usedMicros: 2, rows: [row('a', 2)] });
+  assert.equal(rules([valid('a', 1), wrong]), ['every VALID is debited once']);
+});
+
+test('an undecided call may be debited once, not twice', () => {
+  const asked = verified({ call: 'a', http: 503, code: 50305 });
+  assert.equal(rules([asked, record({ usedMicros: 0, rows: [] })]), []);
+  assert.equal(rules([asked, record({ usedMicros: 1, rows: [row('a', 1)] })]), []);
+  assert.equal(rules([asked, record({ usedMicros: 2, rows: [{ ...row('a', 2), events: 2 }] })]), [
+    'every VALID is debited once',
+  ]);
+});
+
+test('a refused call that was debited is found, and one that nobody made', () => {
+  const debited = record({ usedMicros: 1, rows: [row('a', 1)] });
+  const limited = verified({ call: 'a', http: 200, status: 'USAGE_LIMITED', usedMicros: 1_000, limitMicros: 1_000 });
+  assert.equal(rules([limited, debited]), ['a refused call costs nothing']);
+  assert.equal(rules([verified({ call: 'a', http: 503, code: 50306 }), debited]), ['a refused call costs nothing']);
+  assert.equal(rules([debited]), ['debits ≤ VALID + undecided']);
+});
+
+test('a call that a frozen Redis kept waiting costs nothing', () => {
+  const asked = verified({ call: 'a', from: 110, to: 120, http: 503, code: 50305 });
+  const frozen: Line = { type: 'span', phase: 1, fault: 'f', what: 'redis-frozen', from: 100, to: 200 };
+  const debited = record({ usedMicros: 1, rows: [row('a', 1)] });
+  assert.equal(rules([asked, frozen, debited]), ['a refused call costs nothing']);
+  assert.equal(rules([asked, debited]), []);
+});
+
+test('of an emptied Redis only that may be gone which it held', () => {
+  const books = record({ usedMicros: 0, rows: [] });
+  const emptied: Line = { type: 'emptied', phase: 1, at: 500, held: ['a'] };
+  assert.equal(rules([valid('a', 1), emptied, { ...books, toldLost: 1 }]), []);
+  assert.equal(rules([valid('a', 1), emptied, books]), ['what is lost is told']);
+  assert.equal(rules([valid('b', 1), emptied, { ...books, toldLost: 1 }]), ['every VALID is debited once']);
+});
+
+test('an adjustment that is not booked is found, and one that is booked twice', () => {
+  const adjusted = changed('billing.adjust', 'bill', { amountMicros: -5, usageName: 'fix' });
+  const books = (micros: number) => record({ usedMicros: micros, rows: [{ ...row('fix', micros), events: 0 }] });
+  assert.equal(rules([adjusted, books(-5)]), []);
+  assert.equal(rules([adjusted, books(-10)]), ['an adjustment counts once']);
+  assert.equal(rules([adjusted, record({ rows: [] })]), ['an adjustment counts once']);
+  const { http: _, ...open } = adjusted;
+  assert.equal(rules([open, record({ rows: [] })]), []);
+});
+
+test('a record of which the service itself says that it is not exact is found', () => {
+  const calls = history().slice(0, 2);
+  assert.equal(rules([...calls, record({ usedMicros: 3, found: 'MISSING' })]), ['the service finds itself exact']);
+});
+
+test('credits that two calls took are found, and a balance that went back', () => {
+  const both = record({ usedMicros: 2, rows: [row('a', 1), row('b', 1)] });
+  const overlapping = [verified({ call: 'a', usedMicros: 1, to: 20 }), verified({ call: 'b', usedMicros: 1, to: 20 })];
+  assert.equal(rules([...overlapping, both]), ['no credits are taken twice']);
+  const back = [
+    verified({ call: 'a', usedMicros: 2, to: 20 }),
+    verified({ call: 'b', usedMicros: 1, from: 30, to: 40 }),
+  ];
+  assert.equal(rules([...back, both]), ['a balance never goes back']);
+});
+
+test('limits that were passed are found, and limits that were not reached', () => {
+  const books = record({ usedMicros: 1, rows: [row('a', 1)] });
+  assert.equal(rules([verified({ call: 'a', usedMicros: 1, limitMicros: 0 }), books]), ['no limit is passed']);
+  assert.equal(rules([valid('a', 1), { ...books, limitMicros: 0 }]), ['no limit is passed']);
+  const early = verified({ call: 'a', status: 'USAGE_LIMITED', usedMicros: 1, limitMicros: 10 });
+  assert.equal(rules([early]), ['no limit is invented']);
+  assert.equal(rules([verified({ call: 'a', status: 'RATE_LIMITED' })]), ['no limit is invented']);
+  const made = changed('key.create', 'key', { ratePerSecond: 2 });
+  const quick = [0, 1, 2, 3].map((i) => verified({ call: String(i), billing: '', from: 100 + i, to: 102 + i }));
+  assert.equal(rules([made, ...quick]), ['no limit is passed']);
+});
+
+test('a key that is gone and VALID is found, and one that is there and refused', () => {
+  for (const [what, detail] of [
+    ['key.delete', {}],
+    ['key.disable', {}],
+    ['key.rotate', { text: 1 }],
+  ] as const) {
+    const done = changed(what, 'key', detail, { from: 100, to: 200 });
+    const asked = (from: number, to: number, status: string) => verified({ call: 'a', billing: '', from, to, status });
+    assert.equal(rules([done, asked(201, 202, 'VALID')]), ['what is gone stays gone'], what);
+    assert.equal(rules([done, asked(150, 250, 'VALID')]), [], what);
+    assert.equal(rules([done, asked(50, 99, 'INVALID')]), ['what is good stays good'], what);
+  }
+  assert.equal(rules([verified({ call: 'a', billing: '', status: 'INVALID' })]), ['what is good stays good']);
+  const back = [
+    changed('key.disable', 'key', {}, { change: 'off', from: 100, to: 200 }),
+    changed('key.enable', 'key', {}, { change: 'on', from: 300, to: 400 }),
+  ];
+  assert.equal(rules([...back, verified({ call: 'a', billing: '', from: 500, to: 501, status: 'DISABLED' })]), [
+    'what is good stays good',
+  ]);
+});
+
+test('a key is EXPIRED from its moment on, not before', () => {
+  const made = changed('key.create', 'key', { expiresAtMs: 5_000 });
+  const asked = (from: number, status: string) => verified({ call: 'a', billing: '', from, to: from + 1, status });
+  assert.equal(rules([made, asked(6_000, 'VALID')]), ['what is gone stays gone']);
+  assert.equal(rules([made, asked(4_000, 'EXPIRED')]), ['what is good stays good']);
+  assert.equal(rules([made, asked(4_000, 'VALID'), asked(6_000, 'EXPIRED')]), []);
+});
+
+test('a revoked access token that lets pass is found, and one that is refused before', () => {
+  const revoked = changed('token.revoke', 'tok', {}, { from: 100, to: 200 });
+  const asked = (from: number, http: number) =>
+    verified({ call: 'a', billing: '', token: 'tok', from, to: from + 1, http, ...(http === 401 && { status: '' }) });
+  assert.equal(rules([revoked, asked(2_000, 200)]), ['what is gone stays gone']);
+  assert.equal(rules([revoked, asked(50, 401)]), ['what is good stays good']);
+  assert.equal(rules([revoked, asked(2_000, 401)]), []);
+});
+
+test('answered changes that are not there are found', () => {
+  const rename = changed('key.rename', 'key', { name: 'new' });
+  const key = { type: 'entity', phase: 1, id: 'key', http: 200, name: 'new', enabled: true, deleted: false } as const;
+  const rule = 'answered changes are there';
+  assert.equal(rules([rename, key]), []);
+  assert.equal(rules([rename, { ...key, name: 'old' }]), [rule]);
+  assert.equal(rules([rename, { ...key, http: 404 }]), [rule]);
+  assert.equal(rules([rename, changed('key.delete', 'key', {}, { change: 'd' }), key]), [rule]);
+  assert.equal(rules([rename, { ...key, deleted: true }]), [rule]);
+});
+
+test('a refill that is not there is found, one that is there twice, and one that is not in force', () => {
+  const refill = changed('billing.refill', 'bill', { amountMicros: 5 });
+  const books = (refillsMicros: number[]) =>
+    record({ rows: [], usedMicros: 0, refillsMicros, totalMicros: refillsMicros.length * 5 });
+  const rule = 'answered changes are there';
+  assert.equal(rules([refill, books([5])]), []);
+  assert.equal(rules([refill, books([])]), [rule]);
+  assert.equal(rules([refill, books([5, 5])]), [rule]);
+  assert.equal(rules([refill, { ...books([5]), totalMicros: 6 }]), [rule]);
+  const asked = verified({ call: 'a', from: 300, to: 301, status: 'USAGE_LIMITED', totalMicros: 0, limitMicros: 0 });
+  assert.equal(rules([refill, asked, books([5])]), [rule]);
+});
+
+test('what takes too long, tells nothing or stays away is found', () => {
+  const late = verified({ call: 'a', http: 503, from: 0, to: 3_100 });
+  assert.equal(rules([late]), ['deadlines hold']);
+  assert.equal(rules([verified({ call: 'a', http: undefined, error: 'no answer' })]), ['deadlines hold']);
+  assert.equal(rules([verified({ call: 'a', http: 500 })]), ['errors are clear']);
+  assert.equal(rules([{ type: 'finding', phase: 1, text: 'gone' }]), ['all comes back']);
+  assert.equal(rules([{ type: 'return', phase: 1, program: 'api-1', tookMs: 3_001 }]), ['killed programs return']);
+  const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'fault', from: 0, to: 9_000, verifyWithinMs: 1_000 };
+  const asked = [10, 1_500].map((to, i) => verified({ call: String(i), billing: '', from: to - 5, to }));
+  assert.equal(rules([span, ...asked]), ['what is not concerned goes on']);
+  const deleted = changed('key.delete', asked[0]!.key, {}, { from: 0, to: 1 });
+  assert.equal(rules([span, ...asked.map((line) => ({ ...line, status: 'DELETED' })), deleted]), []);
+});
+
+test('of a machine that was too busy deadlines are not judged, and all else is', () => {
+  const late = verified({ call: 'a', http: 503, from: 0, to: 3_100 });
+  const pulse: Line = { type: 'pulse', phase: 1, at: 0, load: 9 };
+  assert.equal(rules([late, pulse]), []);
+  assert.equal(rules([...history(), record({ usedMicros: 7 }), pulse]), ['balance = books']);
+});
+
+test('usage on a day that was none of the phase is found', () => {
+  const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'phase', from: 0, to: 9_000 };
+  const books = record({ usedMicros: 1, rows: [{ ...row('a', 1), day: '1970-01-03' }] });
+  assert.equal(rules([span, valid('a', 1), books]), ['one clock']);
+});
+
+test.run();
+
+function history(): Line[] {
+  return [valid('a', 1), valid('b', 3, 2), record({ usedMicros: 3, rows: [row('a', 1), row('b', 2)] })];
+}
+
+/** The rules that a history breaks, each once. */
+function rules(lines: Line[]): string[] {
+  return [...new Set(check([{ type: 'run', seed: 1, startedAtMs: 0 }, ...lines]).map(({ rule }) => rule))];
+}
+
+function valid(call: string, usedMicros: number, costMicros = 1): Verified {
+  return verified({ call, usedMicros, costMicros });
+}
+
+function verified(given: Omit<Partial<Verified>, 'http'> & { call: string; http?: number | undefined }): Verified {
+  const { http = 'http' in given ? undefined : 200, ...rest } = given;
+  const base = {
+    type: 'verify',
+    phase: 1,
+    from: 10,
+    to: 20,
+    at: 'verify-1',
+    key: 'key',
+    text: 0,
+    billing: 'bill',
+  } as const;
+  const status = http === 200 && rest.status === undefined ? { status: 'VALID' } : {};
+  return { ...base, costMicros: 1, idempotent: false, ...status, ...rest, ...(http !== undefined && { http }) };
+}
+
+function changed(what: ChangeKind, of: string, detail: Detail, given: Partial<Changed> = {}): Changed {
+  const base = { type: 'change', phase: 1, change: what, from: 100, to: 200, at: 'api-1', http: 200 } as const;
+  return { ...base, what, of, detail, ...given };
+}
+
+function record(given: Partial<Record_>): Record_ {
+  const base = {
+    type: 'record',
+    phase: 1,
+    billing: 'bill',
+    totalMicros: 0,
+    limitMicros: 1_000,
+    refillsMicros: [],
+    found: 'EXACT',
+    toldLost: 0,
+  } as const;
+  return {
+    ...base,
+    usedMicros: 0,
+    rows: [row('a', 1), row('b', 2)],
+    ...given,
+    refillsMicros: given.refillsMicros ?? [],
+  };
+}
+
+function row(name: string, micros: number) {
+  return { day: '1970-01-01', name, micros, events: 1 };
+}

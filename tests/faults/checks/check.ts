@@ -1,0 +1,26 @@
+import { casesOf, type Case, type Violation } from './case.ts';
+import { checkBooks } from './books.ts';
+import { checkChanges } from './changes.ts';
+import { checkKeys } from './keys.ts';
+import { checkLimits } from './limits.ts';
+import { checkStatement } from './statement.ts';
+import { checkTime, hadTime, rulesOfTime } from './time.ts';
+import type { Line } from '../history.ts';
+
+const checks = [checkBooks, checkStatement, checkLimits, checkKeys, checkChanges, checkTime];
+
+/** All that a history shows to have been wrong. It knows nothing but what clients saw and the service says at the end. */
+export function check(lines: readonly Line[]): Violation[] {
+  return casesOf(lines).flatMap(checkCase);
+}
+
+/** What was wrong in one phase. */
+export function checkCase(one: Case): Violation[] {
+  const violations: Violation[] = [];
+  const { phase, fault } = one;
+  const say = (rule: string, text: string) => {
+    if (hadTime(one) || !rulesOfTime.has(rule)) violations.push({ phase, fault, rule, text });
+  };
+  for (const checkOne of checks) checkOne(one, say);
+  return violations;
+}

@@ -1,0 +1,104 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { call, type Body, type Reply } from './client.ts';
+import type { ChangeKind, Detail, History } from '../history.ts';
+import type { Random } from '../random.ts';
+import type { Stage } from '../stage.ts';
+
+export type Change = {
+  what: ChangeKind;
+  /** The entity; empty while it has no id yet. */
+  of?: string;
+  method: 'post' | 'patch' | 'delete';
+  path: string;
+  body?: unknown;
+  detail?: Detail;
+  /** The api to ask; else any. */
+  at?: string;
+  /** Learns the id of what was made from the answer. */
+  learn?(body: Body): { of: string };
+};
+
+/** Makes changes through the management API and records every attempt. */
+export type Manager = {
+  phase: number;
+  /** One attempt. */
+  once(change: Change): Promise<Reply>;
+  /** Repeats a change, with an Idempotency-Key where it takes one, until it is decided; undefined if it never was. */
+  insist(change: Change, withinMs?: number): Promise<Body | undefined>;
+  /** Reads something, and records no more than that it was served. */
+  read(path: string): Promise<Reply>;
+  /** Reads something, until it is answered. */
+  look(path: string): Promise<Reply>;
+};
+
+const APIS = ['api-1', 'api-2'] as const;
+const PAUSE_MS = 150;
+const WITHIN_MS = 60_000;
+const BUSY = 40905;
+
+export function makeManager(stage: Stage, history: History, random: Random, phase: number): Manager {
+  let made = 0;
+  const url = (at: string, path: string) => `${stage.url(at)}/api/v1${path}`;
+
+  async function attempt(id: string, change: Change): Promise<Reply> {
+    const { what, method, path, body, at = random.pick(APIS) } = change;
+    const from = history.now();
+    const headers = method === 'post' ? { 'Idempotency-Key': `${id} of ${phase}` } : {};
+    const reply = await call(method, url(at, path), { token: stage.token, body, headers });
+    const learned = reply.http !== undefined && reply.http < 300 ? change.learn?.(reply.body) : undefined;
+    history.add({
+      type: 'change',
+      phase,
+      change: id,
+      from,
+      to: history.now(),
+      at,
+      what,
+      of: learned?.of ?? change.of ?? '',
+      detail: change.detail ?? {},
+      ...(reply.http === undefined ? { error: reply.error ?? '' } : { http: reply.http, code: codeOf(reply) }),
+    });
+    return reply;
+  }
+
+  return {
+    phase,
+    once: (change) => attempt(`change-${made++}`, change),
+    async insist(change, withinMs = WITHIN_MS) {
+      const id = `change-${made++}`;
+      const until = performance.now() + withinMs;
+      do {
+        const reply = await attempt(id, change);
+        if (isDecided(reply)) return reply.http! < 300 ? reply.body : undefined;
+        await sleep(PAUSE_MS);
+      } while (performance.now() < until);
+      history.add({ type: 'finding', phase, text: `${change.what} was not decided within ${withinMs / 1000} s` });
+      return undefined;
+    },
+    async read(path) {
+      const from = history.now();
+      const at = random.pick(APIS);
+      const reply = await call('get', url(at, path), { token: stage.token });
+      const answer = reply.http === undefined ? { error: reply.error ?? '' } : { http: reply.http };
+      history.add({ type: 'read', phase, from, to: history.now(), at, ...answer });
+      return reply;
+    },
+    async look(path) {
+      const until = performance.now() + WITHIN_MS;
+      for (;;) {
+        const reply = await call('get', url(random.pick(APIS), path), { token: stage.token });
+        if (isDecided(reply) || performance.now() > until) return reply;
+        await sleep(PAUSE_MS);
+      }
+    },
+  };
+}
+
+/** The number of an error's kind; 0 for what is none. */
+export function codeOf({ body }: Reply): number {
+  return body.error?.code ?? 0;
+}
+
+function isDecided(reply: Reply): boolean {
+  return reply.http !== undefined && reply.http < 500 && codeOf(reply) !== BUSY;
+}

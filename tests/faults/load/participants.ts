@@ -1,0 +1,112 @@
+import { parseCredits } from '../../../shared/values/credits.ts';
+import type { Manager } from './manager.ts';
+
+export type Meter = { billing: string; name: string };
+export type Key = { id: string; texts: string[]; meter?: Meter; ratePerSecond?: number; expiresAtMs?: number };
+
+/** Who takes part in a phase, made anew for it: what goes wrong in one is not taken for the fault of another. */
+export type Cast = {
+  workspaceId: string;
+  meters: Meter[];
+  /** Room for all that comes. */
+  roomy: Key[];
+  /** Two keys that share a record which is used up and refilled again and again. */
+  tight: Key[];
+  /** May overdraw its record up to a cap. */
+  capped: Key;
+  /** Called with an Idempotency-Key, and again until it is decided. */
+  repeated: Key;
+  limited: Key;
+  unmetered: Key;
+  /** Expires while the phase runs; the other one does not. */
+  expiring: Key;
+  lasting: Key;
+};
+
+type Terms = { totalCredits?: string; allowOverages?: boolean; spendCap?: string };
+
+const ROOM = '1000000';
+const HOUR_MS = 3_600_000;
+
+export async function makeCast(manager: Manager, expiresInMs: number): Promise<Cast> {
+  const { phase } = manager;
+  const name = `phase ${phase}`;
+  const made = await manager.insist({
+    what: 'workspace.rename',
+    method: 'post',
+    path: '/workspace',
+    body: { name },
+    detail: { name },
+    learn: (body) => ({ of: body.workspace!.id }),
+  });
+  if (!made) throw new Error(`no workspace could be made for phase ${phase}`);
+  const workspaceId = made.workspace!.id;
+  const meters: Meter[] = [];
+
+  async function meter(name: string, terms: Terms): Promise<Meter> {
+    const body = { workspaceId, externalMeterId: name, ...terms };
+    const answer = await manager.insist({
+      what: 'billing.create',
+      method: 'post',
+      path: '/customer-billing',
+      body,
+      learn: (given) => ({ of: given.billing!.id }),
+      detail: { totalMicros: parseCredits(terms.totalCredits ?? '0') ?? 0 },
+    });
+    if (!answer) throw new Error(`no billing record could be made for phase ${phase}`);
+    const one = { billing: answer.billing!.id, name };
+    meters.push(one);
+    return one;
+  }
+  const key = async (name: string, of?: Meter, terms: Partial<Key> = {}) => {
+    const one = await makeKey(manager, workspaceId, name, of, terms);
+    if (!one) throw new Error(`no key could be made for phase ${phase}`);
+    return one;
+  };
+
+  const roomy = await Promise.all([0, 1].map((i) => meter(`roomy-${i}`, { totalCredits: ROOM })));
+  const tight = await meter('tight', { totalCredits: '20' });
+  const capped = await meter('capped', { allowOverages: true, spendCap: '60' });
+  const repeated = await meter('repeated', { totalCredits: ROOM });
+  const limited = await meter('limited', { totalCredits: ROOM });
+  return {
+    workspaceId,
+    meters,
+    roomy: await Promise.all(roomy.map((one, i) => key(`roomy-${i}`, one))),
+    tight: [await key('tight-0', tight), await key('tight-1', tight)],
+    capped: await key('capped', capped),
+    repeated: await key('repeated', repeated),
+    limited: await key('limited', limited, { ratePerSecond: 20 }),
+    unmetered: await key('unmetered'),
+    expiring: await key('expiring', undefined, { expiresAtMs: Date.now() + expiresInMs }),
+    lasting: await key('lasting', undefined, { expiresAtMs: Date.now() + HOUR_MS }),
+  };
+}
+
+/** Makes a key; undefined where it was never decided. */
+export async function makeKey(
+  manager: Manager,
+  workspaceId: string,
+  name: string,
+  meter?: Meter,
+  terms: Partial<Key> = {},
+): Promise<Key | undefined> {
+  const { ratePerSecond, expiresAtMs } = terms;
+  const answer = await manager.insist({
+    what: 'key.create',
+    method: 'post',
+    path: '/api-key',
+    body: {
+      name,
+      workspaceId,
+      ...(meter && { externalMeterId: meter.name }),
+      ...(ratePerSecond && { rateLimitPerSecond: ratePerSecond }),
+      ...(expiresAtMs && { expiresAt: expiresAtMs }),
+    },
+    detail: { name, ...(ratePerSecond && { ratePerSecond }), ...(expiresAtMs && { expiresAtMs }) },
+    learn: (body) => ({ of: body.apiKey!.id }),
+  });
+  if (!answer) return undefined;
+  const { id, key } = answer.apiKey!;
+  return { id, texts: [key], ...(meter && { meter }), ...terms };
+}

@@ -1,0 +1,140 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../shared/values/credits.ts';
+import type { Cast, Key } from './participants.ts';
+import { call, type Billing, type Reply } from './client.ts';
+import type { History, Verified } from '../history.ts';
+import { codeOf } from './manager.ts';
+import type { Random } from '../random.ts';
+import type { Stage } from '../stage.ts';
+
+export type Verifier = {
+  /** Verifies once; with `insist`, under an Idempotency-Key and again until it is decided. */
+  verify(key: Key, options?: { costMicros?: number; text?: number; insist?: boolean; token?: Token }): Promise<void>;
+  /** When a key was last decided, by the history's clock. */
+  decidedAt(keyId: string): number;
+  undecided(): number;
+  calls(): number;
+  codes: Map<number, number>;
+};
+export type Token = { id: string; text: string };
+
+// Gateways mostly ask verify; the api answers too.
+const ASKED = ['verify-1', 'verify-2', 'verify-1', 'verify-2', 'verify-1', 'verify-2', 'api-1', 'api-2'] as const;
+const REPEAT_AFTER_MS = 60;
+// An Idempotency-Key of a verification is kept for 60 s.
+const REPEAT_WITHIN_MS = 45_000;
+
+export function makeVerifier(stage: Stage, history: History, random: Random, phase: number): Verifier {
+  const decided = new Map<string, number>();
+  const codes = new Map<number, number>();
+  let calls = 0;
+  let undecided = 0;
+
+  async function attempt(
+    name: string,
+    key: Key,
+    given: { costMicros: number; text: number; once: boolean; token?: Token | undefined },
+  ) {
+    const { costMicros, text, once, token } = given;
+    const at = random.pick(ASKED);
+    const from = history.now();
+    const reply = await call('post', `${stage.url(at)}/api/v1/api-key/verify`, {
+      token: token?.text ?? stage.token,
+      body: { key: key.texts[text], billing: { usage: formatCredits(costMicros), usageName: name } },
+      headers: once ? { 'Idempotency-Key': name } : {},
+    });
+    const line: Verified = {
+      type: 'verify',
+      phase,
+      call: name,
+      from,
+      to: history.now(),
+      at,
+      key: key.id,
+      text,
+      ...(token && { token: token.id }),
+      ...(key.meter && { billing: key.meter.billing }),
+      costMicros,
+      idempotent: once,
+      ...answered(reply),
+    };
+    history.add(line);
+    calls++;
+    if (line.code) codes.set(line.code, (codes.get(line.code) ?? 0) + 1);
+    if (line.http === 200) decided.set(key.id, line.to);
+    else if (line.http === undefined || line.http >= 500) undecided++;
+    return line;
+  }
+
+  return {
+    codes,
+    calls: () => calls,
+    undecided: () => undecided,
+    decidedAt: (keyId) => decided.get(keyId) ?? 0,
+    async verify(key, { costMicros = 0, text = key.texts.length - 1, insist = false, token } = {}) {
+      const name = `${phase}-${calls}-${random.between(0, 1e9)}`;
+      const until = performance.now() + REPEAT_WITHIN_MS;
+      let line = await attempt(name, key, { costMicros, text, once: insist, token });
+      while (insist && line.http !== 200 && performance.now() < until) {
+        await sleep(REPEAT_AFTER_MS);
+        line = await attempt(name, key, { costMicros, text, once: true, token });
+      }
+      // Who got no decision does not ask again at once.
+      if (line.http !== 200) await sleep(REPEAT_AFTER_MS);
+    },
+  };
+}
+
+function answered({ http, body, error }: Reply): Partial<Verified> {
+  if (http === undefined) return { error: error ?? '' };
+  if (http !== 200) return { http, code: codeOf({ http, body }) };
+  const { status = '', reason, billing } = body;
+  return {
+    http,
+    status,
+    ...(reason !== undefined && { reason }),
+    ...(billing !== undefined && creditsOf(billing)),
+  };
+}
+
+/** Used, total and limit of a billing record as it is answered. */
+export function creditsOf({ totalCredits, usedCredits, allowOverages, spendCap }: Billing) {
+  const totalMicros = micros(totalCredits);
+  const cap = spendCap === undefined ? MAX_MICROS : micros(spendCap);
+  const limitMicros = allowOverages ? cap : Math.min(totalMicros, cap);
+  return { usedMicros: micros(usedCredits), totalMicros, limitMicros };
+}
+
+/** An amount as it is answered; NaN, which equals nothing, for what is none. */
+export function micros(credits: string | undefined): number {
+  return parseSignedCredits(credits ?? '') ?? NaN;
+}
+
+/** Sends the cast's calls until it is told to stop. */
+export function startTraffic(verifier: Verifier, cast: Cast, random: Random): { stop(): Promise<void> } {
+  let stopped = false;
+  const line = async (pauseMs: number, one: () => Promise<void>) => {
+    while (!stopped) {
+      await one();
+      await sleep(random.between(pauseMs / 2, pauseMs * 1.5));
+    }
+  };
+  const cost = () => random.between(1, 1_500_000);
+  const spend = (key: Key, pauseMs: number) => line(pauseMs, () => verifier.verify(key, { costMicros: cost() }));
+  const lines = [
+    ...cast.roomy.flatMap((key) => [spend(key, 30), spend(key, 30)]),
+    ...cast.tight.map((key) => spend(key, 40)),
+    spend(cast.capped, 40),
+    ...[0, 1, 2].map(() => line(40, () => verifier.verify(cast.repeated, { costMicros: cost(), insist: true }))),
+    ...[0, 1].map(() => spend(cast.limited, 25)),
+    line(40, () => verifier.verify(cast.unmetered)),
+    line(50, () => verifier.verify(cast.expiring)),
+    line(60, () => verifier.verify(cast.lasting)),
+  ];
+  return {
+    async stop() {
+      stopped = true;
+      await Promise.all(lines);
+    },
+  };
+}

@@ -1,0 +1,19 @@
+import { testGateway } from './helpers/suite.ts';
+import { examplesOf } from './helpers/gateway.ts';
+
+testGateway(
+  'Envoy',
+  (write) => ({
+    command: process.env.TEST_ENVOY!,
+    args: [
+      '-c',
+      write('envoy.yaml', examplesOf('Envoy')[0]!),
+      '--use-dynamic-base-id',
+      '--concurrency',
+      '1',
+      '-l',
+      'error',
+    ],
+  }),
+  { envelope: true, rateLimit: true },
+);

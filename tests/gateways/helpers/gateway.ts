@@ -1,0 +1,125 @@
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, request as ask, Agent, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { freePorts } from '../../../apps/stack/process/ports.ts';
+import { start, untilReady, type Program } from '../../../apps/stack/process/program.ts';
+
+/** A request as the API behind a gateway gets it. */
+export type Reached = { method: string; url: string; headers: IncomingHttpHeaders; bytes: number };
+export type Answered = { status: number; headers: IncomingHttpHeaders; text: string };
+type Sent = { method?: string; headers?: Record<string, string>; body?: string; chunked?: boolean };
+
+/** How a gateway is started: `write` puts a file of its example into a folder, with the addresses of the test in it. */
+export type BeginGateway = (write: (file: string, content: string) => string) => { command: string; args: string[] };
+
+// An end client's own address: the gateway, which is a trusted proxy, has another. All of 127.0.0.0/8 is this machine.
+export const END_CLIENT = '127.0.0.2';
+
+/** The blocks of code that stand under a heading of the page on gateways. */
+export function examplesOf(heading: string): string[] {
+  const page = readFileSync(new URL('../../../deploy/gateways/README.md', import.meta.url), 'utf8');
+  const section = page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
+  const blocks = [...section.matchAll(/^```\w+\n([^]*?)^```$/gm)].map(([, block = '']) => block);
+  if (blocks.length === 0) throw new Error(`the page on gateways has no example under ${heading}`);
+  return blocks;
+}
+
+/** A small API that answers what it got, and counts. */
+export async function startApi() {
+  const reached: Reached[] = [];
+  const server = createServer((request, response) => {
+    let bytes = 0;
+    request.on('data', (chunk: Buffer) => (bytes += chunk.length));
+    request.on('end', () => {
+      const { method = '', url = '', headers } = request;
+      reached.push({ method, url, headers, bytes });
+      response.end('reached');
+    });
+  });
+  server.keepAliveTimeout = 60_000;
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    reached,
+    stop() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+type Addresses = { verifyUrl: string; apiPort: number; token: string };
+
+/** Starts a gateway with an example in which only addresses, the token and how long it waits are others. */
+export async function startGateway(name: string, folder: string, begin: BeginGateway, to: Addresses) {
+  const [port = 0] = await freePorts(1);
+  const own = join(folder, `${name}-${port}`);
+  mkdirSync(own, { recursive: true });
+  const write = (file: string, content: string) => {
+    const path = join(own, file);
+    writeFileSync(path, filled(content, port, to));
+    return path;
+  };
+  const program: Program = {
+    name,
+    port,
+    ...begin(write),
+    env: { PATH: process.env.PATH, HOME: own, TEST_FOLDER: process.env.TEST_FOLDER },
+    isReady: () => reaches(port),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 5_000,
+  };
+  const log = join(own, 'log');
+  const started = await start(program, log);
+  await untilReady(program, started, log);
+  const agent = new Agent({ keepAlive: true, maxSockets: 32, localAddress: END_CLIENT });
+  return {
+    send: (path: string, sent: Sent = {}) => send(agent, port, path, sent),
+    async stop() {
+      agent.destroy();
+      // With its workers, who would outlive their parent: it leads a group of its own.
+      process.kill(-started.pid, 'SIGKILL');
+      await started.ended;
+    },
+  };
+}
+
+function filled(content: string, port: number, { verifyUrl, apiPort, token }: Addresses): string {
+  const verifyPort = new URL(verifyUrl).port;
+  return (
+    content
+      .replaceAll(/\b8000\b/g, String(port))
+      .replaceAll(/(127\.0\.0\.1:|port_value: )8081\b/g, `$1${verifyPort}`)
+      .replaceAll(/(127\.0\.0\.1:|port_value: )3000\b/g, `$1${apiPort}`)
+      .replaceAll('kt_YOUR_TOKEN', token)
+      // A busy machine is given time.
+      .replaceAll(/\b1s\b/g, '5s')
+  );
+}
+
+async function send(agent: Agent, port: number, path: string, sent: Sent): Promise<Answered> {
+  const { method = 'GET', headers = {}, body, chunked } = sent;
+  const length = body === undefined || chunked ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
+  const request = ask({ host: '127.0.0.1', port, path, method, agent, headers: { ...headers, ...length } });
+  const answer = once(request, 'response') as Promise<[IncomingMessage]>;
+  // A gateway may refuse, and close, before it has read all of a body.
+  request.on('error', () => {});
+  request.end(body);
+  const [response] = await answer;
+  return { status: response.statusCode ?? 0, headers: response.headers, text: await text(response) };
+}
+
+async function reaches(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}

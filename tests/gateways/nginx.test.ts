@@ -1,0 +1,28 @@
+import { dirname } from 'node:path';
+import { testGateway } from './helpers/suite.ts';
+import { examplesOf } from './helpers/gateway.ts';
+
+// What every nginx has around the example; its files stay in the folder of the test.
+const around = (folder: string, example: string) => `
+worker_processes 1;
+daemon off;
+pid ${folder}/nginx.pid;
+error_log stderr;
+events {}
+http {
+    access_log off;
+    client_max_body_size 0;
+    ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((of) => `${of}_temp_path ${folder}/${of};`).join('\n    ')}
+    ${example}
+}
+`;
+
+testGateway(
+  'nginx',
+  (write) => {
+    const folder = dirname(write('nginx.conf', ''));
+    const file = write('nginx.conf', around(folder, examplesOf('nginx')[0]!));
+    return { command: process.env.TEST_NGINX!, args: ['-p', folder, '-c', file, '-e', 'stderr'] };
+  },
+  { rateLimit: true },
+);

@@ -1,0 +1,115 @@
+import { appendFileSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { errors } from '../../shared/contract/errors.ts';
+import { formats } from '../../shared/contract/validate.ts';
+
+/** What the check of an answer looks at. */
+export type Checked = { status: number; headers: { get(name: string): string | null | undefined }; text: string };
+
+type Content = Record<string, { schema: object }>;
+type Described = { responses: Record<string, { content: Content }> };
+type OpenApi = { paths: Record<string, Record<string, Described>>; components: object };
+
+// Those of servers that a test has started; a program without an API has none.
+const contracts = new Map<string, ReturnType<typeof readContract> | undefined>();
+const codes = new Map<number, string>(Object.entries(errors).map(([name, [code]]) => [code, name]));
+
+/** Fetches the OpenAPI document of a server that was started: from here on its answers are held to it. */
+export async function learnContract(url: string): Promise<void> {
+  const response = await fetch(`${url}/openapi.json`);
+  contracts.set(url, response.ok ? readContract((await response.json()) as OpenApi) : undefined);
+}
+
+/**
+ * Throws unless an answer is one that the server's own OpenAPI document has for this operation, unknown fields and codes
+ * of errors included. Notes the code of an error: the run of all tests must have seen each of the catalogue.
+ */
+export function checkAnswer(origin: string, method: string, path: string, answer: Checked): void {
+  if (!contracts.has(origin)) throw new Error(`${origin} has shown no OpenAPI document: who has started it?`);
+  const problem = contracts.get(origin)?.(method.toLowerCase(), path, answer);
+  if (!problem) return;
+  throw new Error(
+    `${method} ${path} answered ${answer.status} ${answer.text}\nand that is not as documented: ${problem}`,
+  );
+}
+
+/** What is wrong with the envelope of an error or with the headers that go with it. */
+export function envelopeProblem({ status, headers, text }: Checked): string | undefined {
+  const { error } = parse(text) as { error?: { code: number; requestId: string } };
+  if (!error) return 'it is no envelope';
+  if (!codes.has(error.code)) return `${error.code} is not in the catalogue`;
+  note(error.code);
+  if (Math.floor(error.code / 100) !== status) return 'code and status differ';
+  if (headers.get('x-request-id') !== error.requestId) return 'the request id is not that of the header';
+  const wanted = { 401: 'www-authenticate', 405: 'allow', 429: 'retry-after', 503: 'retry-after' }[status];
+  return wanted && !headers.get(wanted) ? `it has no header ${wanted}` : undefined;
+}
+
+/** What no answer may lack or have: only the page that shows the document is kept, and nothing tells what serves. */
+function headersProblem(path: string, { headers }: Checked): string | undefined {
+  const kept = path === '/docs' || path.startsWith('/docs/');
+  if (!kept && headers.get('cache-control') !== 'no-store') return 'it may be kept on its way (Cache-Control)';
+  return ['server', 'x-powered-by', 'via'].find((name) => headers.get(name))?.concat(' tells what serves');
+}
+
+function readContract({ paths, components }: OpenApi) {
+  const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
+  const validators = new Map<object, ValidateFunction>();
+  const known = Object.entries(paths).map(([path, methods]) => ({ methods, pattern: patternOf(path) }));
+
+  return function problem(method: string, path: string, answer: Checked): string | undefined {
+    if (!answer.headers.get('x-request-id')) return 'it has no X-Request-Id';
+    const wrongHeader = headersProblem(path, answer);
+    if (wrongHeader) return wrongHeader;
+    const { methods } = known.find(({ pattern }) => pattern.test(path)) ?? {};
+    const operation = methods?.[method];
+    const isProbe = !path.includes('/v1/') && answer.status !== 404;
+    if (answer.status >= 400 && !(isProbe && answer.status === 503)) {
+      const wrong = envelopeProblem(answer);
+      if (wrong) return wrong;
+      if (!operation) return undefined;
+    }
+    // What is not in the document is an error, but for HEAD and the page that shows the document.
+    if (!operation) return method === 'head' || path.startsWith('/docs') ? undefined : 'it is no operation';
+    return bodyProblem(operation, answer);
+  };
+
+  function bodyProblem({ responses }: Described, { status, headers, text }: Checked): string | undefined {
+    const type = headers.get('content-type')?.split(';', 1)[0] ?? '';
+    const schema = responses[status]?.content[type]?.schema;
+    if (!schema) return `${status} as ${type || 'nothing'} is not there`;
+    if (type !== 'application/json') return undefined;
+    let validate = validators.get(schema);
+    if (!validate) validators.set(schema, (validate = ajv.compile({ ...schema, components })));
+    return validate(JSON.parse(text)) ? undefined : ajv.errorsText(validate.errors);
+  }
+}
+
+function patternOf(path: string): RegExp {
+  const escaped = path.replace(/[.*+?^$()|[\]\\]/g, '\\$&');
+  return new RegExp(`^${escaped.replace(/\{\w+\}/g, '[^/]+')}$`);
+}
+
+function parse(text: string): object {
+  try {
+    return (JSON.parse(text) as object | null) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+/** The file in which a test file notes the codes of errors that it has seen. */
+export const SEEN_CODES_FILE = 'error-codes';
+
+const seen = new Set<number>();
+
+function note(code: number): void {
+  if (seen.has(code)) return;
+  seen.add(code);
+  const folder = process.env.TEST_FOLDER;
+  if (!folder) return;
+  mkdirSync(folder, { recursive: true });
+  appendFileSync(join(folder, SEEN_CODES_FILE), `${code}\n`);
+}

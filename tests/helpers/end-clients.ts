@@ -1,0 +1,70 @@
+import { makeCustomers, must } from './customers.ts';
+import { eventually, type World } from './world.ts';
+
+/** What a guard or a gateway meets: a key for each way in which a request passes or is refused. */
+export type EndClients = Awaited<ReturnType<typeof makeEndClients>>;
+
+/** A refused key's status and code, where reading `documents` costs one credit. */
+export const refusals = {
+  unknown: [401, 40112],
+  expired: [401, 40113],
+  disabled: [401, 40114],
+  deleted: [401, 40115],
+  noScope: [403, 40310],
+  local: [403, 40311],
+  slow: [429, 42910],
+  poor: [429, 42911],
+} as const;
+
+export const MOST_PER_SECOND = 100_000;
+
+/** Makes a workspace with them, and the access token of a gateway. */
+export async function makeEndClients(world: World) {
+  const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace;
+  const customers = makeCustomers(world, id);
+  const at = `/api/v1/workspace/${id}`;
+  await must(201, world.call('post', `${at}/scope`, { name: 'Documents', representation: 'documents' }));
+  const scopes = [{ representation: 'documents', read: true }];
+  const meter = await customers.newMeter({ totalCredits: '100000' });
+  const identity = { customerId: 'cus acmé', externalMeterId: meter };
+  const good = await customers.newKey({ scopes, ...identity, rateLimitPerSecond: MOST_PER_SECOND });
+  const deleted = await customers.newKey({ scopes });
+  await must(200, world.call('delete', `${at}/api-key/${deleted.id}`));
+  const newKey = async (fields: object) => (await customers.newKey({ scopes, ...fields })).key;
+  const slow = await newKey({ rateLimitPerSecond: 1 });
+  const gateway = { name: 'gateway', permissions: ['key:verify'], workspaceIds: [id] };
+
+  return {
+    workspaceId: id as string,
+    customers,
+    good: { ...good, meter },
+    token: (await must(201, world.call('post', '/api/v1/access-token', gateway))).body.accessToken.token as string,
+    keys: {
+      unknown: 'key_nobody',
+      slow,
+      poor: await newKey({ externalMeterId: await customers.newMeter({ totalCredits: '0.5' }) }),
+      local: await newKey({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] }),
+      expired: await expiredKey(),
+      noScope: (await customers.newKey()).key,
+      disabled: await newKey({ enabled: false }),
+      deleted: deleted.key,
+    },
+    usedCredits: async () => Number((await customers.billing(meter)).usedCredits),
+    /** Sends a request of the slow key, again where another second has begun, until it is refused for its rate. */
+    async whileRateLimited<T>(send: () => Promise<T>, isRefused: (answer: T) => boolean): Promise<T> {
+      return eventually('the limit per second is used up', async () => {
+        const answers = await Promise.all([send(), send(), send()]);
+        return answers.find(isRefused);
+      });
+    },
+  };
+
+  // On a busy machine a second may be over before the key is made.
+  async function expiredKey(): Promise<string> {
+    const make = () => newKey({ expiresAt: Date.now() + 1_000 }).catch(() => undefined);
+    const key = await eventually('a key that will expire is made', make);
+    const status = async () => (await customers.verify({ key })).body.status as string;
+    await eventually('it has expired', async () => (await status()) === 'EXPIRED');
+    return key;
+  }
+}

@@ -1,0 +1,53 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { start, untilReady, type Started } from '../../apps/stack/process/program.ts';
+import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
+
+/** A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. */
+export async function makeOwnRedis(name: string, settings: Record<string, string | number> = {}) {
+  const folder = mkdtempSync(join(tmpdir(), `keytally-${name}-`));
+  const [port = 0] = await freePorts(1);
+  const data = join(folder, 'redis');
+  const log = join(folder, 'redis.log');
+  const program = redisProgram({ binary: await ensureRedis(() => {}), folder: data, port, settings });
+  let running: Started;
+  const admin = new Redis(port, '127.0.0.1', { lazyConnect: true });
+  admin.on('error', () => {});
+
+  const own = {
+    url: `redis://127.0.0.1:${port}`,
+    admin,
+    pid: () => running.pid,
+    async start() {
+      running = await start(program, log);
+      await untilReady(program, running, log);
+    },
+    async end(signal: 'SIGKILL' | 'SIGTERM') {
+      process.kill(running.pid, signal);
+      await running.ended;
+    },
+    /** Keeps what is on its disk now under a name; it is stopped for it, and starts again. */
+    async keep(as: string) {
+      await own.end('SIGTERM');
+      cpSync(data, join(folder, as), { recursive: true });
+      await own.start();
+    },
+    /** Dies, and comes back as it was when it was kept. */
+    async comeBackAs(kept: string) {
+      await own.end('SIGKILL');
+      rmSync(data, { recursive: true });
+      cpSync(join(folder, kept), data, { recursive: true });
+      await own.start();
+    },
+    async remove() {
+      admin.disconnect();
+      await own.end('SIGKILL');
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  await own.start();
+  return own;
+}

@@ -1,0 +1,77 @@
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { envelopeProblem } from './contract.ts';
+
+/** What came back over a connection: its answers in order, and whether the server still kept the connection open. */
+export type RawAnswer = { status: number; headers: Map<string, string>; text: string };
+export type Spoken = { answers: RawAnswer[]; open: boolean; rest: string };
+
+type Options = {
+  /** How many answers to wait for; preset 1. */
+  answers?: number;
+  /** Ends our half of the connection after sending. */
+  halfClose?: boolean;
+  /** Pause between two parts. */
+  pauseMs?: number;
+  withinMs?: number;
+  /** The answer is one to HEAD: it tells the length of a body and has none. */
+  head?: boolean;
+};
+
+/**
+ * Says bytes to a server as they are, part by part, and gives what it answers: for what no HTTP client would send. Ends
+ * when the answers are there, when the server closes, or in the end by itself. An error must come in the envelope.
+ */
+export async function speak(url: string, parts: (string | Buffer)[], options: Options = {}): Promise<Spoken> {
+  const { answers = 1, halfClose = false, pauseMs = 0, withinMs = 30_000, head = false } = options;
+  const { hostname, port } = new URL(url);
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  let received = Buffer.alloc(0);
+  let open = true;
+  const done = new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, withinMs);
+    const end = () => {
+      open = false;
+      clearTimeout(timer);
+      resolve();
+    };
+    socket.on('end', end).on('close', end).on('error', end);
+    socket.on('data', (bytes: Buffer) => {
+      received = Buffer.concat([received, bytes]);
+      if (split(received, head).answers.length < answers) return;
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+  for (const part of parts) {
+    if (!open) break;
+    socket.write(part);
+    if (pauseMs > 0) await sleep(pauseMs);
+  }
+  if (halfClose) socket.end();
+  await done;
+  socket.destroy();
+  const spoken = split(received, head);
+  for (const answer of spoken.answers) {
+    const problem = answer.status < 400 || head ? undefined : envelopeProblem(answer);
+    if (problem) throw new Error(`${answer.status} ${answer.text}: ${problem}`);
+  }
+  return { ...spoken, open };
+}
+
+// Cuts what was received into answers; the rest is what makes no whole one (yet).
+function split(received: Buffer, headOnly: boolean): { answers: RawAnswer[]; rest: string } {
+  const answers: RawAnswer[] = [];
+  let at = 0;
+  for (;;) {
+    const head = received.indexOf('\r\n\r\n', at);
+    const [first = '', ...lines] = received.toString('latin1', at, Math.max(at, head)).split('\r\n');
+    const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(first)?.[1]);
+    if (head < 0 || !status) return { answers, rest: received.toString('latin1', at) };
+    const headers = new Map(lines.map((line) => [line.split(':', 1)[0]!.toLowerCase(), line.replace(/^[^:]*: */, '')]));
+    const end = head + 4 + (headOnly ? 0 : Number(headers.get('content-length') ?? 0));
+    if (received.length < end) return { answers, rest: received.toString('latin1', at) };
+    if (status >= 200) answers.push({ status, headers, text: received.toString('utf8', head + 4, end) });
+    at = end;
+  }
+}

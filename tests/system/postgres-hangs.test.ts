@@ -1,0 +1,43 @@
+import { Redis } from 'ioredis';
+import postgres from 'postgres';
+import { suite } from 'uvu';
+import { eventually, makeWorld, type World } from '../helpers/world.ts';
+
+// A connection of the api to Postgres that neither answers nor ends.
+
+const test = suite('a hanging connection to Postgres');
+let world: World;
+let admin: postgres.Sql;
+
+test.before(async () => {
+  world = await makeWorld(['verify']);
+  admin = postgres(world.env.DATABASE_URL!, { max: 2, onnotice: () => {} });
+});
+test.after(async () => {
+  await admin?.end();
+  await world?.stop();
+});
+
+test('a reopening whose connection says nothing any more is given up and done again', async () => {
+  let pid = 0;
+  await admin.begin(async (tx) => {
+    await tx`lock table workspaces in access exclusive mode`;
+    const redis = new Redis(world.env.REDIS_URL!);
+    await redis.flushdb().finally(() => redis.disconnect());
+    pid = await eventually('it reads workspaces', async () => {
+      const [waiting] = await admin<{ pid: number }[]>`
+        select pid from pg_stat_activity
+        where datname = current_database() and query like '%default_allowed_ips%' and wait_event_type = 'Lock'`;
+      return waiting?.pid;
+    });
+    process.kill(pid, 'SIGSTOP');
+  });
+  try {
+    const isOpen = async () => (await fetch(`${world.verify!.url}/readyz`)).ok;
+    await eventually('all is open again', isOpen, 40_000);
+  } finally {
+    process.kill(pid, 'SIGCONT');
+  }
+});
+
+test.run();

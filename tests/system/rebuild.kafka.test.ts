@@ -1,0 +1,59 @@
+import { suite } from 'uvu';
+import { signalBroker, soon } from '../helpers/kafka-world.ts';
+import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
+import { wireTo } from '../helpers/world.ts';
+
+// What Kafka and the programs around it hold when their Redis is lost, and lost again while it is being filled.
+
+const test = suite('balances of a Redis that was lost, with Kafka');
+let own: RebuildWorld;
+
+test.before(async () => {
+  own = await makeRebuildWorld('rebuild-kafka', { BUS: 'kafka', KAFKA_TOPIC_PARTITIONS: '4' });
+});
+test.after(() => own.stop());
+
+const losses = {
+  'is emptied': async () => void (await own.redis.admin.flushall()),
+  'comes back behind': () => own.redis.comeBackAs('kept'),
+};
+for (const [how, lose] of Object.entries(losses)) {
+  test(`what consumer, Kafka and relay hold of a Redis that ${how}, and again, is in the balance when it arrives`, async () => {
+    const wire = await wireTo(own.world.env.CLICKHOUSE_URL!);
+    const relay = await own.world.start('relay');
+    const consumer = await own.world.start('consumer', { CLICKHOUSE_URL: wire.url });
+    const one = await own.customers.meteredKey('1000');
+    await own.spend(one, '1');
+    await own.adjust(one, '10');
+    await soon('it is booked', async () => (await own.customers.usage(one.meter)) === '11');
+    await own.redis.keep('kept');
+    await own.untilValid(one);
+
+    await wire.cut();
+    await own.spend(one, '2');
+    await own.adjust(one, '-0.5');
+    await soon('Kafka has it, and the consumer', async () => (await own.waiting()) === 0);
+    signalBroker('SIGSTOP');
+    try {
+      await own.spend(one, '4');
+      await own.adjust(one, '0.25');
+      await soon('the relay has it', async () => (await own.pending()) >= 2);
+      await lose();
+      await own.untilBuilt();
+      await lose();
+      await own.untilValid(one);
+      await own.spend(one, '8');
+      // Adjustments are known to Postgres: they need no books to be applied again.
+      await soon('they are applied again', async () => (await own.used(one)) === '18.75');
+    } finally {
+      signalBroker('SIGCONT');
+    }
+    await wire.mend();
+    await soon('what came late is in the balance', async () => (await own.used(one)) === '24.75');
+    await soon('all is booked', async () => (await own.customers.usage(one.meter)) === '24.75');
+    await own.isExact(one);
+    await Promise.all([relay.stop(), consumer.stop(), wire.cut()]);
+  });
+}
+
+test.run();

@@ -1,0 +1,133 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually, wireTo } from '../helpers/world.ts';
+import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
+
+// What is left of balances when their Redis is emptied or comes back behind, with events and adjustments still on their
+// way: this file has a Redis of its own to do that to.
+
+const test = suite('balances of a Redis that was lost');
+let own: RebuildWorld;
+let redis: RebuildWorld['redis'];
+let world: RebuildWorld['world'];
+let customers: RebuildWorld['customers'];
+
+test.before(async () => {
+  own = await makeRebuildWorld('rebuild', { BUS: 'redis' });
+  ({ redis, world, customers } = own);
+});
+test.after(() => own.stop());
+
+test('one that comes back behind takes what it lost from the books before it opens, adjustments among it', async () => {
+  const consumer = await world.start('consumer');
+  const [one, untouched] = [await customers.meteredKey('100'), await customers.meteredKey('100')];
+  await own.spend(one, '1');
+  await own.spend(untouched, '7');
+  await redis.keep('first');
+  await own.untilValid(one);
+  await own.spend(one, '2');
+  await own.adjust(one, '3');
+  await own.spend(one, '0.5');
+  await own.adjust(one, '-0.25');
+  await own.booked(one, 6.25);
+  await redis.comeBackAs('first');
+  await own.untilValid(one);
+  assert.is(await own.used(one), '6.25');
+  assert.is((await own.spend(one, '1')).billing.usedCredits, '7.25');
+  assert.is((await own.spend(untouched, '1')).billing.usedCredits, '8');
+  await own.booked(one, 7.25);
+  await own.isExact(one);
+  await own.isExact(untouched);
+  await consumer.stop();
+});
+
+test('what a consumer held back while Redis was emptied is taken into the balance when it arrives', async () => {
+  const wire = await wireTo(world.env.CLICKHOUSE_URL!);
+  const consumer = await world.start('consumer', { CLICKHOUSE_URL: wire.url });
+  const one = await customers.meteredKey('100');
+  await own.spend(one, '1');
+  await own.adjust(one, '10');
+  await own.booked(one, 11);
+  await wire.cut();
+  await own.spend(one, '2');
+  await own.adjust(one, '-0.5');
+  await own.spend(one, '4');
+  await eventually('the consumer holds it', async () => (await own.pending()) >= 3);
+  await redis.admin.flushall();
+  await own.untilValid(one);
+  assert.is(Number(await own.used(one)) <= 11, true);
+  await own.spend(one, '8');
+  // The adjustment is known to Postgres: it needs no books to be applied again.
+  await eventually('the adjustment is applied again', async () => (await own.used(one)) === '18.5');
+  await wire.mend();
+  await eventually('what came late is in the balance', async () => (await own.used(one)) === '24.5');
+  await own.booked(one, 24.5);
+  await own.isExact(one);
+  await consumer.stop();
+  await wire.cut();
+});
+
+test('a second loss while the first is being rebuilt, and again: nothing counts twice', async () => {
+  const wire = await wireTo(world.env.CLICKHOUSE_URL!);
+  const consumer = await world.start('consumer', { CLICKHOUSE_URL: wire.url });
+  const one = await customers.meteredKey('1000');
+  await own.spend(one, '1');
+  await own.booked(one, 1);
+  await redis.keep('second');
+  await own.untilValid(one);
+  await wire.cut();
+  await own.spend(one, '2');
+  await own.adjust(one, '0.5');
+  await own.spend(one, '4');
+  await eventually('the consumer holds it', async () => (await own.pending()) >= 3);
+  await redis.comeBackAs('second');
+  // In the middle of being rebuilt.
+  await own.untilBuilt();
+  await redis.comeBackAs('second');
+  await own.untilValid(one);
+  await own.spend(one, '8');
+  await redis.keep('third');
+  await own.untilValid(one);
+  await wire.mend();
+  await eventually('what came late is in the balance', async () => (await own.used(one)) === '15.5');
+  await own.spend(one, '16');
+  await own.booked(one, 31.5);
+  // Now back to when nothing of that was known, and emptied while that is being mended.
+  await redis.comeBackAs('third');
+  await own.untilBuilt();
+  await redis.admin.flushall();
+  await own.untilValid(one);
+  assert.is(await own.used(one), '31.5');
+  await redis.comeBackAs('third');
+  await own.untilValid(one);
+  await eventually('nothing is missing', async () => (await own.used(one)) === '31.5');
+  await own.isExact(one);
+  await consumer.stop();
+  await wire.cut();
+});
+
+test('what went down with the outbox is told by name and amount, and never comes back', async () => {
+  const first = await world.start('consumer');
+  const one = await customers.meteredKey('100');
+  await own.spend(one, '1');
+  await own.booked(one, 1);
+  await first.stop();
+  await own.spend(one, '2');
+  await own.spend(one, '3');
+  await redis.admin.flushall();
+  await own.untilValid(one);
+  assert.is(await own.used(one), '1');
+  const second = await world.start('consumer');
+  const { losses, status } = await eventually('the loss is told', async () => {
+    const found = await own.reconciliation(one);
+    return found.losses.length > 0 && found.status === 'EXACT' ? found : undefined;
+  });
+  assert.is(status, 'EXACT');
+  assert.equal([losses.length, losses[0].events, losses[0].credits], [1, 2, '5']);
+  await own.spend(one, '1');
+  await own.booked(one, 2);
+  assert.is((await own.reconciliation(one)).status, 'EXACT');
+  await second.stop();
+});
+
+test.run();

@@ -1,0 +1,197 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { outboxSource } from '../../shared/events/outbox-reader.ts';
+import { outboxState } from '../../shared/events/outbox-watch.ts';
+import { connectRedis, type RedisLink } from '../../shared/stores/redis.ts';
+import { makeCertificate } from '../helpers/certificate.ts';
+import { makeCustomers } from '../helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { makeOwnRedis } from '../helpers/own-redis.ts';
+
+// Every program on a Redis that speaks TLS with it, as the user of sql/redis/users.conf that is its own.
+const folder = join(process.env.TEST_FOLDER ?? '', 'tls');
+const users = ['verify', 'api', 'consumer', 'relay'] as const;
+type User = (typeof users)[number];
+const passwordOf = (user: User) => `password of ${user}`.replaceAll(' ', '-');
+let redis: Awaited<ReturnType<typeof makeOwnRedis>>;
+let world: World;
+let tlsPort: number;
+let tls: ReturnType<typeof makeCertificate>;
+const clients: Redis[] = [];
+let link: RedisLink | undefined;
+const test = suite('users of Redis, over TLS');
+
+test.before(async () => {
+  mkdirSync(folder, { recursive: true });
+  tls = makeCertificate(folder, 'redis');
+  [tlsPort = 0] = await freePorts(1);
+  redis = await makeOwnRedis('users', {
+    'tls-port': tlsPort,
+    'tls-cert-file': tls.certificate,
+    'tls-key-file': tls.key,
+    'tls-auth-clients': 'no',
+    'tls-ca-cert-file': tls.certificate,
+  });
+  for (const [name = '', , ...rules] of rulesOfUsers()) {
+    const password = passwordOf(name.replace('keytally_', '') as User);
+    await redis.admin.call('ACL', 'SETUSER', name, 'reset', 'on', `>${password}`, ...rules);
+  }
+  await redis.admin.call('ACL', 'LOG', 'RESET');
+  const TLS = { NODE_EXTRA_CA_CERTS: tls.certificate };
+  world = await makeWorld(['api'], { REDIS_URL: urlOf('api'), ...TLS });
+  world.verify = await world.start('verify', { REDIS_URL: urlOf('verify') });
+  world.consumer = await world.start('consumer', { REDIS_URL: urlOf('consumer') });
+});
+test.after(async () => {
+  for (const client of clients) client.disconnect();
+  await Promise.all([link?.close(), world?.stop()]);
+  await redis?.remove();
+});
+
+test('each program can do all that it has to, also after Redis was emptied, and was refused nothing', async () => {
+  const { id } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body.workspace;
+  const customers = makeCustomers(world, id);
+  const key = await customers.meteredKey('100');
+  const body = { key: key.key, billing: { usage: '1' } };
+  const spend = async () => (await customers.verify(body, { headers: { 'Idempotency-Key': `${Math.random()}` } })).body;
+  assert.is((await spend()).status, 'VALID');
+  const once = { headers: { 'Idempotency-Key': 'once' } };
+  for (let i = 0; i < 2; i++) assert.is((await customers.verify({ key: key.key }, once)).body.status, 'VALID');
+  assert.is((await customers.verify({ key: 'k' }, { token: null })).status, 401);
+  await eventually('usage', async () => (await customers.usage(key.meter)) === '1');
+  await world.call('delete', `/api/v1/workspace/${id}/api-key/${(await customers.newKey()).id}`);
+
+  await redis.admin.flushall();
+  await eventually('it serves again', async () => (await customers.verify(body)).status === 200, 30_000);
+  assert.is((await spend()).status, 'VALID');
+  await eventually('usage', async () => Number(await customers.usage(key.meter)) >= 3);
+  await eventually('the balance', async () => Number((await customers.billing(key.meter)).usedCredits) >= 3);
+  const limited = await customers.newKey({ rateLimitPerSecond: 1 });
+  assert.is((await customers.verify({ key: limited.key })).body.status, 'VALID');
+  await eventually(
+    'the use of tokens is read',
+    async () => (await world.sql`select from token_last_used`).count > 0,
+    60_000,
+  );
+  assert.equal(await refusals(), []);
+});
+
+test('an operator can rebuild all of it with the rights of the api', async () => {
+  await promisify(execFile)(process.execPath, ['apps/api/commands/rebuild.ts'], { env: world.env });
+  assert.equal(await refusals(), []);
+});
+
+test('a relay can read, take over, acknowledge and set aside, and was refused nothing', async () => {
+  await world.consumer!.stop();
+  const log = makeLogger('test', 'silent');
+  // This process trusts the certificate only where it says so.
+  link = connectRedis(urlOf('relay', 'redis', Number(new URL(redis.url).port)), log);
+  await link.connected(5_000);
+  const metrics = makeMetrics('test');
+  await redis.admin.xadd(keyspace.outbox(0), '*', 'e', 'no event');
+  const source = outboxSource({ node: link.node(0), shards: [0, 1], name: 'relay-1', metrics, log });
+  const stop = new AbortController();
+  await eventually('it is set aside', async () => {
+    const taken = await source.read(stop.signal);
+    await taken?.acknowledge();
+    return (await redis.admin.xlen(keyspace.dead(0))) === 1;
+  });
+  assert.is((await outboxState(link)).entries >= 0, true);
+  assert.equal(await refusals(), []);
+});
+
+test('none can do more: settings, fence and other programs’ things are out of reach, and so is the server', async () => {
+  const server = [['FLUSHALL'], ['CONFIG', 'GET', '*'], ['KEYS', '*'], ['ACL', 'LIST'], ['SHUTDOWN']];
+  const elsewhere = [
+    ['SET', 'other', '1'],
+    ['GET', 'other'],
+    ['PUBLISH', 'channel', 'text'],
+    ['REPLICAOF', 'NO', 'ONE'],
+  ];
+  const settings = [
+    ['SET', keyspace.keyText(0, 'hash'), 'forged'],
+    ['SET', keyspace.token(0, 'hash'), 'forged'],
+    ['HSET', keyspace.workspace(0, 'ws'), 'd', 'forged'],
+    ['HSET', keyspace.meta(0), 'owner', 'forged'],
+    ['UNLINK', keyspace.keyText(0, 'hash')],
+    ['DEL', keyspace.outbox(0)],
+  ];
+  const throughScript = settings.map(([command = '', name = '', ...rest]) => {
+    const args = rest.map((arg) => `, '${arg}'`).join('');
+    return ['EVAL', `return redis.call('${command}', KEYS[1]${args})`, '1', name];
+  });
+  const balances = [['HSET', keyspace.billing(0, 'ws', 'm'), 'u', '0']];
+  const outbox = [
+    ['XDEL', keyspace.outbox(0), '1-1'],
+    ['XTRIM', keyspace.outbox(0), 'MAXLEN', '0'],
+  ];
+  const denied: Record<User, string[][]> = {
+    verify: [...server, ...elsewhere, ...settings, ...throughScript, ...outbox, ['SCAN', '0']],
+    api: [...server, ...elsewhere, ...outbox],
+    consumer: [...server, ...elsewhere, ...settings, ...throughScript, ['GET', keyspace.keyText(0, 'h')]],
+    relay: [...server, ...elsewhere, ...settings, ...throughScript, ...balances, ['GET', keyspace.token(0, 'h')]],
+  };
+  for (const user of users) {
+    const client = new Redis(urlOf(user), { tls: { ca: readFileSync(tls.certificate) } });
+    clients.push(client);
+    for (const [command = '', ...args] of denied[user]) {
+      const answer = await client.call(command, ...args).then(String, (error: Error) => error.message);
+      assert.match(
+        answer,
+        /NOPERM|can't run this command|can't access|No permissions|has no permissions/,
+        `${user}: ${command} ${args.join(' ')}`,
+      );
+    }
+  }
+});
+
+test('neither a wrong password, nor a certificate of nobody, nor plain text over the TLS port is taken', async () => {
+  const wrong = new URL(urlOf('api'));
+  wrong.password = 'wrong';
+  const rediss = { tls: { ca: [readFileSync(tls.certificate)] } };
+  for (const [url, options, expected] of [
+    [wrong.href, rediss, /WRONGPASS/],
+    [urlOf('api'), {}, /self-signed certificate/],
+    [urlOf('api', 'redis'), {}, /closed|ECONNRESET|EPIPE/],
+  ] as const) {
+    const client = new Redis(url, {
+      lazyConnect: true,
+      maxRetriesPerRequest: 0,
+      retryStrategy: () => null,
+      ...options,
+    });
+    const failures: string[] = [];
+    client.on('error', (error) => failures.push(String(error)));
+    await client.connect().catch((error: unknown) => failures.push(String(error)));
+    await client.ping().catch((error: unknown) => failures.push(String(error)));
+    client.disconnect();
+    assert.match(failures.join('\n'), expected);
+  }
+});
+
+test.run();
+
+function urlOf(user: User, scheme = 'rediss', port = tlsPort): string {
+  return `${scheme}://keytally_${user}:${passwordOf(user)}@localhost:${port}`;
+}
+
+/** The lines of the file, as words; a selector in brackets stays one word. */
+function rulesOfUsers(): string[][] {
+  const text = readFileSync(new URL('../../sql/redis/users.conf', import.meta.url), 'utf8');
+  const lines = text.split('\n').filter((line) => line.startsWith('user '));
+  return lines.map((line) => line.slice('user '.length).match(/\([^)]*\)|\S+/g)!);
+}
+
+async function refusals(): Promise<unknown> {
+  const log = (await redis.admin.call('ACL', 'LOG')) as unknown[][];
+  return log.map((entry) => entry.slice(4, 12).join(' '));
+}

@@ -1,0 +1,115 @@
+// From a verification through Kafka to a usage row, with the relay and the broker dying on the way.
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { signalBroker, makeKafkaWorld, metric, soon, type KafkaWorld } from '../helpers/kafka-world.ts';
+
+const test = suite('the relay');
+let own: KafkaWorld;
+test.before(async () => void (own = await makeKafkaWorld()));
+test.after(() => own.stop());
+
+test('a verification goes through Kafka into the books, one record each; read all over, the books stay the same', async () => {
+  const meter = await own.newMeter();
+  const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
+  await own.spend(meter, 500);
+  await own.booksAreRight(meter, 500);
+  assert.is(await own.records(), 500);
+  const used = (await own.kafka.progress()).filter(({ end }) => end > 0);
+  assert.is(used.length, 1, 'all of a billing record lies in one partition');
+  await soon('all is committed', async () => (await own.lag()) === 0);
+  assert.is(await metric(relay.url, 'keytally_relayed_events_total'), 500);
+  assert.is(await metric(consumer.url, 'keytally_consumed_events_total'), 500);
+  await Promise.all([relay.stop(), consumer.stop()]);
+
+  // And all of it once more: a group that Kafka does not know begins where the topic begins.
+  const rows = await own.rows(meter);
+  await own.admin.deleteGroups([own.group]);
+  const again = await own.world.start('consumer');
+  await soon('all has been read again', async () => (await own.lag()) === 0);
+  assert.ok((await own.rows(meter)) > rows, 'every event was written again');
+  await own.booksAreRight(meter, 500);
+  await again.stop();
+});
+
+test('a relay that dies after Kafka has the events and before the outbox knows: they come twice and count once', async () => {
+  const meter = await own.newMeter();
+  const before = await own.records();
+  const trap = await trapBefore(own.world.env.REDIS_URL!, /xack/i);
+  const relay = await own.world.start('relay', { REDIS_URL: trap.url });
+  trap.spring = () => relay.process.kill('SIGKILL');
+  await own.spend(meter, 300);
+  await once(relay.process, 'exit');
+  const early = (await own.records()) - before;
+  assert.ok(early > 0, 'Kafka had events when the relay died');
+  await trap.close();
+  const [next, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
+  await own.booksAreRight(meter, 300);
+  await soon('those came again', async () => (await own.records()) - before === 300 + early);
+  await own.booksAreRight(meter, 300);
+  await Promise.all([next.stop(), consumer.stop()]);
+});
+
+test('a broker that dies and comes back: verifications go on, relay and consumer live through it, the books are right', async () => {
+  const meter = await own.newMeter();
+  const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
+  await own.spend(meter, 100);
+  await own.booksAreRight(meter, 100);
+  signalBroker('SIGKILL');
+  await own.spend(meter, 400);
+  await soon('the relay says that it is not ready', async () => !(await fetch(`${relay.url}/readyz`)).ok);
+  assert.ok((await metric(relay.url, 'keytally_outbox_entries')) > 0, 'the events wait in Redis');
+  await own.booksAreRight(meter, 500);
+  assert.is(relay.process.exitCode ?? consumer.process.exitCode, null);
+  await soon('the relay is ready again', async () => (await fetch(`${relay.url}/readyz`)).ok);
+  await relay.stop();
+  assert.is(relay.process.exitCode, 0, 'it ends when asked to');
+  await consumer.stop();
+});
+
+test('a relay that is asked to stop finishes what it has in hand', async () => {
+  const meter = await own.newMeter();
+  const relay = await own.world.start('relay');
+  await own.spend(meter, 50);
+  await sleep(100);
+  const before = await own.records();
+  await relay.stop();
+  assert.is(relay.process.exitCode, 0);
+  const relayed = (await own.records()) - before;
+  const consumer = await own.world.start('consumer');
+  await own.world.start('relay');
+  await own.booksAreRight(meter, 50);
+  assert.is((await own.records()) - before, 50, `${relayed} of 50 were relayed by the first, and none of them twice`);
+  await consumer.stop();
+});
+
+test.run();
+
+/** A way to a server that is cut, once, right before the first bytes that match go through. */
+async function trapBefore(url: string, pattern: RegExp) {
+  const { hostname, port } = new URL(url);
+  const sockets = new Set<Socket>();
+  const trap = { url: '', spring: () => {}, close: async () => {} };
+  const server = createServer((inner) => {
+    const outer = connect(Number(port), hostname);
+    for (const socket of [inner, outer]) sockets.add(socket.on('error', () => socket.destroy()));
+    inner.on('data', (bytes) => {
+      if (!pattern.test(bytes.toString('latin1'))) return void outer.write(bytes);
+      trap.spring();
+      for (const socket of sockets) socket.destroy();
+    });
+    outer.pipe(inner);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const way = new URL(url);
+  way.port = String((server.address() as AddressInfo).port);
+  trap.url = way.href;
+  trap.close = async () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  };
+  return trap;
+}

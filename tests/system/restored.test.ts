@@ -1,0 +1,166 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import postgres from 'postgres';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { makeOwnRedis } from '../helpers/own-redis.ts';
+
+// Postgres restored from an older backup, while Redis and the books have gone on: nothing is skipped in silence, and what
+// changed since is decided for safety.
+
+const test = suite('a Postgres restored from an older backup');
+let redis: Awaited<ReturnType<typeof makeOwnRedis>>;
+let world: World;
+let workspaceId: string;
+let customers: Customers;
+
+test.before(async () => {
+  redis = await makeOwnRedis('restored');
+  world = await makeWorld(['verify', 'consumer'], { REDIS_URL: redis.url });
+  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'restored' })).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+});
+test.after(async () => {
+  await world.stop();
+  await redis.remove();
+});
+
+test('changes are refused until an operator has decided; then what changed since is refused, and all else goes on', async () => {
+  const [untouched, disabled, rotated] = [
+    await customers.meteredKey('10'),
+    await customers.meteredKey('10'),
+    await customers.meteredKey('10'),
+  ];
+  const gateway = (
+    await must(201, world.call('post', '/api/v1/access-token', { name: 'g', permissions: ['key:verify'] }))
+  ).body.accessToken;
+  await spend(untouched.key, '1');
+  await eventually('changes are in force', async () => {
+    const [waiting] = await world.sql`select from changes where applied_at is null`;
+    return !waiting;
+  });
+  await backUp();
+
+  const path = `/api/v1/workspace/${workspaceId}/api-key`;
+  await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
+  const fresh = (await must(200, world.call('post', `${path}/${rotated.id}/rotate`))).body.apiKey.key as string;
+  await must(200, world.call('delete', `/api/v1/access-token/${gateway.id}`));
+  const later = await customers.meteredKey('10');
+  const { id: billingId } = await customers.billing(untouched.meter);
+  await adjust(billingId, '0.5');
+  await must(
+    200,
+    world.call('post', '/api/v1/customer-billing/refill', { workspaceId, externalMeterId: untouched.meter, refill: 5 }),
+  );
+  await spend(untouched.key, '2');
+  await restore();
+
+  // What Redis knows is newer, and goes on being in force; nothing is changed on the ground of what is older.
+  const refused = await eventually('a change is refused', async () => {
+    const answer = await world.call('patch', `${path}/${untouched.id}`, { name: 'changed' });
+    return answer.body.error?.code === 50309 ? answer : undefined;
+  });
+  assert.is(refused.status, 503);
+  await eventually('it is told', async () => (await fetch(`${world.api.url}/readyz`)).status === 503);
+  assert.match(await (await fetch(`${world.api.url}/metrics`)).text(), /^keytally_settings_older\{.*\} 1$/m);
+  assert.is(await status(disabled.key), 'DISABLED');
+  assert.is(await status(rotated.key), 'INVALID');
+  assert.is(await status(fresh), 'VALID');
+  assert.is(await status(later.key), 'VALID');
+
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [join(import.meta.dirname, '../../apps/api/commands/restored.ts')],
+    {
+      env: { ...process.env, ...world.env },
+    },
+  );
+  for (const id of [disabled.id, rotated.id, gateway.id, billingId])
+    assert.ok(stdout.includes(id), `${id} in ${stdout}`);
+  await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);
+  assert.is(await status(untouched.key), 'VALID');
+  assert.is(await status(disabled.key), 'DISABLED');
+  assert.is(await status(rotated.key), 'DISABLED', 'the text of the backup is known again, and refused');
+  assert.is(await status(fresh), 'INVALID', 'a text that Postgres does not know');
+  assert.is(await status(later.key), 'INVALID');
+  const revoked = await customers.verify({ key: untouched.key }, { token: gateway.token });
+  assert.is(revoked.status, 401);
+
+  // Balances are the books'; credits are the backup's, and the difference was told.
+  const used = async () => (await customers.billing(untouched.meter)).usedCredits;
+  await eventually('the balance is that of the books', async () => (await used()) === '3.5');
+  await adjust(billingId, '1');
+  assert.is(await used(), '4.5', 'its number follows those in the books');
+  await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: true }));
+  assert.is(await status(disabled.key), 'VALID');
+  const found = await eventually('all is booked', async () => {
+    const { body } = await world.call('get', `/api/v1/customer-billing/${billingId}/reconciliation`);
+    return body.reconciliation?.status === 'EXACT' ? body.reconciliation : undefined;
+  });
+  assert.equal([found.usedCredits, found.difference], ['4.5', '0']);
+});
+
+let keys = 0;
+async function adjust(billingId: string, amount: string): Promise<void> {
+  const headers = { 'Idempotency-Key': `key-${keys++}` };
+  const path = `/api/v1/customer-billing/${billingId}/adjustment`;
+  // Changes are taken again shard by shard, the last a moment after the api says that it is ready.
+  // One that is not yet is a 503 after some seconds only.
+  const adjusted = async () => {
+    const answer = await world.call('post', path, { amount, reason: 'a test' }, { headers });
+    assert.ok([201, 503].includes(answer.status), answer.text);
+    return answer.status === 201;
+  };
+  await eventually('it is adjusted', adjusted, 60_000);
+}
+
+async function spend(key: string, usage: string): Promise<void> {
+  const { body } = await must(200, customers.verify({ key, billing: { usage } }));
+  assert.is(body.status, 'VALID');
+}
+
+async function status(key: string): Promise<string> {
+  return (await must(200, customers.verify({ key }))).body.status;
+}
+
+/** Copies the database as it is now, by Postgres's own means. */
+async function backUp(): Promise<void> {
+  await onServer(async (server, name) => {
+    await disconnect(server, name);
+    await server`create database ${server(`${name}_backup`)} template ${server(name)}`;
+    await server`alter database ${server(name)} with allow_connections true`;
+  });
+}
+
+/** Puts the copy in the place of the database. */
+async function restore(): Promise<void> {
+  await onServer(async (server, name) => {
+    await server`drop database ${server(name)} with (force)`;
+    await server`create database ${server(name)} template ${server(`${name}_backup`)}`;
+    await server`drop database ${server(`${name}_backup`)}`;
+  });
+}
+
+async function onServer(work: (server: postgres.Sql, name: string) => Promise<void>): Promise<void> {
+  const url = new URL(world.env.DATABASE_URL!);
+  const name = url.pathname.slice(1);
+  url.pathname = '/postgres';
+  const server = postgres(url.href, { max: 1, onnotice: () => {} });
+  await work(server, name);
+  await server.end();
+}
+
+// A template may have nobody connected, and our programs connect again at once unless they must not.
+async function disconnect(server: postgres.Sql, name: string): Promise<void> {
+  await server`alter database ${server(name)} with allow_connections false`;
+  await server`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
+  await eventually('nobody is connected', async () => {
+    const rows = await server`select from pg_stat_activity where datname = ${name}`;
+    return rows.length === 0;
+  });
+}
+
+test.run();

@@ -1,0 +1,161 @@
+// The whole stack as `make up` starts it: real servers, the three programs, its own home and ports.
+import { execFile } from 'node:child_process';
+import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { readJson } from '../../apps/stack/process/json-file.ts';
+import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { identify, isAlive, type ProcessId } from '../../apps/stack/process/processes.ts';
+
+const names = ['postgres', 'redis', 'clickhouse', 'api', 'verify', 'consumer'];
+const folder = process.env.TEST_FOLDER ?? '';
+const home = join(folder, 'home');
+let port: number;
+
+test.before(async () => {
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  do [port = 0] = await freePorts(1);
+  while (!(await isFree(port + 1)));
+});
+test.after(async () => void (await stack('down')));
+
+test('up starts everything, and what it prints works when pasted', async () => {
+  const { code, out, err } = await stack('up');
+  assert.is(code, 0, err);
+  assert.equal(Object.keys(processes()).toSorted(), names.toSorted());
+  assert.ok(Object.values(processes()).every(({ pid }) => identify(pid)));
+  assert.is(processes().api?.port, port);
+  assert.is(processes().verify?.port, port + 1);
+
+  const lines = out.split('\n').filter((line) => line.includes('curl'));
+  assert.is(lines.length, 3);
+  const [workspace, key, decision] = (await run('sh', ['-c', lines.join('\n')])).out.trim().split('\n');
+  assert.match(workspace ?? '', /^\{"workspace":\{.*"name":"demo"/);
+  assert.match(key ?? '', /^\{"apiKey":\{/);
+  assert.match(decision ?? '', /"status":"VALID"/);
+});
+
+test('the env file is for its owner alone, and a shell reads it', async () => {
+  assert.is(statSync(join(home, 'env')).mode & 0o777, 0o600);
+  const wanted = [
+    'KEYTALLY_API_URL',
+    'KEYTALLY_VERIFY_URL',
+    'KEYTALLY_TOKEN',
+    'DATABASE_URL',
+    'REDIS_URL',
+    'CLICKHOUSE_URL',
+  ];
+  const { out } = await run('sh', ['-c', `set -a; . '${home}/env'; env`]);
+  for (const name of wanted) assert.match(out, new RegExp(`^${name}=.+$`, 'm'));
+  assert.match(out, new RegExp(`^KEYTALLY_API_URL=http://127.0.0.1:${port}$`, 'm'));
+});
+
+test('a second up finds the stack running, changes nothing and says the same', async () => {
+  const before = processes();
+  const { code, out } = await stack('up');
+  assert.is(code, 0);
+  assert.match(out, /already running/);
+  assert.is(out.split('\n').filter((line) => line.includes('curl')).length, 3);
+  assert.equal(processes(), before);
+});
+
+test('each process that is killed runs again within 2 seconds on its port', async () => {
+  const before = processes();
+  assert.equal(Object.keys(before).toSorted(), names.toSorted());
+  for (const { pid } of Object.values(before)) process.kill(pid, 'SIGKILL');
+  const killedAt = performance.now();
+  while (!names.every((name) => processes()[name] && processes()[name]?.pid !== before[name]?.pid)) {
+    assert.ok(performance.now() - killedAt < 2_000, JSON.stringify(processes()));
+    await sleep(20);
+  }
+  for (const name of names) assert.is(processes()[name]?.port, before[name]?.port);
+  assert.is((await stack('up')).code, 0, 'all of it gets ready again');
+  assert.is((await stack('status')).code, 0);
+});
+
+test('a home and a port that are taken are told in one line', async () => {
+  const otherPort = await stack('up', { KEYTALLY_PORT: String(port + 7) });
+  assert.is(otherPort.code, 1);
+  assert.match(otherPort.err, /^keytally: the stack in .* already runs on port \d+, not \d+: .*\n$/);
+  const samePort = await stack('up', { KEYTALLY_HOME: join(folder, 'other') });
+  assert.is(samePort.code, 1);
+  assert.match(samePort.err, /^keytally: port \d+ for api is in use; .*\n$/);
+  assert.equal(processes(join(folder, 'other')), {});
+});
+
+test('when the supervisor was killed, up takes the stack over and loses nothing', async () => {
+  const token = await envValue('KEYTALLY_TOKEN');
+  const old = await killSupervisor();
+  assert.is((await stack('status')).code, 1);
+  assert.is((await stack('up')).code, 0);
+  assert.not.ok(old.some(isAlive), 'what the killed one had started was ended');
+  assert.is(await envValue('KEYTALLY_TOKEN'), token);
+  const workspaces = await fetch(`http://127.0.0.1:${port}/api/v1/workspace`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  assert.match(await workspaces.text(), /"name":"demo"/);
+});
+
+test('down stops everything, also without a supervisor, and is content when nothing runs', async () => {
+  const old = await killSupervisor();
+  const { code, err } = await stack('down');
+  assert.is(code, 0, err);
+  assert.not.ok(old.some(isAlive));
+  assert.equal(processes(), {});
+  assert.is((await stack('down')).code, 0);
+  assert.is((await stack('logs')).code, 0, 'logs of a stack that is stopped come to an end');
+});
+
+test('a start that cannot succeed says why in one line and leaves nothing running', async () => {
+  const listener = createServer().listen(port + 1, '127.0.0.1');
+  const { code, err } = await stack('up');
+  listener.close();
+  assert.is(code, 1);
+  assert.match(err, /^keytally: port \d+ for verify is in use; .*\n$/);
+  assert.equal(processes(), {});
+});
+
+test.run();
+
+interface Result {
+  code: number;
+  out: string;
+  err: string;
+}
+
+function run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): Promise<Result> {
+  return new Promise((resolve) => {
+    execFile(command, args, { cwd: checkout, env: { ...process.env, ...env } }, (error, out, err) => {
+      resolve({ code: error ? Number(error.code ?? 1) : 0, out, err });
+    });
+  });
+}
+
+function stack(command: string, env: NodeJS.ProcessEnv = {}): Promise<Result> {
+  return run(process.execPath, ['apps/stack/main.ts', command], {
+    KEYTALLY_HOME: home,
+    KEYTALLY_PORT: String(port),
+    ...env,
+  });
+}
+
+function processes(folderOf = home): Record<string, { pid: number; port: number }> {
+  return readJson(join(folderOf, 'processes.json')) ?? {};
+}
+
+async function envValue(name: string): Promise<string> {
+  return (await run('sh', ['-c', `. '${home}/env'; printf %s "$${name}"`])).out;
+}
+
+async function killSupervisor(): Promise<ProcessId[]> {
+  const old = Object.values(processes()).map(({ pid }) => identify(pid));
+  const supervisor = JSON.parse(readFileSync(join(home, 'supervisor.json'), 'utf8')) as ProcessId;
+  process.kill(supervisor.pid, 'SIGKILL');
+  while (isAlive(supervisor)) await sleep(10);
+  assert.is(old.length, names.length);
+  return old.filter((id) => id !== undefined);
+}

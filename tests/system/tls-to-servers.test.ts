@@ -1,0 +1,119 @@
+import { chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { request as ask } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { makeCertificate } from '../helpers/certificate.ts';
+import { makeCustomers } from '../helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../helpers/world.ts';
+
+// Programs whose way to Postgres and to ClickHouse is encrypted; redis-users.test.ts does the same for Redis.
+const folder = join(process.env.TEST_FOLDER ?? '', 'tls-to-servers');
+let certificate: string;
+let key: string;
+let world: World;
+let books: Server;
+let asked = 0;
+const test = suite('TLS to the servers');
+
+test.before(async () => {
+  mkdirSync(folder, { recursive: true });
+  ({ certificate, key } = makeCertificate(folder, 'servers'));
+  world = await makeWorld();
+  await letPostgresSpeakTls();
+  books = beforeClickHouse();
+  await new Promise<void>((resolve) => books.listen(0, '127.0.0.1', resolve));
+});
+test.after(async () => {
+  books.closeAllConnections();
+  books.close();
+  await world.stop();
+});
+
+test('api and consumer work where every connection to Postgres and ClickHouse is encrypted and its server known', async () => {
+  const { port } = books.address() as AddressInfo;
+  const { pathname } = new URL(world.env.CLICKHOUSE_URL!);
+  const encrypted = {
+    DATABASE_URL: overTls(world.env.DATABASE_URL!),
+    CLICKHOUSE_URL: `https://127.0.0.1:${port}${pathname}`,
+    NODE_EXTRA_CA_CERTS: certificate,
+  };
+  const { body } = await world.call('post', '/api/v1/workspace', { name: 'encrypted' });
+  const customers = makeCustomers(world, body.workspace.id);
+  const { key: text, meter } = await customers.meteredKey('10');
+  const { id } = await customers.billing(meter);
+  const [api, consumer] = await Promise.all([world.start('api', encrypted), world.start('consumer', encrypted)]);
+  await world.api.stop();
+  const decided = await customers.verify({ key: text, billing: { usage: '2' } }, { url: api.url });
+  assert.is(decided.body.status, 'VALID', decided.text);
+  const usage = async () => (await world.call('get', `${api.url}/api/v1/usage/${id}`)).body.data[0];
+  await eventually('the usage is in the books', async () => (await usage())?.totalBillingUsage === '2', 30_000);
+  assert.ok(asked > 0, 'the books were asked over TLS');
+  const connections = await world.sql<{ ssl: boolean; pid: number }[]>`
+    select s.ssl, s.pid from pg_stat_ssl s join pg_stat_activity a using (pid)
+    where a.datname = current_database() and a.usename <> current_user and a.pid <> pg_backend_pid()`;
+  assert.ok(connections.length > 0, 'there are connections of the programs');
+  assert.equal(
+    connections.filter(({ ssl }) => !ssl),
+    [],
+  );
+  await Promise.all([api.stop(), consumer.stop()]);
+});
+
+test('a Postgres whose certificate nobody vouches for is not spoken to', async () => {
+  const sql = connectPostgres(overTls(world.env.DATABASE_URL!), { max: 1 });
+  const failed = await sql`select 1`.then(
+    () => undefined,
+    (error: { code?: string }) => error.code,
+  );
+  await sql.end();
+  assert.is(failed, 'DEPTH_ZERO_SELF_SIGNED_CERT');
+});
+
+test.run();
+
+function overTls(url: string): string {
+  const encrypted = new URL(url);
+  encrypted.searchParams.set('sslmode', 'verify-full');
+  return encrypted.href;
+}
+
+// Whoever does not ask for TLS goes on without: the other tests share this server.
+async function letPostgresSpeakTls(): Promise<void> {
+  const [row] = await world.sql<{ folder: string }[]>`select current_setting('data_directory') as folder`;
+  const { uid, gid } = statSync(row!.folder);
+  for (const [setting, from] of [
+    ['ssl_cert_file', certificate],
+    ['ssl_key_file', key],
+  ] as const) {
+    const own = join(row!.folder, `${setting}.pem`);
+    copyFileSync(from, own);
+    chownSync(own, uid, gid);
+    chmodSync(own, 0o600);
+    await world.sql`alter system set ${world.sql(setting)} = ${world.sql.unsafe(`'${own}'`)}`;
+  }
+  await world.sql`alter system set ssl = on`;
+  await world.sql`select pg_reload_conf()`;
+  await eventually('Postgres speaks TLS', async () => {
+    const [now] = await world.sql<{ ssl: string }[]>`select current_setting('ssl') as ssl`;
+    return now!.ssl === 'on';
+  });
+}
+
+// A server that speaks TLS before the one of the tests, which does not.
+function beforeClickHouse(): Server {
+  const target = new URL(world.env.CLICKHOUSE_URL!);
+  return createServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (request, response) => {
+    asked++;
+    const { method, headers, url } = request;
+    const passed = ask({ host: target.hostname, port: target.port, path: url, method, headers }, (answer) => {
+      response.writeHead(answer.statusCode!, answer.headers);
+      answer.pipe(response);
+    });
+    passed.on('error', () => response.destroy());
+    request.pipe(passed);
+  });
+}

@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { makeCustomers, type Customers } from '../helpers/customers.ts';
+import { eventually, makeWorld, type Started, type World } from '../helpers/world.ts';
+
+const test = suite('workers');
+let world: World;
+let verify: Started;
+let customers: Customers;
+
+test.before(async () => {
+  world = await makeWorld(['verify']);
+  const [port] = await freePorts(1);
+  verify = await world.start('verify', { WORKERS: '2', PORT: String(port) });
+  const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });
+  customers = makeCustomers(world, body.workspace.id);
+});
+test.after(() => world.stop());
+
+test('a worker that is killed is replaced, and the other goes on meanwhile; each call is debited once', async () => {
+  const { key, meter } = await customers.meteredKey('1000');
+  const pids = workers();
+  assert.is(pids.length, 2);
+  let decided = 0;
+  let cut = 0;
+  for (let i = 0; i < 300; i++) {
+    if (i === 100) process.kill(pids[0]!, 'SIGKILL');
+    // A connection to the killed worker may be cut; what was asked on it may have been debited.
+    const answer = await customers.verify({ key, billing: { usage: '1' } }, { url: verify.url }).catch(() => undefined);
+    if (answer?.body.status === 'VALID') decided++;
+    else cut++;
+  }
+  const used = Number((await customers.billing(meter)).usedCredits);
+  assert.ok(used >= decided && used <= decided + cut, `${used} used, ${decided} decided, ${cut} cut`);
+  assert.ok(decided >= 290, `${decided} of 300 were decided`);
+  await eventually('there are two again', async () => workers().length === 2 && !workers().includes(pids[0]!));
+});
+
+test('a scrape tells the sum of all workers, whichever answers', async () => {
+  const { key } = await customers.meteredKey('1000');
+  const before = await total();
+  const answers = await Promise.all(Array.from({ length: 100 }, () => customers.verify({ key }, { url: verify.url })));
+  for (const answer of answers) assert.is(answer.body.status, 'VALID', answer.text);
+  for (let i = 0; i < 5; i++) assert.is((await total()) - before, 100);
+});
+
+function workers(): number[] {
+  const { pid } = verify.process;
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return children.split(' ').filter(Boolean).map(Number);
+}
+
+async function total(): Promise<number> {
+  const text = await (await fetch(`${verify.url}/metrics`, { headers: { Connection: 'close' } })).text();
+  return Number(/^keytally_verifications_total\{[^}]*status="VALID"[^}]*\} (\d+)$/m.exec(text)?.[1] ?? 0);
+}
+
+test.run();
