@@ -47,10 +47,10 @@ async function main(folder: string): Promise<void> {
 async function emptied(world: World): Promise<number> {
   const began = performance.now();
   // Not in one go: its answer would come too late with so many keys.
-  await world.link.node(0).client.flushall('ASYNC');
+  await world.redis.node(0).client.flushall('ASYNC');
   for (;;) {
     await sleep(LOOK_EVERY_MS);
-    const open = (await openShards(world.link, SEARCHED_MS)).size;
+    const open = (await openShards(world.redis, SEARCHED_MS)).size;
     showProgress('shards open', open, ALL_SHARDS.length);
     if (open === ALL_SHARDS.length) break;
   }

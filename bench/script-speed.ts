@@ -29,7 +29,7 @@ const ANSWER_BEGINS = '\r\n$2\r\nOK\r\n';
 export async function measureScript(world: World, connections: number): Promise<ScriptSpeed> {
   // One connection, as verify has, has sixteen verifications under way: as many scripts of one, or one of all.
   const deepOfGathered = connections === 1 ? 1 : DEEP;
-  const node = world.link.node(0);
+  const node = world.redis.node(0);
   const load = async (path: string) =>
     (await node.client.script('LOAD', readFileSync(new URL(path, import.meta.url), 'utf8'))) as string;
   const sha = await load('../shared/stores/lua/verify.lua');
@@ -82,11 +82,13 @@ export async function measureScript(world: World, connections: number): Promise<
 /** Bytes that Redis takes for the record of a key. */
 export async function bytesOfKey(world: World): Promise<number> {
   const text = world.keys[0]!;
-  return (await world.link.node(0).client.memory('USAGE', keyspace.keyText(keyShard(text)!, hashKeyText(text)))) ?? NaN;
+  return (
+    (await world.redis.node(0).client.memory('USAGE', keyspace.keyText(keyShard(text)!, hashKeyText(text)))) ?? NaN
+  );
 }
 
 async function teamOf(world: World): Promise<string> {
-  const record = await world.link.node(0).client.get(keyspace.token(keyShard(world.token)!, hashKeyText(world.token)));
+  const record = await world.redis.node(0).client.get(keyspace.token(keyShard(world.token)!, hashKeyText(world.token)));
   return unpack(record!)[2]!;
 }
 

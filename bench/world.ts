@@ -7,7 +7,7 @@ import { keyspace } from '../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../shared/values/key-text.ts';
 import { makeLogger } from '../shared/runtime/log.ts';
 import { connectPostgres } from '../shared/stores/postgres.ts';
-import { connectRedis, type RedisLink } from '../shared/stores/redis.ts';
+import { connectRedis, type ShardedRedis } from '../shared/stores/redis.ts';
 import { showProgress } from './watch.ts';
 import { freePorts } from '../apps/stack/process/ports.ts';
 import { answersOk } from '../apps/stack/process/program.ts';
@@ -29,7 +29,7 @@ export type World = {
   rate: string;
   /** A file of one request's body a line. */
   bodies: string;
-  link: RedisLink;
+  redis: ShardedRedis;
   env: NodeJS.ProcessEnv;
   /** Takes away the events of before: nobody reads them here, and the outbox has a limit. */
   clear(): Promise<void>;
@@ -44,7 +44,7 @@ const KEYS_USED = 1_000;
 /** Makes a world with so many keys: writes them to Postgres, and lets the api bring them into Redis. */
 export async function makeWorld(stage: Stage, name: string, count: number): Promise<World> {
   const { servers, supervisor, folder } = stage;
-  const [redis = 0, api = 0, verify = 0] = await freePorts(3);
+  const [redisPort = 0, api = 0, verify = 0] = await freePorts(3);
   const database = `bench_${name}`;
   const admin = connectPostgres(servers.postgresUrl('postgres'), { max: 1 });
   await admin`create database ${admin(database)} template keytally_template`;
@@ -56,13 +56,13 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
 
   const binary = await ensureRedis(console.log);
   await supervisor.add({
-    ...redisProgram({ binary, folder: join(folder, `redis-${name}`), port: redis }),
+    ...redisProgram({ binary, folder: join(folder, `redis-${name}`), port: redisPort }),
     name: `redis-${name}`,
   });
   const env = {
     PATH: process.env.PATH,
     DATABASE_URL: servers.postgresUrl(database),
-    REDIS_URL: `redis://127.0.0.1:${redis}`,
+    REDIS_URL: `redis://127.0.0.1:${redisPort}`,
     CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally_template`,
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
     LOG_LEVEL: 'warn',
@@ -70,10 +70,10 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
   // The api opens the shards of the empty Redis once all keys are there, and is not needed any more then.
   const healthy = () => answersOk(`http://127.0.0.1:${api}/healthz`);
   await supervisor.add({ ...ourProgram('api', `api-${name}`, api, env), isReady: healthy });
-  const link = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
-  await link.connected(5_000);
+  const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
+  await redis.connected(5_000);
   while (
-    !(await requireOpen(link, 1_000).then(
+    !(await requireOpen(redis, 1_000).then(
       () => true,
       () => false,
     ))
@@ -92,8 +92,8 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
 
   const bodies = join(folder, `bodies-${name}`);
   writeFileSync(bodies, keys.map((key) => `${bodyOf(key)}\n`).join(''));
-  const clear = async () => void (await link.node(0).client.del(...ALL_SHARDS.map(keyspace.outbox)));
-  return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, link, env, clear };
+  const clear = async () => void (await redis.node(0).client.del(...ALL_SHARDS.map(keyspace.outbox)));
+  return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, redis, env, clear };
 }
 
 /** The request that is measured: a scope, a cost and a route. */

@@ -20,7 +20,7 @@ import { keepWitnesses } from '../../shared/verification/witnesses.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
 import { limitCalls } from './http/limit-calls.ts';
-import { watchOlder } from './sync/stale-postgres.ts';
+import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
 import { keepSealed, makeSigningKeys } from './resources/signing-keys.ts';
@@ -33,51 +33,51 @@ await run(log, async () => {
   const metrics = makeMetrics('api');
   const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
   const teamSql = connectPostgres(config.DATABASE_URL);
-  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
-  const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
-  const older = watchOlder(metrics, log);
-  const witnesses = keepWitnesses(link, log);
-  const uses = noteTokenUses(link, log);
+  const outbox = watchOutbox(redis, config.OUTBOX_MAX_ENTRIES, metrics, log);
+  const stalePostgres = watchStalePostgres(metrics, log);
+  const witnesses = keepWitnesses(redis, log);
+  const uses = noteTokenUses(redis, log);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const background = [
     outbox,
     witnesses,
     uses,
-    keepShardsOpen({ sql, link, books, older, log }),
-    startSweeper(sql, link, older, log),
+    keepShardsOpen({ sql, redis, books, stalePostgres, log }),
+    startSweeper(sql, redis, stalePostgres, log),
     keepSealed(sql, masterKeys, log),
   ];
 
-  const limited = (authenticate: Authenticate) => limitFailures(authenticate, link, config.FAILED_AUTH_PER_MINUTE);
+  const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes,
     pipeline: {
       services: {
-        link,
+        redis,
         books,
         signingKeys: makeSigningKeys(masterKeys),
-        verify: makeVerifier({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
+        verify: makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
         deadlineMs: config.REQUEST_DEADLINE_MS,
       },
       sql,
       teamSql,
       authenticate: limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)),
       // A verification must not wait for Postgres, here as little as on verify's own port.
-      authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS), uses.note)),
+      authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
-      older,
+      stalePostgres,
       masterKeys,
       log,
     },
     probe: makeProbes(metrics, {
       postgres: () => sql`select 1`,
-      redis: () => requireOpen(link, 1_000),
+      redis: () => requireOpen(redis, 1_000),
       clickhouse: () => books.ready(),
       // Postgres is not older than what is in force.
-      settings: async () => older.refuse(),
+      settings: async () => stalePostgres.refuse(),
     }),
     metrics,
     log,
@@ -90,7 +90,7 @@ await run(log, async () => {
     async stop() {
       await server.stop();
       await Promise.all(background.map((one) => one.stop()));
-      await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), link.close(), books.close()]);
+      await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), redis.close(), books.close()]);
     },
   };
 });

@@ -1,9 +1,9 @@
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
-import { within } from '../../shared/runtime/timeout.ts';
+import { withTimeout } from '../../shared/runtime/timeout.ts';
 
 /** Marks the days of events that were inserted; `nowMs` is Redis's clock, read after the insert. */
-export type MarkDays = (events: UsageEvent[], nowMs: number) => Promise<void>;
+export type MarkChangedDays = (events: UsageEvent[], nowMs: number) => Promise<void>;
 
 // About 100 bytes each. Forgetting them costs marks that were not needed, nothing else.
 const MAX_REMEMBERED = 500_000;
@@ -16,11 +16,11 @@ const MARK_WITHIN_MS = 15_000;
  * Today's records that this process already marked today are left out: an open day is never rolled up, so its marks
  * stay. That saves nearly all of the writes.
  */
-export function makeMarkDays(sql: Sql): MarkDays {
+export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
   let today = '';
   let marked = new Set<string>();
 
-  return async function markDays(events, nowMs) {
+  return async function markChangedDays(events, nowMs) {
     if (today !== dayOf(nowMs) || marked.size > MAX_REMEMBERED) {
       today = dayOf(nowMs);
       marked = new Set();
@@ -31,7 +31,7 @@ export function makeMarkDays(sql: Sql): MarkDays {
       if (day !== today || !marked.has(billingId)) pairs.set(billingId + day, { billingId, day });
     }
     if (pairs.size === 0) return;
-    await within(MARK_WITHIN_MS, mark(sql, [...pairs.values()]));
+    await withTimeout(MARK_WITHIN_MS, mark(sql, [...pairs.values()]));
     for (const { billingId, day } of pairs.values()) if (day === today) marked.add(billingId);
   };
 }

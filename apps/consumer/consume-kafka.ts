@@ -1,10 +1,10 @@
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Running } from '../../shared/runtime/run.ts';
-import { startConsuming, type Parts } from './consume.ts';
+import { startConsuming, type ConsumeOptions } from './consume.ts';
 import { kafkaSource } from './kafka-source.ts';
 import { startWatchdog } from './watchdog.ts';
 
-type Options = Omit<Parts, 'source'> & {
+type Options = Omit<ConsumeOptions, 'source'> & {
   kafka: Kafka;
   /** Whether all stores that are written to answer. */
   reachable(): Promise<boolean>;

@@ -8,8 +8,8 @@ import { outboxSource, type Source } from '../../shared/events/outbox-reader.ts'
 import { eventually, wireTo } from '../../tests/helpers/world.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import { startConsuming } from './consume.ts';
-import { makeSettleLate } from './settle-late-events.ts';
-import { makeMarkDays } from './changed-days.ts';
+import { makeSettleLateEvents } from './settle-late-events.ts';
+import { makeMarkChangedDays } from './changed-days.ts';
 import { makeBench, type Bench } from './helpers/consumer.ts';
 
 let bench: Bench;
@@ -246,10 +246,18 @@ function sourceOf(name: string, claimIdleMs = 30_000): Source {
 }
 
 function consume(source: Source) {
-  const { books, link, metrics, log, world } = bench;
+  const { books, redis, metrics, log, world } = bench;
   const { sql } = world;
-  const settleLate = makeSettleLate({ sql, link, books, log });
-  const one = startConsuming({ source, books, markDays: makeMarkDays(sql), settleLate, now: link.now, metrics, log });
+  const settleLateEvents = makeSettleLateEvents({ sql, redis, books, log });
+  const one = startConsuming({
+    source,
+    books,
+    markChangedDays: makeMarkChangedDays(sql),
+    settleLateEvents,
+    now: redis.now,
+    metrics,
+    log,
+  });
   consuming.push(one);
   return one;
 }

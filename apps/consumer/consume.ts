@@ -1,4 +1,4 @@
-import { startCarrying } from '../../shared/events/pump.ts';
+import { startPump } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import { eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -6,14 +6,14 @@ import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/outbox-reader.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
-import type { SettleLate } from './settle-late-events.ts';
-import type { MarkDays } from './changed-days.ts';
+import type { SettleLateEvents } from './settle-late-events.ts';
+import type { MarkChangedDays } from './changed-days.ts';
 
-export type Parts = {
+export type ConsumeOptions = {
   source: Source;
   books: Books;
-  markDays: MarkDays;
-  settleLate: SettleLate;
+  markChangedDays: MarkChangedDays;
+  settleLateEvents: SettleLateEvents;
   /** Redis's clock, in ms. */
   now(): Promise<number>;
   metrics: Metrics;
@@ -26,8 +26,16 @@ export type Parts = {
  * 2. Mark the days they belong to. Dying here: as above; a day that is over would not be summed up without its mark.
  * 3. Set the balances that had lost some of them. Dying here: as above; those balances would stay too low.
  */
-export function startConsuming({ source, books, markDays, settleLate, now, metrics, log }: Parts): Running {
-  return startCarrying({
+export function startConsuming({
+  source,
+  books,
+  markChangedDays,
+  settleLateEvents,
+  now,
+  metrics,
+  log,
+}: ConsumeOptions): Running {
+  return startPump({
     source,
     log,
     idle: () => metrics.consumerLagSeconds.set(0),
@@ -36,10 +44,10 @@ export function startConsuming({ source, books, markDays, settleLate, now, metri
       await retry(signal, log, 'marking days', async () => {
         // The clock is read after the insert: a day that is open now can not have been summed up without these rows.
         const nowMs = await now();
-        await markDays(events, nowMs);
+        await markChangedDays(events, nowMs);
         metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
       });
-      await retry(signal, log, 'settling what came late', () => settleLate(events));
+      await retry(signal, log, 'settling what came late', () => settleLateEvents(events));
       metrics.consumedEvents.inc(events.length);
     },
   });

@@ -7,7 +7,7 @@ import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/outbox-reader.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
-type Parts = {
+type KafkaSourceOptions = {
   kafka: Kafka;
   metrics: Metrics;
   log: Logger;
@@ -32,7 +32,7 @@ const LONGEST_DEAD_VALUE = 900_000;
  * then the consumer goes on telling Kafka that it lives. Events that were taken here are written, in order, also when
  * their partition has gone to another consumer meanwhile, who then writes them too; only its offset is that one's then.
  */
-export function kafkaSource({ kafka, metrics, log, ended }: Parts): KafkaSource {
+export function kafkaSource({ kafka, metrics, log, ended }: KafkaSourceOptions): KafkaSource {
   const parts: Part[] = [];
   let events = 0;
   let change = Promise.withResolvers<void>();

@@ -2,7 +2,7 @@ import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
-import { noteReach } from '../../shared/events/watermark.ts';
+import { trackWatermark } from '../../shared/events/watermark.ts';
 import { listen } from '../../shared/http/listen.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
@@ -15,8 +15,8 @@ import { consumeKafka } from './consume-kafka.ts';
 import { startConsuming } from './consume.ts';
 import { removeExpired } from './jobs/expire.ts';
 import { startJobs, type Job } from './jobs/jobs.ts';
-import { makeSettleLate } from './settle-late-events.ts';
-import { makeMarkDays } from './changed-days.ts';
+import { makeSettleLateEvents } from './settle-late-events.ts';
+import { makeMarkChangedDays } from './changed-days.ts';
 import { reconcileAll, reconcileLost } from './jobs/reconcile.ts';
 import { copyRecentUse } from './jobs/recent-use.ts';
 import { rollUp } from './jobs/rollup.ts';
@@ -29,17 +29,17 @@ const usesKafka = config.BUS === 'kafka' || config.KAFKA_BROKERS.length > 0;
 await run(log, async () => {
   const metrics = makeMetrics('consumer');
   const sql = connectPostgres(config.DATABASE_URL);
-  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
 
   const stores = { sql, books };
-  const settleLate = makeSettleLate({ sql, link, books, log });
-  const parts = { books, markDays: makeMarkDays(sql), settleLate, now: link.now, metrics, log };
+  const settleLateEvents = makeSettleLateEvents({ sql, redis, books, log });
+  const parts = { books, markChangedDays: makeMarkChangedDays(sql), settleLateEvents, now: redis.now, metrics, log };
   const consuming: Running[] = [];
   if (config.BUS === 'redis') {
     const name = config.CONSUMER_NAME;
     consuming.push(
-      perNode(link, log, (node, shards) =>
+      perNode(redis, log, (node, shards) =>
         startConsuming({ ...parts, source: outboxSource({ node, shards, name, metrics, log }), now: node.now }),
       ),
     );
@@ -48,7 +48,7 @@ await run(log, async () => {
   const kafka = usesKafka ? connectKafka(config, 'consumer', log) : undefined;
   const checks: Checks = {
     postgres: () => sql`select 1`,
-    redis: () => link.now(),
+    redis: () => redis.now(),
     clickhouse: () => books.ready(),
   };
   if (kafka) {
@@ -56,7 +56,7 @@ await run(log, async () => {
     const watchdogSeconds = config.KAFKA_WATCHDOG_SECONDS;
     consuming.push(consumeKafka({ kafka, reachable, watchdogSeconds, end, ...parts }));
   }
-  const reaching = noteReach({ sql, link, kafka, log });
+  const reaching = trackWatermark({ sql, redis, kafka, log });
   const everyTwentySeconds = '*/20 * * * * *';
   const everyMinute = '30 * * * * *';
   const everyMinuteToo = '50 * * * * *';
@@ -64,17 +64,17 @@ await run(log, async () => {
   const jobs = startJobs(
     [
       { name: 'recent-use', cron: everyTwentySeconds, work: (signal) => copyRecentUse(stores, signal) },
-      { name: 'token-uses', cron: everyTwentySeconds, work: () => copyTokenUses(sql, link) },
-      { name: 'rollup', cron: everyMinute, work: async (signal) => rollUp(stores, await link.now(), signal) },
+      { name: 'token-uses', cron: everyTwentySeconds, work: () => copyTokenUses(sql, redis) },
+      { name: 'rollup', cron: everyMinute, work: async (signal) => rollUp(stores, await redis.now(), signal) },
       {
         name: 'losses',
         cron: everyMinuteToo,
-        work: (signal) => reconcileLost({ ...stores, link }, metrics, log, signal),
+        work: (signal) => reconcileLost({ ...stores, redis }, metrics, log, signal),
       },
       {
         name: 'reconcile',
         cron: '0 47 * * * *',
-        work: (signal) => reconcileAll({ ...stores, link }, metrics, log, signal),
+        work: (signal) => reconcileAll({ ...stores, redis }, metrics, log, signal),
       },
       { name: 'expire', cron: everyHour, work: (signal) => removeExpired(sql, signal) },
     ] satisfies Job[],
@@ -89,7 +89,7 @@ await run(log, async () => {
     async stop() {
       await Promise.all([...consuming.map((one) => one.stop()), reaching.stop(), jobs.stop()]);
       await server.stop();
-      await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
+      await Promise.all([sql.end({ timeout: 5 }), redis.close(), books.close()]);
     },
   };
 });

@@ -1,10 +1,10 @@
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import { repeat } from '../../shared/runtime/loop.ts';
+import { startLoop } from '../../shared/runtime/loop.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
-type Parts = {
+type WatchdogOptions = {
   kafka: Kafka;
   /** The partitions that are this consumer's. */
   assigned(): ReadonlySet<number>;
@@ -21,10 +21,10 @@ type Parts = {
  * Looks after the reading of Kafka from outside: when events wait, all stores answer, and yet no offset has moved for
  * long, then something in this process hangs that only a new one helps.
  */
-export function startWatchdog({ kafka, assigned, reachable, afterMs, metrics, log, stuck }: Parts): Running {
+export function startWatchdog({ kafka, assigned, reachable, afterMs, metrics, log, stuck }: WatchdogOptions): Running {
   let before = '';
   let movedAtMs = performance.now();
-  return repeat(Math.min(5_000, afterMs / 5), log, 'looking after the reading of Kafka', async () => {
+  return startLoop(Math.min(5_000, afterMs / 5), log, 'looking after the reading of Kafka', async () => {
     const well = performance.now();
     const all = await kafka.progress().catch((error: unknown) => {
       movedAtMs = well;

@@ -16,15 +16,15 @@ const log = makeLogger('relay', config.LOG_LEVEL);
 
 await run(log, async () => {
   const metrics = makeMetrics('relay');
-  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const kafka = connectKafka(config, 'relay', log);
 
-  const outbox = watchOutbox(link, Infinity, metrics, log);
+  const outbox = watchOutbox(redis, Infinity, metrics, log);
   const name = config.CONSUMER_NAME;
-  const relaying = perNode(link, log, (node, shards) =>
+  const relaying = perNode(redis, log, (node, shards) =>
     startRelay({ source: outboxSource({ node, shards, name, metrics, log }), kafka, metrics, log }),
   );
-  const probe = makeProbes(metrics, { redis: () => link.now(), kafka: () => kafka.ready() });
+  const probe = makeProbes(metrics, { redis: () => redis.now(), kafka: () => kafka.ready() });
   const server = await listen(makeProbeServer(probe), { host: config.HOST, port: config.PORT });
   log.info({ port: server.port }, 'listening');
 
@@ -32,7 +32,7 @@ await run(log, async () => {
     async stop() {
       await Promise.all([relaying.stop(), outbox.stop()]);
       await server.stop();
-      await Promise.all([kafka.close(), link.close()]);
+      await Promise.all([kafka.close(), redis.close()]);
     },
   };
 });

@@ -1,4 +1,4 @@
-import { startCarrying } from '../../shared/events/pump.ts';
+import { startPump } from '../../shared/events/pump.ts';
 import { encodeEvent } from '../../shared/events/event.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -7,15 +7,15 @@ import type { Source } from '../../shared/events/outbox-reader.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
-type Parts = { source: Source; kafka: Kafka; metrics: Metrics; log: Logger };
+type RelayOptions = { source: Source; kafka: Kafka; metrics: Metrics; log: Logger };
 
 /**
  * Carries usage events from the outbox to Kafka, until every replica that keeps up has them. Dying before they are
  * acknowledged here, they come again, and Kafka has them twice; they become the same rows.
  */
-export function startRelay({ source, kafka, metrics, log }: Parts): Running {
+export function startRelay({ source, kafka, metrics, log }: RelayOptions): Running {
   let topicsAreThere = false;
-  return startCarrying({
+  return startPump({
     source,
     log,
     async deliver(events, signal) {

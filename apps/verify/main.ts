@@ -24,22 +24,22 @@ const log = makeLogger('verify', config.LOG_LEVEL);
 await run(log, async () => {
   if (config.WORKERS > 1 && cluster.isPrimary) return startWorkers(config.WORKERS, log);
   const metrics = makeMetrics('verify');
-  const link = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   // A worker that takes another's place takes no call that it could only refuse; where Redis is away, it says so itself.
-  await link.connected(2_000).catch(() => {});
-  const outbox = watchOutbox(link, config.OUTBOX_MAX_ENTRIES, metrics, log);
-  const witnesses = keepWitnesses(link, log);
-  const uses = noteTokenUses(link, log);
+  await redis.connected(2_000).catch(() => {});
+  const outbox = watchOutbox(redis, config.OUTBOX_MAX_ENTRIES, metrics, log);
+  const witnesses = keepWitnesses(redis, log);
+  const uses = noteTokenUses(redis, log);
   const server = await serve(
     makeHandler({
       authenticate: limitFailures(
-        makeAuthenticate(tokensFromRedis(link, config.VERIFY_DEADLINE_MS), uses.note),
-        link,
+        makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note),
+        redis,
         config.FAILED_AUTH_PER_MINUTE,
       ),
-      ...makeVerifier({ link, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
+      ...makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
-      probe: makeProbes(metrics, { redis: () => requireOpen(link, 1_000) }, metricsOfAll(metrics)),
+      probe: makeProbes(metrics, { redis: () => requireOpen(redis, 1_000) }, metricsOfAll(metrics)),
       metrics,
       log,
       publicUrl: config.PUBLIC_API_URL,
@@ -55,7 +55,7 @@ await run(log, async () => {
     async stop() {
       await server.stop();
       await Promise.all([outbox.stop(), witnesses.stop(), uses.stop()]);
-      await link.close();
+      await redis.close();
     },
   };
 });

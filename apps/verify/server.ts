@@ -7,7 +7,7 @@ import type { Verifier } from '../../shared/verification/verifier.ts';
 import type { AuthenticateFrom } from '../../shared/auth/failed-authentications.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import { nowAndThen } from '../../shared/runtime/throttle.ts';
+import { throttle } from '../../shared/runtime/throttle.ts';
 import { openApi } from '../../shared/contract/openapi.ts';
 import type { ProbeAnswer } from '../../shared/http/probes.ts';
 import { readJson } from '../../shared/http/read-json.ts';
@@ -19,7 +19,7 @@ import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../
 import { gatewayPaths } from './gateway/openapi.ts';
 import { GATEWAY_PATH, makeGateway } from './gateway/gateway.ts';
 
-type Parts = Verifier & {
+type HandlerOptions = Verifier & {
   authenticate: AuthenticateFrom;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   probe(path: string): Promise<ProbeAnswer | undefined>;
@@ -38,11 +38,11 @@ const readVerifyBody = bodyValidator(verifyBody);
 const readNoQuery = parameterValidator(object({}));
 
 /** What the verify server answers: one POST and the probes, without a framework between the socket and the script. */
-export function makeHandler(parts: Parts): RequestListener {
+export function makeHandler(parts: HandlerOptions): RequestListener {
   const operations: Operation[] = [verifyOperation];
   const docs = makeDocs(openApi(operations, parts.publicUrl, gatewayPaths), parts.publicUrl);
   const gateway = makeGateway(parts);
-  const mayLog = nowAndThen(LOG_EVERY_MS);
+  const mayLog = throttle(LOG_EVERY_MS);
 
   return (request, response) => {
     const started = performance.now();

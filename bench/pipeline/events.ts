@@ -4,23 +4,23 @@ import { testEvent } from '../../tests/helpers/events.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { shardOf } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
-import type { RedisLink } from '../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
 
 const RECORDS = 200;
 const AT_ONCE = 5_000;
 const COST_MICROS = 2_317;
 
 /** Appends events to the outboxes exactly as verify.lua does, of so many billing records and their shards. */
-export async function fillOutbox(link: RedisLink, count: number, told: (done: number) => void): Promise<void> {
+export async function fillOutbox(redis: ShardedRedis, count: number, told: (done: number) => void): Promise<void> {
   const records = Array.from({ length: RECORDS }, () => {
     const billingId = newId('bill');
     return { billingId, keyId: newId('key'), shard: shardOf(billingId) };
   });
-  const now = await link.now();
+  const now = await redis.now();
   for (let done = 0; done < count; done += AT_ONCE) {
     const upTo = Math.min(count, done + AT_ONCE);
     await Promise.all(
-      [...link.byNode()].map(async ([node, shards]) => {
+      [...redis.byNode()].map(async ([node, shards]) => {
         const pipeline = node.client.pipeline();
         for (let i = done; i < upTo; i++) {
           const { billingId, keyId, shard } = records[i % RECORDS]!;

@@ -58,10 +58,10 @@ async function measure(bus: Bus, stage: Stage): Promise<Result> {
     programs.push(ourProgram('relay', 'relay', relay, { ...env, ...brokers, CONSUMER_NAME: 'relay' }));
   }
 
-  const link = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
-  await link.connected(5_000);
-  await fillOutbox(link, events, (done) => showProgress(`${bus}: backlog`, done, events));
-  await link.close();
+  const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
+  await redis.connected(5_000);
+  await fillOutbox(redis, events, (done) => showProgress(`${bus}: backlog`, done, events));
+  await redis.close();
 
   const before = usages(stage);
   const began = performance.now();

@@ -2,7 +2,7 @@ import { ApiError } from '../contract/errors.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
 import type { Caller, Permission } from '../contract/caller.ts';
 import { keyspace, pack, unpack } from '../stores/keyspace.ts';
-import type { RedisLink } from '../stores/redis.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
 
 export const ACCESS_TOKEN_PREFIX = 'kt';
 
@@ -70,10 +70,10 @@ export function packToken(version: number, token: Caller, expiresAt: number | nu
 }
 
 /** Loads access tokens from Redis, for verification, which must not wait for Postgres. */
-export function tokensFromRedis(link: RedisLink, withinMs: number) {
+export function tokensFromRedis(redis: ShardedRedis, withinMs: number) {
   return async function load(shard: number, hash: string): Promise<Caller | undefined> {
     const keys = [keyspace.meta(shard), keyspace.token(shard, hash)];
-    const node = link.node(shard);
+    const node = redis.node(shard);
     const [status, now, record = ''] = await node.script('token', keys, [node.runId()], withinMs);
     if (status !== 'OK') throw new ApiError('undecided');
     const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = unpack(record);

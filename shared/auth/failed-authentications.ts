@@ -6,7 +6,7 @@ import { addressBits } from '../values/ip.ts';
 import { shardOf } from '../values/key-text.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
-import type { RedisLink } from '../stores/redis.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
 
 const PER_SECONDS = 60;
 
@@ -17,7 +17,7 @@ export type AuthenticateFrom = (authorization: string | undefined, address: stri
  * Makes guessing tokens costly: after so many failures in a minute, further ones from the same address are 429. Counted
  * in Redis, for all processes together, and only when it failed: a valid token always passes and costs nothing more.
  */
-export function limitFailures(authenticate: Authenticate, link: RedisLink, perMinute: number): AuthenticateFrom {
+export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, perMinute: number): AuthenticateFrom {
   const settings = { points: perMinute, duration: PER_SECONDS };
   // Counts for this process alone while Redis is away.
   const insurance = new RateLimiterMemory(settings);
@@ -34,7 +34,7 @@ export function limitFailures(authenticate: Authenticate, link: RedisLink, perMi
 
   function limiterFor(shard: number): RateLimiterRedis | RateLimiterMemory {
     try {
-      return limiterOf(link.node(shard));
+      return limiterOf(redis.node(shard));
     } catch {
       return insurance;
     }

@@ -1,10 +1,10 @@
 import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
-import type { RedisLink } from '../stores/redis.ts';
-import { repeat } from '../runtime/loop.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { startLoop } from '../runtime/loop.ts';
 import type { Running } from '../runtime/run.ts';
-import { within } from '../runtime/timeout.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 /** Remembers which access tokens were used, and tells Redis now and then. */
 export type TokenUses = Running & { note(shard: number, tokenId: string): void };
@@ -16,9 +16,9 @@ const WITHIN_MS = 1_000;
 const SURELY_READ_MS = 60_000;
 
 /** Notes uses of access tokens in memory, and every ten seconds in Redis: no call waits for it, and none writes. */
-export function noteTokenUses(link: RedisLink, log: Logger): TokenUses {
+export function noteTokenUses(redis: ShardedRedis, log: Logger): TokenUses {
   let uses = new Map<string, { shard: number; atMs: number }>();
-  const repeating = repeat(EVERY_MS, log, 'noting the use of access tokens', tell);
+  const repeating = startLoop(EVERY_MS, log, 'noting the use of access tokens', tell);
 
   async function tell(): Promise<void> {
     const told = uses;
@@ -32,7 +32,7 @@ export function noteTokenUses(link: RedisLink, log: Logger): TokenUses {
   }
 
   async function write(told: typeof uses): Promise<void> {
-    const byNode = Map.groupBy(told, ([, { shard }]) => link.node(shard));
+    const byNode = Map.groupBy(told, ([, { shard }]) => redis.node(shard));
     for (const [{ client }, some] of byNode) {
       const pipeline = client.pipeline();
       // The newest stays (GT): several programs tell of the same token.
@@ -52,8 +52,8 @@ export function noteTokenUses(link: RedisLink, log: Logger): TokenUses {
 }
 
 /** Hands over the uses that programs told of, and removes those that were surely handed over; some come again. */
-export async function readTokenUses(link: RedisLink, take: (uses: TokenUse[]) => Promise<void>): Promise<void> {
-  for (const [node, shards] of link.byNode()) {
+export async function readTokenUses(redis: ShardedRedis, take: (uses: TokenUse[]) => Promise<void>): Promise<void> {
+  for (const [node, shards] of redis.byNode()) {
     const uses = await usesOn(node, shards);
     if (uses.length === 0) continue;
     await take(uses);
@@ -75,7 +75,7 @@ async function usesOn({ client }: RedisNode, shards: number[]): Promise<TokenUse
 }
 
 async function answersOf(pipeline: ReturnType<RedisNode['client']['pipeline']>): Promise<unknown[]> {
-  const answers = (await within(WITHIN_MS, pipeline.exec())) ?? [];
+  const answers = (await withTimeout(WITHIN_MS, pipeline.exec())) ?? [];
   for (const [error] of answers) if (error) throw error;
   return answers.map(([, answer]) => answer);
 }

@@ -4,18 +4,18 @@ import { beginEvent } from '../events/event.ts';
 import { newId } from '../values/ids.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { Query } from '../stores/postgres.ts';
-import type { RedisLink } from '../stores/redis.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
 
 // What the balance of a billing record is made of. Redis counts what it debits itself, by numbers within epochs. What an
 // earlier epoch debited and this Redis has lost, it has from the books: all events of earlier epochs there with a number
 // above the last one that survived. Adjustments are counted by their own numbers.
 
 /** A billing record by where its balance is kept. */
-export type Place = { id: string; shard: number; workspaceId: string; externalMeterId: string };
+export type BillingRef = { id: string; shard: number; workspaceId: string; externalMeterId: string };
 
 /** A balance as Redis has it, with the last sequence number that it knows of each epoch. */
 export type Balance = {
-  place: Place;
+  place: BillingRef;
   atMs: number;
   epoch: number;
   usedMicros: number;
@@ -45,13 +45,13 @@ export type EpochInBooks = {
 };
 
 /** The right to write balances of a shard: its fence, and the epoch that balances are settled for. */
-export type Right = (shard: number) => { fence: string; epoch: number };
+export type WriteGrant = (shard: number) => { fence: string; epoch: number };
 
 const WITHIN_MS = 2_000;
 const RECORDS_AT_ONCE = 1_000;
 
 /** Where the balances of some records are kept, or of all in some shards: in the order of ids, so many after one. */
-export function placesAfter(
+export function billingRefsAfter(
   sql: Query,
   which: 'all' | { ids: string[] } | { shards: number[] },
   after: string,
@@ -59,7 +59,7 @@ export function placesAfter(
 ) {
   const wanted =
     which === 'all' ? sql`` : 'ids' in which ? sql`id = any(${which.ids}) and` : sql`shard = any(${which.shards}) and`;
-  return sql<Place[]>`
+  return sql<BillingRef[]>`
     select id, shard, workspace_id, external_meter_id from billing_records
     where ${wanted} id > ${after}
     order by id limit ${limit}`;
@@ -67,25 +67,25 @@ export function placesAfter(
 
 /** Reads balances; those of records that are not in force in Redis are left out. 503 where a shard is closed. */
 export async function readBalances(
-  link: RedisLink,
-  places: Place[],
+  redis: ShardedRedis,
+  places: BillingRef[],
   withinMs = WITHIN_MS,
-  fence = (shard: number) => link.node(shard).runId(),
+  fence = (shard: number) => redis.node(shard).runId(),
 ): Promise<Balance[]> {
   const balances = await Promise.all(
     places.map(async (place) => {
       const keys = [keyspace.meta(place.shard), recordKey(place)];
-      const [status, at, epoch, ...fields] = await link
+      const [status, at, epoch, ...fields] = await redis
         .node(place.shard)
         .script('balance', keys, [fence(place.shard)], withinMs);
-      if (status === 'CLOSED') throw new ApiError('redis_away');
+      if (status === 'CLOSED') throw new ApiError('redis_unavailable');
       return status === 'OK' ? balanceFrom(place, Number(at), Number(epoch), fields) : undefined;
     }),
   );
   return balances.filter((balance) => balance !== undefined);
 }
 
-function balanceFrom(place: Place, atMs: number, epoch: number, fields: string[]): Balance {
+function balanceFrom(place: BillingRef, atMs: number, epoch: number, fields: string[]): Balance {
   const known = new Map<string, number>();
   for (let i = 0; i + 1 < fields.length; i += 2) known.set(fields[i]!, Number(fields[i + 1]));
   const numbers = [...known].flatMap(([name, value]): [number, number][] =>
@@ -210,11 +210,11 @@ export function lastBalance(epochs: EpochInBooks[]): number | undefined {
  * time and again: what it writes is the whole, never a step.
  */
 export async function settle(
-  link: RedisLink,
+  redis: ShardedRedis,
   books: Books,
   balances: Balance[],
-  right: Right,
-): Promise<{ place: Place; changeMicros: number }[]> {
+  right: WriteGrant,
+): Promise<{ place: BillingRef; changeMicros: number }[]> {
   const epochs = await readBooks(books, balances);
   const settled = await Promise.all(
     balances.map(async (balance) => {
@@ -222,7 +222,7 @@ export async function settle(
       const ofRecord = epochs.get(place.id) ?? [];
       const late = lateOf(balance, ofRecord);
       if (late.events <= balance.lateEvents && late.to === late.from) return { place, changeMicros: 0 };
-      const node = link.node(place.shard);
+      const node = redis.node(place.shard);
       const keys = [keyspace.meta(place.shard), recordKey(place), keyspace.outbox(place.shard)];
       const { fence, epoch } = right(place.shard);
       const event = beginEvent({ kind: 'settlement', id: newId('evt'), billingId: place.id });
@@ -231,7 +231,7 @@ export async function settle(
       const args = [fence, node.notAfter(WITHIN_MS), epoch, ...sums, event];
       const [status, , change] = await node.script('settle', keys, args, WITHIN_MS);
       if (status !== 'OK')
-        throw new ApiError('redis_away', { cause: new Error(`the settle script answered ${status}`) });
+        throw new ApiError('redis_unavailable', { cause: new Error(`the settle script answered ${status}`) });
       return { place, changeMicros: Number(change) };
     }),
   );
@@ -239,15 +239,15 @@ export async function settle(
 }
 
 /** The right that an open shard gives to who knows the epoch of the balances. */
-export function rightOfOpen(link: RedisLink, balances: Balance[]): Right {
+export function grantOfOpenShards(redis: ShardedRedis, balances: Balance[]): WriteGrant {
   const epochs = new Map(balances.map(({ place, epoch }) => [place.shard, epoch]));
-  return (shard) => ({ fence: link.node(shard).runId(), epoch: epochs.get(shard)! });
+  return (shard) => ({ fence: redis.node(shard).runId(), epoch: epochs.get(shard)! });
 }
 
 export function sum(numbers: number[]): number {
   return numbers.reduce((total, one) => total + one, 0);
 }
 
-function recordKey({ shard, workspaceId, externalMeterId }: Place): string {
+function recordKey({ shard, workspaceId, externalMeterId }: BillingRef): string {
   return keyspace.billing(shard, workspaceId, externalMeterId);
 }

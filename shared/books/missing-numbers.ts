@@ -2,7 +2,7 @@ import type { Balance } from './balances.ts';
 import type { Books } from '../stores/clickhouse.ts';
 
 /** Numbers of one epoch of a record that no event in the books has. */
-export type Gap = {
+export type MissingNumbers = {
   epoch: number;
   /** The event before them (undefined: they are the first of the epoch), and the one after (undefined: the last). */
   afterNumber: number;
@@ -20,10 +20,10 @@ type Row = [
 ];
 
 /** The gaps of some records, by the order of their numbers; up to those that their balances know. */
-export async function findGaps(books: Books, balances: Balance[]): Promise<Map<string, Gap[]>> {
-  const gaps = new Map<string, Gap[]>();
+export async function findMissingNumbers(books: Books, balances: Balance[]): Promise<Map<string, MissingNumbers[]>> {
+  const gaps = new Map<string, MissingNumbers[]>();
   if (balances.length === 0) return gaps;
-  const add = (billingId: string, gap: Gap) => gaps.set(billingId, [...(gaps.get(billingId) ?? []), gap]);
+  const add = (billingId: string, gap: MissingNumbers) => gaps.set(billingId, [...(gaps.get(billingId) ?? []), gap]);
   for (const [billingId, epoch, lastEvent, lastSeq, lastUsed, event, witness, seq, before] of await between(
     books,
     balances,
@@ -69,7 +69,7 @@ async function between(books: Books, balances: Balance[]): Promise<Row[]> {
 }
 
 /** Numbers that a balance knows and that come after all that the books have of their epoch. */
-async function atTheEnd(books: Books, balances: Balance[]): Promise<(Gap & { billingId: string })[]> {
+async function atTheEnd(books: Books, balances: Balance[]): Promise<(MissingNumbers & { billingId: string })[]> {
   const answer = await books.client.query({
     query: `
       select billing_id, epoch, toString(max(seq)), argMax(event_id, (seq, number)), toString(argMax(used_micros, (seq, number)))

@@ -4,22 +4,22 @@ import {
   lateOf,
   readBalances,
   readBooks,
-  rightOfOpen,
+  grantOfOpenShards,
   settle,
   sum,
   type Balance,
   type EpochInBooks,
-  type Place,
+  type BillingRef,
 } from './balances.ts';
 import type { Books } from '../stores/clickhouse.ts';
-import { booksReach } from '../events/watermark.ts';
-import { findGaps, type Gap } from './missing-numbers.ts';
+import { booksWatermark } from '../events/watermark.ts';
+import { findMissingNumbers, type MissingNumbers } from './missing-numbers.ts';
 import type { Query } from '../stores/postgres.ts';
-import type { RedisLink } from '../stores/redis.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
 
 /** What comparing a billing record's balances came to. */
 export type Reconciliation = {
-  place: Place;
+  place: BillingRef;
   /** The books have everything, less, or more than Redis; or what they lack is on its way to them still. */
   status: 'EXACT' | 'MISSING' | 'TOO_MUCH' | 'ON_ITS_WAY';
   usedMicros: number;
@@ -28,12 +28,12 @@ export type Reconciliation = {
   /** Used credits that the books do not have, or have too much of (negative). */
   differenceMicros: number;
   /** Between which events numbers are missing. */
-  gaps: Gap[];
+  gaps: MissingNumbers[];
   /** Gaps of which the balance holds nothing: usage that went down with a Redis. */
-  losses: Gap[];
+  losses: MissingNumbers[];
 };
 
-export type Stores = { sql: Query; link: RedisLink; books: Books };
+export type Stores = { sql: Query; redis: ShardedRedis; books: Books };
 
 const LOOK_EVERY_MS = 250;
 
@@ -42,22 +42,22 @@ const LOOK_EVERY_MS = 250;
  * numbers of events. Events may be on their way meanwhile: a balance is judged by the events up to its own numbers, once
  * the books have all that happened before it was read, or `patienceMs` have passed.
  */
-export async function reconcile(stores: Stores, places: Place[], patienceMs: number): Promise<Reconciliation[]> {
-  const { sql, link, books } = stores;
+export async function reconcile(stores: Stores, places: BillingRef[], patienceMs: number): Promise<Reconciliation[]> {
+  const { sql, redis, books } = stores;
   const until = performance.now() + patienceMs;
   const first = await compare(stores, await settled(stores, places));
   const unlike = first.filter(({ result }) => result.status !== 'EXACT' || result.losses.length > 0);
   if (unlike.length === 0) return first.map(({ result }) => result);
 
   const readMs = Math.max(...unlike.map(({ balance }) => balance.atMs));
-  while ((await booksReach(sql)) <= readMs && performance.now() < until) await sleep(LOOK_EVERY_MS);
-  const arrived = (await booksReach(sql)) > readMs;
+  while ((await booksWatermark(sql)) <= readMs && performance.now() < until) await sleep(LOOK_EVERY_MS);
+  const arrived = (await booksWatermark(sql)) > readMs;
   const balances = unlike.map(({ balance }) => balance);
   // What came late meanwhile is in the books now, and not in a balance of before.
-  const late = await settle(link, books, balances, rightOfOpen(link, balances));
+  const late = await settle(redis, books, balances, grantOfOpenShards(redis, balances));
   const settledIds = new Set(late.map(({ place }) => place.id));
   const fresh = await readBalances(
-    link,
+    redis,
     late.map(({ place }) => place),
   );
   const again = await compare(stores, [...balances.filter(({ place }) => !settledIds.has(place.id)), ...fresh]);
@@ -71,13 +71,13 @@ export async function reconcile(stores: Stores, places: Place[], patienceMs: num
 }
 
 /** Balances as Redis has them; those that lack what the books have are set first. */
-async function settled({ link, books }: Stores, places: Place[]): Promise<Balance[]> {
-  const balances = await readBalances(link, places);
-  const changed = await settle(link, books, balances, rightOfOpen(link, balances));
+async function settled({ redis, books }: Stores, places: BillingRef[]): Promise<Balance[]> {
+  const balances = await readBalances(redis, places);
+  const changed = await settle(redis, books, balances, grantOfOpenShards(redis, balances));
   if (changed.length === 0) return balances;
   const ids = new Set(changed.map(({ place }) => place.id));
   const fresh = await readBalances(
-    link,
+    redis,
     changed.map(({ place }) => place),
   );
   return [...balances.filter(({ place }) => !ids.has(place.id)), ...fresh];
@@ -90,9 +90,9 @@ async function compare(
   const epochs = await readBooks(books, balances);
   const compared = balances.map((balance) => compareOne(balance, epochs.get(balance.place.id) ?? []));
   const holed = compared.filter(({ holed }) => holed).map(({ balance }) => balance);
-  const gaps = await findGaps(books, holed);
+  const gaps = await findMissingNumbers(books, holed);
   return compared.map(({ balance, result }) => {
-    const own = (gap: Gap) => gap.afterNumber < (balance.numbers.get(gap.epoch) ?? 0);
+    const own = (gap: MissingNumbers) => gap.afterNumber < (balance.numbers.get(gap.epoch) ?? 0);
     // What the books have of this epoch that the balance does not know of came after it was read.
     const all = (gaps.get(balance.place.id) ?? []).filter((gap) => gap.epoch < balance.epoch || own(gap));
     return { balance, result: { ...result, gaps: all.filter(own), losses: all.filter((gap) => !own(gap)) } };
@@ -130,7 +130,10 @@ function compareOne(balance: Balance, epochs: EpochInBooks[]) {
 }
 
 /** Notes losses of records that are exact otherwise; gives those that nobody was told of yet. */
-export async function tellLosses(sql: Query, results: Reconciliation[]): Promise<{ place: Place; loss: Gap }[]> {
+export async function tellLosses(
+  sql: Query,
+  results: Reconciliation[],
+): Promise<{ place: BillingRef; loss: MissingNumbers }[]> {
   const found = results
     .filter(({ status }) => status === 'EXACT')
     .flatMap(({ place, losses }) => losses.map((loss) => ({ place, loss })));

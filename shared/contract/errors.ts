@@ -61,12 +61,12 @@ export const errors = {
   api_key_usage_limited: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
   headers_too_large: [43101, 'The address and headers of the request are larger than 16 KiB.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
-  redis_away: [
+  redis_unavailable: [
     50301,
     'Verification state can not be reached, and nothing was changed; repeat the request in a moment.',
   ],
-  postgres_away: [50302, 'The settings store can not be reached; repeat the request in a moment.'],
-  usage_away: [50303, 'The usage store can not be reached; repeat the request in a moment.'],
+  postgres_unavailable: [50302, 'The settings store can not be reached; repeat the request in a moment.'],
+  usage_unavailable: [50303, 'The usage store can not be reached; repeat the request in a moment.'],
   stored_not_in_force: [
     50304,
     'The change is stored but not yet in force; it comes into force by itself. Repeating it with its Idempotency-Key is safe.',
@@ -84,7 +84,7 @@ export const errors = {
     'The request took too long; repeat it in a moment. A change is safe to repeat with its Idempotency-Key.',
   ],
   overloaded: [50308, 'More verifications arrive than can be decided; this one cost nothing. Repeat it in a moment.'],
-  postgres_older: [
+  postgres_stale: [
     50309,
     'The settings were restored from a backup and are older than what is in force, and nothing was stored. An operator has to run `npm run restored`.',
   ],
@@ -111,8 +111,8 @@ export class ApiError extends Error {
   readonly headers: Record<string, string>;
 
   constructor(name: ErrorName, options: ErrorOptions = {}) {
-    const [code, preset] = errors[name];
-    super(options.message ?? preset, { cause: options.cause });
+    const [code, text] = errors[name];
+    super(options.message ?? text, { cause: options.cause });
     this.errorName = name;
     this.code = code;
     this.status = Math.floor(code / 100);

@@ -13,8 +13,8 @@ type Schema = {
 /** A value of a schema, as the OpenAPI document shows it: put together from the examples of what it is made of. */
 export function exampleOf(of: TSchema): unknown {
   const schema = of as Schema;
-  const { type, examples, default: preset, const: only, enum: choices, properties, items } = schema;
-  const value = examples?.[0] ?? preset ?? only ?? choices?.[0];
+  const { type, examples, default: byDefault, const: only, enum: choices, properties, items } = schema;
+  const value = examples?.[0] ?? byDefault ?? only ?? choices?.[0];
   if (value !== undefined) return value;
   switch (Array.isArray(type) ? type[0] : type) {
     case 'object':

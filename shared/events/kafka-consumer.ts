@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, EachBatchPayload, Kafka as Client, KafkaMessage } from 'kafkajs';
 import type { Logger } from '../runtime/log.ts';
-import { within } from '../runtime/timeout.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 export type Incoming = Pick<KafkaMessage, 'key' | 'value' | 'offset'>;
 
@@ -26,7 +26,7 @@ export type Consuming = {
   stop(): Promise<void>;
 };
 
-type Parts = Handlers & {
+type ConsumeTopicOptions = Handlers & {
   client: Client;
   topic: string;
   group: string;
@@ -42,7 +42,7 @@ const DISCONNECT_WITHIN_MS = 3_000;
  * Keeps a consumer of a topic running. What is taken is taken as read at once, and stays this process's to do, also
  * when its partition becomes another's: it is done twice then. Only `commit` says what is done.
  */
-export function consumeTopic({ client, topic, group, prepare, log, take, ended }: Parts): Consuming {
+export function consumeTopic({ client, topic, group, prepare, log, take, ended }: ConsumeTopicOptions): Consuming {
   const stopping = new AbortController();
   const { signal } = stopping;
   let current: Consumer | undefined;
@@ -88,7 +88,7 @@ export function consumeTopic({ client, topic, group, prepare, log, take, ended }
       } finally {
         current = undefined;
         partitions = new Set();
-        await within(DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
+        await withTimeout(DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
       }
       const pauseMs = Math.min(100 * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
       await sleep(pauseMs, undefined, { signal }).catch(() => {});

@@ -4,7 +4,7 @@ import type { KafkaConfig } from '../runtime/programs.ts';
 import { makeClient, makePartitioner, makeQuietClient } from './kafka-client.ts';
 import { consumeTopic, type Consuming, type Handlers } from './kafka-consumer.ts';
 import type { Logger } from '../runtime/log.ts';
-import { within } from '../runtime/timeout.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 export type Outgoing = { key: string | Buffer | null; value: string | Buffer; headers?: Record<string, string> };
 
@@ -144,7 +144,7 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
       current ??= open();
       const mine = current;
       try {
-        return await within(ANSWER_WITHIN_MS, mine.then(work));
+        return await withTimeout(ANSWER_WITHIN_MS, mine.then(work));
       } catch (error) {
         if (current === mine) current = undefined;
         mine.then(drop, () => {});
@@ -153,7 +153,7 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
     },
     async close(): Promise<void> {
       // One that is still being made is left to itself.
-      if (current) await within(DISCONNECT_WITHIN_MS, current.then(drop)).catch(() => {});
+      if (current) await withTimeout(DISCONNECT_WITHIN_MS, current.then(drop)).catch(() => {});
       current = undefined;
     },
   };
@@ -168,6 +168,6 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
   }
 
   async function drop(one: T): Promise<void> {
-    await within(DISCONNECT_WITHIN_MS, one.disconnect()).catch(() => {});
+    await withTimeout(DISCONNECT_WITHIN_MS, one.disconnect()).catch(() => {});
   }
 }

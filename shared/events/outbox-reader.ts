@@ -4,10 +4,10 @@ import { keyspace, OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
-import type { RedisLink } from '../stores/redis.ts';
-import { repeat } from '../runtime/loop.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { startLoop } from '../runtime/loop.ts';
 import type { Running } from '../runtime/run.ts';
-import { within } from '../runtime/timeout.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 /** Events that were read together. Until they are acknowledged they may come again, here or in another consumer. */
 export type Batch = { events: UsageEvent[]; acknowledge(): Promise<void> };
@@ -18,7 +18,7 @@ export type Source = {
   read(signal: AbortSignal): Promise<Batch | undefined>;
 };
 
-type Parts = {
+type OutboxReaderOptions = {
   node: RedisNode;
   /** The shards that the server holds. */
   shards: number[];
@@ -60,7 +60,7 @@ const NEW = '>';
  * Reads the outbox streams of one server's shards as a consumer of their group. Of each stream it first reads what was delivered
  * to it already but not acknowledged: at the start, and whenever an answer may have been lost on the way.
  */
-export function outboxSource(parts: Parts): Source {
+export function outboxSource(parts: OutboxReaderOptions): Source {
   const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS } = parts;
   // What follows speaks of streams by their place in this list.
   const streams = shards.map(keyspace.outbox);
@@ -103,7 +103,7 @@ export function outboxSource(parts: Parts): Source {
     // Of entries that an earlier connection was given, this one has only read: taking one over is a write.
     const write = () => node.client.xclaim(streams[at]!, OUTBOX_GROUP, name, 0, ids[at]!.at(-1)!, 'JUSTID');
     try {
-      await within(ANSWER_WITHIN_MS, node.copied(givenBy, write));
+      await withTimeout(ANSWER_WITHIN_MS, node.copied(givenBy, write));
     } catch (error) {
       // They are pending under this name, and come again from there.
       runId = '';
@@ -135,7 +135,7 @@ export function outboxSource(parts: Parts): Source {
       const cursor = cursors[at]!;
       pipeline.xreadgroup('GROUP', OUTBOX_GROUP, name, 'COUNT', ENTRIES_PER_STREAM, 'STREAMS', stream, cursor);
     }
-    const answers = await within(ANSWER_WITHIN_MS, pipeline.exec());
+    const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
     let more = false;
     let failure: Error | undefined;
     for (const at of streams.keys()) {
@@ -169,7 +169,7 @@ export function outboxSource(parts: Parts): Source {
   async function begin(serverRunId: string): Promise<void> {
     const pipeline = node.client.pipeline();
     for (const stream of streams) pipeline.xgroup('CREATE', stream, OUTBOX_GROUP, '0', 'MKSTREAM');
-    const answers = await within(ANSWER_WITHIN_MS, pipeline.exec());
+    const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
     const failed = answers?.find(([error]) => error && !error.message.startsWith('BUSYGROUP'));
     if (failed) throw failed[0] as Error;
     cursors = streams.map(() => BEGINNING);
@@ -191,7 +191,7 @@ export function outboxSource(parts: Parts): Source {
         const from = claimCursors[at]!;
         pipeline.xautoclaim(stream, OUTBOX_GROUP, name, claimIdleMs, from, 'COUNT', ENTRIES_PER_STREAM);
       }
-      const answers = await within(ANSWER_WITHIN_MS, pipeline.exec());
+      const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
       for (const at of streams.keys()) {
         const [error, answer] = answers?.[at] ?? [new Error('no answer to XAUTOCLAIM')];
         if (error) throw error;
@@ -211,7 +211,7 @@ export function outboxSource(parts: Parts): Source {
   async function acknowledge({ runId: givenBy, ids, unreadable }: Taken): Promise<void> {
     if (node.runId() !== givenBy) return;
     const calls = streams.flatMap((stream, at) => chunks(ids[at]!, IDS_PER_CALL).map((some) => ({ stream, some })));
-    await within(
+    await withTimeout(
       ANSWER_WITHIN_MS,
       Promise.all(calls.map(({ stream, some }) => settle(node.client.multi(), stream, some))),
     );
@@ -220,7 +220,7 @@ export function outboxSource(parts: Parts): Source {
       const { at, id, fields, reason } = one;
       const dead = keyspace.dead(shards[at]!);
       const multi = node.client.multi().xadd(dead, '*', 'reason', reason, 'entry', id, ...fields);
-      await within(ANSWER_WITHIN_MS, settle(multi, streams[at]!, [id]));
+      await withTimeout(ANSWER_WITHIN_MS, settle(multi, streams[at]!, [id]));
       metrics.unreadableEvents.inc();
       log.error({ stream: streams[at], entry: id, reason }, 'an outbox entry is no event; it was set aside');
       unreadable.shift();
@@ -232,10 +232,14 @@ export function outboxSource(parts: Parts): Source {
  * Runs something for each server that holds shards, and follows the cluster: what runs for a server whose shards are
  * others now is stopped and started anew.
  */
-export function perNode(link: RedisLink, log: Logger, start: (node: RedisNode, shards: number[]) => Running): Running {
+export function perNode(
+  redis: ShardedRedis,
+  log: Logger,
+  start: (node: RedisNode, shards: number[]) => Running,
+): Running {
   const running = new Map<RedisNode, { shards: string; it: Running }>();
-  const following = repeat(FOLLOW_EVERY_MS, log, 'following the servers', async () => {
-    const held = link.byNode();
+  const following = startLoop(FOLLOW_EVERY_MS, log, 'following the servers', async () => {
+    const held = redis.byNode();
     const outdated = [...running].filter(([node, { shards }]) => held.get(node)?.join() !== shards);
     await Promise.all(outdated.map(([, { it }]) => it.stop()));
     for (const [node] of outdated) running.delete(node);

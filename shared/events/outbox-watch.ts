@@ -2,21 +2,21 @@ import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
-import type { RedisLink } from '../stores/redis.ts';
-import { repeat, type Repeating } from '../runtime/loop.ts';
-import { within } from '../runtime/timeout.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { startLoop, type Loop } from '../runtime/loop.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 /** Watches how many usage events wait in Redis, so that none is dropped for want of room. */
-export type OutboxWatch = Repeating & { full(): boolean };
+export type OutboxWatch = Loop & { full(): boolean };
 
 const EVERY_MS = 500;
 const WITHIN_MS = 1_000;
 
 /** Looks at every shard's outbox twice a second. Above `maxEntries`, whatever would debit a billing record has to wait. */
-export function watchOutbox(link: RedisLink, maxEntries: number, metrics: Metrics, log: Logger): OutboxWatch {
+export function watchOutbox(redis: ShardedRedis, maxEntries: number, metrics: Metrics, log: Logger): OutboxWatch {
   let full = false;
-  const repeating = repeat(EVERY_MS, log, 'watching the outbox', async () => {
-    const { entries, oldestAgeMs } = await outboxState(link);
+  const repeating = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
+    const { entries, oldestAgeMs } = await outboxState(redis);
     full = entries >= maxEntries;
     metrics.outboxEntries.set(entries);
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
@@ -25,8 +25,8 @@ export function watchOutbox(link: RedisLink, maxEntries: number, metrics: Metric
 }
 
 /** How many usage events wait in all outboxes, and the age of the oldest, by the clock that stamped it. */
-export async function outboxState(link: RedisLink): Promise<{ entries: number; oldestAgeMs: number }> {
-  const ofNodes = await Promise.all([...link.byNode()].map(async ([node, shards]) => nodeState(node, shards)));
+export async function outboxState(redis: ShardedRedis): Promise<{ entries: number; oldestAgeMs: number }> {
+  const ofNodes = await Promise.all([...redis.byNode()].map(async ([node, shards]) => nodeState(node, shards)));
   return {
     entries: ofNodes.reduce((sum, one) => sum + one.entries, 0),
     oldestAgeMs: Math.max(0, ...ofNodes.map((one) => one.oldestAgeMs)),
@@ -45,7 +45,7 @@ async function streams(node: RedisNode, shards: number[]): Promise<{ entries: nu
     pipeline.xlen(keyspace.outbox(shard));
     pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
   }
-  const answers = (await within(WITHIN_MS, pipeline.exec())) ?? [];
+  const answers = (await withTimeout(WITHIN_MS, pipeline.exec())) ?? [];
   for (const [error] of answers) if (error) throw error;
   const entries = shards.map((_, i) => Number(answers[2 * i]?.[1]));
   const oldest = shards.map((_, i) => {
@@ -56,9 +56,9 @@ async function streams(node: RedisNode, shards: number[]): Promise<{ entries: nu
 }
 
 /** The moment (Redis's clock, in ms) before which every event has left the outbox: the earliest of all servers. */
-export async function outboxReach(link: RedisLink): Promise<number> {
+export async function outboxWatermark(redis: ShardedRedis): Promise<number> {
   const ofNodes = await Promise.all(
-    [...link.byNode()].map(async ([node, shards]) => {
+    [...redis.byNode()].map(async ([node, shards]) => {
       // The clock first: what is appended while the streams are looked at is younger.
       const nowMs = await node.now();
       const { oldestMs } = await streams(node, shards);

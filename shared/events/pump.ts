@@ -3,7 +3,7 @@ import type { Batch, Source } from './outbox-reader.ts';
 import { retry } from '../runtime/retry.ts';
 import type { Running } from '../runtime/run.ts';
 
-type Parts = {
+type PumpOptions = {
   source: Source;
   /** Puts a batch where it belongs, before it is acknowledged; a step that fails is to be repeated while the signal lets. */
   deliver(events: Batch['events'], signal: AbortSignal): Promise<void>;
@@ -18,7 +18,7 @@ type Parts = {
  * 1. Deliver. Dying here: the events come again, and count once whatever was done with them before.
  * 2. Acknowledge. Only now may the source forget them.
  */
-export function startCarrying({ source, deliver, idle, log }: Parts): Running {
+export function startPump({ source, deliver, idle, log }: PumpOptions): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
   const done = carryAll();

@@ -1,9 +1,9 @@
 import type { Kafka } from './kafka.ts';
 import type { Logger } from '../runtime/log.ts';
-import { outboxReach } from './outbox-watch.ts';
+import { outboxWatermark } from './outbox-watch.ts';
 import type { Query, Sql } from '../stores/postgres.ts';
-import type { RedisLink } from '../stores/redis.ts';
-import { repeat, type Repeating } from '../runtime/loop.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { startLoop, type Loop } from '../runtime/loop.ts';
 
 const EVERY_MS = 1_000;
 
@@ -11,20 +11,20 @@ const EVERY_MS = 1_000;
  * Notes again and again up to which moment (Redis's clock, in ms) all events are in the books: those before it have left
  * the outbox, and what Kafka held after that is committed.
  */
-export function noteReach({
+export function trackWatermark({
   sql,
-  link,
+  redis,
   kafka,
   log,
 }: {
   sql: Sql;
-  link: RedisLink;
+  redis: ShardedRedis;
   kafka: Kafka | undefined;
   log: Logger;
-}): Repeating {
+}): Loop {
   let inKafka: { reachMs: number; ends: Map<number, number> } | undefined;
-  return repeat(EVERY_MS, log, 'noting how far the books are', async () => {
-    const reachMs = await outboxReach(link);
+  return startLoop(EVERY_MS, log, 'noting how far the books are', async () => {
+    const reachMs = await outboxWatermark(redis);
     if (!kafka) return note(sql, reachMs);
     const progress = await kafka.progress();
     inKafka ??= { reachMs, ends: new Map(progress.map(({ partition, end }) => [partition, end])) };
@@ -42,7 +42,7 @@ async function note(sql: Sql, reachMs: number): Promise<void> {
 }
 
 /** Up to which moment (Redis's clock, in ms) all events are in the books, as noted last. */
-export async function booksReach(sql: Query): Promise<number> {
+export async function booksWatermark(sql: Query): Promise<number> {
   const [row] = await sql<{ at: number }[]>`select at from job_watermarks where job = 'books_reach'`;
   return row?.at ?? 0;
 }

@@ -1,5 +1,5 @@
 import { addressBits, blockBits } from '../values/ip.ts';
-import { remember } from '../runtime/memoize.ts';
+import { memoize } from '../runtime/memoize.ts';
 
 /**
  * The address of the client behind trusted proxies: the last one in `X-Forwarded-For` that no trusted proxy has. From
@@ -13,7 +13,7 @@ export function makeClientAddress(
     if (bits === undefined) throw new Error(`TRUSTED_PROXIES: ${text} is neither an address nor a CIDR block`);
     return bits;
   });
-  const trusted = remember((address) => {
+  const trusted = memoize((address) => {
     const bits = addressBits(address);
     return bits !== undefined && blocks.some((block) => bits.startsWith(block));
   });

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import { makeHttpServer } from './http-server.ts';
 import type { Metrics } from '../runtime/metrics.ts';
-import { within } from '../runtime/timeout.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 /** Dependencies by name, each with a check that rejects or is false while it does not answer. */
 export type Checks = Record<string, () => Promise<unknown>>;
@@ -57,7 +57,7 @@ async function readiness(checks: Checks): Promise<ProbeAnswer> {
 async function askAll(checks: Checks): Promise<[name: string, well: boolean][]> {
   return Promise.all(
     Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => {
-      const answer = await within(CHECK_WITHIN_MS, check()).catch(() => false);
+      const answer = await withTimeout(CHECK_WITHIN_MS, check()).catch(() => false);
       return [name, answer !== false];
     }),
   );

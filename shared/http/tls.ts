@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { Server as HttpsServer } from 'node:https';
 import type { Logger } from '../runtime/log.ts';
-import { repeat, type Repeating } from '../runtime/loop.ts';
+import { startLoop, type Loop } from '../runtime/loop.ts';
 
 /** Where the certificate that a server proves itself with is, and its private key; both PEM. */
 export type TlsFiles = { certificatePath: string; keyPath: string };
@@ -14,9 +14,9 @@ export function readTls({ certificatePath, keyPath }: TlsFiles): { cert: Buffer;
 }
 
 /** Takes a new certificate for new connections as soon as its files have changed; while they do not fit, the old one stays. */
-export function followTls(server: HttpsServer, files: TlsFiles, log: Logger): Repeating {
+export function followTls(server: HttpsServer, files: TlsFiles, log: Logger): Loop {
   let seen = signature(files);
-  return repeat(LOOK_EVERY_MS, log, 'reading a new certificate', async () => {
+  return startLoop(LOOK_EVERY_MS, log, 'reading a new certificate', async () => {
     const now = signature(files);
     if (now === seen) return;
     server.setSecureContext(readTls(files));

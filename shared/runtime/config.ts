@@ -16,8 +16,8 @@ export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Co
   const entries = names.map((name) => {
     const variable: Variable<unknown> = variables[name];
     try {
-      const given = process.env[name] ?? fromFile(process.env[`${name}_FILE`]) ?? variable.preset;
-      if (given === undefined || (given === '' && variable.preset === undefined)) throw new Error('must be set');
+      const given = process.env[name] ?? fromFile(process.env[`${name}_FILE`]) ?? variable.default;
+      if (given === undefined || (given === '' && variable.default === undefined)) throw new Error('must be set');
       return [name, variable.parse(given)];
     } catch (error) {
       problems.push(`${name} ${(error as Error).message} (${variable.about})`);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from './log.ts';
 
-export type Repeating = {
+export type Loop = {
   /** Runs now instead of at the end of the pause. */
   soon(): void;
   /** Waits for the run in progress and starts no other. */
@@ -9,7 +9,7 @@ export type Repeating = {
 };
 
 /** Does some work again and again, a pause after each time. A failure is logged and the next time comes all the same. */
-export function repeat(pauseMs: number, log: Logger, what: string, work: () => Promise<void>): Repeating {
+export function startLoop(pauseMs: number, log: Logger, what: string, work: () => Promise<void>): Loop {
   let stopped = false;
   let pause = new AbortController();
 

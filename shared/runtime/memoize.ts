@@ -1,5 +1,5 @@
 /** A function of a text that remembers what it made, for texts that come again and again; it forgets all when full. */
-export function remember<T>(make: (text: string) => T, most = 10_000): (text: string) => T {
+export function memoize<T>(make: (text: string) => T, most = 10_000): (text: string) => T {
   const known = new Map<string, T>();
   return (text) => {
     const found = known.get(text);

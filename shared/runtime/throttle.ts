@@ -1,5 +1,5 @@
 /** Gives at most once in so many ms how often it gave nothing since: for log lines that would else come with each call. */
-export function nowAndThen(everyMs: number): () => number | undefined {
+export function throttle(everyMs: number): () => number | undefined {
   let gaveAt = -Infinity;
   let kept = 0;
   return () => {

@@ -2,7 +2,7 @@
  * Settles as the promise does, or is rejected after so many milliseconds; what comes later is dropped. An answer that
  * has arrived in time is not late because this process was too busy to read it: it is read before the rejection.
  */
-export function within<T>(
+export function withTimeout<T>(
   ms: number,
   promise: Promise<T>,
   late = () => new Error(`no answer within ${ms} ms`),

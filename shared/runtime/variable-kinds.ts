@@ -1,7 +1,7 @@
 /** One environment variable: how it is read, what it is when absent, and its line in the README. */
-export type Variable<T> = { preset?: string; about: string; parse: (text: string) => T };
+export type Variable<T> = { default?: string; about: string; parse: (text: string) => T };
 
-export function text(about: string, options: { preset?: string } = {}): Variable<string> {
+export function text(about: string, options: { default?: string } = {}): Variable<string> {
   return { about, parse: (given) => given, ...options };
 }
 
@@ -17,11 +17,11 @@ export function masterKey(given: string): Buffer {
 
 export function integer(
   about: string,
-  { preset, min, max }: { preset: number; min: number; max: number },
+  { default: value, min, max }: { default: number; min: number; max: number },
 ): Variable<number> {
   return {
     about,
-    preset: String(preset),
+    default: String(value),
     parse(given) {
       return wholeNumber(given, min, max);
     },
@@ -31,7 +31,7 @@ export function integer(
 export function list(about: string): Variable<string[]> {
   return {
     about,
-    preset: '',
+    default: '',
     parse: (given) =>
       given
         .split(',')
@@ -56,7 +56,7 @@ export function origins(about: string): Variable<string[]> {
 export function flag(about: string): Variable<boolean> {
   return {
     about,
-    preset: 'false',
+    default: 'false',
     parse(given) {
       if (given !== 'true' && given !== 'false') throw new Error('must be true or false');
       return given === 'true';
@@ -70,7 +70,7 @@ export function oneOf<const Choice extends string>(
 ): Variable<Choice> {
   return {
     about,
-    preset: choices[0],
+    default: choices[0],
     parse(given) {
       const choice = choices.find((candidate) => candidate === given);
       if (choice === undefined) throw new Error(`must be one of ${choices.map((one) => one || 'nothing').join(', ')}`);

@@ -79,7 +79,7 @@ export function connectClickHouse(url: string, cluster = ''): Books {
       const result = await client.query({ query: sql, query_params: params, format: 'JSONEachRow' });
       return await result.json<Row>();
     } catch (error) {
-      throw new ApiError('usage_away', { cause: error });
+      throw new ApiError('usage_unavailable', { cause: error });
     }
   }
 }

@@ -1,8 +1,8 @@
 import { ApiError } from '../contract/errors.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace } from './keyspace.ts';
-import type { RedisLink } from './redis.ts';
-import { within } from '../runtime/timeout.ts';
+import type { ShardedRedis } from './redis.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 // A shard is open while its owner is the server we speak to: a server that restarted, was emptied or replaced has
 // another run id, or no owner, until the api has brought the shard up to date and opened it.
@@ -12,15 +12,15 @@ export type OpenShard = { epoch: number; change: number };
 
 /** The shards, of those given or of all, that are open for sure: a server that does not answer has none. */
 export async function openShards(
-  link: RedisLink,
+  redis: ShardedRedis,
   withinMs: number,
   shards = ALL_SHARDS,
 ): Promise<Map<number, OpenShard>> {
-  const ofNodes = [...link.byNode(shards)].map(async ([node, held]) => {
+  const ofNodes = [...redis.byNode(shards)].map(async ([node, held]) => {
     const runId = node.runId();
     const pipeline = node.client.pipeline();
     for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change');
-    const answers = await within(withinMs, pipeline.exec());
+    const answers = await withTimeout(withinMs, pipeline.exec());
     return held.flatMap((shard, i): [number, OpenShard][] => {
       const [owner, epoch, change] = (answers?.[i]?.[1] ?? []) as (string | null)[];
       return owner === runId ? [[shard, { epoch: Number(epoch), change: Number(change ?? 0) }]] : [];
@@ -32,12 +32,13 @@ export async function openShards(
 
 /** The shards, every one of which must be open, else it throws 503: what is stored then can come into force. */
 export async function requireOpen(
-  link: RedisLink,
+  redis: ShardedRedis,
   withinMs: number,
   shards = ALL_SHARDS,
 ): Promise<Map<number, OpenShard>> {
-  const open = await openShards(link, withinMs, shards);
+  const open = await openShards(redis, withinMs, shards);
   const closed = shards.filter((shard) => !open.has(shard));
-  if (closed.length > 0) throw new ApiError('redis_away', { cause: new Error(`closed shards: ${closed.join(' ')}`) });
+  if (closed.length > 0)
+    throw new ApiError('redis_unavailable', { cause: new Error(`closed shards: ${closed.join(' ')}`) });
   return open;
 }

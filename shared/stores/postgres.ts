@@ -1,6 +1,6 @@
 import postgres from 'postgres';
 import { ApiError } from '../contract/errors.ts';
-import { within } from '../runtime/timeout.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 /** The connection pool, or one connection of it inside a transaction; both run tagged SQL. */
 export type Sql = postgres.Sql<{ int8: number }>;
@@ -41,7 +41,7 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
 
 /** Gives a statement up after longer than Postgres lets it run: its connection says nothing any more. */
 export function orGiveUp<Rows>(statement: Promise<Rows>): Promise<Rows> {
-  return within(ANSWER_WITHIN_MS, statement);
+  return withTimeout(ANSWER_WITHIN_MS, statement);
 }
 
 /** Names the team that a transaction is for: row-level security shows it that team's rows alone. */
@@ -78,9 +78,11 @@ export function violates(error: unknown, constraint: string): boolean {
 }
 
 /** Turns "Postgres is away" into its 503 and leaves every other error as it is. */
-export function asPostgresAway(error: unknown): unknown {
+export function asPostgresUnavailable(error: unknown): unknown {
   const code = (error as { code?: unknown } | undefined)?.code;
-  return typeof code === 'string' && awayCodes.test(code) ? new ApiError('postgres_away', { cause: error }) : error;
+  return typeof code === 'string' && awayCodes.test(code)
+    ? new ApiError('postgres_unavailable', { cause: error })
+    : error;
 }
 
 // Class 08 connection, 53 resources, 57 operator intervention (statement timeouts too), the read-only standby, and the

@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
-import { within } from '../runtime/timeout.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 const scripts = {
   adjust: 3,
@@ -43,7 +43,7 @@ export type RedisNode = {
   refresh(): Promise<void>;
   /** Settles once the connection is ready, or rejects after so long. */
   connected(withinMs: number): Promise<void>;
-  /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_away`. */
+  /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_unavailable`. */
   script(name: ScriptName, keys: string[], args: (string | number)[], withinMs: number): Promise<string[]>;
   /**
    * Settles once as many replicas of a server as are asked for have a write and all before it; where none are, it is not
@@ -159,23 +159,23 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
 
   function requireReplicas(): void {
     if (performance.now() < missingUntil)
-      throw new ApiError('redis_away', { cause: new Error('replicas are missing') });
+      throw new ApiError('redis_unavailable', { cause: new Error('replicas are missing') });
   }
 
   return {
     client,
     runId() {
-      if (!runId) throw new ApiError('redis_away');
+      if (!runId) throw new ApiError('redis_unavailable');
       return runId;
     },
-    now: () => within(NOW_WITHIN_MS, time()),
-    refresh: () => within(NOW_WITHIN_MS, learn()),
+    now: () => withTimeout(NOW_WITHIN_MS, time()),
+    refresh: () => withTimeout(NOW_WITHIN_MS, learn()),
     notAfter(withinMs) {
-      if (clockOffsetMs === undefined) throw new ApiError('redis_away');
+      if (clockOffsetMs === undefined) throw new ApiError('redis_unavailable');
       return Math.floor(performance.now() + clockOffsetMs + withinMs);
     },
     async connected(withinMs) {
-      if (!runId) await within(withinMs, once(client, 'known'));
+      if (!runId) await withTimeout(withinMs, once(client, 'known'));
     },
     async script(name, keys, args, withinMs) {
       const run = client as unknown as Record<string, (...args: (string | number)[]) => Promise<string[]>>;
@@ -186,12 +186,12 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
       const answered = run[commandName(name)]!(...call);
       const both = copies ? Promise.all([answered, copied()]).then(([answer]) => answer) : answered;
       try {
-        const answer = await within(withinMs, both);
+        const answer = await withTimeout(withinMs, both);
         options.metrics?.scriptSeconds.observe({ script: name }, (performance.now() - sentAt) / 1000);
         noteTime(Number(answer[1]), sentAt);
         return answer;
       } catch (error) {
-        throw new ApiError('redis_away', { cause: error });
+        throw new ApiError('redis_unavailable', { cause: error });
       }
     },
     async copied(givenBy, write) {

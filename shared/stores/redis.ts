@@ -5,11 +5,11 @@ import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace } from './keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import { connectNode, type NodeOptions, type RedisNode } from './redis-node.ts';
-import { repeat } from '../runtime/loop.ts';
-import { within } from '../runtime/timeout.ts';
+import { startLoop } from '../runtime/loop.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
 /** Redis as a whole: one server, or the primaries of a cluster, each with the shards that it holds now. */
-export type RedisLink = {
+export type ShardedRedis = {
   /** The server that holds a shard; throws while none is known. */
   node(shard: number): RedisNode;
   /** What the shards that one script call may touch together have in common: all of one server; in a cluster, none. */
@@ -29,7 +29,7 @@ const LOOK_EVERY_MS = 500;
 const ASK_WITHIN_MS = 1_000;
 
 /** Connects to `redis://host:port`, or to the cluster that `redis+cluster://host:port,host:port` names some nodes of. */
-export function connectRedis(url: string, log: Logger, options: NodeOptions = {}): RedisLink {
+export function connectRedis(url: string, log: Logger, options: NodeOptions = {}): ShardedRedis {
   const cluster = /^(rediss?)\+cluster:\/\/(.*@)?([^/]+)/.exec(url);
   if (!cluster) return oneServer(url, log, options);
   const [, scheme = '', credentials = '', seeds = ''] = cluster;
@@ -37,7 +37,7 @@ export function connectRedis(url: string, log: Logger, options: NodeOptions = {}
   return clusterOf(seeds.split(','), urlOf, log, { ...options, minReplicas: options.minReplicas ?? 1 });
 }
 
-function oneServer(url: string, log: Logger, options: NodeOptions): RedisLink {
+function oneServer(url: string, log: Logger, options: NodeOptions): ShardedRedis {
   const node = connectNode(url, log, options);
   return {
     node: () => node,
@@ -55,11 +55,16 @@ function oneServer(url: string, log: Logger, options: NodeOptions): RedisLink {
  * redirections would carry the run id of the server that it meant to another, and so past the fence: here a MOVED is a
  * failed call, and the map is read anew.
  */
-function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Logger, options: NodeOptions): RedisLink {
+function clusterOf(
+  seeds: string[],
+  urlOf: (address: string) => string,
+  log: Logger,
+  options: NodeOptions,
+): ShardedRedis {
   const nodes = new Map<string, RedisNode>(seeds.map((address) => [address, connect(address)]));
   const listeners: (() => void)[] = [];
   let holders: (RedisNode | undefined)[] = [];
-  const looking = repeat(LOOK_EVERY_MS, log, 'reading the map of the cluster', look);
+  const looking = startLoop(LOOK_EVERY_MS, log, 'reading the map of the cluster', look);
 
   function connect(address: string): RedisNode {
     const node = connectNode(urlOf(address), log, { ...options, inCluster: true });
@@ -71,7 +76,7 @@ function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Log
 
   async function look(): Promise<void> {
     const ready = [...nodes.values()].filter((node) => node.client.status === 'ready');
-    const answers = await Promise.allSettled(ready.map((node) => within(ASK_WITHIN_MS, readMap(node.client))));
+    const answers = await Promise.allSettled(ready.map((node) => withTimeout(ASK_WITHIN_MS, readMap(node.client))));
     const maps = answers.filter((answer) => answer.status === 'fulfilled').map((answer) => answer.value);
     // Of several maps the one of the highest epoch is the newest: a server that was cut off still has an older one.
     const newest = maps.filter((map) => map.ok).toSorted((a, b) => b.epoch - a.epoch)[0];
@@ -90,7 +95,7 @@ function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Log
 
   function node(shard: number): RedisNode {
     const holder = holders[shard];
-    if (!holder) throw new ApiError('redis_away', { cause: new Error(`no server is known for shard ${shard}`) });
+    if (!holder) throw new ApiError('redis_unavailable', { cause: new Error(`no server is known for shard ${shard}`) });
     return holder;
   }
 
@@ -105,7 +110,7 @@ function clusterOf(seeds: string[], urlOf: (address: string) => string, log: Log
     async connected(withinMs) {
       const until = performance.now() + withinMs;
       while (!ALL_SHARDS.every((shard) => holders[shard])) {
-        if (performance.now() > until) throw new ApiError('redis_away');
+        if (performance.now() > until) throw new ApiError('redis_unavailable');
         await sleep(20);
       }
       await Promise.all([...new Set(holders)].map((holder) => holder!.connected(until - performance.now())));

@@ -1,6 +1,6 @@
 import type { LookedUp } from './script-batches.ts';
 import { flagsOf, lastFields, unpack } from '../stores/keyspace.ts';
-import { remember } from '../runtime/memoize.ts';
+import { memoize } from '../runtime/memoize.ts';
 import { scopeEntryOf } from '../contract/schemas.ts';
 
 /** What verify.lua found of a key, and the parts of answers that stay the same while it holds. */
@@ -79,7 +79,7 @@ function copyOf(text: string): string {
 
 // Few sets of scopes are held by many keys; one may be long.
 const SETS_REMEMBERED = 1_000;
-const heldScopes = remember((text) => {
+const heldScopes = memoize((text) => {
   const [masks = '', records = ''] = text.split('\x1f');
   const scopes = records.split('\x1e').flatMap((record, i) => {
     const [, representation, id] = unpack(record);

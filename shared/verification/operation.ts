@@ -114,6 +114,6 @@ export const verifyOperation = {
   body: verifyBody,
   bodyLimit: VERIFY_BODY_LIMIT,
   idempotent: true,
-  errors: ['idempotency_mismatch', 'redis_away', 'undecided', 'outbox_full', 'overloaded'],
+  errors: ['idempotency_mismatch', 'redis_unavailable', 'undecided', 'outbox_full', 'overloaded'],
   response: verifyResponse,
 } as const satisfies Operation;

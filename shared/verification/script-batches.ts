@@ -1,4 +1,4 @@
-import type { RedisLink } from '../stores/redis.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
 
 /** One call as verify.lua takes it: its record's name, and what else it is told, packed. */
 export type ScriptCall = { shard: number; key: string; packed: string };
@@ -17,13 +17,13 @@ type Gathered = { since: number; waiting: Waiting[] };
  * shard): an empty script call costs Redis and this process as much as half a verification. With one call at a time
  * nothing waits.
  */
-export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadlineMs: number) {
+export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean, deadlineMs: number) {
   const gathered = new Map<number, Gathered>();
   let waiting = 0;
 
   return function run(call: ScriptCall): Promise<Said> {
     const { promise, resolve, reject } = Promise.withResolvers<Said>();
-    const group = link.together(call.shard);
+    const group = redis.together(call.shard);
     const batch = gathered.get(group) ?? begin(group);
     batch.waiting.push({ call, resolve, reject });
     waiting += 1;
@@ -54,7 +54,7 @@ export function gatherCalls(link: RedisLink, outboxFull: () => boolean, deadline
   }
 
   function decide({ since, waiting: calls }: Gathered): Promise<string[]> {
-    const node = link.node(calls[0]!.call.shard);
+    const node = redis.node(calls[0]!.call.shard);
     const restMs = Math.max(1, deadlineMs - (performance.now() - since));
     const keys = calls.map(({ call }) => call.key);
     const packed = calls.map(({ call }) => call.packed);

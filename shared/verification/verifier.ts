@@ -5,15 +5,15 @@ import { parseCredits } from '../values/credits.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { ApiError } from '../contract/errors.ts';
 import { keepFindings, NO_FINDING } from './lookup-cache.ts';
-import { gatherCalls } from './script-batches.ts';
+import { batchScriptCalls } from './script-batches.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
 import { newId } from '../values/ids.ts';
 import { addressBits } from '../values/ip.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
 import { flagCharacter, keyspace, packFields } from '../stores/keyspace.ts';
 import type { Metrics } from '../runtime/metrics.ts';
-import type { RedisLink } from '../stores/redis.ts';
-import { remember } from '../runtime/memoize.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { memoize } from '../runtime/memoize.ts';
 import { flagBits } from '../contract/schemas.ts';
 import type { VerifyBody } from './operation.ts';
 import type { Witnesses } from './witnesses.ts';
@@ -31,8 +31,8 @@ export type Verifier = {
   hasRoom(): boolean;
 };
 
-type Parts = {
-  link: RedisLink;
+type VerifierOptions = {
+  redis: ShardedRedis;
   outboxFull(): boolean;
   witness: Witnesses['remember'];
   config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
@@ -44,8 +44,8 @@ type Parts = {
  * whether events may be recorded; `witness` is told of each debit; after `VERIFY_DEADLINE_MS` a call is a 503, and so is
  * at once what comes on top of `VERIFY_MAX_WAITING`: an answer that would come late helps nobody and costs all others.
  */
-export function makeVerifier({ link, outboxFull, witness, config, metrics }: Parts): Verifier {
-  const run = gatherCalls(link, outboxFull, config.VERIFY_DEADLINE_MS);
+export function makeVerifier({ redis, outboxFull, witness, config, metrics }: VerifierOptions): Verifier {
+  const run = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
   const findings = keepFindings();
   let deciding = 0;
 
@@ -61,7 +61,7 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
       if (!(error instanceof ApiError) || error.status !== 503) throw error;
       metrics.verifications.inc({ status: 'UNDECIDED' });
       // An answer that was lost may have been a debit: unlike elsewhere, "nothing was stored" would be too much to say.
-      throw error.errorName === 'redis_away' ? new ApiError('undecided', { cause: error }) : error;
+      throw error.errorName === 'redis_unavailable' ? new ApiError('undecided', { cause: error }) : error;
     } finally {
       deciding -= 1;
     }
@@ -103,8 +103,8 @@ export function makeVerifier({ link, outboxFull, witness, config, metrics }: Par
   return { verify, hasRoom };
 }
 
-const microsOf = remember(parseCredits);
-const bitsOf = remember((address) => addressBits(address) ?? '');
+const microsOf = memoize(parseCredits);
+const bitsOf = memoize((address) => addressBits(address) ?? '');
 
 function costMicros(body: VerifyBody): number {
   const micros = microsOf(body.billing?.usage ?? '0');

@@ -3,14 +3,14 @@ import { openShards } from '../stores/fence.ts';
 import { newId } from '../values/ids.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
-import type { RedisLink } from '../stores/redis.ts';
-import { repeat, type Repeating } from '../runtime/loop.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { startLoop, type Loop } from '../runtime/loop.ts';
 
 /** What a verification was answered of its billing record: enough to tell later what was lost, should Redis lose it. */
 export type Seen = { shard: number; keyHash: string; epoch: number; number: number; usedMicros: number };
 
 /** Remembers the last balance that was answered of each record, for a minute or two, and hands over what Redis has lost. */
-export type Witnesses = Repeating & { remember(billingId: string, seen: Seen): void };
+export type Witnesses = Loop & { remember(billingId: string, seen: Seen): void };
 
 const LOOK_EVERY_MS = 500;
 const LOOK_WITHIN_MS = 1_000;
@@ -20,15 +20,15 @@ const REMEMBERED_MS = 60_000;
 const MAX_REMEMBERED = 50_000;
 
 /** Watches for shards that were opened in a new epoch: what is remembered of an earlier one is handed to the books. */
-export function keepWitnesses(link: RedisLink, log: Logger): Witnesses {
+export function keepWitnesses(redis: ShardedRedis, log: Logger): Witnesses {
   let young = new Map<string, Seen>();
   let old = new Map<string, Seen>();
   let outlived: [billingId: string, seen: Seen][] = [];
   let turnedAt = performance.now();
 
-  const repeating = repeat(LOOK_EVERY_MS, log, 'handing over remembered balances', async () => {
+  const repeating = startLoop(LOOK_EVERY_MS, log, 'handing over remembered balances', async () => {
     if (young.size > MAX_REMEMBERED || performance.now() - turnedAt > REMEMBERED_MS) turn();
-    const open = await openShards(link, LOOK_WITHIN_MS);
+    const open = await openShards(redis, LOOK_WITHIN_MS);
     const before = (seen: Seen) => seen.epoch < (open.get(seen.shard)?.epoch ?? 0);
     const outdated = [...outlived, ...old, ...young].filter(([, seen]) => before(seen));
     if (outdated.length === 0) return;
@@ -46,7 +46,7 @@ export function keepWitnesses(link: RedisLink, log: Logger): Witnesses {
   /** Gives whether Redis has lost it. */
   async function handOver(billingId: string, seen: Seen): Promise<boolean> {
     const { shard, keyHash, epoch, number, usedMicros } = seen;
-    const node = link.node(shard);
+    const node = redis.node(shard);
     const keys = [keyspace.meta(shard), keyspace.outbox(shard), keyspace.keyText(shard, keyHash)];
     const event = beginEvent({ kind: 'witness', id: newId('evt'), billingId, epoch, sequence: number, usedMicros });
     const args = [node.runId(), node.notAfter(HAND_OVER_WITHIN_MS), epoch, number, event];

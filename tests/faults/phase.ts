@@ -42,8 +42,8 @@ export async function playPhase(
   const from = history.now();
   const blow = makeBlow({ stage, random: random.fork(`fault ${phase}`), verifier, history, phase, fault: name });
   await fault.make(blow).catch((error: unknown) => blow.complain(`the fault went wrong: ${String(error)}`));
-  const within = { ...(verifyWithinMs && { verifyWithinMs }), ...(manageWithinMs && { manageWithinMs }) };
-  history.add({ ...span, what: 'fault', from, to: history.now(), ...within });
+  const withTimeout = { ...(verifyWithinMs && { verifyWithinMs }), ...(manageWithinMs && { manageWithinMs }) };
+  history.add({ ...span, what: 'fault', from, to: history.now(), ...withTimeout });
   await comesBack(stage, history, verifier, manager, cast);
   await sleep(WARM_UP_MS);
   await Promise.all([traffic.stop(), changes.stop()]);

@@ -17,7 +17,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     jobs: { type: 'string', default: '2' },
-    within: { type: 'string', default: '180' },
+    withTimeout: { type: 'string', default: '180' },
     show: { type: 'boolean', default: false },
   },
 });
@@ -83,7 +83,11 @@ async function main(): Promise<void> {
         TEST_FOLDER: join(folder, `slot-${slots.get(file)}`),
         LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
       };
-      const result = await runTestFile(file, { env, withinMs: Number(values.within) * 1000, signal: abort.signal });
+      const result = await runTestFile(file, {
+        env,
+        withinMs: Number(values.withTimeout) * 1000,
+        signal: abort.signal,
+      });
       if (abort.signal.aborted) return;
       times[file] = result.ms;
       passed += result.passed;

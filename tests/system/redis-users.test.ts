@@ -10,7 +10,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { outboxSource } from '../../shared/events/outbox-reader.ts';
 import { outboxState } from '../../shared/events/outbox-watch.ts';
-import { connectRedis, type RedisLink } from '../../shared/stores/redis.ts';
+import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { makeCustomers } from '../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
@@ -27,7 +27,7 @@ let world: World;
 let tlsPort: number;
 let tls: ReturnType<typeof makeCertificate>;
 const clients: Redis[] = [];
-let link: RedisLink | undefined;
+let sharded: ShardedRedis | undefined;
 const test = suite('users of Redis, over TLS');
 
 test.before(async () => {
@@ -53,7 +53,7 @@ test.before(async () => {
 });
 test.after(async () => {
   for (const client of clients) client.disconnect();
-  await Promise.all([link?.close(), world?.stop()]);
+  await Promise.all([sharded?.close(), world?.stop()]);
   await redis?.remove();
 });
 
@@ -94,18 +94,18 @@ test('a relay can read, take over, acknowledge and set aside, and was refused no
   await world.consumer!.stop();
   const log = makeLogger('test', 'silent');
   // This process trusts the certificate only where it says so.
-  link = connectRedis(urlOf('relay', 'redis', Number(new URL(redis.url).port)), log);
-  await link.connected(5_000);
+  sharded = connectRedis(urlOf('relay', 'redis', Number(new URL(redis.url).port)), log);
+  await sharded.connected(5_000);
   const metrics = makeMetrics('test');
   await redis.admin.xadd(keyspace.outbox(0), '*', 'e', 'no event');
-  const source = outboxSource({ node: link.node(0), shards: [0, 1], name: 'relay-1', metrics, log });
+  const source = outboxSource({ node: sharded.node(0), shards: [0, 1], name: 'relay-1', metrics, log });
   const stop = new AbortController();
   await eventually('it is set aside', async () => {
     const taken = await source.read(stop.signal);
     await taken?.acknowledge();
     return (await redis.admin.xlen(keyspace.dead(0))) === 1;
   });
-  assert.is((await outboxState(link)).entries >= 0, true);
+  assert.is((await outboxState(sharded)).entries >= 0, true);
   assert.equal(await refusals(), []);
 });
 

@@ -1,12 +1,12 @@
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { OlderWatch } from '../sync/stale-postgres.ts';
+import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import { reopen } from '../reopen/reopen.ts';
 import { progressLine, runTool, type ToolStores } from './tool.ts';
 
 // Writes everything in Redis anew, from Postgres and the books: `npm run rebuild`. Verification answers 503 meanwhile,
 // each server's shards until they are whole.
 
-const settled: OlderWatch = { note: () => {}, refuse: () => {} };
+const settled: StalePostgresWatch = { note: () => {}, refuse: () => {} };
 
 /** Closes all shards and fills them again; tells how far it is. */
 export async function rebuild(stores: ToolStores): Promise<void> {
@@ -20,8 +20,8 @@ export async function rebuild(stores: ToolStores): Promise<void> {
     progress.show(() => `${done.toLocaleString('en')} records written, about ${share} %, ${seconds(started)}`);
   };
   await Promise.all(
-    [...stores.link.byNode()].map(([node, shards]) =>
-      reopen({ ...stores, older: settled }, node, shards, true, written),
+    [...stores.redis.byNode()].map(([node, shards]) =>
+      reopen({ ...stores, stalePostgres: settled }, node, shards, true, written),
     ),
   );
   progress.end();

@@ -1,6 +1,6 @@
-import { placesAfter } from '../../../shared/books/balances.ts';
+import { billingRefsAfter } from '../../../shared/books/balances.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
-import type { Gap } from '../../../shared/books/missing-numbers.ts';
+import type { MissingNumbers } from '../../../shared/books/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
 import { progressLine, runTool } from './tool.ts';
 
@@ -16,7 +16,7 @@ await runTool('reconcile', async (stores) => {
   const lines: string[][] = [];
   let seen = 0;
   for (let after = '', more = true; more;) {
-    const places = await placesAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+    const places = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
     for (const one of await reconcile(stores, places, PATIENCE_MS)) {
       counts[one.status] += 1;
       lines.push(...linesOf(one));
@@ -36,7 +36,7 @@ await runTool('reconcile', async (stores) => {
 });
 
 function linesOf({ place, status, differenceMicros, gaps, losses }: Reconciliation): string[][] {
-  const ofGap = (what: string) => (gap: Gap) => [
+  const ofGap = (what: string) => (gap: MissingNumbers) => [
     place.id,
     what,
     gap.micros === undefined ? '' : formatCredits(gap.micros),

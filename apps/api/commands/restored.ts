@@ -3,7 +3,7 @@ import { unpack, versionOf } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { loadShard, type Entry } from '../sync/entries.ts';
 import { rebuild } from './rebuild.ts';
 import { runTool, type ToolStores } from './tool.ts';
@@ -24,9 +24,9 @@ const ASK_WITHIN_MS = 5_000;
 const CHANGED_LATER = 'changed after the backup:';
 
 await runTool('restored', async (stores) => {
-  const { sql, link } = stores;
-  const newer = await findNewer(sql, link);
-  const open = await openShards(link, ASK_WITHIN_MS);
+  const { sql, redis } = stores;
+  const newer = await findNewer(sql, redis);
+  const open = await openShards(redis, ASK_WITHIN_MS);
   if (open.size < ALL_SHARDS.length) throw new Error('not all shards are open; start the api and try again');
   const lastChange = Math.max(0, ...[...open.values()].map(({ change }) => change));
   const lastEpoch = Math.max(0, ...[...open.values()].map(({ epoch }) => epoch));
@@ -42,11 +42,11 @@ await runTool('restored', async (stores) => {
 });
 
 /** What Redis has a newer version of than Postgres; of copies in every shard, the first. */
-async function findNewer(sql: Sql, link: RedisLink): Promise<Newer[]> {
+async function findNewer(sql: Sql, redis: ShardedRedis): Promise<Newer[]> {
   const newer = new Map<string, Newer>();
   for (const shard of ALL_SHARDS) {
     for await (const entries of loadShard(sql, shard)) {
-      const { client } = link.node(shard);
+      const { client } = redis.node(shard);
       const values = await Promise.all(
         entries.map(({ key, field }) => (field === '' ? client.get(key) : client.hget(key, field))),
       );
@@ -96,9 +96,9 @@ async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, nu
 }
 
 /** How many keys and tokens Redis knows of which Postgres does not. */
-async function unknownRecords({ sql, link }: ToolStores): Promise<{ keys: number; tokens: number }> {
+async function unknownRecords({ sql, redis }: ToolStores): Promise<{ keys: number; tokens: number }> {
   const count = { keys: 0, tokens: 0 };
-  for (const [node] of link.byNode()) {
+  for (const [node] of redis.byNode()) {
     let cursor = '0';
     do {
       const [next, names] = await node.client.scan(cursor, 'MATCH', '{??}:[kt]:*', 'COUNT', 1_000);

@@ -35,12 +35,12 @@ const { text, change } = await sql.begin(async (tx) => {
 });
 
 // In force at once where Redis can be reached; else it comes into force by itself, soon after Redis is back.
-const link = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'));
-await link
+const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'));
+await redis
   .connected(2_000)
-  .then(() => applyChanges(sql, link, [change]))
+  .then(() => applyChanges(sql, redis, [change]))
   .catch(() => {});
-await link.close();
+await redis.close();
 await sql.end();
 console.log(text);
 

@@ -3,9 +3,9 @@ import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { makeLogger, type Logger } from '../../../shared/runtime/log.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
-import { connectRedis, type RedisLink } from '../../../shared/stores/redis.ts';
+import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 
-export type ToolStores = { sql: Sql; link: RedisLink; books: Books; log: Logger };
+export type ToolStores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
 const CONNECTED_WITHIN_MS = 5_000;
 
@@ -15,13 +15,13 @@ export async function runTool(name: string, work: (stores: ToolStores) => Promis
   try {
     const config = readConfig(...programs.tool);
     const sql = connectPostgres(config.DATABASE_URL, { max: 4, statementTimeoutMs: 0, everyTeam: true });
-    const link = connectRedis(config.REDIS_URL, log, { minReplicas: config.REDIS_MIN_REPLICAS });
+    const redis = connectRedis(config.REDIS_URL, log, { minReplicas: config.REDIS_MIN_REPLICAS });
     const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
     try {
-      await link.connected(CONNECTED_WITHIN_MS);
-      process.exitCode = await work({ sql, link, books, log });
+      await redis.connected(CONNECTED_WITHIN_MS);
+      process.exitCode = await work({ sql, redis, books, log });
     } finally {
-      await Promise.all([sql.end({ timeout: 5 }), link.close(), books.close()]);
+      await Promise.all([sql.end({ timeout: 5 }), redis.close(), books.close()]);
     }
   } catch (error) {
     console.error(`${name}: ${(error as Error).message}`);

@@ -32,9 +32,9 @@ const tables = {
   configuration: () =>
     markdown(
       ['Variable', 'Preset', 'What it is'],
-      Object.entries(variables).map(([name, { about, preset }]) => [
+      Object.entries(variables).map(([name, { about, default: value }]) => [
         `\`${name}\``,
-        preset === undefined ? 'must be set' : preset === '' ? 'empty' : `\`${preset}\``,
+        value === undefined ? 'must be set' : value === '' ? 'empty' : `\`${value}\``,
         about,
       ]),
     ),

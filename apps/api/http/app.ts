@@ -12,7 +12,7 @@ import { cors } from './cors.ts';
 import { handle, type Pipeline } from './handle.ts';
 import type { ApiRoute } from './route.ts';
 
-type Parts = {
+type AppOptions = {
   routes: readonly ApiRoute[];
   pipeline: Pipeline;
   probe(path: string): Promise<ProbeAnswer | undefined>;
@@ -23,7 +23,7 @@ type Parts = {
 };
 
 /** The api as a Koa application: observe, let other origins in, answer errors, probes, route. */
-export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, corsOrigins }: Parts): Koa {
+export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
   const app = new Koa();
   app.use(observe(log, metrics));
   app.use(cors(corsOrigins));
@@ -74,7 +74,7 @@ function answerErrors(log: Logger): Koa.Middleware {
   };
 }
 
-function probes(probe: Parts['probe'], docs: Parts['probe']): Koa.Middleware {
+function probes(probe: AppOptions['probe'], docs: AppOptions['probe']): Koa.Middleware {
   return async (ctx, next) => {
     const answer = (await probe(ctx.path)) ?? (await docs(ctx.path));
     if (!answer) return next();

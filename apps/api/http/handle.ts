@@ -6,17 +6,17 @@ import type { AuthenticateFrom } from '../../../shared/auth/failed-authenticatio
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
 import { requireOpen } from '../../../shared/stores/fence.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
-import { asPostgresAway, asTeam, setTeam, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import { asPostgresUnavailable, asTeam, setTeam, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { TextAnswer } from '../../../shared/contract/route.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import { readJson } from '../../../shared/http/read-json.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
-import { within } from '../../../shared/runtime/timeout.ts';
+import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
 import type { Change } from '../sync/entries.ts';
 import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
-import type { OlderWatch } from '../sync/stale-postgres.ts';
+import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { ApiRoute, Services } from './route.ts';
 import { applyChanges, recordChanges, type Recorded } from '../sync/sync.ts';
 
@@ -31,7 +31,7 @@ export type Pipeline = {
   authenticateForVerify: AuthenticateFrom;
   limitCalls(caller: Caller): Promise<void>;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
-  older: OlderWatch;
+  stalePostgres: StalePostgresWatch;
   masterKeys: MasterKeys;
   log: Logger;
 };
@@ -50,7 +50,9 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
 
   return async (ctx) => {
     const progress: Progress = { stage: 'begun' };
-    const answer = await within(pipeline.services.deadlineMs, answerTo(ctx, progress), () => tooLate(ctx, progress));
+    const answer = await withTimeout(pipeline.services.deadlineMs, answerTo(ctx, progress), () =>
+      tooLate(ctx, progress),
+    );
     ctx.status = answer.status;
     ctx.type = answer.type;
     ctx.body = answer.text;
@@ -86,8 +88,8 @@ export function handle(route: ApiRoute, pipeline: Pipeline): Koa.Middleware {
     // Only a body that its schema let pass: one nested without bounds can't be turned into text.
     const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
     const token = bearerToken(ctx.get('authorization'));
-    const repeat = key === undefined ? undefined : repeatable(caller, token, key, request);
-    return write(route, call, { ...pipeline, progress }, repeat);
+    const idempotent = key === undefined ? undefined : repeatable(caller, token, key, request);
+    return write(route, call, { ...pipeline, progress }, idempotent);
   }
 }
 
@@ -113,7 +115,7 @@ async function read(route: ApiRoute, call: AnyCall): Promise<Answer> {
   try {
     return textOf(route, await route.handle(call));
   } catch (error) {
-    throw asPostgresAway(error);
+    throw asPostgresUnavailable(error);
   }
 }
 
@@ -127,22 +129,22 @@ async function write(
   route: ApiRoute,
   call: AnyCall,
   pipeline: Pipeline & { progress: Progress },
-  repeat: Repeatable | undefined,
+  idempotent: Repeatable | undefined,
 ): Promise<Answer> {
-  const { teamSql, masterKeys, progress, older } = pipeline;
-  const { link } = pipeline.services;
-  older.refuse();
+  const { teamSql, masterKeys, progress, stalePostgres } = pipeline;
+  const { redis } = pipeline.services;
+  stalePostgres.refuse();
   const kept = await teamSql
     .begin(async (tx): Promise<KeptAnswer> => {
       const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
-      const first = repeat && (await claimKey(tx, masterKeys, repeat));
+      const first = idempotent && (await claimKey(tx, masterKeys, idempotent));
       if (first) return first;
-      const { status, text, changes, lines } = await attempt(route, call, tx, repeat !== undefined);
+      const { status, text, changes, lines } = await attempt(route, call, tx, idempotent !== undefined);
       const changeIds = await recordChanges(tx, changes);
       await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);
       const answer = { status, text, changeIds };
-      if (repeat) await keepAnswer(tx, masterKeys, repeat, answer);
-      if (changes.length > 0) await requireInForce(tx, link, changes, changeIds);
+      if (idempotent) await keepAnswer(tx, masterKeys, idempotent, answer);
+      if (changes.length > 0) await requireInForce(tx, redis, changes, changeIds);
       await requireSame(tx, transaction);
       if (progress.stage === 'given up') throw new ApiError('deadline');
       progress.stage = 'committing';
@@ -161,23 +163,28 @@ async function write(
  * Throws unless the shards of changes are open, so that these can come into force, and were given no later change but those
  * that overtook these here: they would have it from a Postgres that was lost since.
  */
-async function requireInForce(tx: Transaction, link: RedisLink, changes: Change[], changeIds: number[]): Promise<void> {
+async function requireInForce(
+  tx: Transaction,
+  redis: ShardedRedis,
+  changes: Change[],
+  changeIds: number[],
+): Promise<void> {
   const everywhere = changes.some((change) => change.shard === null);
   const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
-  const open = await requireOpen(link, OPEN_WITHIN_MS, shards);
+  const open = await requireOpen(redis, OPEN_WITHIN_MS, shards);
   const first = Math.min(...changeIds);
   const later = [...new Set([...open.values()].map(({ change }) => change))].filter((change) => change >= first);
   if (later.length === 0) return;
   const made = await tx`select id from changes where id = any(${later}) and id <> all(${changeIds})`;
-  if (made.length < later.length) throw new ApiError('postgres_older');
+  if (made.length < later.length) throw new ApiError('postgres_stale');
 }
 
 function notCommitted(error: unknown, { stage }: Progress): unknown {
-  const away = asPostgresAway(error);
-  if (!(away instanceof ApiError) || away.errorName !== 'postgres_away') return away;
+  const away = asPostgresUnavailable(error);
+  if (!(away instanceof ApiError) || away.errorName !== 'postgres_unavailable') return away;
   if (stage === 'committing') return new ApiError('stored_or_not', { cause: error });
   const message = 'The settings store can not be reached, and nothing was stored; repeat the request in a moment.';
-  return new ApiError('postgres_away', { message, cause: error });
+  return new ApiError('postgres_unavailable', { message, cause: error });
 }
 
 async function transactionId(tx: Transaction): Promise<string> {
@@ -229,7 +236,7 @@ async function bringIntoForce({ sql, services, log }: Pipeline, changeIds: numbe
   try {
     const waiting = await sql<Recorded[]>`
       select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
-    await applyChanges(sql, services.link, waiting);
+    await applyChanges(sql, services.redis, waiting);
   } catch (error) {
     throw new ApiError('stored_not_in_force', { cause: error });
   }

@@ -2,7 +2,7 @@ import type { TObject, TSchema } from 'typebox';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { Route } from '../../../shared/contract/route.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
@@ -16,7 +16,7 @@ export type Services = {
   changed(kind: Change['kind'], entityId: string, shard?: number): void;
   /** Says what it was and has become, for the audit log. */
   audit: Audit;
-  link: RedisLink;
+  redis: ShardedRedis;
   books: Books;
   signingKeys: SigningKeys;
   verify: Verify;

@@ -4,15 +4,15 @@ import { openShards } from '../../../shared/stores/fence.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
-import { repeat, type Repeating } from '../../../shared/runtime/loop.ts';
+import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { inBatches } from '../sync/batches.ts';
 import { claim, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { loadChanged, loadShard, type Entry } from '../sync/entries.ts';
-import type { OlderWatch } from '../sync/stale-postgres.ts';
+import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import { recordLostAdjustments, settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
 import { writeEntries, type Recorded, type Writer } from '../sync/sync.ts';
 
-export type Reopening = Stores & { older: OlderWatch; log: Logger };
+export type Reopening = Stores & { stalePostgres: StalePostgresWatch; log: Logger };
 
 const LOOK_EVERY_MS = 250;
 const CLOSED_AT_LEAST_MS = 1_000;
@@ -20,11 +20,11 @@ const RENEW_EVERY_MS = 1_000;
 const EMPTIED_AT_ONCE = 4;
 
 /** Looks for closed shards and opens them again, until stopped; each server's by themselves, as servers come back. */
-export function keepShardsOpen(parts: Reopening): Repeating {
-  const { link, log } = parts;
-  const repeating = repeat(LOOK_EVERY_MS, log, 'looking for closed shards', async () => {
-    const open = await openShards(link, STEP_WITHIN_MS);
-    const ofNodes = [...link.byNode()].map(async ([node, shards]) => {
+export function keepShardsOpen(parts: Reopening): Loop {
+  const { redis, log } = parts;
+  const repeating = startLoop(LOOK_EVERY_MS, log, 'looking for closed shards', async () => {
+    const open = await openShards(redis, STEP_WITHIN_MS);
+    const ofNodes = [...redis.byNode()].map(async ([node, shards]) => {
       const closed = shards.filter((shard) => !open.has(shard));
       if (closed.length > 0) await reopen(parts, node, closed);
     });
@@ -32,7 +32,7 @@ export function keepShardsOpen(parts: Reopening): Repeating {
     for (const result of results)
       if (result.status === 'rejected') log.warn({ error: result.reason }, 'shards stay closed');
   });
-  link.onReady(repeating.soon);
+  redis.onReady(repeating.soon);
   return repeating;
 }
 
@@ -51,7 +51,7 @@ export async function reopen(
   anew = false,
   onProgress: OnProgress = () => {},
 ): Promise<void> {
-  const { sql, log, older } = parts;
+  const { sql, log, stalePostgres } = parts;
   const started = performance.now();
   const runId = node.runId();
   const token = randomUUID();
@@ -59,10 +59,10 @@ export async function reopen(
   if (claims.length === 0) return;
   const [emptied, kept] = [claims.filter((one) => one.emptied), claims.filter((one) => !one.emptied)];
   // What was emptied would be filled with what is known to be old.
-  if (emptied.length > 0) older.refuse();
+  if (emptied.length > 0) stalePostgres.refuse();
 
   // Reading may take long, and a claim that ran out meanwhile is another's.
-  const renewing = repeat(RENEW_EVERY_MS, log, 'renewing the claim of shards', () => renew(node, token, claims));
+  const renewing = startLoop(RENEW_EVERY_MS, log, 'renewing the claim of shards', () => renew(node, token, claims));
   // Shards stay closed for a second anyway; meanwhile what the consumers had in hand reaches the books.
   const booked = sleep(CLOSED_AT_LEAST_MS);
   let finish: () => Promise<void>;
@@ -113,13 +113,13 @@ async function progressOf(sql: Sql): Promise<{ horizon: number; change: number }
   return row;
 }
 
-async function writeChanges({ sql, link }: Reopening, writer: Writer, claims: Claim[]): Promise<void> {
-  for await (const entries of loadSince(sql, claims)) await writeEntries(sql, link, writer, entries);
+async function writeChanges({ sql, redis }: Reopening, writer: Writer, claims: Claim[]): Promise<void> {
+  for await (const entries of loadSince(sql, claims)) await writeEntries(sql, redis, writer, entries);
 }
 
-async function writeWhole({ sql, link }: Reopening, writer: Writer, shard: number, onProgress: OnProgress = () => {}) {
+async function writeWhole({ sql, redis }: Reopening, writer: Writer, shard: number, onProgress: OnProgress = () => {}) {
   for await (const entries of loadShard(sql, shard)) {
-    await writeEntries(sql, link, writer, entries);
+    await writeEntries(sql, redis, writer, entries);
     onProgress(entries.length);
   }
 }

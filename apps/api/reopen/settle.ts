@@ -1,24 +1,24 @@
 import {
-  placesAfter,
+  billingRefsAfter,
   readBalances,
-  rightOfOpen,
+  grantOfOpenShards,
   settle,
   type Balance,
-  type Place,
-  type Right,
+  type BillingRef,
+  type WriteGrant,
 } from '../../../shared/books/balances.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
-import { within } from '../../../shared/runtime/timeout.ts';
+import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Claim } from './shard-claims.ts';
 
 /** Told how many more records were written. */
 export type OnProgress = (records: number) => void;
-export type Stores = { sql: Sql; link: RedisLink; books: Books; log: Logger };
+export type Stores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
 // How far the clocks of Redis and ClickHouse may lie apart. What is missed for more than that, reconcile finds.
 const CLOCKS_APART_MS = 5 * 60_000;
@@ -28,18 +28,18 @@ const SETTLE_FOR_MS = 10 * 60_000;
 export async function settleEmptied(
   stores: Stores,
   shards: number[],
-  right: Right,
+  right: WriteGrant,
   onProgress: OnProgress,
 ): Promise<void> {
-  const { sql, link, books } = stores;
-  const rows = inBatches<Place, string>(
+  const { sql, redis, books } = stores;
+  const rows = inBatches<BillingRef, string>(
     '',
     (place) => place.id,
-    (after, limit) => placesAfter(sql, { shards }, after, limit),
+    (after, limit) => billingRefsAfter(sql, { shards }, after, limit),
   );
   for await (const places of rows) {
     const balances = places.map((place) => unknown(place, right(place.shard).epoch));
-    await settle(link, books, balances, right);
+    await settle(redis, books, balances, right);
     onProgress(places.length);
   }
 }
@@ -52,44 +52,44 @@ export async function settleEmptied(
 export async function settleBehind(
   stores: Stores,
   claims: Claim[],
-  right: Right,
+  right: WriteGrant,
   patienceMs: number,
 ): Promise<() => Promise<void>> {
-  const { link, log } = stores;
+  const { redis, log } = stores;
   const behind = claims.filter((one) => !one.emptied);
   if (behind.length === 0) return async () => {};
   try {
     const before = async () => {
       const places = await laterInBooks(stores, behind);
-      const found = await readBalances(link, places, undefined, (shard) => right(shard).fence);
+      const found = await readBalances(redis, places, undefined, (shard) => right(shard).fence);
       await settleAll(
         stores,
         found.map((balance) => ({ ...balance, epoch: right(balance.place.shard).epoch })),
         right,
       );
     };
-    await within(patienceMs, before());
+    await withTimeout(patienceMs, before());
     return async () => {};
   } catch (error) {
     log.warn({ error }, 'shards are opened before the books could tell whether they are behind');
     return async () => {
       const signal = AbortSignal.timeout(SETTLE_FOR_MS);
       await retry(signal, log, 'settling balances of reopened shards', async () => {
-        const found = await readBalances(link, await laterInBooks(stores, behind));
-        await settleAll(stores, found, rightOfOpen(link, found));
+        const found = await readBalances(redis, await laterInBooks(stores, behind));
+        await settleAll(stores, found, grantOfOpenShards(redis, found));
       });
     };
   }
 }
 
-async function settleAll({ link, books, log }: Stores, balances: Balance[], right: Right): Promise<void> {
-  const settled = await settle(link, books, balances, right);
+async function settleAll({ redis, books, log }: Stores, balances: Balance[], right: WriteGrant): Promise<void> {
+  const settled = await settle(redis, books, balances, right);
   if (settled.length > 0)
     log.warn({ records: settled.length }, 'balances were behind the books and are taken from them');
 }
 
 /** Records of which the books may have events that a shard lacks: those that came in since its last one. */
-async function laterInBooks({ sql, books }: Stores, claims: Claim[]): Promise<Place[]> {
+async function laterInBooks({ sql, books }: Stores, claims: Claim[]): Promise<BillingRef[]> {
   const answer = await books.client.query({
     query: `select distinct billing_id from usage_events
             where inserted_at >= fromUnixTimestamp64Milli({sinceMs:Int64}) and billing_id != ''
@@ -102,7 +102,7 @@ async function laterInBooks({ sql, books }: Stores, claims: Claim[]): Promise<Pl
   });
   const ids = (await answer.json<[id: string]>()).map(([id]) => id);
   return orGiveUp(
-    sql<Place[]>`
+    sql<BillingRef[]>`
       select id, shard, workspace_id, external_meter_id from billing_records
       where id = any(${ids}) and shard = any(${claims.map((one) => one.shard)})`,
   );
@@ -112,9 +112,9 @@ async function laterInBooks({ sql, books }: Stores, claims: Claim[]): Promise<Pl
  * Adjustments that neither a shard nor the books have any more wait in the outbox of changes again: those of an emptied
  * or long outdated shard above the number that it has now, of others those that came after its checkpoint.
  */
-export async function recordLostAdjustments({ sql, link }: Stores, claims: Claim[], right: Right): Promise<void> {
+export async function recordLostAdjustments({ sql, redis }: Stores, claims: Claim[], right: WriteGrant): Promise<void> {
   const shards = claims.map((one) => one.shard);
-  const rows = inBatches<Place & { lastAdjustment: number }, string>(
+  const rows = inBatches<BillingRef & { lastAdjustment: number }, string>(
     '',
     (row) => row.id,
     (after, limit) => sql`
@@ -122,7 +122,7 @@ export async function recordLostAdjustments({ sql, link }: Stores, claims: Claim
     where shard = any(${shards}) and last_adjustment > 0 and id > ${after} order by id limit ${limit}`,
   );
   for await (const records of rows) {
-    const balances = await readBalances(link, records, undefined, (shard) => right(shard).fence);
+    const balances = await readBalances(redis, records, undefined, (shard) => right(shard).fence);
     const applied = new Map(balances.map(({ place, adjustment }) => [place.id, adjustment]));
     const lost = records.filter((record) => (applied.get(record.id) ?? 0) < record.lastAdjustment);
     if (lost.length === 0) continue;
@@ -137,7 +137,7 @@ export async function recordLostAdjustments({ sql, link }: Stores, claims: Claim
   }
 }
 
-function unknown(place: Place, epoch: number): Balance {
+function unknown(place: BillingRef, epoch: number): Balance {
   const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
   return { place, atMs: 0, epoch, ...nothing, numbers: new Map() };
 }

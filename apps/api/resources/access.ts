@@ -1,7 +1,7 @@
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
-import { asPostgresAway, type Query, type Sql } from '../../../shared/stores/postgres.ts';
+import { asPostgresUnavailable, type Query, type Sql } from '../../../shared/stores/postgres.ts';
 
 /** Loads access tokens from Postgres, so that what needs no verification state works without Redis. */
 export function tokensFromPostgres(sql: Sql) {
@@ -10,7 +10,7 @@ export function tokensFromPostgres(sql: Sql) {
       select id, team_id, permissions, workspace_ids from access_tokens
       where hash = ${hash} and revoked_at is null
         and (expires_at is null or expires_at > extract(epoch from now()) * 1000)`.catch((error: unknown) => {
-      throw asPostgresAway(error);
+      throw asPostgresUnavailable(error);
     });
     if (!row) return undefined;
     const { id, teamId, permissions, workspaceIds } = row;

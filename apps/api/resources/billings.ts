@@ -5,7 +5,7 @@ import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { billing } from '../../../shared/contract/schemas.ts';
 import { mayUse } from './access.ts';
 
@@ -46,10 +46,10 @@ export async function requireBilling(
 }
 
 /** A row as it is answered, with its used credits as they are now. */
-export async function presentBilling(link: RedisLink, row: BillingRow): Promise<Static<typeof billing>> {
+export async function presentBilling(redis: ShardedRedis, row: BillingRow): Promise<Static<typeof billing>> {
   return {
     ...billingSettings(row),
-    usedCredits: formatCredits((await usedNow(link, row)) ?? row.usedMicros),
+    usedCredits: formatCredits((await usedNow(redis, row)) ?? row.usedMicros),
   };
 }
 
@@ -77,12 +77,12 @@ export function creditsIn(field: string, text: string): number {
  * Used micro-credits as Redis counts them; `undefined` while it can't tell: it is away, the shard is closed, or the
  * record has not come into force there. Then the snapshot in the row is the best that is known.
  */
-async function usedNow(link: RedisLink, row: BillingRow): Promise<number | undefined> {
+async function usedNow(redis: ShardedRedis, row: BillingRow): Promise<number | undefined> {
   try {
-    const [balance] = await readBalances(link, [row], USED_WITHIN_MS);
+    const [balance] = await readBalances(redis, [row], USED_WITHIN_MS);
     return balance?.usedMicros;
   } catch (error) {
-    if (error instanceof ApiError && error.errorName === 'redis_away') return undefined;
+    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return undefined;
     throw error;
   }
 }

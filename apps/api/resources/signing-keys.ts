@@ -4,7 +4,7 @@ import { Type, type Static } from 'typebox';
 import { object } from '../../../shared/contract/schemas.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
-import { repeat, type Repeating } from '../../../shared/runtime/loop.ts';
+import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
 
 /** The id of a signing key: its thumbprint (RFC 7638). */
@@ -118,9 +118,9 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
  * Brings signing keys that were encrypted under another master key under the current one, now and every ten minutes: so
  * also one that a program made that did not have it yet. One that opens under none of them is told as an error.
  */
-export function keepSealed(sql: Sql, masterKeys: MasterKeys, log: Logger): Repeating {
+export function keepSealed(sql: Sql, masterKeys: MasterKeys, log: Logger): Loop {
   const sealer = makeSealer(masterKeys, PURPOSE);
-  return repeat(SEAL_EVERY_MS, log, 'encrypting signing keys anew', async () => {
+  return startLoop(SEAL_EVERY_MS, log, 'encrypting signing keys anew', async () => {
     const rows = await sql<{ kid: string; teamId: string; privateEncrypted: Buffer }[]>`
       select kid, team_id, private_encrypted from signing_keys where sealed_under <> ${sealer.keyName}`;
     let sealed = 0;

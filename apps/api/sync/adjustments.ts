@@ -2,7 +2,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { beginEvent } from '../../../shared/events/event.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 
 type Adjustment = {
   id: string;
@@ -21,19 +21,19 @@ type Adjustment = {
 const WITHIN_MS = 2_000;
 
 /** Applies adjustments, each record's by their numbers, those before them that it lacks included. */
-export async function applyAdjustments(sql: Sql, link: RedisLink, ids: string[]): Promise<void> {
+export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<void> {
   for (const adjustment of await load(sql, ids)) {
-    const status = await apply(link, adjustment);
+    const status = await apply(redis, adjustment);
     if (status === 'OK') continue;
     const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
-    for (const one of missing) if ((await apply(link, one)) !== 'OK') throw notApplied(one, 'a gap');
+    for (const one of missing) if ((await apply(redis, one)) !== 'OK') throw notApplied(one, 'a gap');
   }
 }
 
 /** Applies one; gives OK, or the number of the last one when there is some before it that was not applied. */
-async function apply(link: RedisLink, adjustment: Adjustment): Promise<string> {
+async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<string> {
   const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard } = adjustment;
-  const node = link.node(shard);
+  const node = redis.node(shard);
   const record = keyspace.billing(shard, adjustment.workspaceId, adjustment.externalMeterId);
   const texts = { usageName, day, reason, actor: tokenId };
   const event = beginEvent({ kind: 'adjustment', id, billingId, number, costMicros: amountMicros, ...texts });
@@ -49,7 +49,7 @@ async function apply(link: RedisLink, adjustment: Adjustment): Promise<string> {
 
 function notApplied({ number, billingId }: Adjustment, status: string): ApiError {
   const cause = new Error(`adjustment ${number} of ${billingId} was not applied: ${status}`);
-  return new ApiError('redis_away', { cause });
+  return new ApiError('redis_unavailable', { cause });
 }
 
 async function load(sql: Sql, ids: string[]): Promise<Adjustment[]> {

@@ -5,30 +5,30 @@ import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 
 /** Whether Postgres was found to be older than Redis: restored from a backup, without what Redis was given since. */
-export type OlderWatch = {
-  note(older: boolean): void;
+export type StalePostgresWatch = {
+  note(stale: boolean): void;
   /** Throws while it is: what would be written stands on settings that are not the last ones. */
   refuse(): void;
 };
 
 /** Tells an operator, by log and metric, when Postgres is found to be older than Redis, and when no longer. */
-export function watchOlder(metrics: Metrics, log: Logger): OlderWatch {
+export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgresWatch {
   let known = false;
   return {
-    note(older) {
-      metrics.settingsOlder.set(older ? 1 : 0);
-      if (older && !known) log.error('Postgres is older than Redis: nothing is changed until `npm run restored`');
-      if (!older && known) log.warn('Postgres is no longer older than Redis');
-      known = older;
+    note(stale) {
+      metrics.settingsOlder.set(stale ? 1 : 0);
+      if (stale && !known) log.error('Postgres is older than Redis: nothing is changed until `npm run restored`');
+      if (!stale && known) log.warn('Postgres is no longer older than Redis');
+      known = stale;
     },
     refuse() {
-      if (known) throw new ApiError('postgres_older');
+      if (known) throw new ApiError('postgres_stale');
     },
   };
 }
 
 /** Whether open shards were given changes that this Postgres has not made yet. */
-export async function isOlder(sql: Sql, open: Iterable<OpenShard>): Promise<boolean> {
+export async function isPostgresStale(sql: Sql, open: Iterable<OpenShard>): Promise<boolean> {
   const [made] = await sql<[{ last: number }]>`select last_value as last from changes_id_seq`;
   return [...open].some(({ change }) => change > made.last);
 }

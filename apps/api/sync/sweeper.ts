@@ -4,9 +4,9 @@ import { SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
-import { repeat, type Repeating } from '../../../shared/runtime/loop.ts';
-import { isOlder, type OlderWatch } from './stale-postgres.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
+import { isPostgresStale, type StalePostgresWatch } from './stale-postgres.ts';
 import { applyChanges, type Recorded } from './sync.ts';
 
 const EVERY_MS = 1_000;
@@ -15,33 +15,33 @@ const CHECKPOINT_WITHIN_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
 
 /** Applies changes whose process died, or lost Redis, between the commit and the apply; and moves the checkpoints on. */
-export function startSweeper(sql: Sql, link: RedisLink, watch: OlderWatch, log: Logger): Repeating {
+export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch, log: Logger): Loop {
   let checkpoint = 0;
   let checkpointed = 0;
-  return repeat(EVERY_MS, log, 'sweeping changes', async () => {
-    if (await findOlder(sql, link, watch)) return;
+  return startLoop(EVERY_MS, log, 'sweeping changes', async () => {
+    if (await findOlder(sql, redis, watch)) return;
     if (performance.now() - checkpointed < CHECKPOINT_EVERY_MS) return;
-    checkpoint = await moveCheckpoints(sql, link, checkpoint);
+    checkpoint = await moveCheckpoints(sql, redis, checkpoint);
     checkpointed = performance.now();
   });
 }
 
 /** Applies what waits, unless Postgres is older than Redis: then an operator has to decide. */
-async function findOlder(sql: Sql, link: RedisLink, watch: OlderWatch): Promise<boolean> {
-  let older = await isOlder(sql, (await openShards(link, LOOK_WITHIN_MS)).values());
+async function findOlder(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): Promise<boolean> {
+  let stale = await isPostgresStale(sql, (await openShards(redis, LOOK_WITHIN_MS)).values());
   try {
-    while (!older && (await sweep(sql, link)) > 0);
+    while (!stale && (await sweep(sql, redis)) > 0);
   } catch (error) {
-    if (!(error instanceof ApiError) || error.errorName !== 'postgres_older') throw error;
-    older = true;
+    if (!(error instanceof ApiError) || error.errorName !== 'postgres_stale') throw error;
+    stale = true;
   }
-  watch.note(older);
-  return older;
+  watch.note(stale);
+  return stale;
 }
 
 /** Applies waiting changes that are older than a request takes. Two sweepers that do the same do no harm. Gives how many. */
-async function sweep(sql: Sql, link: RedisLink): Promise<number> {
-  const open = await openShards(link, LOOK_WITHIN_MS);
+async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
+  const open = await openShards(redis, LOOK_WITHIN_MS);
   // What a closed shard waits for must not keep the others waiting.
   const waiting = await sql<Recorded[]>`
     select id, kind, entity_id, shard from changes
@@ -49,7 +49,7 @@ async function sweep(sql: Sql, link: RedisLink): Promise<number> {
       and (shard = any(${[...open.keys()]}) or (shard is null and ${open.size === SHARDS}))
     order by id limit 500`;
   if (waiting.length === 0) return 0;
-  await applyChanges(sql, link, waiting);
+  await applyChanges(sql, redis, waiting);
   await sql`update changes set applied_at = now() where id = any(${waiting.map((change) => change.id)})`;
   return waiting.length;
 }
@@ -58,9 +58,9 @@ async function sweep(sql: Sql, link: RedisLink): Promise<number> {
  * Every transaction below xmin is over and its rows can be seen: when none of those rows waits, all shards hold every
  * change up to there. Row ids would not do, since they become visible in another order than they are given.
  */
-async function moveCheckpoints(sql: Sql, link: RedisLink, last: number): Promise<number> {
-  const open = await openShards(link, LOOK_WITHIN_MS);
-  const runIds = new Map([...open.keys()].map((shard) => [shard, link.node(shard).runId()]));
+async function moveCheckpoints(sql: Sql, redis: ShardedRedis, last: number): Promise<number> {
+  const open = await openShards(redis, LOOK_WITHIN_MS);
+  const runIds = new Map([...open.keys()].map((shard) => [shard, redis.node(shard).runId()]));
   const [row] = await sql<{ horizon: number; waiting: boolean; moved: boolean }[]>`
     with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon)
     select horizon::text::bigint as horizon,
@@ -70,7 +70,7 @@ async function moveCheckpoints(sql: Sql, link: RedisLink, last: number): Promise
   if (!row || row.waiting || !row.moved) return last;
   await Promise.all(
     [...runIds].map(([shard, runId]) =>
-      link.node(shard).script('checkpoint', [keyspace.meta(shard)], [runId, row.horizon], CHECKPOINT_WITHIN_MS),
+      redis.node(shard).script('checkpoint', [keyspace.meta(shard)], [runId, row.horizon], CHECKPOINT_WITHIN_MS),
     ),
   );
   return row.horizon;

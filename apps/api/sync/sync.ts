@@ -1,7 +1,7 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { keyspace, versionOf } from '../../../shared/stores/keyspace.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { applyAdjustments } from './adjustments.ts';
 import { loadChanged, type Change, type Entry } from './entries.ts';
 
@@ -27,23 +27,23 @@ export async function recordChanges(sql: Query, changes: Change[]): Promise<numb
  * Brings committed changes into force. What is written is each entity as Postgres has it now, so it does not matter
  * how often or in which order changes are applied. Fails when a shard can't be written; the sweeper then tries again.
  */
-export async function applyChanges(sql: Sql, link: RedisLink, changes: Recorded[]): Promise<void> {
+export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: Recorded[]): Promise<void> {
   const writer = {
-    fence: (shard: number) => link.node(shard).runId(),
+    fence: (shard: number) => redis.node(shard).runId(),
     change: Math.max(0, ...changes.map((change) => change.id)),
   };
-  for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, link, writer, entries);
+  for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, redis, writer, entries);
   const adjusted = changes.filter((change) => change.kind === 'adjustment').map((change) => change.entityId);
-  if (adjusted.length > 0) await applyAdjustments(sql, link, adjusted);
+  if (adjusted.length > 0) await applyAdjustments(sql, redis, adjusted);
 }
 
 /** Writes entries, in calls of one shard each. Throws when Redis has a newer version of one than Postgres. */
-export async function writeEntries(sql: Sql, link: RedisLink, writer: Writer, entries: Entry[]): Promise<void> {
+export async function writeEntries(sql: Sql, redis: ShardedRedis, writer: Writer, entries: Entry[]): Promise<void> {
   const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) =>
     chunks(ofShard!, ENTRIES_PER_CALL),
   );
   for (const together of chunks(calls, CALLS_AT_ONCE)) {
-    const newer = await Promise.all(together.map((call) => write(link, writer, call)));
+    const newer = await Promise.all(together.map((call) => write(redis, writer, call)));
     if (newer.flat().length > 0) await requireKnown(sql, newer.flat());
   }
 }
@@ -51,14 +51,15 @@ export async function writeEntries(sql: Sql, link: RedisLink, writer: Writer, en
 type Newer = { entry: Entry; version: number };
 
 /** Writes entries of one shard; gives those of which Redis has a newer version. */
-async function write(link: RedisLink, { fence, change }: Writer, call: Entry[]): Promise<Newer[]> {
+async function write(redis: ShardedRedis, { fence, change }: Writer, call: Entry[]): Promise<Newer[]> {
   const { shard } = call[0]!;
-  const node = link.node(shard);
+  const node = redis.node(shard);
   const keys = [keyspace.meta(shard), ...call.map((entry) => entry.key)];
   const values = call.flatMap((entry) => [entry.field, entry.value, entry.lifetimeSeconds]);
   const args = [fence(shard), node.notAfter(APPLY_WITHIN_MS), change, ...values];
   const [status, , ...left] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
-  if (status !== 'OK') throw new ApiError('redis_away', { cause: new Error(`the apply script answered ${status}`) });
+  if (status !== 'OK')
+    throw new ApiError('redis_unavailable', { cause: new Error(`the apply script answered ${status}`) });
   const newer: Newer[] = [];
   // Places in KEYS, which count from 1 and begin with meta.
   for (let i = 0; i + 1 < left.length; i += 2)
@@ -79,7 +80,7 @@ async function requireKnown(sql: Sql, newer: Newer[]): Promise<void> {
   const unknown = newer.find(({ entry, version }) => version > (known.get(`${entry.key} ${entry.field}`) ?? 0));
   if (!unknown) return;
   const { kind, id } = unknown.entry;
-  throw new ApiError('postgres_older', { cause: new Error(`Redis has a newer version of ${kind} ${id}`) });
+  throw new ApiError('postgres_stale', { cause: new Error(`Redis has a newer version of ${kind} ${id}`) });
 }
 
 function chunks<T>(items: T[], size: number): T[][] {

@@ -80,8 +80,8 @@ test('through every operation', async () => {
     const { path: params = {}, query = {}, body } = make(things);
     const filled = path.replace(/\{(\w+)\}/g, (_, param: string) => params[param]!);
     const search = new URLSearchParams(query).toString();
-    const repeat = method === 'post' ? { 'Idempotency-Key': `${things.keyText} ${name}` } : {};
-    const answer = await world.call(method, `${filled}?${search}`, body, marked(repeat));
+    const startLoop = method === 'post' ? { 'Idempotency-Key': `${things.keyText} ${name}` } : {};
+    const answer = await world.call(method, `${filled}?${search}`, body, marked(startLoop));
     assert.ok(answer.status < 300, `${name}: ${answer.text}`);
     for (const made of Object.values<any>(answer.body)) {
       for (const text of [made?.key, made?.token, made]) if (isSecret(text)) secrets.push(text);

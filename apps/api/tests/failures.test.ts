@@ -133,8 +133,8 @@ test('a verification that is not decided, or could not be recorded, is a 503', a
 });
 
 test('a change that another one overtakes is not taken for one of an older Postgres', async () => {
-  const link = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
-  await link.connected(5_000);
+  const redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  await redis.connected(5_000);
   const overtaken = await world.sql.begin(async (tx) => {
     // Holds the first one up between its number and its commit.
     await tx`lock table audit_log in exclusive mode`;
@@ -142,10 +142,10 @@ test('a change that another one overtakes is not taken for one of an older Postg
     await eventually('it waits', async () => (await world.sql`select from pg_locks where not granted`).length > 0);
     const [other] = await world.sql<[{ id: number }]>`
       insert into changes (kind, entity_id, applied_at) values ('workspace', 'ws_gone', now()) returning id`;
-    for (const shard of ALL_SHARDS) await link.node(shard).client.hset(keyspace.meta(shard), 'change', other.id);
+    for (const shard of ALL_SHARDS) await redis.node(shard).client.hset(keyspace.meta(shard), 'change', other.id);
     return { answer };
   });
-  await link.close();
+  await redis.close();
   const { status, text } = await overtaken.answer;
   assert.is(status, 201, text);
 });

@@ -27,10 +27,10 @@ export async function makeBench() {
   const world = await makeWorld([]);
   // Failures are what these tests make happen.
   const log = makeLogger('test', 'silent');
-  const link = connectRedis(world.env.REDIS_URL!, log);
-  const node = link.node(0);
+  const redis = connectRedis(world.env.REDIS_URL!, log);
+  const node = redis.node(0);
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await link.connected(5_000);
+  await redis.connected(5_000);
 
   const rows = async <Row>(query: string, query_params: Record<string, unknown> = {}): Promise<Row[]> =>
     (await books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Row>();
@@ -38,14 +38,14 @@ export async function makeBench() {
   return {
     world,
     log,
-    link,
+    redis,
     node,
     books,
     rows,
     metrics: makeMetrics('test'),
     /** Appends events as verify.lua does; gives their ids. */
     async append(billingId: string, events: Wanted[]): Promise<string[]> {
-      const now = await link.now();
+      const now = await redis.now();
       const pipeline = node.client.pipeline();
       const ids = events.map((wanted, i) => {
         const { id = newId('evt'), ms = now, key = KEY, name = 'default', cost = 1, seq = i + 1, used = seq } = wanted;
@@ -78,7 +78,7 @@ export async function makeBench() {
       return row!;
     },
     async stop() {
-      await Promise.all([link.close(), books.close()]);
+      await Promise.all([redis.close(), books.close()]);
       await world.stop();
     },
   };

@@ -9,7 +9,7 @@ import { testEvent } from '../../../tests/helpers/events.ts';
 import { eventually } from '../../../tests/helpers/world.ts';
 import { removeExpired } from './expire.ts';
 import { startJobs, type Job } from './jobs.ts';
-import { makeMarkDays } from '../changed-days.ts';
+import { makeMarkChangedDays } from '../changed-days.ts';
 import { copyRecentUse } from './recent-use.ts';
 import { rollUp } from './rollup.ts';
 import { makeBench, type Bench } from '../helpers/consumer.ts';
@@ -120,10 +120,10 @@ test('many records and days are summed up in one run', async () => {
 
 test('within a day a record is marked once by each process; on a new day, and for another day, again', async () => {
   const billingId = newId('bill');
-  const markDays = makeMarkDays(bench.world.sql);
+  const markChangedDays = makeMarkChangedDays(bench.world.sql);
   const now = [usage(billingId, { timeMs: NOON })];
   const marked = async (events: UsageEvent[], nowMs: number) => {
-    await markDays(events, nowMs);
+    await markChangedDays(events, nowMs);
     return (await marks(billingId)).map((mark) => mark.mark);
   };
   const [first] = await marked(now, NOON);
@@ -269,7 +269,7 @@ async function book(nowMs: number, events: UsageEvent[]): Promise<void> {
     values: events.map(eventRow),
     format: 'JSONCompactEachRow',
   });
-  await makeMarkDays(bench.world.sql)(events, nowMs);
+  await makeMarkChangedDays(bench.world.sql)(events, nowMs);
 }
 
 function marks(billingId: string) {

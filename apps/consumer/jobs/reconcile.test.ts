@@ -6,7 +6,7 @@ import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse
 import { eventColumns, eventRow } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
-import { connectRedis, type RedisLink } from '../../../shared/stores/redis.ts';
+import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
@@ -20,19 +20,19 @@ const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
 let world: World;
 let books: Books;
-let link: RedisLink;
+let redis: ShardedRedis;
 let customers: Customers;
 
 test.before(async () => {
   world = await makeWorld(['verify']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  link = connectRedis(world.env.REDIS_URL!, log);
-  await link.connected(5_000);
+  redis = connectRedis(world.env.REDIS_URL!, log);
+  await redis.connected(5_000);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'proved' })).body;
   customers = makeCustomers(world, workspace.id);
 });
 test.after(async () => {
-  await Promise.all([books.close(), link.close()]);
+  await Promise.all([books.close(), redis.close()]);
   await world.stop();
 });
 
@@ -81,7 +81,7 @@ test('an event that is missing from the books is told with its amount and its pl
   assert.match(gap.after.eventId, /^evt_/);
 
   const metrics = makeMetrics('test');
-  const stores = { sql: world.sql, link, books };
+  const stores = { sql: world.sql, redis, books };
   await reconcileAll(stores, metrics, log, never);
   assert.match(await metrics.registry.metrics(), /^keytally_reconcile_differences\{.*\} [12]$/m);
   const { code, stdout } = await tool();
@@ -112,7 +112,7 @@ test('usage that only a verify process remembers is told once, by name and amoun
     format: 'JSONCompactEachRow',
   });
   const metrics = makeMetrics('test');
-  for (let twice = 0; twice < 2; twice++) await reconcileLost({ sql: world.sql, link, books }, metrics, log, never);
+  for (let twice = 0; twice < 2; twice++) await reconcileLost({ sql: world.sql, redis, books }, metrics, log, never);
   const text = await metrics.registry.metrics();
   assert.match(text, /^keytally_lost_events_total\{.*\} 3$/m);
   assert.match(text, /^keytally_lost_microcredits_total\{.*\} 7500000$/m);

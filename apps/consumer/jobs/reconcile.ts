@@ -1,4 +1,4 @@
-import { placesAfter } from '../../../shared/books/balances.ts';
+import { billingRefsAfter } from '../../../shared/books/balances.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
@@ -15,7 +15,7 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
   let after = '';
   for (;;) {
     signal.throwIfAborted();
-    const places = await placesAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+    const places = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
     const results = await reconcile(stores, places, PATIENCE_MS);
     await tell(stores, results, metrics, log);
     count.unlike += results.filter(isUnlike).length;
@@ -39,7 +39,7 @@ export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logge
   for (let i = 0; i < ids.length; i += RECORDS_AT_ONCE) {
     signal.throwIfAborted();
     const some = ids.slice(i, i + RECORDS_AT_ONCE);
-    const places = await placesAfter(stores.sql, { ids: some }, '', RECORDS_AT_ONCE);
+    const places = await billingRefsAfter(stores.sql, { ids: some }, '', RECORDS_AT_ONCE);
     await tell(stores, await reconcile(stores, places, PATIENCE_MS), metrics, log);
   }
 }

@@ -2,7 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
-import { connectRedis, type RedisLink } from '../../../shared/stores/redis.ts';
+import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { noteTokenUses } from '../../../shared/auth/token-uses.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -10,16 +10,16 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { copyTokenUses } from './token-uses.ts';
 
 let world: World;
-let link: RedisLink;
+let redis: ShardedRedis;
 const log = makeLogger('test', 'silent');
 const test = suite('last use of access tokens');
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
-  link = connectRedis(world.env.REDIS_URL!, log);
-  await link.connected(5_000);
+  redis = connectRedis(world.env.REDIS_URL!, log);
+  await redis.connected(5_000);
 });
 test.after(async () => {
-  await Promise.all([link.close(), world.stop()]);
+  await Promise.all([redis.close(), world.stop()]);
 });
 
 test('the list of access tokens tells when each was last used, on verify as on the api', async () => {
@@ -45,7 +45,7 @@ test('the newest use counts, in whatever order uses are told; what was copied is
   const { id } = await newToken(['key:read']);
   const [row] = await world.sql<[{ shard: number }]>`select shard from access_tokens where id = ${id}`;
   const name = keyspace.tokenUses(row.shard);
-  const client = link.node(row.shard).client;
+  const client = redis.node(row.shard).client;
   const lastUsed = async () => {
     const [found] = await world.sql<
       { at: number }[]
@@ -55,20 +55,20 @@ test('the newest use counts, in whatever order uses are told; what was copied is
   const now = Date.now();
   await client.zadd(name, now - 1_000_000, id);
   await client.zadd(name, now - 1_000_000, 'tok_nobody');
-  await copyTokenUses(world.sql, link);
+  await copyTokenUses(world.sql, redis);
   assert.is(await lastUsed(), now - 1_000_000);
 
-  const uses = noteTokenUses(link, log);
+  const uses = noteTokenUses(redis, log);
   uses.note(row.shard, id);
   await uses.stop();
   const told = Number(await client.zscore(name, id));
   assert.ok(told >= now, 'what is stopped tells what it knows');
-  await copyTokenUses(world.sql, link);
+  await copyTokenUses(world.sql, redis);
   assert.is(await lastUsed(), told);
   assert.is(await client.zscore(name, 'tok_nobody'), null, 'what was copied long ago is gone');
 
   await client.zadd(name, now - 5_000, id);
-  await copyTokenUses(world.sql, link);
+  await copyTokenUses(world.sql, redis);
   assert.is(await lastUsed(), told, 'an older use changes nothing');
 });
 

@@ -1,10 +1,10 @@
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { RedisLink } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { readTokenUses } from '../../../shared/auth/token-uses.ts';
 
 /** Copies to Postgres when access tokens were last used. Doing it twice changes nothing. */
-export async function copyTokenUses(sql: Sql, link: RedisLink): Promise<void> {
-  await readTokenUses(link, async (uses) => {
+export async function copyTokenUses(sql: Sql, redis: ShardedRedis): Promise<void> {
+  await readTokenUses(redis, async (uses) => {
     await sql`
       insert into token_last_used as known (token_id, team_id, last_used_at)
       select used.token_id, access_tokens.team_id, used.at

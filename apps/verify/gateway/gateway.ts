@@ -8,13 +8,13 @@ import type { Decision } from '../../../shared/verification/decision.ts';
 import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
-import { nowAndThen } from '../../../shared/runtime/throttle.ts';
+import { throttle } from '../../../shared/runtime/throttle.ts';
 import { hideSecrets } from '../../../shared/values/secrets.ts';
 import { dialectOf, type Dialect } from './dialect.ts';
 import { limitHeaders, passHeaders } from './headers.ts';
 import { readPolicy } from './policy.ts';
 
-type Parts = {
+type GatewayOptions = {
   authenticate: AuthenticateFrom;
   verify: Verify;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
@@ -34,8 +34,8 @@ const LOG_EVERY_MS = 1_000;
  * decides about money and rights stands in the address before anything is appended, and in headers that the gateway's
  * configuration overwrites. A body is never looked at; Node drops it, and the connection goes on.
  */
-export function makeGateway(parts: Parts) {
-  const mayLog = nowAndThen(LOG_EVERY_MS);
+export function makeGateway(parts: GatewayOptions) {
+  const mayLog = throttle(LOG_EVERY_MS);
 
   return async function gateway(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
     try {

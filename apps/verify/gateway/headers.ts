@@ -2,7 +2,7 @@ import { rateLimitHeaders } from '../../../clients/node/refusal.ts';
 import { formatCredits, MAX_MICROS } from '../../../shared/values/credits.ts';
 import type { Decision, Found } from '../../../shared/verification/decision.ts';
 import type { Finding } from '../../../shared/verification/lookup-cache.ts';
-import { remember } from '../../../shared/runtime/memoize.ts';
+import { memoize } from '../../../shared/runtime/memoize.ts';
 
 /**
  * What a gateway hands on to the API behind it. Every header is always there: where there is nothing to say it is empty,
@@ -41,7 +41,7 @@ const noLimit = {
 // A head may hold 4 KiB of metadata: few of them are remembered.
 const KEYS_REMEMBERED = 1_000;
 type KeyPart = { apiKeyId: string; customerId?: string; externalMeterId?: string };
-const keyHeaders = remember((head) => {
+const keyHeaders = memoize((head) => {
   const { apiKeyId, customerId = '', externalMeterId = '' } = JSON.parse(`{${head}}`) as KeyPart;
   return {
     'X-Keytally-Key-Id': apiKeyId,

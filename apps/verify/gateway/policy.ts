@@ -1,5 +1,5 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { remember } from '../../../shared/runtime/memoize.ts';
+import { memoize } from '../../../shared/runtime/memoize.ts';
 import { hideSecrets } from '../../../shared/values/secrets.ts';
 import { bodyValidator } from '../../../shared/contract/validate.ts';
 import { verifyBody, type VerifyBody } from '../../../shared/verification/operation.ts';
@@ -12,7 +12,7 @@ const flags: readonly string[] = ['create', 'read', 'update', 'del'];
 const validate = bodyValidator(verifyBody);
 
 /** Reads the policy segment of a gateway's address; a 400 says what would be right. */
-export const readPolicy: (segment: string) => Policy = remember((segment) => {
+export const readPolicy: (segment: string) => Policy = memoize((segment) => {
   if (segment === '-') return {};
   const parts = new Map<string, string>();
   for (const part of segment.split(',')) {

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS, keyShard } from '../../../shared/values/key-text.ts';
-import { connectRedis, type RedisLink } from '../../../shared/stores/redis.ts';
+import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
@@ -13,17 +13,17 @@ import { eventually, makeWorld, type Answer, type World } from '../../../tests/h
 let world: World;
 let workspaceId: string;
 let customers: Customers;
-let link: RedisLink;
+let redis: ShardedRedis;
 const test = suite('findings');
 test.before(async () => {
   world = await makeWorld(['verify']);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'found' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
-  link = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
-  await link.connected(5_000);
+  redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  await redis.connected(5_000);
 });
 test.after(async () => {
-  await link.close();
+  await redis.close();
   await world.stop();
 });
 
@@ -154,7 +154,7 @@ test('a shard that was emptied and filled again is looked up anew, though its co
   const key = await newKey();
   assert.is(await says(key), 'VALID');
   const shard = keyShard(key.key)!;
-  const { client } = link.node(shard);
+  const { client } = redis.node(shard);
   const writes = await client.hget(keyspace.meta(shard), 'writes');
   // As if the change had been made while Redis was away.
   await world.sql`update api_keys set enabled = false where id = ${key.id}`;
@@ -169,7 +169,7 @@ test('a billing record that is gone from Redis is unknown, not one of nothing us
   const key = await newKey();
   const shard = keyShard(key.key)!;
   assert.is(told(await ask(key)), 'VALID');
-  await link.node(shard).client.del(keyspace.billing(shard, workspaceId, key.externalMeterId));
+  await redis.node(shard).client.del(keyspace.billing(shard, workspaceId, key.externalMeterId));
   const { status, body } = await ask(key);
   assert.is(status, 503);
   assert.is(body.error.code, 50305);

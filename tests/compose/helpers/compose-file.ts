@@ -44,7 +44,9 @@ export function ourServices(file: ComposeFile): [name: string, service: Service]
 
 /** The text as Compose reads it where nobody set anything: `${NAME:-preset}` is its preset, `$$` a dollar. */
 export function interpolate(text: string): string {
-  return text.replace(/\$(\$|\{\w+:-([^}]*)\})/g, (_, what: string, preset?: string) => (what === '$' ? '$' : preset!));
+  return text.replace(/\$(\$|\{\w+:-([^}]*)\})/g, (_, what: string, fallback?: string) =>
+    what === '$' ? '$' : fallback!,
+  );
 }
 
 /**
@@ -85,12 +87,12 @@ function variablesRead(service: Service): (keyof Config)[] | string {
 
 // Who sets a variable for the whole file sets it by the name that the README has, and finds its preset there.
 function interpolationProblem(variable: string, value: string): string[] {
-  const [, name, preset] = /^\$\{(\w+):-([^}]*)\}$/.exec(value) ?? [];
+  const [, name, fallback] = /^\$\{(\w+):-([^}]*)\}$/.exec(value) ?? [];
   if (name === undefined)
     return value.includes('$') ? [`${variable} is neither a value nor \${${variable}:-preset}`] : [];
   if (name !== variable) return [`${variable} is set by ${name}`];
-  const known = (variables as Record<string, { preset?: string }>)[variable]?.preset;
-  return preset === known ? [] : [`the preset of ${variable} is ${known}, not ${preset}`];
+  const known = (variables as Record<string, { default?: string }>)[variable]?.default;
+  return fallback === known ? [] : [`the preset of ${variable} is ${known}, not ${fallback}`];
 }
 
 function secretProblem(variable: string, value: string, service: Service): string[] {

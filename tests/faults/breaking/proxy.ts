@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { within } from '../../../shared/runtime/timeout.ts';
+import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import type { Random } from '../random.ts';
 
 /** What the way between two processes does to what passes it. */
@@ -64,7 +64,7 @@ export async function openHop(name: string, target: number, port = 0): Promise<H
       const { promise, resolve } = Promise.withResolvers<void>();
       const watch = (request: string) => pattern.test(request) && resolve();
       watchers.add(watch);
-      await within(withinMs, promise).catch(() => {});
+      await withTimeout(withinMs, promise).catch(() => {});
       watchers.delete(watch);
     },
     async close() {

@@ -73,14 +73,14 @@ function bounds(one: Case, call: string, attempts: Verified[]): Bounds {
   const valid = attempts.filter((line) => line.status === 'VALID');
   const open = attempts.filter((line) => isUndecided(line) && !isSureToCostNothing(one, line));
   const [first, last] = [attempts[0]!.from, attempts.at(-1)!.to];
-  const within = (at: number) => first <= at && at <= last;
+  const withTimeout = (at: number) => first <= at && at <= last;
   const mayBeLost =
     one.emptied.some(({ held }) => held.includes(call)) ||
     spansOf(one, 'lagged').some(({ from, to }) => valid.some((line) => line.to >= from && line.from <= to));
   // Idempotency-Keys of verifications are kept in Redis alone, and go with it.
   const mayBeForgotten =
     attempts.length > 1 &&
-    (one.emptied.some(({ at }) => within(at)) || spansOf(one, 'lagged').some(({ to }) => within(to)));
+    (one.emptied.some(({ at }) => withTimeout(at)) || spansOf(one, 'lagged').some(({ to }) => withTimeout(to)));
   const once = valid.length > 0 || open.length > 0 ? 1 : 0;
   return { least: valid.length > 0 && !mayBeLost ? 1 : 0, most: once && mayBeForgotten ? 2 : once };
 }

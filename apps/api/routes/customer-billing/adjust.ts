@@ -41,7 +41,7 @@ export default route({
   response: object({ adjustment }),
   errors: ['billing_not_found', 'negative_usage', 'credits_too_large'],
 
-  async handle({ sql, params, body, caller, changed, audit, link, requestId }) {
+  async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid);
     const { amount, reason, usageName = 'default' } = body;
     const amountMicros = parseSignedCredits(amount);
@@ -50,11 +50,11 @@ export default route({
     // The row's lock: adjustments at once come one after the other, each with its own number.
     const [locked] = await sql<[{ last: number }]>`
       select last_adjustment as last from billing_records where id = ${record.id} for update`;
-    const [balance] = await readBalances(link, [record]);
-    if (!balance) throw new ApiError('redis_away');
+    const [balance] = await readBalances(redis, [record]);
+    if (!balance) throw new ApiError('redis_unavailable');
     const today = dayOf(balance.atMs);
     if (body.day !== undefined && (body.day > today || body.day < FIRST_DAY)) throw notADay(today);
-    if (balance.adjustment > locked.last) throw new ApiError('postgres_older');
+    if (balance.adjustment > locked.last) throw new ApiError('postgres_stale');
     const usedMicros = balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros;
     if (usedMicros < 0) throw new ApiError('negative_usage');
     if (usedMicros > MAX_MICROS) throw new ApiError('credits_too_large');

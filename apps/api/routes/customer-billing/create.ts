@@ -33,7 +33,7 @@ export default route({
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_exists'],
 
-  async handle({ sql, body, caller, changed, audit, link }) {
+  async handle({ sql, body, caller, changed, audit, redis }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
     // Of two at once, the second waits for the first's commit and then finds the meter taken.
@@ -47,6 +47,6 @@ export default route({
     if (!row) throw new ApiError('billing_exists');
     changed('billing', row.id, row.shard);
     audit('billing', row.id, undefined, billingSettings(row));
-    return { billing: await presentBilling(link, row) };
+    return { billing: await presentBilling(redis, row) };
   },
 });

@@ -230,24 +230,24 @@ test('usedCredits is what Redis counts, and the snapshot while Redis can not tel
   await world.sql`update billing_records set used_micros = 3000000 where id = ${id}`;
   assert.is((await get('used')).body.billing.usedCredits, '0', 'a record in force without a count has used nothing');
 
-  const link = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
-  await link.connected(2_000);
+  const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  await redis.connected(2_000);
   const shard = meterShard(workspaceId, 'used');
-  await link.node(shard).client.hset(keyspace.billing(shard, workspaceId, 'used'), 'u', '8999999999999999');
+  await redis.node(shard).client.hset(keyspace.billing(shard, workspaceId, 'used'), 'u', '8999999999999999');
   assert.is((await get('used')).body.billing.usedCredits, '8999999999.999999');
-  await link.node(shard).client.hdel(keyspace.billing(shard, workspaceId, 'used'), 's');
+  await redis.node(shard).client.hdel(keyspace.billing(shard, workspaceId, 'used'), 's');
   assert.is(
     (await get('used')).body.billing.usedCredits,
     '3',
     'a record that is not there is not a record without use',
   );
-  await link.node(shard).client.hset(keyspace.meta(shard), 'owner', 'another');
+  await redis.node(shard).client.hset(keyspace.meta(shard), 'owner', 'another');
   assert.is((await get('used')).body.billing.usedCredits, '3', 'nor is a closed shard');
   await eventually(
     'the shard is open again',
-    async () => (await link.node(shard).client.hget(keyspace.meta(shard), 'owner')) === link.node(shard).runId(),
+    async () => (await redis.node(shard).client.hget(keyspace.meta(shard), 'owner')) === redis.node(shard).runId(),
   );
-  await link.close();
+  await redis.close();
 });
 
 test('while Redis is away a record is read with its snapshot, and no refill is stored', async () => {
@@ -271,12 +271,12 @@ test('while Redis is away a record is read with its snapshot, and no refill is s
 test('settings and refills are in force with the answer', async () => {
   await newRecord('forced', { totalCredits: '1' });
   await world.call('post', `${PATH}/refill`, { workspaceId, externalMeterId: 'forced', refill: 1.5 });
-  const link = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
-  await link.connected(2_000);
+  const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  await redis.connected(2_000);
   const shard = meterShard(workspaceId, 'forced');
-  const record = await link.node(shard).client.hget(keyspace.billing(shard, workspaceId, 'forced'), 's');
+  const record = await redis.node(shard).client.hget(keyspace.billing(shard, workspaceId, 'forced'), 's');
   assert.is(unpack(record!)[2], '2500000');
-  await link.close();
+  await redis.close();
 });
 
 test.run();

@@ -14,13 +14,13 @@ export default route({
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found'],
 
-  async handle({ sql, query, caller, link }) {
+  async handle({ sql, query, caller, redis }) {
     await requireWorkspace(sql, caller, query.workspaceId);
     const [row] = await sql<BillingRow[]>`
       select ${billingColumns(sql)} from billing_records
       where team_id = ${caller.teamId} and workspace_id = ${query.workspaceId}
         and external_meter_id = ${query.externalMeterId}`;
     if (!row) throw new ApiError('billing_not_found');
-    return { billing: await presentBilling(link, row) };
+    return { billing: await presentBilling(redis, row) };
   },
 });

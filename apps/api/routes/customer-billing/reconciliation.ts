@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import type { Gap } from '../../../../shared/books/missing-numbers.ts';
+import type { MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconcile.ts';
 import { id, object, signedCredits } from '../../../../shared/contract/schemas.ts';
 import { requireBilling } from '../../resources/billings.ts';
@@ -44,13 +44,13 @@ export default route({
   permission: 'billing:read',
   params: object({ bid: id('billing record') }),
   response: object({ reconciliation }),
-  errors: ['billing_not_found', 'redis_away', 'usage_away'],
+  errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
 
-  async handle({ sql, params, caller, link, books, deadlineMs }) {
+  async handle({ sql, params, caller, redis, books, deadlineMs }) {
     const record = await requireBilling(sql, caller, params.bid);
-    const [found] = await reconcile({ sql, link, books }, [record], PATIENCE * deadlineMs);
+    const [found] = await reconcile({ sql, redis, books }, [record], PATIENCE * deadlineMs);
     // The record has not come into force yet.
-    if (!found) throw new ApiError('redis_away');
+    if (!found) throw new ApiError('redis_unavailable');
     return {
       reconciliation: {
         billingId: record.id,
@@ -66,7 +66,7 @@ export default route({
   },
 });
 
-function presentGap({ epoch, afterNumber, afterEvent, beforeNumber, beforeEvent, events, micros }: Gap) {
+function presentGap({ epoch, afterNumber, afterEvent, beforeNumber, beforeEvent, events, micros }: MissingNumbers) {
   return {
     after: { epoch, number: afterNumber, ...(afterEvent !== undefined && { eventId: afterEvent }) },
     ...(beforeNumber !== undefined && {

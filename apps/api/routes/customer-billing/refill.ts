@@ -23,7 +23,7 @@ export default route({
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
-  async handle({ sql, body, caller, changed, audit, link, requestId }) {
+  async handle({ sql, body, caller, changed, audit, redis, requestId }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const amountMicros = creditsFromNumber(body.refill);
     if (amountMicros === undefined) throw notAnAmount();
@@ -45,7 +45,7 @@ export default route({
       values (${newId('ledger')}, ${caller.teamId}, ${row.id}, ${amountMicros}, ${totalMicros}, ${caller.tokenId}, ${requestId})`;
     changed('billing', row.id, row.shard);
     audit('billing', row.id, billingSettings(before), billingSettings(row));
-    return { billing: await presentBilling(link, row) };
+    return { billing: await presentBilling(redis, row) };
   },
 });
 

@@ -26,7 +26,7 @@ export default route({
   response: object({ billing }),
   errors: ['billing_not_found'],
 
-  async handle({ sql, params, body, caller, changed, audit, link }) {
+  async handle({ sql, params, body, caller, changed, audit, redis }) {
     const before = await requireBilling(sql, caller, params.bid, { lock: true });
     const { allowOverages, spendCap } = body;
     const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
@@ -36,6 +36,6 @@ export default route({
       returning ${billingColumns(sql)}`;
     changed('billing', row.id, row.shard);
     audit('billing', row.id, billingSettings(before), billingSettings(row));
-    return { billing: await presentBilling(link, row) };
+    return { billing: await presentBilling(redis, row) };
   },
 });

@@ -43,7 +43,7 @@ export default route({
       'RFC 4180, with a header line; an apostrophe stands before a name that a spreadsheet would take for a formula',
     example: csv(COLUMNS, [['bill_01kafc6v3nf0qtmhd7d5ryx2s9', '2026-11-20', '0.25', 'tokens', 1]]),
   },
-  errors: ['billing_not_found', 'usage_away'],
+  errors: ['billing_not_found', 'usage_unavailable'],
 
   async handle({ sql, params, query, caller, books, header }) {
     const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;
