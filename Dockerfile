@@ -1,13 +1,13 @@
 # One image for all programs of keytally; what runs in a container is its command, the api where none is given.
 # The Node of package.json, so that what runs here is what the tests run on.
-FROM node:24.21.0-bookworm-slim AS packages
+FROM node:26.10.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
 # Without what only development and the stack of one machine need: servers, compiler, linter, Node itself, 870 MB of 920.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
 
-FROM node:24.21.0-bookworm-slim
+FROM node:26.10.0-bookworm-slim
 ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=packages /app/package.json ./
