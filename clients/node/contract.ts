@@ -1424,15 +1424,18 @@ export type Refused = keyof typeof refusals;
 
 /** The codes and messages of keytally's catalogue of errors for it. */
 export const refusals = {
-  NO_KEY: [40110, 'Send an API key, as Authorization: Bearer, x-api-key or Authorization: Basic.'],
-  TWO_KEYS: [40111, 'Send one API key: this request has more, or both parts of Authorization: Basic.'],
-  INVALID: [40112, 'Invalid: this is no API key of this service.'],
+  NO_KEY: [40110, 'The API key is missing; send it as Authorization: Bearer, x-api-key or Authorization: Basic.'],
+  TWO_KEYS: [
+    40111,
+    'The request holds several API keys; send one, and only one of the two parts of Authorization: Basic.',
+  ],
+  INVALID: [40112, 'Invalid: this is not a valid API key of this service.'],
   EXPIRED: [40113, 'Expired: the API key has expired.'],
   DISABLED: [40114, 'Inactive: the API key is disabled.'],
   DELETED: [40115, 'Inactive: the API key was deleted.'],
-  INVALID_SCOPES: [40310, 'Invalid Scopes: the API key was not granted what this request needs.'],
-  IP_NOT_ALLOWED: [40311, 'Invalid: the API key is not valid from this address.'],
+  INVALID_SCOPES: [40310, 'Invalid Scopes: the API key lacks a scope that this request needs.'],
+  IP_NOT_ALLOWED: [40311, 'Invalid: the API key may not be used from this address.'],
   RATE_LIMITED: [42910, 'Rate Limited: a temporary block, too many requests in this second.'],
   USAGE_LIMITED: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
-  AWAY: [50311, 'The API key can not be verified at the moment; repeat the request.'],
+  AWAY: [50311, 'The API key cannot be verified right now; repeat the request in a moment.'],
 } as const;
