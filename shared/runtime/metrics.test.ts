@@ -2,7 +2,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeMetrics } from './metrics.ts';
 
-test('what was observed is in the next scrape, each once', async () => {
+test('every observation is in the next scrape, and counts once', async () => {
   const { httpSeconds, registry } = makeMetrics('test');
   const counts = async () => {
     const text = await registry.metrics();
@@ -20,7 +20,7 @@ test('what was observed is in the next scrape, each once', async () => {
   observe(700, 200, 0.002);
   observe(300, 503, 0.2);
   assert.equal(await counts(), [701, 701, 301, 0]);
-  assert.equal(await counts(), [701, 701, 301, 0], 'a scrape takes nothing away');
+  assert.equal(await counts(), [701, 701, 301, 0], 'a scrape removes nothing');
 });
 
 test.run();

@@ -1,52 +1,53 @@
-import {
-  collectDefaultMetrics,
-  Counter,
-  Gauge,
-  Histogram,
-  Registry,
-  type HistogramConfiguration,
-  type LabelValues,
-} from '@prometheus-io/client';
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
+import { makeTimings } from './timings.ts';
 
-/** Takes seconds under labels. */
-type Timings<L extends string> = { observe(labels: LabelValues<L>, seconds: number): void };
-
-/** Every metric of every program, in one place; a program that does not feed one leaves it out of its answer. */
+/**
+ * Every metric of every program. A new one goes into the group below that its subject belongs to (labels spelled out
+ * beside it, as `labelNames: [...]`) and onto the Grafana dashboard: a test refuses one that is not shown there.
+ */
 export type Metrics = ReturnType<typeof makeMetrics>;
 
-/** Metrics of one program, labelled with its name. */
+/** The metrics of one program, labelled with its name. It answers all of them; those that it does not feed stay 0. */
 export function makeMetrics(program: string) {
   const registry = new Registry();
   registry.setDefaultLabels({ program });
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
-  const fast = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
   return {
     registry,
+    ...requestMetrics(registers),
+    ...verificationMetrics(registers),
+    ...outboxMetrics(registers),
+    ...kafkaMetrics(registers),
+    ...booksMetrics(registers),
+    ...settingsMetrics(registers),
+    ...jobMetrics(registers),
+  };
+}
+
+const fastSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const jobSeconds = [0.01, 0.1, 1, 10, 60];
+
+/** HTTP requests, of the api and verify. */
+function requestMetrics(registers: Registry[]) {
+  return {
     httpSeconds: makeTimings({
       name: 'keytally_http_request_seconds',
       help: 'Time to answer a request, by route and status',
       labelNames: ['method', 'route', 'status'],
-      buckets: fast,
+      buckets: fastSeconds,
       registers,
     }),
+  };
+}
+
+/** Verifications, and the Redis scripts that every program runs. */
+function verificationMetrics(registers: Registry[]) {
+  return {
     verifications: new Counter({
       name: 'keytally_verifications_total',
       help: 'Verifications by status; UNDECIDED ended in a 503',
       labelNames: ['status'],
-      registers,
-    }),
-    scriptSeconds: makeTimings({
-      name: 'keytally_script_seconds',
-      help: 'Time from sending a Redis script to its answer',
-      labelNames: ['script'],
-      buckets: fast,
-      registers,
-    }),
-    outboxEntries: new Gauge({ name: 'keytally_outbox_entries', help: 'Usage events waiting in Redis', registers }),
-    outboxAgeSeconds: new Gauge({
-      name: 'keytally_outbox_age_seconds',
-      help: 'Age of the oldest waiting usage event',
       registers,
     }),
     unrecorded: new Counter({
@@ -54,6 +55,36 @@ export function makeMetrics(program: string) {
       help: 'Verifications of unmetered keys that left no event because the outbox was full',
       registers,
     }),
+    scriptSeconds: makeTimings({
+      name: 'keytally_script_seconds',
+      help: 'Time from sending a Redis script to its answer',
+      labelNames: ['script'],
+      buckets: fastSeconds,
+      registers,
+    }),
+  };
+}
+
+/** Usage events in the outbox, the streams of Redis. */
+function outboxMetrics(registers: Registry[]) {
+  return {
+    outboxEntries: new Gauge({ name: 'keytally_outbox_entries', help: 'Usage events waiting in Redis', registers }),
+    outboxAgeSeconds: new Gauge({
+      name: 'keytally_outbox_age_seconds',
+      help: 'Age of the oldest usage event waiting in Redis',
+      registers,
+    }),
+    unreadableEvents: new Counter({
+      name: 'keytally_unreadable_events_total',
+      help: 'Outbox entries and Kafka records that are not usage events',
+      registers,
+    }),
+  };
+}
+
+/** Usage events in Kafka: what the relay put in, and what the consumer has yet to read. */
+function kafkaMetrics(registers: Registry[]) {
+  return {
     relayedEvents: new Counter({
       name: 'keytally_relayed_events_total',
       help: 'Usage events that Kafka has acknowledged',
@@ -61,9 +92,15 @@ export function makeMetrics(program: string) {
     }),
     kafkaLagEvents: new Gauge({
       name: 'keytally_kafka_lag_events',
-      help: 'Usage events in Kafka that are not yet in the books, of all partitions',
+      help: 'Usage events in Kafka that are not yet in the books, over all partitions',
       registers,
     }),
+  };
+}
+
+/** The books: what the consumer writes to ClickHouse, and what reconciling finds there. */
+function booksMetrics(registers: Registry[]) {
+  return {
     consumedEvents: new Counter({
       name: 'keytally_consumed_events_total',
       help: 'Usage events written to the books',
@@ -71,65 +108,52 @@ export function makeMetrics(program: string) {
     }),
     consumerLagSeconds: new Gauge({
       name: 'keytally_consumer_lag_seconds',
-      help: 'Age of the oldest event in the batch written last',
-      registers,
-    }),
-    unreadableEvents: new Counter({
-      name: 'keytally_unreadable_events_total',
-      help: 'Outbox entries and records of Kafka that are no event',
-      registers,
-    }),
-    settingsOlder: new Gauge({
-      name: 'keytally_settings_older',
-      help: '1 while Postgres is older than what is in force in Redis: it was restored from a backup',
+      help: 'Age of the oldest usage event in the batch written last',
       registers,
     }),
     unlikeRecords: new Gauge({
       name: 'keytally_reconcile_differences',
-      help: 'Billing records whose balance and books differ, as found last',
+      help: 'Billing records whose balance and books differ, as of the last reconciliation',
       registers,
     }),
     undecidedRecords: new Gauge({
       name: 'keytally_reconcile_undecided',
-      help: 'Billing records whose events were on their way for too long to tell, as found last',
+      help: 'Billing records that the last reconciliation could not compare because events were still on their way',
       registers,
     }),
     lostMicros: new Counter({
       name: 'keytally_lost_microcredits_total',
-      help: 'Used micro-credits that went down with a Redis, as far as they are known',
+      help: 'Used micro-credits that were lost with a Redis server, as far as they are known',
       registers,
     }),
     lostEvents: new Counter({
       name: 'keytally_lost_events_total',
-      help: 'Usage events that went down with a Redis, as far as they are known',
-      registers,
-    }),
-    jobSeconds: new Histogram({
-      name: 'keytally_job_seconds',
-      help: 'Time a job took, by outcome',
-      labelNames: ['job', 'outcome'],
-      buckets: [0.01, 0.1, 1, 10, 60],
+      help: 'Usage events that were lost with a Redis server, as far as they are known',
       registers,
     }),
   };
 }
 
-const MOST_WAITING = 256;
-
-// A histogram that counts in what it was given when it is asked, or many at once: at the end of a lone request its code
-// is out of the processor's caches, and costs many times what it costs in a row.
-function makeTimings<L extends string>(config: HistogramConfiguration<L>): Timings<L> {
-  const waiting: Parameters<Timings<L>['observe']>[] = [];
-  const histogram = new Histogram<L>({ ...config, collect: countIn });
-
-  function countIn(): void {
-    for (const [labels, seconds] of waiting) histogram.observe(labels, seconds);
-    waiting.length = 0;
-  }
-
+/** Settings in Postgres. */
+function settingsMetrics(registers: Registry[]) {
   return {
-    observe(labels, seconds) {
-      if (waiting.push([labels, seconds]) === MOST_WAITING) countIn();
-    },
+    settingsOlder: new Gauge({
+      name: 'keytally_settings_older',
+      help: '1 while Postgres is older than what is in force in Redis, because it was restored from a backup',
+      registers,
+    }),
+  };
+}
+
+/** The consumer's scheduled jobs. */
+function jobMetrics(registers: Registry[]) {
+  return {
+    jobSeconds: new Histogram({
+      name: 'keytally_job_seconds',
+      help: 'Time a job took, by outcome',
+      labelNames: ['job', 'outcome'],
+      buckets: jobSeconds,
+      registers,
+    }),
   };
 }
