@@ -1,33 +1,45 @@
-/** One environment variable: how it is read, what it is when absent, and its line in the README. */
-export type Variable<T> = { default?: string; about: string; parse: (text: string) => T };
+/** One environment variable: what it is (its line in the configuration reference), its default, and how it is read. */
+export type Variable<T> = { default?: string; about: string; parse: (given: string) => T };
 
+/** Any text. */
 export function text(about: string, options: { default?: string } = {}): Variable<string> {
   return { about, parse: (given) => given, ...options };
 }
 
+/** A key of 32 bytes. */
 export function key(about: string): Variable<Buffer> {
-  return { about, parse: masterKey };
-}
-
-export function masterKey(given: string): Buffer {
-  const bytes = Buffer.from(given, 'base64');
-  if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
-  return bytes;
-}
-
-export function integer(
-  about: string,
-  { default: value, min, max }: { default: number; min: number; max: number },
-): Variable<number> {
   return {
     about,
-    default: String(value),
     parse(given) {
-      return wholeNumber(given, min, max);
+      const bytes = Buffer.from(given, 'base64');
+      if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
+      return bytes;
     },
   };
 }
 
+/** A whole number within bounds, both included. */
+export function integer(
+  about: string,
+  { default: value, min, max }: { default?: number; min: number; max: number },
+): Variable<number> {
+  return {
+    about,
+    ...(value !== undefined && { default: String(value) }),
+    parse(given) {
+      const number = /^\d+$/.test(given) ? Number(given) : NaN;
+      if (!(number >= min && number <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
+      return number;
+    },
+  };
+}
+
+/** A variable that may be empty, which is its default. */
+export function optional<T>(variable: Variable<T>): Variable<T | undefined> {
+  return { ...variable, default: '', parse: (given) => (given === '' ? undefined : variable.parse(given)) };
+}
+
+/** Texts separated by commas; by default none. */
 export function list(about: string): Variable<string[]> {
   return {
     about,
@@ -40,19 +52,21 @@ export function list(about: string): Variable<string[]> {
   };
 }
 
+/** Web origins separated by commas; by default none. */
 export function origins(about: string): Variable<string[]> {
   const variable = list(about);
   return {
     ...variable,
     parse(given) {
       const named = variable.parse(given);
-      const wrong = named.find((one) => !/^https?:/.test(one) || URL.parse(one)?.origin !== one);
+      const wrong = named.find((origin) => !/^https?:/.test(origin) || URL.parse(origin)?.origin !== origin);
       if (wrong !== undefined) throw new Error(`must name origins like https://app.example.com, not ${wrong}`);
       return named;
     },
   };
 }
 
+/** `true` or `false`, by default `false`. */
 export function flag(about: string): Variable<boolean> {
   return {
     about,
@@ -64,6 +78,7 @@ export function flag(about: string): Variable<boolean> {
   };
 }
 
+/** One of some choices; the first is the default. */
 export function oneOf<const Choice extends string>(
   about: string,
   choices: readonly [Choice, ...Choice[]],
@@ -73,14 +88,9 @@ export function oneOf<const Choice extends string>(
     default: choices[0],
     parse(given) {
       const choice = choices.find((candidate) => candidate === given);
-      if (choice === undefined) throw new Error(`must be one of ${choices.map((one) => one || 'nothing').join(', ')}`);
+      if (choice === undefined)
+        throw new Error(`must be one of ${choices.map((each) => each || 'nothing').join(', ')}`);
       return choice;
     },
   };
-}
-
-export function wholeNumber(given: string, min: number, max: number): number {
-  const value = /^\d+$/.test(given) ? Number(given) : NaN;
-  if (!(value >= min && value <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
-  return value;
 }

@@ -1,142 +1,141 @@
-import {
-  flag,
-  integer,
-  key,
-  list,
-  masterKey,
-  oneOf,
-  origins,
-  text,
-  wholeNumber,
-  type Variable,
-} from './variable-kinds.ts';
+import { flag, integer, key, list, oneOf, optional, origins, text, type Variable } from './variable-kinds.ts';
 
 /**
- * Every environment variable that the programs read. A variable without a preset must be given. `NAME_FILE` names a
- * file that holds the value instead, for secrets.
+ * Every environment variable that the programs read; programs.ts says which program reads which. A variable without a
+ * default must be set. `NAME_FILE` may name a file that holds the value instead, for secrets. The texts here are the
+ * configuration reference: after a change run `npm run readme`.
  */
 export const variables = {
-  DATABASE_URL: text('PostgreSQL, the truth of all settings'),
+  DATABASE_URL: text('PostgreSQL, which holds all settings: `postgres://user:password@host:port/database`'),
   API_DATABASE_PASSWORD: text(
-    'password that the migrations give the role `keytally_api`, which the api logs in as; empty: it keeps its own',
+    'password that the migrations set for the role `keytally_api`, which the api logs in as; empty: it stays as it is',
     { default: '' },
   ),
-  CONSUMER_DATABASE_PASSWORD: text('the same for the role `keytally_consumer`', { default: '' }),
-  REDIS_URL: text(
-    'Redis (AOF, `maxmemory-policy noeviction`), where keys are verified; `redis+cluster://host:port,host:port` names nodes of a cluster',
+  CONSUMER_DATABASE_PASSWORD: text(
+    'password that the migrations set for the role `keytally_consumer`, which the consumer logs in as; empty: it stays as it is',
+    { default: '' },
   ),
-  REDIS_MIN_REPLICAS: {
-    about: 'replicas that must have a debit or a change before it is answered or booked; empty: 1 on a cluster, else 0',
-    default: '',
-    parse: (given) => (given === '' ? undefined : wholeNumber(given, 0, 10)),
-  } satisfies Variable<number | undefined>,
-  CLICKHOUSE_URL: text('ClickHouse over HTTP, with the database in the path'),
-  CLICKHOUSE_CLUSTER: text('the ClickHouse cluster to make replicated tables on; empty: one server', { default: '' }),
-  MASTER_KEY: key('32 bytes in base64 under which signing keys and kept answers are encrypted'),
-  MASTER_KEY_PREVIOUS: {
-    about: 'a second one, which only opens what was encrypted under it: for changing the first',
-    default: '',
-    parse: (given) => (given === '' ? undefined : masterKey(given)),
-  } satisfies Variable<Buffer | undefined>,
-  NODE_ENV: text('`production` refuses to start with what is only safe on a machine of your own', { default: '' }),
-  HOST: text('address to listen on', { default: '127.0.0.1' }),
-  PORT: integer('port to listen on; 0 takes a free one', { default: 0, min: 0, max: 65535 }),
-  TLS_CERTIFICATE_PATH: text('file with the certificate chain (PEM) to serve TLS with, read anew when it changes', {
-    default: '',
-  }),
-  TLS_KEY_PATH: text('file with its private key (PEM); both empty: plain HTTP', { default: '' }),
-  TLS_BY_PROXY: flag('whether a proxy in front speaks TLS, so that plain HTTP may be served in production'),
-  MAX_CONNECTIONS: integer('connections at a time; further ones are closed at once', {
+  REDIS_URL: text(
+    'Redis, where keys are verified: `redis://host:port`, or `redis+cluster://host:port,host:port` with some nodes of a cluster; it must run with AOF and `maxmemory-policy noeviction`',
+  ),
+  REDIS_MIN_REPLICAS: optional(
+    integer(
+      'number of Redis replicas that must hold a debit or a change before it is answered or booked; empty: 1 on a cluster, 0 on a single server',
+      { min: 0, max: 10 },
+    ),
+  ),
+  CLICKHOUSE_URL: text('ClickHouse, which holds usage, over HTTP: `http://user:password@host:port/database`'),
+  CLICKHOUSE_CLUSTER: text(
+    'name of the ClickHouse cluster on which the tables are created, replicated; empty: a single server',
+    { default: '' },
+  ),
+  MASTER_KEY: key('32 random bytes in base64 that encrypt signing keys and the answers kept for an Idempotency-Key'),
+  MASTER_KEY_PREVIOUS: optional(
+    key(
+      'the master key before the current one, 32 bytes in base64; it only decrypts, so that the master key can be changed; empty: none',
+    ),
+  ),
+  NODE_ENV: text(
+    '`production`: refuse to start with settings that are safe only on a machine of your own, such as default passwords; empty: allow them',
+    { default: '' },
+  ),
+  HOST: text('address to listen on; the default is reached from this machine alone', { default: '127.0.0.1' }),
+  PORT: integer('port to listen on; 0: any free port', { default: 0, min: 0, max: 65535 }),
+  TLS_CERTIFICATE_PATH: text(
+    'file with the certificate chain (PEM) for serving HTTPS, read again when it changes; empty: plain HTTP',
+    { default: '' },
+  ),
+  TLS_KEY_PATH: text('file with the private key (PEM) of that certificate; empty: plain HTTP', { default: '' }),
+  TLS_BY_PROXY: flag('`true` where a proxy in front speaks TLS, so that plain HTTP may be served in production'),
+  MAX_CONNECTIONS: integer('number of connections that one process holds open; it closes further ones at once', {
     default: 16_000,
     min: 10,
     max: 1_000_000,
   }),
-  PUBLIC_API_URL: text("the api's address as clients reach it, for the OpenAPI document", { default: '/' }),
-  CORS_ORIGINS: origins('web pages of which origins may call the api, `https://app.example.com`; empty: none'),
-  TRUSTED_PROXIES: list('addresses and CIDR blocks of proxies whose `X-Forwarded-For` counts'),
-  LOG_LEVEL: oneOf('least severe lines that are logged', [
-    'info',
-    'trace',
-    'debug',
-    'warn',
-    'error',
-    'fatal',
-    'silent',
-  ]),
-  VERIFY_DEADLINE_MS: integer('a verification not decided by then is a 503', { default: 250, min: 10, max: 10_000 }),
+  PUBLIC_API_URL: text(
+    'URL of the api as clients reach it, for the OpenAPI document; `/`: the address that serves the document',
+    { default: '/' },
+  ),
+  CORS_ORIGINS: origins(
+    'origins whose web pages may call the api, such as `https://app.example.com`, separated by commas; empty: none',
+  ),
+  TRUSTED_PROXIES: list(
+    'addresses and CIDR blocks of proxies whose `X-Forwarded-For` is believed, separated by commas; empty: none',
+  ),
+  LOG_LEVEL: oneOf(
+    'least severe level that is logged: `trace`, `debug`, `info`, `warn`, `error` or `fatal`; `silent`: nothing is logged',
+    ['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'],
+  ),
+  VERIFY_DEADLINE_MS: integer('milliseconds in which a verification must be decided; after that it gets 503', {
+    default: 250,
+    min: 10,
+    max: 10_000,
+  }),
   VERIFY_MAX_WAITING: integer(
-    'verifications that one process decides at once; those on top are a 503 before any work',
-    {
-      default: 4_000,
-      min: 1,
-      max: 100_000,
-    },
+    'number of verifications that one process decides at a time; further ones get 503 at once, before any work',
+    { default: 4_000, min: 1, max: 100_000 },
   ),
   FAILED_AUTH_PER_MINUTE: integer(
-    'failed authentications of one address (IPv6: of its /64) above which further ones are 429; a valid token always passes',
+    'number of failed authentications per minute and client address (IPv6: its /64 network); further failures get 429, a valid token always passes',
     { default: 100, min: 100, max: 1_000_000_000 },
   ),
-  CALLS_PER_SECOND: integer('management calls a second of one access token, on each api, above which it gets 429', {
-    default: 1_000,
-    min: 1,
-    max: 1_000_000,
-  }),
-  REQUEST_DEADLINE_MS: integer('a management request not answered by then is a 503', {
+  CALLS_PER_SECOND: integer(
+    'number of management calls per second that one access token may make on each api; further ones get 429',
+    { default: 1_000, min: 1, max: 1_000_000 },
+  ),
+  REQUEST_DEADLINE_MS: integer('milliseconds in which a management request must be answered; after that it gets 503', {
     default: 10_000,
     min: 100,
     max: 60_000,
   }),
-  WORKERS: integer('verify processes behind one port (on Linux and FreeBSD); one for each core that Redis leaves', {
-    default: 1,
-    min: 1,
-    max: 128,
+  WORKERS: integer(
+    'number of verify processes behind one port (above 1 on Linux and FreeBSD only); set one for each core that Redis leaves free',
+    { default: 1, min: 1, max: 128 },
+  ),
+  OUTBOX_MAX_ENTRIES: integer(
+    'number of usage events that may wait in Redis; while more wait, metered verifications get 503',
+    { default: 5_000_000, min: 1, max: 1_000_000_000 },
+  ),
+  CONSUMER_NAME: text(
+    'name of this consumer or relay among the readers of the outbox; each running one needs a name of its own',
+    { default: 'consumer-1' },
+  ),
+  BUS: oneOf(
+    'how usage events reach ClickHouse: `redis`: the consumer reads them from Redis; `kafka`: relays carry them from Redis to Kafka, where the consumer reads them',
+    ['redis', 'kafka'],
+  ),
+  KAFKA_BROKERS: list('addresses of Kafka brokers, `host:port`, separated by commas; must be set with `BUS=kafka`'),
+  KAFKA_TOPIC_PREFIX: text('prefix of the names of the Kafka topics and of the consumer group', {
+    default: 'keytally',
   }),
-  OUTBOX_MAX_ENTRIES: integer('usage events waiting in Redis above which metered verifications get 503', {
-    default: 5_000_000,
-    min: 1,
-    max: 1_000_000_000,
-  }),
-  CONSUMER_NAME: text("the consumer's name in its group; each running consumer needs its own", {
-    default: 'consumer-1',
-  }),
-  BUS: oneOf('what carries usage events to the books: the consumer reads Redis itself, or Kafka that relays feed', [
-    'redis',
-    'kafka',
-  ]),
-  KAFKA_BROKERS: list('addresses of Kafka brokers, `host:port`; must be set with `BUS=kafka`'),
-  KAFKA_TOPIC_PREFIX: text('what the names of topics and of the consumer group begin with', { default: 'keytally' }),
-  KAFKA_TOPIC_PARTITIONS: integer('partitions of the usage topic when it is made: at most so many consumers share it', {
-    default: 12,
-    min: 1,
-    max: 1_000,
-  }),
-  KAFKA_TOPIC_RETENTION_HOURS: integer('for how long Kafka keeps usage events: longer than any outage of the books', {
-    default: 168,
-    min: 1,
-    max: 100_000,
-  }),
-  KAFKA_TOPIC_REPLICATION: integer('brokers that keep each usage event; 3 where there are as many', {
-    default: 1,
-    min: 1,
-    max: 10,
-  }),
-  KAFKA_TLS: flag('whether Kafka is spoken to over TLS'),
-  KAFKA_TLS_CA: text("certificate (PEM) of the authority that signed the brokers', where the system does not know it", {
-    default: '',
-  }),
-  KAFKA_SASL_MECHANISM: oneOf('how to log in to Kafka; empty for not at all', [
-    '',
-    'plain',
-    'scram-sha-256',
-    'scram-sha-512',
-  ]),
-  KAFKA_SASL_USERNAME: text('user to log in to Kafka as', { default: '' }),
-  KAFKA_SASL_PASSWORD: text('its password', { default: '' }),
-  KAFKA_WATCHDOG_SECONDS: integer('a consumer whose events wait for so long in a Kafka that answers, ends', {
-    default: 120,
-    min: 5,
-    max: 86_400,
-  }),
+  KAFKA_TOPIC_PARTITIONS: integer(
+    'number of partitions with which the usage topic is created; at most as many consumers can share its work',
+    { default: 12, min: 1, max: 1_000 },
+  ),
+  KAFKA_TOPIC_RETENTION_HOURS: integer(
+    'hours for which Kafka keeps usage events; set more than any outage of ClickHouse may last',
+    { default: 168, min: 1, max: 100_000 },
+  ),
+  KAFKA_TOPIC_REPLICATION: integer(
+    'number of brokers that hold a copy of each usage event; set 3 where there are at least three brokers',
+    { default: 1, min: 1, max: 10 },
+  ),
+  KAFKA_TLS: flag('`true`: connect to Kafka over TLS'),
+  KAFKA_TLS_CA: text(
+    "certificate (PEM, the text itself) of the authority that signed the brokers' certificates; empty: the system's authorities",
+    { default: '' },
+  ),
+  KAFKA_SASL_MECHANISM: oneOf(
+    'how to log in to Kafka: `plain`, `scram-sha-256` or `scram-sha-512`; empty: without a login',
+    ['', 'plain', 'scram-sha-256', 'scram-sha-512'],
+  ),
+  KAFKA_SASL_USERNAME: text('user name for Kafka', { default: '' }),
+  KAFKA_SASL_PASSWORD: text('password of that user', { default: '' }),
+  KAFKA_WATCHDOG_SECONDS: integer(
+    'seconds after which a consumer exits, to be started again, when events wait in Kafka, all stores answer and it still makes no progress',
+    { default: 120, min: 5, max: 86_400 },
+  ),
 } satisfies Record<string, Variable<unknown>>;
 
+/** The values of all variables, as `readConfig` returns them. */
 export type Config = { [Name in keyof typeof variables]: ReturnType<(typeof variables)[Name]['parse']> };
