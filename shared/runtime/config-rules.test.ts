@@ -18,21 +18,21 @@ const good = {
   MASTER_KEY: randomBytes(32),
 };
 
-test('what is fit for production passes', () => {
+test('safe settings pass in production', () => {
   assert.equal(configProblems(good), []);
   assert.equal(configProblems({ ...good, TLS_CERTIFICATE_PATH: '', TLS_KEY_PATH: '', TLS_BY_PROXY: true }), []);
   for (const HOST of ['127.0.0.1', '127.1.2.3', '::1', 'localhost'])
     assert.equal(configProblems({ ...good, HOST, TLS_CERTIFICATE_PATH: '', TLS_KEY_PATH: '' }), [], HOST);
 });
 
-test('plain HTTP on an address that others reach is refused, unless a proxy speaks TLS', () => {
+test('plain HTTP on an address that other machines reach is refused, unless a proxy speaks TLS', () => {
   const plain = { ...good, TLS_CERTIFICATE_PATH: '', TLS_KEY_PATH: '' };
   for (const HOST of ['0.0.0.0', '::', '10.0.0.5', '2001:db8::1', 'api.example'])
     assert.match(configProblems({ ...plain, HOST }).join(), /^HOST .* can be reached from outside/, HOST);
   assert.equal(configProblems({ ...plain, NODE_ENV: '' }), []);
 });
 
-test('passwords that are none, preset, short or simple are refused, and none of them is told', () => {
+test('missing, default, short and simple passwords are refused, and no message repeats one', () => {
   for (const password of ['', 'keytally', 'postgres', 'password123456', 'changeme', 'short1', 'aaaaaaaaaaaaaaaa'])
     for (const [name, url] of [
       ['DATABASE_URL', `postgres://api:${password}@db/keytally`],
@@ -50,12 +50,12 @@ test('passwords that are none, preset, short or simple are refused, and none of 
   assert.match(configProblems({ ...good, MASTER_KEY: Buffer.alloc(32, 7) }).join(), /MASTER_KEY must be random/);
 });
 
-test('a certificate and its key go together', () => {
+test('a certificate without its key is refused', () => {
   assert.match(configProblems({ ...good, TLS_KEY_PATH: '' }).join(), /must be set together/);
 });
 
-test('several workers share a port that is named', () => {
-  assert.match(configProblems({ WORKERS: 2, PORT: 0 }).join(), /set PORT to one/);
+test('several workers need a port with a fixed number', () => {
+  assert.match(configProblems({ WORKERS: 2, PORT: 0 }).join(), /set PORT to its number/);
   assert.equal(configProblems({ WORKERS: 2, PORT: 8081 }), []);
   assert.equal(configProblems({ WORKERS: 1, PORT: 0 }), []);
 });

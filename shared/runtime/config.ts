@@ -3,14 +3,14 @@ import { configProblems } from './config-rules.ts';
 import type { Variable } from './variable-kinds.ts';
 import { variables, type Config } from './variables.ts';
 
-/** The configuration could not be read; `problems` has one line per variable. */
+/** The configuration is not valid; `problems` has one line per variable. */
 export class ConfigError extends Error {
   constructor(problems: string[]) {
-    super(`the configuration is not complete:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
+    super(`the configuration is not valid:\n${problems.map((problem) => `  ${problem}`).join('\n')}`);
   }
 }
 
-/** Reads the variables that a program needs, or tells everything that is wrong with them at once. */
+/** Reads the variables that a program needs. Throws a ConfigError that lists everything wrong with them at once. */
 export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Config, Name> {
   const problems: string[] = [];
   const entries = names.map((name) => {

@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 
 const test = suite('logs');
 
-test('what carries a header, a body or a secret along is logged without it, and an error without its parameters', () => {
+test('a log line never shows headers, bodies, secrets or the query parameters of an error', () => {
   const script = `
     import { makeLogger } from './shared/runtime/log.ts';
     const log = makeLogger('test', 'trace');

@@ -3,8 +3,8 @@ import { pino, type Logger } from 'pino';
 export type { Logger };
 
 /**
- * A logger that writes JSON lines to standard output. Secrets are never passed to it on purpose; the redaction is the
- * second line of defence for objects that carry a header or a body along.
+ * A logger that writes JSON lines to standard output. No caller logs a secret on purpose; the redaction catches one that
+ * an object carries along in a header or a body.
  */
 export function makeLogger(program: string, level: string): Logger {
   return pino({
@@ -26,7 +26,7 @@ export function makeLogger(program: string, level: string): Logger {
   });
 }
 
-// Database drivers hang the query's parameters and the connection's options on their errors: only these fields pass.
+// Database drivers put query parameters and connection options into their errors, so only these fields are logged.
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) };
   const { name, message, stack } = error;

@@ -5,8 +5,8 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 
 /**
- * Does some work, and again after a failure, for as long as it takes. Once the signal says to stop, the next failure is
- * thrown instead: whoever stops must not wait for a server that is away.
+ * Runs `work` until it succeeds, with growing pauses after failures, which are logged under the name `what`. Once the
+ * signal is aborted, the next failure is thrown: a program that stops must not wait for a server that is unavailable.
  */
 export async function retry<T>(signal: AbortSignal, log: Logger, what: string, work: () => Promise<T>): Promise<T> {
   for (let attempt = 0; ; attempt++) {
@@ -16,7 +16,7 @@ export async function retry<T>(signal: AbortSignal, log: Logger, what: string, w
       return result;
     } catch (error) {
       if (signal.aborted) throw error;
-      log.warn({ error, attempt }, `${what} failed; it is tried again`);
+      log.warn({ error, attempt }, `${what} failed; trying again`);
       const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
       await sleep(pauseMs, undefined, { signal }).catch(() => {});
     }

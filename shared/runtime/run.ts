@@ -1,21 +1,21 @@
 import type { Logger } from './log.ts';
 
-/** What a running program hands back: how it stops without cutting what it is in the middle of. */
+/** A running program or part of one. `stop` lets it finish what it has begun. */
 export type Running = { stop(): Promise<void> };
 
 const STOP_WITHIN_MS = 15_000;
 
 /**
- * Runs a program: starts it, and on SIGTERM or SIGINT drains it. A start that fails, and an error that nothing
- * caught, end the process with a logged line, so that whoever watches it starts a fresh one.
+ * Runs a program: starts it, and on SIGTERM or SIGINT drains it. A failed start or an uncaught error is logged and ends
+ * the process, so that its supervisor starts a new one.
  */
 export async function run(log: Logger, start: () => Promise<Running>): Promise<void> {
   const die = (error: unknown, message: string) => {
     log.fatal({ error }, message);
     process.exit(1);
   };
-  process.on('uncaughtException', (error) => die(error, 'an error was not caught'));
-  process.on('unhandledRejection', (error) => die(error, 'a rejection was not caught'));
+  process.on('uncaughtException', (error) => die(error, 'uncaught error'));
+  process.on('unhandledRejection', (error) => die(error, 'unhandled rejection'));
 
   const running = await start().catch((error: unknown) => die(error, 'could not start'));
   let stopping = false;

@@ -1,15 +1,19 @@
-/** Gives at most once in so many ms how often it gave nothing since: for log lines that would else come with each call. */
+/**
+ * Limits log lines that would otherwise come with every call. The returned function answers `undefined` when the caller
+ * must stay silent; once per `everyMs` it answers how many calls stayed silent since the last line.
+ */
 export function throttle(everyMs: number): () => number | undefined {
-  let gaveAt = -Infinity;
-  let kept = 0;
+  let lastAt = -Infinity;
+  let silent = 0;
   return () => {
-    if (performance.now() - gaveAt <= everyMs) {
-      kept++;
+    const now = performance.now();
+    if (now - lastAt <= everyMs) {
+      silent++;
       return undefined;
     }
-    const since = kept;
-    gaveAt = performance.now();
-    kept = 0;
-    return since;
+    const skipped = silent;
+    lastAt = now;
+    silent = 0;
+    return skipped;
   };
 }

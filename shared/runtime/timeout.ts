@@ -1,15 +1,16 @@
 /**
- * Settles as the promise does, or is rejected after so many milliseconds; what comes later is dropped. An answer that
- * has arrived in time is not late because this process was too busy to read it: it is read before the rejection.
+ * Settles as the promise does, or rejects with `timeoutError()` after `ms` milliseconds; a later result is dropped. An
+ * answer that arrived in time still counts when this process was too busy to read it: the event loop reads it before the
+ * rejection.
  */
 export function withTimeout<T>(
   ms: number,
   promise: Promise<T>,
-  late = () => new Error(`no answer within ${ms} ms`),
+  timeoutError = () => new Error(`no answer within ${ms} ms`),
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => setImmediate(() => reject(late())), ms);
-    // Not by finally, whose promises a verification would pay for.
+    const timer = setTimeout(() => setImmediate(() => reject(timeoutError())), ms);
+    // No `finally`: every verification would pay for the promises it makes.
     promise.then(
       (answer) => {
         clearTimeout(timer);

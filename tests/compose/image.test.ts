@@ -78,7 +78,7 @@ test('each program starts there as far as its configuration, and says what is mi
     const args = entry.endsWith('token.ts') ? [entry, '--team', 'x'] : [entry];
     const { status, stderr } = spawnSync(process.execPath, args, { cwd: tree, env: inherited, encoding: 'utf8' });
     assert.is(status, 1, `${entry}: ${stderr}`);
-    assert.match(stderr, /the configuration is not complete:\n {2}\w+ must be set/);
+    assert.match(stderr, /the configuration is not valid:\n {2}\w+ must be set/);
   }
 });
 
