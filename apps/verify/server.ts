@@ -13,7 +13,7 @@ import type { ProbeAnswer } from '../../shared/http/probes.ts';
 import { readJson } from '../../shared/http/read-json.ts';
 import { requestId } from '../../shared/http/request-id.ts';
 import type { Operation } from '../../shared/contract/route.ts';
-import { object } from '../../shared/contract/schemas.ts';
+import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
 import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../../shared/verification/operation.ts';
 import { gatewayPaths } from './gateway/openapi.ts';

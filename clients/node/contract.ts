@@ -42,7 +42,7 @@ export interface Contract {
       apiKeyId?: string;
       /** your own id of the customer */
       customerId?: string;
-      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string;
       /** when the key expires, in Unix milliseconds */
       expiresAt?: number;
@@ -106,7 +106,7 @@ export interface Contract {
   /** Create an API key; the answer alone holds its text (`key:write`). */
   'post /api/v1/api-key': {
     input: {
-      /** what people call it */
+      /** name that people see */
       name: string;
       /** id of the workspace */
       workspaceId: string;
@@ -129,11 +129,11 @@ export interface Contract {
       enabled?: boolean | undefined;
       /** your own id of the customer */
       customerId?: string | undefined;
-      /** what key texts start with */
+      /** what keys start with */
       prefix?: string | undefined;
       /** when it expires, in Unix milliseconds; in the future */
       expiresAt?: number | null | undefined;
-      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
       /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
       metadata?: Record<string, unknown> | undefined;
@@ -146,11 +146,11 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** the key with its middle left out */
         maskedKey: string;
-        /** what key texts start with */
+        /** what keys start with */
         prefix: string;
         /** when it expires; absent: never, in Unix milliseconds */
         expiresAt?: number;
@@ -167,7 +167,7 @@ export interface Contract {
         enabled: boolean;
         /** your own id of the customer */
         customerId?: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
         /** id of the billing record of its meter, once there is one */
         billingId?: string;
@@ -201,7 +201,7 @@ export interface Contract {
       cursor?: string | undefined;
       /** your own id of the customer */
       customerId?: string | undefined;
-      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
       enabled?: boolean | undefined;
       deleted?: boolean | undefined;
@@ -210,11 +210,11 @@ export interface Contract {
       apiKeys: Array<{
         /** id of the API key */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** the key with its middle left out */
         maskedKey: string;
-        /** what key texts start with */
+        /** what keys start with */
         prefix: string;
         /** when it expires; absent: never, in Unix milliseconds */
         expiresAt?: number;
@@ -231,7 +231,7 @@ export interface Contract {
         enabled: boolean;
         /** your own id of the customer */
         customerId?: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
         /** id of the billing record of its meter, once there is one */
         billingId?: string;
@@ -266,11 +266,11 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** the key with its middle left out */
         maskedKey: string;
-        /** what key texts start with */
+        /** what keys start with */
         prefix: string;
         /** when it expires; absent: never, in Unix milliseconds */
         expiresAt?: number;
@@ -287,7 +287,7 @@ export interface Contract {
         enabled: boolean;
         /** your own id of the customer */
         customerId?: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
         /** id of the billing record of its meter, once there is one */
         billingId?: string;
@@ -315,7 +315,7 @@ export interface Contract {
       id: string;
       /** id of the API key */
       akid: string;
-      /** what people call it */
+      /** name that people see */
       name?: string | undefined;
       enabled?: boolean | undefined;
       /** when it expires, in Unix milliseconds; in the future */
@@ -348,11 +348,11 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** the key with its middle left out */
         maskedKey: string;
-        /** what key texts start with */
+        /** what keys start with */
         prefix: string;
         /** when it expires; absent: never, in Unix milliseconds */
         expiresAt?: number;
@@ -369,7 +369,7 @@ export interface Contract {
         enabled: boolean;
         /** your own id of the customer */
         customerId?: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
         /** id of the billing record of its meter, once there is one */
         billingId?: string;
@@ -404,11 +404,11 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** the key with its middle left out */
         maskedKey: string;
-        /** what key texts start with */
+        /** what keys start with */
         prefix: string;
         /** when it expires; absent: never, in Unix milliseconds */
         expiresAt?: number;
@@ -425,7 +425,7 @@ export interface Contract {
         enabled: boolean;
         /** your own id of the customer */
         customerId?: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
         /** id of the billing record of its meter, once there is one */
         billingId?: string;
@@ -460,11 +460,11 @@ export interface Contract {
       apiKey: {
         /** id of the API key */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** the key with its middle left out */
         maskedKey: string;
-        /** what key texts start with */
+        /** what keys start with */
         prefix: string;
         /** when it expires; absent: never, in Unix milliseconds */
         expiresAt?: number;
@@ -481,7 +481,7 @@ export interface Contract {
         enabled: boolean;
         /** your own id of the customer */
         customerId?: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
         /** id of the billing record of its meter, once there is one */
         billingId?: string;
@@ -505,9 +505,9 @@ export interface Contract {
   /** Create a workspace (`workspace:write`). */
   'post /api/v1/workspace': {
     input: {
-      /** what people call it */
+      /** name that people see */
       name: string;
-      /** what key texts start with */
+      /** what keys start with */
       defaultKeyPrefix?: string | null | undefined;
       /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
       defaultAllowedIPs?: Array<string> | null | undefined;
@@ -520,11 +520,11 @@ export interface Contract {
       workspace: {
         /** id of the workspace */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** id of the team */
         teamId: string;
-        /** what key texts start with */
+        /** what keys start with */
         defaultKeyPrefix?: string;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         defaultAllowedIPs: Array<string>;
@@ -551,11 +551,11 @@ export interface Contract {
       workspaces: Array<{
         /** id of the workspace */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** id of the team */
         teamId: string;
-        /** what key texts start with */
+        /** what keys start with */
         defaultKeyPrefix?: string;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         defaultAllowedIPs: Array<string>;
@@ -582,11 +582,11 @@ export interface Contract {
       workspace: {
         /** id of the workspace */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** id of the team */
         teamId: string;
-        /** what key texts start with */
+        /** what keys start with */
         defaultKeyPrefix?: string;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         defaultAllowedIPs: Array<string>;
@@ -606,9 +606,9 @@ export interface Contract {
     input: {
       /** id of the workspace */
       id: string;
-      /** what people call it */
+      /** name that people see */
       name?: string | undefined;
-      /** what key texts start with */
+      /** what keys start with */
       defaultKeyPrefix?: string | null | undefined;
       /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
       defaultAllowedIPs?: Array<string> | null | undefined;
@@ -621,11 +621,11 @@ export interface Contract {
       workspace: {
         /** id of the workspace */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** id of the team */
         teamId: string;
-        /** what key texts start with */
+        /** what keys start with */
         defaultKeyPrefix?: string;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         defaultAllowedIPs: Array<string>;
@@ -645,7 +645,7 @@ export interface Contract {
     input: {
       /** id of the workspace */
       id: string;
-      /** what people call it */
+      /** name that people see */
       name: string;
       /** what the scope stands for, unique in its workspace */
       representation: string;
@@ -656,7 +656,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -679,7 +679,7 @@ export interface Contract {
       scopes: Array<{
         /** id of the scope */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -704,7 +704,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -724,7 +724,7 @@ export interface Contract {
       id: string;
       /** id of the scope */
       sid: string;
-      /** what people call it */
+      /** name that people see */
       name?: string | undefined;
       /** what the scope stands for, unique in its workspace */
       representation?: string | undefined;
@@ -735,7 +735,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -760,7 +760,7 @@ export interface Contract {
       scope: {
         /** id of the scope */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what the scope stands for, unique in its workspace */
         representation: string;
@@ -778,7 +778,7 @@ export interface Contract {
     input: {
       /** id of the workspace */
       workspaceId: string;
-      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId: string;
       /** credits to begin with: decimal text, at most six decimals, at most 9000000000 */
       totalCredits?: string | undefined;
@@ -811,7 +811,7 @@ export interface Contract {
     input: {
       /** id of the workspace */
       workspaceId: string;
-      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId: string;
     };
     output: {
@@ -838,7 +838,7 @@ export interface Contract {
     input: {
       /** id of the workspace */
       workspaceId: string;
-      /** your own id of the meter, which ties keys to the billing record of the same meter */
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId: string;
       /** credits to add, at most six decimals */
       refill: number;
@@ -1197,7 +1197,7 @@ export interface Contract {
   /** Create an access token that may do at most what yours may (`token:write`). */
   'post /api/v1/access-token': {
     input: {
-      /** what people call it */
+      /** name that people see */
       name: string;
       permissions: Array<
         | 'workspace:read'
@@ -1224,7 +1224,7 @@ export interface Contract {
       accessToken: {
         /** id of the access token */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what may be shown of its text */
         maskedToken: string;
@@ -1269,7 +1269,7 @@ export interface Contract {
       accessTokens: Array<{
         /** id of the access token */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what may be shown of its text */
         maskedToken: string;
@@ -1316,7 +1316,7 @@ export interface Contract {
       accessToken: {
         /** id of the access token */
         id: string;
-        /** what people call it */
+        /** name that people see */
         name: string;
         /** what may be shown of its text */
         maskedToken: string;

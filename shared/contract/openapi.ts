@@ -4,9 +4,9 @@ import { exampleOf } from './example.ts';
 import { errorsOf, errorsOfAll } from './operation-errors.ts';
 import { probePaths } from './probe-paths.ts';
 import type { Operation } from './route.ts';
-import { errorEnvelope } from './schemas.ts';
+import { errorSchema } from './schemas.ts';
 
-/** The OpenAPI 3.1 document of some operations, made from the schemas that validate their requests, and of `more` paths. */
+/** The OpenAPI 3.1 document of operations, made from the schemas that validate their requests; `more` paths are added. */
 export function openApi(operations: readonly Operation[], serverUrl: string, more: Paths = {}) {
   const paths: Paths = { ...more };
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = describe(operation);
@@ -19,10 +19,10 @@ export function openApi(operations: readonly Operation[], serverUrl: string, mor
     },
     servers: [{ url: serverUrl }],
     tags: [...new Set(operations.map((operation) => operation.tag)), 'Probes'].map((name) => ({ name })),
-    paths: { ...paths, ...Object.fromEntries(Object.entries(probePaths).map(withFailures)) },
+    paths: { ...paths, ...Object.fromEntries(Object.entries(probePaths).map(withCommonFailures)) },
     components: {
       securitySchemes: { accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' } },
-      schemas: { Error: errorEnvelope },
+      schemas: { Error: errorSchema },
       headers: { 'X-Request-Id': header('the X-Request-Id of the request, or a new one') },
       examples: Object.fromEntries(Object.keys(errors).map((name) => [name, errorExample(name as ErrorName)])),
     },
@@ -45,20 +45,22 @@ function describe(operation: Operation) {
       ...(writes && method === 'post'
         ? [
             {
-              ...idempotencyKey('for 24 hours it gets the first answer again'),
+              ...idempotencyKey('for 24 hours a repeat gets the first answer again'),
               required: operation.idempotencyKeyRequired ?? false,
             },
           ]
         : []),
-      ...(operation.idempotent ? [idempotencyKey('for 60 seconds a VALID is debited once')] : []),
+      ...(operation.idempotent ? [idempotencyKey('repeats within 60 seconds of a VALID are debited once')] : []),
       requestId,
     ],
-    ...(body && { requestBody: { required: !operation.bodyOptional, content: { 'application/json': shown(body) } } }),
+    ...(body && {
+      requestBody: { required: !operation.bodyOptional, content: { 'application/json': withExample(body) } },
+    }),
     responses: { [status]: success(operation), ...failures(errorsOf(operation)) },
   };
 }
 
-function shown(schema: TSchema) {
+function withExample(schema: TSchema) {
   return { schema, example: exampleOf(schema) };
 }
 
@@ -67,10 +69,10 @@ function success({ status, response, alternative }: Operation) {
     description: status === 201 ? 'Created' : 'OK',
     headers: {
       ...requestIdHeader,
-      ...(alternative && { Vary: header('Accept: it decides the form') }),
+      ...(alternative && { Vary: header('Accept, which selects the form of the answer') }),
     },
     content: {
-      'application/json': shown(response),
+      'application/json': withExample(response),
       ...(alternative && {
         [alternative.type]: {
           schema: { type: 'string', description: alternative.description },
@@ -81,11 +83,11 @@ function success({ status, response, alternative }: Operation) {
   };
 }
 
-function withFailures([path, { get }]: [string, (typeof probePaths)[string]]) {
+function withCommonFailures([path, { get }]: [string, (typeof probePaths)[string]]) {
   return [path, { get: { ...get, responses: { ...get.responses, ...failures(errorsOfAll) } } }];
 }
 
-/** The answers that are errors, by their status. */
+/** The error answers, by status. */
 export function failures(errorNames: readonly ErrorName[]) {
   const byStatus = Map.groupBy(errorNames, (name) => Math.floor(errors[name][0] / 100));
   return Object.fromEntries([...byStatus].map(([status, names]) => [status, failure(status, names)]));
@@ -133,7 +135,7 @@ const requestId = {
   name: 'X-Request-Id',
   in: 'header',
   required: false,
-  description: 'Echoed in the answer, and in every log line of the request; made where it is not given.',
+  description: 'Returned in the answer and written to every log line of the request; generated where it is missing.',
   schema: { type: 'string', pattern: '^[!-~]{1,128}$' },
 };
 
@@ -144,12 +146,12 @@ function parameters(place: 'path' | 'query', schema: Operation['params']) {
     in: place,
     required: place === 'path' || (required.has(name) && !('default' in property)),
     schema: property,
-    // In a query it would be sent by who tries the operation and does not clear it.
+    // No example in a query: /docs would fill it in, and readers who try the operation would send it unawares.
     ...(place === 'path' && { example: exampleOf(property) }),
   }));
 }
 
-// `post /api/v1/workspace/{id}/scope` is postWorkspaceIdScope.
+// `post /api/v1/workspace/{id}/scope` becomes postWorkspaceIdScope.
 function operationId(method: string, path: string): string {
   const words = path.replace(/^\/api\/v1/, '').split(/[^A-Za-z0-9]+/);
   return method + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');

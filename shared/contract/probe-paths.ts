@@ -1,9 +1,8 @@
 import { Type, type TSchema } from 'typebox';
 import { exampleOf } from './example.ts';
-import { object } from './schemas.ts';
+import { object } from './schema-kinds.ts';
 
-// What the OpenAPI document says of the paths that every server answers without a token.
-
+// The paths that every server answers without a token, as the OpenAPI document describes them.
 type Probe = { get: { tags: string[]; summary: string; security: []; responses: Record<number, object> } };
 
 const state = Type.Enum(['ok', 'away']);
@@ -13,12 +12,14 @@ const readiness = (status: string) =>
     checks: Type.Record(Type.String(), state, { description: 'dependencies by name', examples: [{ redis: 'ok' }] }),
   });
 
-/** Those paths; what is wrong with a request as such comes on top of their own answers. */
+/** Their answers. The OpenAPI document adds the errors that any request may get. */
 export const probePaths: Record<string, Probe> = {
-  '/healthz': probe('Whether the process lives', { 200: json('It lives', object({ status: Type.Literal('ok') })) }),
-  '/readyz': probe('Whether what it depends on answers', {
-    200: json('All of it does', readiness('ready')),
-    503: json('Not all of it does', readiness('not ready')),
+  '/healthz': probe('Whether the process is alive', {
+    200: json('It is alive', object({ status: Type.Literal('ok') })),
+  }),
+  '/readyz': probe('Whether the dependencies answer', {
+    200: json('All answer', readiness('ready')),
+    503: json('Not all answer', readiness('not ready')),
   }),
   '/metrics': probe('Metrics for Prometheus', { 200: text('Metrics', 'text/plain') }),
   '/openapi.json': probe('This document', { 200: json('OpenAPI 3.1', Type.Object({}, { examples: [{}] })) }),

@@ -1,7 +1,7 @@
 import type { LookedUp } from './script-batches.ts';
 import { flagsOf, lastFields, unpack } from '../stores/keyspace.ts';
 import { memoize } from '../runtime/memoize.ts';
-import { scopeEntryOf } from '../contract/schemas.ts';
+import { scopeEntryOf } from '../contract/scope-flags.ts';
 
 /** What verify.lua found of a key, and the parts of answers that stay the same while it holds. */
 export type Finding = {

@@ -1,20 +1,8 @@
 import { Type, type Static } from 'typebox';
 import { exampleOf } from '../contract/example.ts';
 import type { Operation } from '../contract/route.ts';
-import {
-  billing,
-  credits,
-  customerId,
-  externalMeterId,
-  id,
-  instant,
-  metadata,
-  object,
-  scopeEntries,
-  scopeEntry,
-  secretText,
-  textOf,
-} from '../contract/schemas.ts';
+import { credits, id, instant, object, secretText, textOf } from '../contract/schema-kinds.ts';
+import { billing, customerId, externalMeterId, metadata, scopeEntries, scopeEntry } from '../contract/schemas.ts';
 
 export const statuses = [
   'VALID',

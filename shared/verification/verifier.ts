@@ -14,7 +14,7 @@ import { flagCharacter, keyspace, packFields } from '../stores/keyspace.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { memoize } from '../runtime/memoize.ts';
-import { flagBits } from '../contract/schemas.ts';
+import { flagBits } from '../contract/scope-flags.ts';
 import type { VerifyBody } from './operation.ts';
 import type { Witnesses } from './witnesses.ts';
 

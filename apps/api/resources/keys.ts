@@ -3,23 +3,19 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
+import { id, instant, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import {
   allowedIps,
   customerId,
   externalMeterId,
-  id,
-  instant,
   metadata,
   name,
-  object,
   prefix,
   rateLimit,
   scopeEntry,
   scopeEntryInput,
-  scopeEntryOf,
-  secretText,
-  timestamp,
 } from '../../../shared/contract/schemas.ts';
+import { scopeEntryOf } from '../../../shared/contract/scope-flags.ts';
 import { requireWorkspace } from './access.ts';
 
 const apiKeyFields = {

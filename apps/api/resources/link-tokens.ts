@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { keyShard } from '../../../shared/values/key-text.ts';
-import { customerId, id, instant, object, textOf } from '../../../shared/contract/schemas.ts';
+import { id, instant, object, textOf } from '../../../shared/contract/schema-kinds.ts';
+import { customerId } from '../../../shared/contract/schemas.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 

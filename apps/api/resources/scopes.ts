@@ -3,7 +3,8 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, name, nullable, object, representation, timestamp } from '../../../shared/contract/schemas.ts';
+import { id, nullable, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { name, representation } from '../../../shared/contract/schemas.ts';
 import { requireWorkspace } from './access.ts';
 
 export const MAX_SCOPES = 1000;

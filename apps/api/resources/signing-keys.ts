@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { calculateJwkThumbprint } from 'jose';
 import { Type, type Static } from 'typebox';
-import { object } from '../../../shared/contract/schemas.ts';
+import { object } from '../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';

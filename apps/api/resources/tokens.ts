@@ -5,7 +5,8 @@ import { exampleOf } from '../../../shared/contract/example.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../shared/values/key-text.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, instant, name, object, secretText, timestamp } from '../../../shared/contract/schemas.ts';
+import { id, instant, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { name } from '../../../shared/contract/schemas.ts';
 
 const accessTokenFields = {
   id: id('access token'),

@@ -2,16 +2,8 @@ import { Type } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import {
-  allowedIps,
-  id,
-  name,
-  nullable,
-  object,
-  prefix,
-  rateLimit,
-  timestamp,
-} from '../../../shared/contract/schemas.ts';
+import { id, nullable, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { allowedIps, name, prefix, rateLimit } from '../../../shared/contract/schemas.ts';
 import { mayUse } from './access.ts';
 
 export const expirationSeconds = Type.Integer({

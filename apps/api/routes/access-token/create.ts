@@ -3,7 +3,8 @@ import { permissions, type Caller, type Permission } from '../../../../shared/co
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { id, name, object } from '../../../../shared/contract/schemas.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { name } from '../../../../shared/contract/schemas.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { route } from '../../http/route.ts';
 import { createToken, newAccessToken, presentToken } from '../../resources/tokens.ts';

@@ -1,6 +1,6 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import { id, object } from '../../../../shared/contract/schemas.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/tokens.ts';
 

@@ -2,15 +2,13 @@ import { Type } from 'typebox';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
+import { id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import {
   allowedIps,
   customerId,
   externalMeterId,
-  id,
   metadata,
   name,
-  nullable,
-  object,
   prefix,
   rateLimit,
 } from '../../../../shared/contract/schemas.ts';

@@ -1,4 +1,4 @@
-import { object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { apiKey, keyParams, lockKey, readKey } from '../../resources/keys.ts';
 import { route } from '../../http/route.ts';
 

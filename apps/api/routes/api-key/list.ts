@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { customerId, externalMeterId, id, object } from '../../../../shared/contract/schemas.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys.ts';
 import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { apiKeyWithText, keyParams, lockKey, readKey } from '../../resources/keys.ts';
 import { route } from '../../http/route.ts';
 

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { allowedIps, metadata, name, nullable, object, rateLimit } from '../../../../shared/contract/schemas.ts';
+import { nullable, object } from '../../../../shared/contract/schema-kinds.ts';
+import { allowedIps, metadata, name, rateLimit } from '../../../../shared/contract/schemas.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { replaceGrants } from '../../resources/key-scopes.ts';
 import { apiKey, grants, keyParams, lockKey, metadataValue, readKey } from '../../resources/keys.ts';

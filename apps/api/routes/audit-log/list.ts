@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { day, id, object, textOf, timestamp } from '../../../../shared/contract/schemas.ts';
+import { day, id, object, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { auditResources, type AuditResource } from '../../resources/audit.ts';
 import { requireWholeTeam } from '../../resources/access.ts';
 import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';

@@ -5,7 +5,7 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { dayOf } from '../../../../shared/events/event.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { day, id, object, signedCredits, textOf, timestamp } from '../../../../shared/contract/schemas.ts';
+import { day, id, object, signedCredits, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling, type BillingRow } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
 

@@ -2,7 +2,8 @@ import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
-import { billing, credits, externalMeterId, id, object } from '../../../../shared/contract/schemas.ts';
+import { credits, id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import {
   billingColumns,

@@ -1,5 +1,6 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { billing, externalMeterId, id, object } from '../../../../shared/contract/schemas.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { billingColumns, presentBilling, type BillingRow } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';

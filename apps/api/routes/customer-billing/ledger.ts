@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { formatCredits } from '../../../../shared/values/credits.ts';
-import { credits, id, object, timestamp } from '../../../../shared/contract/schemas.ts';
+import { credits, id, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
 import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';

@@ -3,7 +3,7 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconcile.ts';
-import { id, object, signedCredits } from '../../../../shared/contract/schemas.ts';
+import { id, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
 

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { billing, credits, id, nullable, object } from '../../../../shared/contract/schemas.ts';
+import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
+import { billing } from '../../../../shared/contract/schemas.ts';
 import {
   billingColumns,
   billingSettings,

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { jsonObject, object } from '../../../../shared/contract/schemas.ts';
+import { jsonObject, object } from '../../../../shared/contract/schema-kinds.ts';
 import { audience, jwt, registeredClaims, signJwt } from '../../resources/jwts.ts';
 import { route } from '../../http/route.ts';
 

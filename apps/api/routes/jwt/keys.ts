@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { isId } from '../../../../shared/values/ids.ts';
-import { id, object } from '../../../../shared/contract/schemas.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { publicJwk } from '../../resources/signing-keys.ts';
 

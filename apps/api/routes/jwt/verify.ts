@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { audience, jwt, verifyJwt } from '../../resources/jwts.ts';
 import { route } from '../../http/route.ts';
 

@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../../../shared/values/key-text.ts';
-import { customerId, id, instant, object, secretText } from '../../../../shared/contract/schemas.ts';
+import { id, instant, object, secretText } from '../../../../shared/contract/schema-kinds.ts';
+import { customerId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { externalBillingId, LINK_TOKEN_PREFIX } from '../../resources/link-tokens.ts';
 import { route } from '../../http/route.ts';

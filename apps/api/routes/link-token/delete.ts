@@ -1,6 +1,6 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
-import { object, secretText } from '../../../../shared/contract/schemas.ts';
+import { object, secretText } from '../../../../shared/contract/schema-kinds.ts';
 import {
   isLinkToken,
   LINK_TOKEN_PREFIX,

@@ -1,5 +1,5 @@
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
-import { object, secretText } from '../../../../shared/contract/schemas.ts';
+import { object, secretText } from '../../../../shared/contract/schema-kinds.ts';
 import { mayUse } from '../../resources/access.ts';
 import {
   isLinkToken,

@@ -1,4 +1,4 @@
-import { object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import {
   isScopeOf,

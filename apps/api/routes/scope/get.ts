@@ -1,5 +1,5 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { route } from '../../http/route.ts';
 import { isScopeOf, presentScope, scope, scopeColumns, scopeParams, type ScopeRow } from '../../resources/scopes.ts';

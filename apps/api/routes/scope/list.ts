@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { id, object } from '../../../../shared/contract/schemas.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { route } from '../../http/route.ts';
 import { presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/scopes.ts';

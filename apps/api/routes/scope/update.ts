@@ -1,6 +1,6 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { violates } from '../../../../shared/stores/postgres.ts';
-import { object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 import {

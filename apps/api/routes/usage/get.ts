@@ -3,7 +3,7 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { TextAnswer } from '../../../../shared/contract/route.ts';
-import { day, id, object, textOf } from '../../../../shared/contract/schemas.ts';
+import { day, id, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
 import { csv, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';

@@ -1,5 +1,6 @@
 import { newId } from '../../../../shared/values/ids.ts';
-import { name, object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { name } from '../../../../shared/contract/schemas.ts';
 import { requireWholeTeam } from '../../resources/access.ts';
 import { route } from '../../http/route.ts';
 import {

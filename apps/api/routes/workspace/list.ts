@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { object } from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../../resources/workspaces.ts';

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
-import { id, name, object } from '../../../../shared/contract/schemas.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { name } from '../../../../shared/contract/schemas.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 import {

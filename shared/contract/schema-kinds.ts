@@ -1,0 +1,98 @@
+import { Type, type Static, type TProperties, type TSchema } from 'typebox';
+import { CREDITS_PATTERN } from '../values/credits.ts';
+import type { IdPrefix } from '../values/ids.ts';
+import type { JsonLimits } from './json-object.ts';
+
+// What schemas are built from. Each takes what the field is about, which becomes its description in the OpenAPI document.
+
+/** An object with exactly these fields: an unknown one is an error, so that a misspelt name is never ignored. */
+export function object<Properties extends TProperties>(properties: Properties, options: { examples?: unknown[] } = {}) {
+  return Type.Object(properties, { additionalProperties: false, ...options });
+}
+
+/** A value that `null` clears. */
+export function nullable<Schema extends TSchema>(schema: Schema) {
+  // Not a union of two schemas: its error would name both, and it would ignore defaults inside of it.
+  const { type } = schema as { type?: string };
+  return Type.Unsafe<Static<Schema> | null>({ ...schema, type: [type, 'null'] });
+}
+
+/** Text without control characters: they do not belong into a name, and one of them separates fields in Redis records. */
+export function textOf(maxLength: number, description: string, example: string) {
+  const pattern = '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$';
+  return Type.String({ minLength: 1, maxLength, pattern, description, examples: [example] });
+}
+
+const idPrefixes = {
+  team: 'team',
+  workspace: 'ws',
+  scope: 'scope',
+  'API key': 'key',
+  'billing record': 'bill',
+  'ledger row': 'ledger',
+  'access token': 'tok',
+  'link token': 'link',
+  'audit entry': 'audit',
+  event: 'evt',
+} as const satisfies Record<string, IdPrefix>;
+
+/** The id of a kind of thing; `more` is added to the description. */
+export function id(what: keyof typeof idPrefixes, more = '') {
+  return Type.String({
+    description: `id of the ${what}${more}`,
+    examples: [`${idPrefixes[what]}_01kafc6v3nf0qtmhd7d5ryx2s9`],
+  });
+}
+
+/** The secret of a key or a token. The example has the form of one and belongs to nobody. */
+export function secretText(what: string, prefix: string) {
+  return Type.String({ description: what, examples: [`${prefix}_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1`] });
+}
+
+/** A time as text. */
+export function timestamp(what: string) {
+  return Type.String({
+    format: 'date-time',
+    description: `${what}, RFC 3339 in UTC`,
+    examples: ['2026-11-20T08:10:00.000Z'],
+  });
+}
+
+/** A time as a number. */
+export function instant(what: string) {
+  return Type.Integer({ description: `${what}, in Unix milliseconds`, examples: [1_795_162_200_000] });
+}
+
+/** A day. */
+export function day(what: string) {
+  return Type.String({ format: 'date', description: `${what}, YYYY-MM-DD in UTC`, examples: ['2026-11-20'] });
+}
+
+/** An amount of credits. */
+export function credits(what: string, options: { default?: string } = {}) {
+  return Type.String({
+    pattern: CREDITS_PATTERN,
+    description: `${what}: decimal text, at most six decimals, at most 9000000000`,
+    examples: ['100.25'],
+    ...options,
+  });
+}
+
+/** An amount of credits that may be negative. */
+export function signedCredits(what: string) {
+  return Type.String({
+    pattern: CREDITS_PATTERN.replace('^', '^-?'),
+    description: `${what}: decimal text, at most six decimals, at most 9000000000 either way`,
+    examples: ['-1.5'],
+  });
+}
+
+/** A JSON object of the client's own making. `x-limits` is a keyword of ours: validate.ts checks it. */
+export function jsonObject(what: string, limits: JsonLimits, example: Record<string, unknown>) {
+  return Type.Unsafe<Record<string, unknown>>({
+    type: 'object',
+    'x-limits': limits,
+    description: `${what}: a JSON object of at most ${limits.maxBytes} bytes and ${limits.maxDepth} levels, without keys __proto__, constructor and prototype`,
+    examples: [example],
+  });
+}
