@@ -1,4 +1,4 @@
-/** What an access token may be granted. */
+/** The permissions that an access token can have. */
 export const permissions = [
   'workspace:read',
   'workspace:write',
@@ -17,7 +17,7 @@ export const permissions = [
 ] as const;
 export type Permission = (typeof permissions)[number];
 
-/** Whom an access token speaks for. `workspaceIds` undefined: all workspaces of the team. */
+/** The holder of an access token. `workspaceIds` undefined: all workspaces of the team. */
 export type Caller = {
   tokenId: string;
   teamId: string;

@@ -10,11 +10,11 @@ type Schema = {
   items?: Schema;
 };
 
-/** A value of a schema, as the OpenAPI document shows it: put together from the examples of what it is made of. */
-export function exampleOf(of: TSchema): unknown {
-  const schema = of as Schema;
-  const { type, examples, default: byDefault, const: only, enum: choices, properties, items } = schema;
-  const value = examples?.[0] ?? byDefault ?? only ?? choices?.[0];
+/** An example value of a schema for the OpenAPI document, built from the examples of its parts. */
+export function exampleOf(typeboxSchema: TSchema): unknown {
+  const schema = typeboxSchema as Schema;
+  const { type, examples, default: defaultValue, const: constant, enum: choices, properties, items } = schema;
+  const value = examples?.[0] ?? defaultValue ?? constant ?? choices?.[0];
   if (value !== undefined) return value;
   switch (Array.isArray(type) ? type[0] : type) {
     case 'object':

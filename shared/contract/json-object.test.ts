@@ -3,10 +3,10 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkJsonObject } from './json-object.ts';
 
-const test = suite('JSON objects from outside');
+const test = suite('JSON objects of clients');
 const limits = { maxBytes: 200, maxDepth: 3 };
 
-test('what is no object is told', () => {
+test('a value that is not an object is refused', () => {
   for (const value of [undefined, null, 1, 'text', true, [], [{}]]) {
     assert.is(checkJsonObject(value, limits), 'must be a JSON object');
   }
@@ -21,7 +21,7 @@ test('names that reach a prototype are refused at any depth', () => {
   assert.is(checkJsonObject({ proto: 1, a: '__proto__' }, limits), undefined);
 });
 
-test('size and depth are limited to the byte and the level', () => {
+test('size and depth are limited exactly', () => {
   assert.is(checkJsonObject({ a: 'x'.repeat(192) }, limits), undefined);
   assert.is(checkJsonObject({ a: 'x'.repeat(193) }, limits), 'must be at most 200 bytes as JSON, and is 201');
   assert.match(checkJsonObject({ a: 'é'.repeat(97) }, limits)!, 'and is 202');
@@ -32,7 +32,7 @@ test('size and depth are limited to the byte and the level', () => {
   assert.is(checkJsonObject(deep, limits), 'must be nested at most 3 deep');
 });
 
-test('what passes comes back from JSON as it was', () => {
+test('an accepted value survives a round trip through JSON unchanged', () => {
   fc.assert(
     fc.property(fc.json({ maxDepth: 3 }), (text) => {
       const value: unknown = JSON.parse(text);

@@ -1,14 +1,14 @@
-/** The most that a JSON object from outside may be; the object itself is depth 1. */
+/** How large and how deep a JSON object from a client may be; the object itself is depth 1. */
 export type JsonLimits = { maxBytes: number; maxDepth: number };
 
 /**
- * What is wrong with a value that is to be a JSON object within limits, or `undefined` when it may be kept and given
- * back as it is. Names by which JavaScript reaches a prototype are refused at any depth: whoever parses the object
- * later and copies it carelessly would change objects that are not its own.
+ * Checks that a value is a JSON object within limits. Answers what is wrong with it, or `undefined` when it can be stored
+ * and returned unchanged. Names by which JavaScript reaches a prototype are refused at any depth: a program that parses
+ * the object later and copies it carelessly would change the prototype of other objects.
  */
 export function checkJsonObject(value: unknown, { maxBytes, maxDepth }: JsonLimits): string | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'must be a JSON object';
-  // Depth before size: measuring an object that is nested too deeply could exhaust the stack.
+  // Check depth before size: measuring an object that is nested too deeply could exhaust the stack.
   const problem = checkValue(value, maxDepth, maxDepth);
   if (problem) return problem;
   const bytes = Buffer.byteLength(JSON.stringify(value));
@@ -18,7 +18,7 @@ export function checkJsonObject(value: unknown, { maxBytes, maxDepth }: JsonLimi
 const forbiddenNames = new Set(['__proto__', 'constructor', 'prototype']);
 
 function checkValue(value: unknown, levelsLeft: number, maxDepth: number): string | undefined {
-  // JSON.parse reads 1e400 as Infinity, which could only be given back as null.
+  // JSON.parse reads 1e400 as Infinity, which JSON.stringify would return as null.
   if (typeof value === 'number' && !Number.isFinite(value))
     return 'must not hold a number beyond the range of a double';
   if (typeof value !== 'object' || value === null) return undefined;

@@ -1,10 +1,10 @@
 import { errors, type ErrorName } from './errors.ts';
 import type { Operation } from './route.ts';
 
-/** What any request may be answered, whatever it asks for. */
+/** Errors that any request may get, whatever it asks for. */
 export const errorsOfAll = ['bad_http', 'request_timeout', 'headers_too_large'] as const satisfies readonly ErrorName[];
 
-/** Every error that an operation may answer: those of its own and those that follow from what it is, by their codes. */
+/** Every error that an operation may answer, ordered by code: its own, and those that follow from its other properties. */
 export function errorsOf(operation: Operation): ErrorName[] {
   const { method, permission, query, body, writes, errors: own = [] } = operation;
   const names = new Set<ErrorName>(own);

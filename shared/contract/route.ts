@@ -2,41 +2,41 @@ import type { Static, TObject, TSchema } from 'typebox';
 import type { Caller, Permission } from './caller.ts';
 import type { ErrorName } from './errors.ts';
 
-/** What documents and validates an operation: its schemas are the source of its types and of the OpenAPI document. */
+/** An operation of the API. Its schemas validate requests and are the source of its types and of the OpenAPI document. */
 export type Operation<Params = TObject, Query = TObject, Body = TSchema, Response = TSchema> = {
   method: 'get' | 'post' | 'patch' | 'delete';
-  /** As the specification writes it, parameters in braces. */
+  /** With parameters in braces, as in the specification: `/api/v1/workspace/{id}`. */
   path: string;
   tag: string;
   summary: string;
-  /** What the access token must hold; absent: the operation is open to all. */
+  /** The permission that the access token must have; absent: anybody may call the operation, without a token. */
   permission?: Permission;
-  /** The status when all is well; preset 200. */
+  /** The status of a success; default 200. */
   status?: 200 | 201;
   params?: Params;
   query?: Query;
   body?: Body;
   response: Response;
-  /** Most bytes of the body; preset 64 KiB. */
+  /** Most bytes that the body may have; default 64 KiB. */
   bodyLimit?: number;
   /** The body may be left out. */
   bodyOptional?: boolean;
   /**
-   * Changes something: the handler runs in a transaction, what it says `changed` comes into force before the answer,
-   * and a POST takes an Idempotency-Key.
+   * The operation changes something: the handler runs in a transaction, the changes that it reports as `changed` come into
+   * force before the answer, and a POST takes an Idempotency-Key.
    */
   writes?: boolean;
-  /** Refused without an Idempotency-Key. */
+  /** A request without an Idempotency-Key is refused. */
   idempotencyKeyRequired?: boolean;
-  /** Takes an Idempotency-Key though it does not write. */
+  /** The operation takes an Idempotency-Key although it does not write. */
   idempotent?: boolean;
-  /** What it refuses with, besides what follows from the rest: see operation-errors.ts. */
+  /** The operation's own errors; operation-errors.ts adds those that follow from its other properties. */
   errors?: readonly ErrorName[];
   /** A second form of the answer, besides JSON. */
   alternative?: { type: string; description: string; example: string };
 };
 
-/** One request as a handler sees it: authenticated, validated, and with what it needs to do its work. */
+/** One request as a handler sees it: authenticated, validated, and with the services that the handler needs. */
 export type Call<Params extends TSchema, Query extends TSchema, Body extends TSchema, Services> = Services & {
   params: Static<Params>;
   query: Static<Query>;
@@ -44,7 +44,7 @@ export type Call<Params extends TSchema, Query extends TSchema, Body extends TSc
   caller: Caller;
   requestId: string;
   clientAddress: string;
-  /** A header's value, by its lower-case name. */
+  /** The value of a header, by its lower-case name. */
   header(name: string): string | undefined;
 };
 
@@ -59,7 +59,7 @@ export type Route<
   handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer>;
 };
 
-/** An answer that is text already: another form than JSON, or JSON that was assembled from ready-made parts. */
+/** An answer that is text already: a form other than JSON, or JSON that was assembled from parts in JSON. */
 export class TextAnswer {
   readonly type: string;
   readonly text: string;

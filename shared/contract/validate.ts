@@ -6,9 +6,9 @@ import { addressBits, blockBits } from '../values/ip.ts';
 import { checkJsonObject, type JsonLimits } from './json-object.ts';
 import { hideSecrets } from '../values/secrets.ts';
 
-const MOST_DETAILS = 20;
+const MAX_DETAILS = 20;
 const options = { allErrors: true, useDefaults: true, strict: true, allowUnionTypes: true } as const;
-/** What the formats of schemas mean. */
+/** The formats that schemas name. */
 export const formats = {
   ip: (text: string) => isIP(text) > 0 && addressBits(text) !== undefined,
   'ip-or-cidr': (text: string) => blockBits(text) !== undefined,
@@ -20,39 +20,39 @@ const keywords: FuncKeywordDefinition[] = [
 ];
 const ajv = new Ajv({ ...options, formats, keywords });
 
-/** Checks a value against a schema and fills in presets; throws a 400 that names every wrong place. */
+/** Checks a value against a schema and fills in defaults. Throws a 400 that names every wrong field. */
 export type Validate<Schema extends TSchema> = (value: unknown) => Static<Schema>;
 
-/** A validator of JSON bodies. Where they differ the schema decides, nothing is coerced. */
+/** A validator of JSON bodies. It converts nothing: `"1"` is not a number. */
 export function bodyValidator<Schema extends TSchema>(schema: Schema): Validate<Schema> {
   return validator(schema, (pointer) => pointer);
 }
 
-/** A validator of path and query parameters, whose text becomes the number or boolean that the schema asks for. */
+/** A validator of path and query parameters. It converts their text to the number or boolean that the schema asks for. */
 export function parameterValidator<Schema extends TSchema>(schema: Schema): Validate<Schema> {
   const check = validator(schema, (pointer) => pointer.slice(1));
   const { properties = {} } = schema as { properties?: Record<string, { type?: string }> };
   return (value) => {
     const given = Object.entries(value as Record<string, unknown>);
-    return check(Object.fromEntries(given.map(([name, text]) => [name, typed(text, properties[name]?.type)])));
+    return check(Object.fromEntries(given.map(([name, text]) => [name, convert(text, properties[name]?.type)])));
   };
 }
 
-// Not left to Ajv, which would take `1e400`, `0x10` and white space for numbers.
-function typed(text: unknown, type: string | undefined): unknown {
+// Not left to Ajv, which would accept `1e400`, `0x10` and white space as numbers.
+function convert(text: unknown, type: string | undefined): unknown {
   if (typeof text !== 'string') return text;
   if (type === 'integer' && /^-?\d{1,15}$/.test(text)) return Number(text);
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true';
   return text;
 }
 
-function validator<Schema extends TSchema>(schema: Schema, place: (pointer: string) => string): Validate<Schema> {
+function validator<Schema extends TSchema>(schema: Schema, pathOf: (pointer: string) => string): Validate<Schema> {
   const check = ajv.compile(schema);
   return (value) => {
     if (check(value)) return value as Static<Schema>;
-    const details = (check.errors ?? []).slice(0, MOST_DETAILS).map((error) => {
+    const details = (check.errors ?? []).slice(0, MAX_DETAILS).map((error) => {
       const { path, message } = describe(error);
-      return { path: place(path), message };
+      return { path: pathOf(path), message };
     });
     const message = `The request is not valid: ${details.map((detail) => `${detail.path || 'the body'} ${detail.message}`).join('; ')}.`;
     throw new ApiError('invalid_request', { message, details });
@@ -60,26 +60,26 @@ function validator<Schema extends TSchema>(schema: Schema, place: (pointer: stri
 }
 
 function describe({ keyword, instancePath, params, message = 'is not valid' }: ErrorObject): ErrorDetail {
-  const below = (name: unknown) => `${instancePath}/${pointerPart(shown(String(name)))}`;
+  const fieldPath = (name: unknown) => `${instancePath}/${pointerPart(safeName(String(name)))}`;
   if (keyword === 'additionalProperties') {
-    return { path: below(params['additionalProperty']), message: 'is not a known field' };
+    return { path: fieldPath(params['additionalProperty']), message: 'is not a known field' };
   }
-  if (keyword === 'required') return { path: below(params['missingProperty']), message: 'must be given' };
+  if (keyword === 'required') return { path: fieldPath(params['missingProperty']), message: 'must be given' };
   return { path: instancePath, message };
 }
 
-// RFC 6901.
+// One part of a JSON pointer (RFC 6901).
 function pointerPart(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-// A field's name is the client's: it may be of any length, and it may be a key that slipped into the wrong place.
-function shown(name: string): string {
+// The client chose the field's name: it may be very long, or a secret in the wrong place.
+function safeName(name: string): string {
   const hidden = hideSecrets(name);
   return hidden.length > 64 ? `${hidden.slice(0, 64)}…` : hidden;
 }
 
-// The keyword `x-limits`, for an object of the client's own making.
+// The keyword `x-limits` of jsonObject schemas.
 function withinLimits(limits: JsonLimits, value: object): boolean {
   const message = checkJsonObject(value, limits);
   withinLimits.errors = message ? [{ keyword: 'x-limits', message, params: {} }] : [];
@@ -87,7 +87,7 @@ function withinLimits(limits: JsonLimits, value: object): boolean {
 }
 withinLimits.errors = [] as Partial<ErrorObject>[];
 
-// A day that the calendar has: 2026-02-30 would become another one without a word.
+// A day that the calendar has: Date.parse silently reads 2026-02-30 as another one.
 function isDay(text: string): boolean {
   const time = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : NaN;
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text);
