@@ -6,7 +6,7 @@ import { creditLimit, creditsFromNumber, formatCredits, MAX_MICROS, parseCredits
 const test = suite('credits');
 const micros = fc.integer({ min: 0, max: MAX_MICROS });
 
-// The slow and certain way: whole numbers of any size, no doubles.
+// The slow and safe way: whole numbers of any size, no doubles.
 function textOf(amount: bigint): string {
   const fraction = String(amount % 1_000_000n)
     .padStart(6, '0')
@@ -40,14 +40,14 @@ test('sums and differences of amounts are exact', () => {
       const [less, more] = a < b ? [a, b] : [b, a];
       assert.is(formatCredits(more - less), textOf(BigInt(more) - BigInt(less)));
       if (a + b <= MAX_MICROS) assert.is(formatCredits(a + b), textOf(BigInt(a) + BigInt(b)));
-      // Even one past the largest amount is told from it.
+      // A sum that exceeds the largest amount by one is still recognized.
       assert.is(a + b > MAX_MICROS, BigInt(a) + BigInt(b) > BigInt(MAX_MICROS));
     }),
     { numRuns: 2_000 },
   );
 });
 
-test('a text that is no amount is none', () => {
+test('text that is not an amount is refused', () => {
   for (const text of [
     '',
     '.',
@@ -87,7 +87,7 @@ test('a correction is written with its sign', () => {
 });
 
 test('a JSON number is the amount that was written', () => {
-  // Up to 2^33 credits neighbouring amounts have doubles of their own; above, JSON numbers themselves run together, and are refused.
+  // Up to 2^33 credits every amount has a double of its own. Above, neighbouring amounts share doubles and are refused.
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 2 ** 33 * 1_000_000 }), (amount) => {
       const json: unknown = JSON.parse(formatCredits(amount));
@@ -104,11 +104,11 @@ test('a JSON number is the amount that was written', () => {
   );
 });
 
-test('a JSON number that is no amount is none', () => {
+test('a JSON number that is not an amount is refused', () => {
   for (const value of [0, -0, -1, 1e-7, 0.0000015, 1.0000001, 9_000_000_000.5, 1e21, 1e300, NaN, Infinity]) {
     assert.is(creditsFromNumber(value), undefined, String(value));
   }
-  assert.is(creditsFromNumber(0.1 + 0.2), undefined, 'what a client computed carelessly is told, not rounded');
+  assert.is(creditsFromNumber(0.1 + 0.2), undefined, 'a rounding error of the client is refused, not rounded away');
   // Written as .000001, it would have been booked as .000002.
   assert.is(creditsFromNumber(JSON.parse('8999999000.000001')), undefined);
   assert.is(creditsFromNumber(1e-6), 1);

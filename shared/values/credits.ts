@@ -1,13 +1,13 @@
 /**
- * Credits are whole micro-credits inside and decimal text outside. The most a record holds, 9e15 micro-credits, is
- * below 2^53, so every amount is an exact integer in a double; nothing here ever divides one into a fraction.
+ * Inside the service credits are whole micro-credits, outside they are decimal text. A record holds at most 9e15
+ * micro-credits. That is below 2^53, so a double holds every amount exactly; no code divides one into a fraction.
  */
 export const MAX_MICROS = 9_000_000_000_000_000;
 export const CREDITS_PATTERN = '^\\d{1,10}(\\.\\d{1,6})?$';
 
 const creditsPattern = new RegExp(CREDITS_PATTERN);
 
-/** Decimal text to micro-credits; `undefined` when it is not an amount of at most 9000000000 with six decimals. */
+/** Decimal text to micro-credits; `undefined` unless it is an amount of at most 9000000000 with at most six decimals. */
 export function parseCredits(text: string): number | undefined {
   if (!creditsPattern.test(text)) return undefined;
   const [whole = '', fraction = ''] = text.split('.');
@@ -15,7 +15,7 @@ export function parseCredits(text: string): number | undefined {
   return micros <= MAX_MICROS ? micros : undefined;
 }
 
-/** Decimal text with or without a minus to micro-credits; `undefined` when it is no such amount. */
+/** The same for text that may begin with a minus. */
 export function parseSignedCredits(text: string): number | undefined {
   if (!text.startsWith('-')) return parseCredits(text);
   const micros = parseCredits(text.slice(1));
@@ -35,19 +35,19 @@ export function formatCredits(micros: number): string {
 }
 
 /**
- * A JSON number of credits to micro-credits; `undefined` when it is not above 0 or has more than six decimals. Below 2^33
- * its shortest text is what the client wrote; above, amounts of six decimals share doubles (IEEE 754), and one of more
- * than 15 significant digits is refused: it may be another than was written.
+ * A JSON number of credits to micro-credits; `undefined` unless it is above 0 and has at most six decimals. Below 2^33 its
+ * shortest decimal text is what the client wrote. Above, several amounts of six decimals share one double (IEEE 754), so
+ * a number of more than 15 significant digits is refused: the client may have written a different amount.
  */
 export function creditsFromNumber(value: number): number | undefined {
-  // From 1e-6 up to 1e21 a number prints without an exponent, and anything else is no amount.
+  // From 1e-6 up to 1e21 a number prints without an exponent; a number outside that range is not an amount.
   const text = String(value);
   const exact = value < 2 ** 33 || text.replace('.', '').length <= 15;
   const micros = exact ? parseCredits(text) : undefined;
   return micros === undefined || micros === 0 ? undefined : micros;
 }
 
-/** The most that may be used of a record, in micro-credits (decisions, section 4: billing and usage). */
+/** How many micro-credits of a record may be used in all. Overages go beyond what was bought, up to the spend cap. */
 export function creditLimit(record: { totalMicros: number; allowOverages: boolean; spendCapMicros: number | null }) {
   const cap = record.spendCapMicros ?? MAX_MICROS;
   return record.allowOverages ? cap : Math.min(record.totalMicros, cap);

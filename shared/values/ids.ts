@@ -1,6 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { V7Generator, type UUID } from 'uuidv7';
 
+/** The kinds of ids. */
 export type IdPrefix = 'team' | 'ws' | 'scope' | 'key' | 'bill' | 'tok' | 'link' | 'evt' | 'ledger' | 'audit';
 
 const ALPHABET = Buffer.from('0123456789abcdefghjkmnpqrstvwxyz');
@@ -10,12 +11,12 @@ export function newId(prefix: IdPrefix): string {
   return `${prefix}_${base32(generator.generate())}`;
 }
 
-/** Whether a text has an id's form. Any other is unknown without asking: Postgres takes no NUL in a text, for one. */
+/** Whether text has the form of an id. If not, it is unknown without a query, which could fail: Postgres takes no NUL. */
 export function isId(text: string): boolean {
   return /^[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(text);
 }
 
-// Random bytes are drawn for many ids at once: a call to the system's generator costs more than all the rest of an id.
+// Random bytes for many ids at once: one call to the system's generator costs more than the rest of making an id.
 const pool = new Uint32Array(1024);
 let drawn = pool.length;
 const generator = new V7Generator({
@@ -28,7 +29,7 @@ const generator = new V7Generator({
   },
 });
 
-// 128 bits as 26 characters of 5 bits, the first of them holding only 3.
+// 128 bits as 26 characters of 5 bits; the first character holds only 3.
 function base32(uuid: UUID): string {
   const codes: number[] = [];
   let buffer = 0;

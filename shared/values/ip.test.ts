@@ -12,7 +12,7 @@ const v6Text = (words: Uint16Array) => [...words].map((word) => word.toString(16
 const v4Bits = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('');
 const v6Bits = (words: Uint16Array) => [...words].map((word) => word.toString(2).padStart(16, '0')).join('');
 
-test('an IPv4 address lies in a block when their first bits are the same', () => {
+test('an IPv4 address lies in a block exactly when their first bits are equal', () => {
   fc.assert(
     fc.property(v4Bytes, v4Bytes, fc.integer({ min: 0, max: 32 }), (address, block, length) => {
       const inside = addressBits(v4Text(address))!.startsWith(blockBits(`${v4Text(block)}/${length}`)!);
@@ -21,7 +21,7 @@ test('an IPv4 address lies in a block when their first bits are the same', () =>
   );
 });
 
-test('an IPv6 address lies in a block when their first bits are the same', () => {
+test('an IPv6 address lies in a block exactly when their first bits are equal', () => {
   fc.assert(
     fc.property(v6Words, v6Words, fc.integer({ min: 0, max: 128 }), (address, block, length) => {
       const inside = addressBits(v6Text(address))!.startsWith(blockBits(`${v6Text(block)}/${length}`)!);
@@ -30,7 +30,7 @@ test('an IPv6 address lies in a block when their first bits are the same', () =>
   );
 });
 
-test('an address is the block of itself, and lies in every block cut from it', () => {
+test('an address is a block of one, and lies in every block made from it', () => {
   fc.assert(
     fc.property(v4Bytes, fc.integer({ min: 0, max: 32 }), (address, length) => {
       const text = v4Text(address);
@@ -40,14 +40,14 @@ test('an address is the block of itself, and lies in every block cut from it', (
   );
 });
 
-test('an IPv4 address in IPv6 clothes counts as IPv4, and the families never mix', () => {
+test('an IPv4-mapped IPv6 address counts as IPv4, and the families never mix', () => {
   assert.is(addressBits('::ffff:10.1.2.3'), addressBits('10.1.2.3'));
   assert.is(blockBits('::ffff:10.0.0.0/104'), blockBits('10.0.0.0/8'));
   assert.not.ok(addressBits('10.1.2.3')!.startsWith(blockBits('::/0')!));
   assert.not.ok(addressBits('2001:db8::1')!.startsWith(blockBits('0.0.0.0/0')!));
 });
 
-test('what is no address is none', () => {
+test('text that is not an address or a block is refused', () => {
   for (const text of [
     '',
     'a',

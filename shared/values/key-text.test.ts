@@ -7,7 +7,7 @@ const prefixes = fc.stringMatching(/^[A-Za-z][A-Za-z0-9_]{0,31}$/);
 const shards = fc.integer({ min: 0, max: SHARDS - 1 });
 const keys = fc.tuple(prefixes, shards).map(([prefix, shard]) => ({ prefix, shard, text: makeKeyText(prefix, shard) }));
 
-test('a key text tells its shard, and is its prefix and a body of 34 characters', () => {
+test('a key text is its prefix and a body of 34 characters that begins with its shard', () => {
   fc.assert(
     fc.property(keys, ({ prefix, shard, text }) => {
       assert.is(keyShard(text), shard);
@@ -17,7 +17,7 @@ test('a key text tells its shard, and is its prefix and a body of 34 characters'
   );
 });
 
-test('a key text with any one character changed is none', () => {
+test('a key text with any one character changed is refused', () => {
   fc.assert(
     fc.property(keys, fc.nat(), fc.stringMatching(/^[0-9A-Za-z_]$/), ({ text }, at, character) => {
       const index = at % text.length;
@@ -28,7 +28,7 @@ test('a key text with any one character changed is none', () => {
   );
 });
 
-test('arbitrary text is no key text', () => {
+test('arbitrary text is not a key text', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => assert.is(keyShard(text), undefined)));
   assert.is(keyShard(`${makeKeyText('key', 1)}\n`), undefined);
 });
@@ -41,7 +41,7 @@ test('the mask shows the prefix, four characters at the start and four at the en
   );
 });
 
-test('no two key texts are alike, and a hash tells nothing of its text', () => {
+test('no two key texts are equal, nor are two of their hashes', () => {
   const texts = Array.from({ length: 2000 }, () => makeKeyText('key', 0));
   assert.is(new Set(texts).size, texts.length);
   assert.is(new Set(texts.map(hashKeyText)).size, texts.length);

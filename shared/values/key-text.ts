@@ -1,13 +1,15 @@
 import { createHash, hash, randomBytes, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** Virtual shards of the key space; each is one hash tag `{NN}` in Redis. */
+// A key text is the secret of an API key, an access token or a link token: they all have this form.
+
+/** The number of virtual shards; each is one hash tag `{NN}` in Redis. */
 export const SHARDS = 64;
 export const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) => shard);
 export const PREFIX_PATTERN = '^[A-Za-z][A-Za-z0-9_]{0,31}$';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-// The digit that a character code stands for.
+// The base62 digit of each character code.
 const DIGITS: number[] = [];
 for (let digit = 0; digit < 62; digit++) DIGITS[BASE62.charCodeAt(digit)] = digit;
 const RANDOM_LENGTH = 26;
@@ -16,15 +18,15 @@ const BODY_LENGTH = 2 + RANDOM_LENGTH + CHECKSUM_LENGTH;
 const keyPattern = /^[A-Za-z][A-Za-z0-9_]{0,31}_[0-9]{2}[0-9A-Za-z]{32}$/;
 
 /**
- * A new key text: `<prefix>_<body>`; the body is 2 characters of shard, 26 random base62 characters (154 bits) and
- * 6 characters of base62 CRC-32 of all before them, so that a mistyped key is told without any I/O.
+ * A new key text: `<prefix>_<body>`. The body is 2 characters of shard, 26 random base62 characters (154 bits) and 6
+ * characters of base62 CRC-32 of everything before them, so that a mistyped key is detected without any I/O.
  */
 export function makeKeyText(prefix: string, shard: number): string {
   const text = `${prefix}_${shardText(shard)}${randomBase62(RANDOM_LENGTH)}`;
   return text + checksum(text);
 }
 
-/** The shard of a well-formed key text, or `undefined` for a text that is none (form, shard or checksum). */
+/** The shard of a key text; `undefined` for other text: its form, shard or checksum is wrong. */
 export function keyShard(text: string): number | undefined {
   if (!keyPattern.test(text)) return undefined;
   const at = text.length - BODY_LENGTH;
@@ -33,23 +35,23 @@ export function keyShard(text: string): number | undefined {
   return shard < SHARDS && crc32(text.slice(0, checked)) === fromBase62(text, checked) ? shard : undefined;
 }
 
-/** SHA-256 of a key text in base64url, the only form in which a key text is stored (over 150 random bits need no salt). */
+/** SHA-256 of a key text in base64url: the only form in which one is stored. Over 150 random bits need no salt. */
 export function hashKeyText(text: string): string {
   return hash('sha256', text, 'base64url');
 }
 
-/** What may be shown of a key: prefix, `_`, the body's first 4, `****`, the last 4. */
+/** The part of a key text that may be shown: prefix, `_`, the body's first 4 characters, `****`, its last 4. */
 export function maskKeyText(text: string): string {
   const bodyStart = text.lastIndexOf('_') + 1;
   return `${text.slice(0, bodyStart + 4)}****${text.slice(-4)}`;
 }
 
-/** The shard of whatever shares one Redis slot, from the name that its members share. */
+/** The shard of records that must share one Redis slot, from the name that they have in common. */
 export function shardOf(name: string): number {
   return createHash('sha256').update(name).digest().readUInt32BE(0) % SHARDS;
 }
 
-/** A shard for something that shares its slot with nothing else. */
+/** A shard for a record that shares its slot with no other. */
 export function randomShard(): number {
   return randomInt(SHARDS);
 }
@@ -59,7 +61,7 @@ export function shardText(shard: number): string {
   return String(shard).padStart(2, '0');
 }
 
-// Bytes from 248 up are thrown away: 248 is the largest multiple of 62 below 256, so each character is equally likely.
+// Bytes from 248 up are dropped: 248 is the largest multiple of 62 below 256, so each character is equally likely.
 function randomBase62(length: number): string {
   let text = '';
   while (text.length < length) {

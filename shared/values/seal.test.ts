@@ -8,7 +8,7 @@ const test = suite('sealed texts');
 const master = randomBytes(32);
 const key = deriveKey(master, 'test');
 
-test('what is sealed opens again, with the same key and in its own place alone', () => {
+test('a sealed text opens only with its own key and in its own place', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.string(), fc.string(), (text, place, other) => {
       const sealed = seal(key, text, place);
@@ -20,7 +20,7 @@ test('what is sealed opens again, with the same key and in its own place alone',
   );
 });
 
-test('a sealed text in which one bit was changed does not open', () => {
+test('a sealed text with one bit changed does not open', () => {
   const sealed = seal(key, 'text', 'place');
   for (let i = 0; i < sealed.length * 8; i++) {
     const changed = Buffer.from(sealed);
@@ -30,7 +30,7 @@ test('a sealed text in which one bit was changed does not open', () => {
   for (const length of [0, 5, 27]) assert.throws(() => unseal(key, sealed.subarray(0, length), 'place'));
 });
 
-test('a derived key depends on the master key, the purpose and the caller', () => {
+test("a derived key depends on the master key, the purpose and the caller's secret", () => {
   const keys = [
     deriveKey(master, 'a'),
     deriveKey(master, 'b'),
@@ -38,11 +38,11 @@ test('a derived key depends on the master key, the purpose and the caller', () =
     deriveKey(master, 'a', 'other secret'),
     deriveKey(randomBytes(32), 'a'),
   ];
-  assert.is(new Set(keys.map((one) => one.toString('hex'))).size, keys.length);
+  assert.is(new Set(keys.map((derived) => derived.toString('hex'))).size, keys.length);
   assert.equal(deriveKey(master, 'a', 'secret'), keys[2]);
 });
 
-test('what was sealed under another master key opens as long as that is given too; new texts are under the current', () => {
+test('an earlier master key still opens its texts, and the current one seals new texts', () => {
   const [old, fresh] = [randomBytes(32), randomBytes(32)];
   const before = makeSealer([old], 'test');
   const overlap = makeSealer([fresh, old], 'test');

@@ -3,20 +3,20 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** The master key under which texts are sealed, and those under which they may have been sealed before. */
+/** The current master key, which seals, and earlier ones, which may have sealed texts that must still open. */
 export type MasterKeys = readonly [current: Buffer, ...others: Buffer[]];
 
-/** Seals texts under the current master key and opens those that were sealed under any. */
+/** Seals texts under the current master key, and opens texts that were sealed under any of the master keys. */
 export type Sealer = {
-  /** `bound` must be given again to open, so that a sealed text can't stand in another's place. */
+  /** `bound` names the place of the text. Opening needs it again, so no sealed text can replace another one. */
   seal(plain: string, bound: string): Buffer;
-  /** Throws when the keys, the text or `bound` are others. */
+  /** Throws if the text was changed, or was sealed under another key or with another `bound`. */
   unseal(sealed: Uint8Array, bound: string): string;
-  /** Names the current key, and tells nothing of it. */
+  /** A name of the current key that reveals nothing about it. */
   keyName: string;
 };
 
-/** A sealer for one purpose; `callerSecret` is what only the caller holds, without whom nothing opens then. */
+/** A sealer for one purpose. With a `callerSecret`, which only the caller holds, nothing opens without the caller. */
 export function makeSealer(masterKeys: MasterKeys, purpose: string, callerSecret = ''): Sealer {
   const keys = masterKeys.map((masterKey) => deriveKey(masterKey, purpose, callerSecret));
   return {
@@ -36,7 +36,7 @@ export function makeSealer(masterKeys: MasterKeys, purpose: string, callerSecret
   };
 }
 
-/** A key for one purpose, derived from the master key and, where given, from a secret that only the caller holds (HKDF, RFC 5869). */
+/** Derives a key for one purpose from the master key and, if there is one, the caller's secret (HKDF, RFC 5869). */
 export function deriveKey(masterKey: Buffer, purpose: string, callerSecret = ''): Buffer {
   return Buffer.from(hkdfSync('sha256', Buffer.concat([masterKey, Buffer.from(callerSecret)]), '', purpose, 32));
 }
@@ -48,7 +48,7 @@ export function seal(key: Buffer, plain: string, bound: string): Buffer {
   return Buffer.concat([nonce, cipher.update(plain, 'utf8'), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Decrypts what `seal` made; throws when the key, the text or `bound` is another. */
+/** Decrypts what `seal` made. Throws if the text was changed, or the key or `bound` is a different one. */
 export function unseal(key: Buffer, sealed: Uint8Array, bound: string): string {
   const bytes = Buffer.from(sealed);
   const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });

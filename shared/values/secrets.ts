@@ -1,8 +1,8 @@
-// The text of a key or token (see key-text.ts), and a JWT. Bounded at the front: a search from every place of a long text
-// that goes as far as it can would take a time that grows with the square of its length.
+// A key, a token (both: see key-text.ts) or a JWT. The parts that come first are bounded: unbounded, a search that starts
+// at every character of a long text would take quadratic time.
 const secrets = /\w{0,32}_\d{2}[0-9A-Za-z]{32}|eyJ[\w-]{10,500}\.[\w-]+\.[\w-]+/g;
 
-/** A client's own text as it may be repeated and logged: without keys, tokens and JWTs that slipped into the wrong place. */
+/** Makes a client's text safe to return and log: replaces keys, tokens and JWTs that it holds by mistake. */
 export function hideSecrets(text: string): string {
   return text.replace(secrets, '[secret]');
 }
