@@ -8,7 +8,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { outboxSource, perNode } from '../../shared/events/outbox-reader.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
-import { allWell, makeProbes, makeProbeServer, type Checks } from '../../shared/http/probes.ts';
+import { allReady, makeProbes, makeProbeServer, type Checks } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run, type Running } from '../../shared/runtime/run.ts';
 import { consumeKafka } from './consume-kafka.ts';
@@ -52,7 +52,7 @@ await run(log, async () => {
     clickhouse: () => books.ready(),
   };
   if (kafka) {
-    const reachable = () => allWell(checks);
+    const reachable = () => allReady(checks);
     const watchdogSeconds = config.KAFKA_WATCHDOG_SECONDS;
     consuming.push(consumeKafka({ kafka, reachable, watchdogSeconds, end, ...parts }));
   }

@@ -6,16 +6,16 @@ import type { ShardedRedis } from '../stores/redis.ts';
 
 export const ACCESS_TOKEN_PREFIX = 'kt';
 
-/** Finds the caller behind an Authorization header, or throws 401. */
+/** Finds the caller of an Authorization header, or throws 401. */
 export type Authenticate = (authorization: string | undefined) => Promise<Caller>;
 
 const CACHE_MS = 500;
 const CACHE_SIZE = 10_000;
 
 /**
- * Authenticates by `load`, which finds a token that is in force, by the clock of its store. What it found is forgotten
- * every half second: a revoked token is refused within one. Unknown tokens are not kept, so that guessing fills nothing.
- * `noteUse` is told as seldom.
+ * Authenticates with `load`, which finds a token that is neither revoked nor, by its store's clock, expired. Callers are
+ * cached and the cache is emptied every half second, so a revoked token is refused within that time. Unknown tokens are
+ * not cached, so that guesses cannot fill the cache. `noteUse` is called only when `load` is, not for every request.
  */
 export function makeAuthenticate(
   load: (shard: number, hash: string) => Promise<Caller | undefined>,
@@ -39,10 +39,10 @@ export function makeAuthenticate(
   };
 
   async function find(authorization: string): Promise<Caller> {
-    const text = bearerToken(authorization);
-    const shard = keyShard(text);
-    if (shard === undefined || !text.startsWith(`${ACCESS_TOKEN_PREFIX}_`)) throw new ApiError('token_unknown');
-    const caller = await load(shard, hashKeyText(text));
+    const secret = bearerToken(authorization);
+    const shard = keyShard(secret);
+    if (shard === undefined || !secret.startsWith(`${ACCESS_TOKEN_PREFIX}_`)) throw new ApiError('token_unknown');
+    const caller = await load(shard, hashKeyText(secret));
     if (!caller) throw new ApiError('token_unknown');
     noteUse(shard, caller.tokenId);
     return caller;
@@ -55,11 +55,11 @@ export function requirePermission(caller: Caller, permission: Permission): void 
   throw new ApiError('permission_missing', { message: `The access token lacks the permission ${permission}.` });
 }
 
-/** The bearer token of a header; 401 when there is none (RFC 6750, the scheme's name in any case). */
+/** The bearer token of an Authorization header; 401 without one. The scheme may be in any case (RFC 6750). */
 export function bearerToken(authorization: string | undefined): string {
-  const text = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
-  if (!text) throw new ApiError('token_missing');
-  return text;
+  const token = /^bearer +(\S+) *$/i.exec(authorization ?? '')?.[1];
+  if (!token) throw new ApiError('token_missing');
+  return token;
 }
 
 /** The record of an access token as Redis keeps it. */
@@ -69,12 +69,12 @@ export function packToken(version: number, token: Caller, expiresAt: number | nu
   return pack(version, [tokenId, teamId, [...permissions].join(' '), workspaces, expiresAt ?? 0]);
 }
 
-/** Loads access tokens from Redis, for verification, which must not wait for Postgres. */
-export function tokensFromRedis(redis: ShardedRedis, withinMs: number) {
+/** Loads access tokens from Redis, since verification must not wait for Postgres. */
+export function tokensFromRedis(redis: ShardedRedis, deadlineMs: number) {
   return async function load(shard: number, hash: string): Promise<Caller | undefined> {
     const keys = [keyspace.meta(shard), keyspace.token(shard, hash)];
     const node = redis.node(shard);
-    const [status, now, record = ''] = await node.script('token', keys, [node.runId()], withinMs);
+    const [status, now, record = ''] = await node.script('token', keys, [node.runId()], deadlineMs);
     if (status !== 'OK') throw new ApiError('undecided');
     const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = unpack(record);
     const expired = Number(expiresAt) > 0 && Number(expiresAt) <= Number(now);

@@ -10,16 +10,16 @@ import type { ShardedRedis } from '../stores/redis.ts';
 
 const PER_SECONDS = 60;
 
-/** Finds the caller behind an Authorization header that came from a client address, or throws 401 or 429. */
+/** Finds the caller of an Authorization header that came from a client address, or throws 401 or 429. */
 export type AuthenticateFrom = (authorization: string | undefined, address: string) => Promise<Caller>;
 
 /**
- * Makes guessing tokens costly: after so many failures in a minute, further ones from the same address are 429. Counted
- * in Redis, for all processes together, and only when it failed: a valid token always passes and costs nothing more.
+ * Makes guessing tokens costly: after `perMinute` failures from one address, its further failures get 429. Redis counts
+ * them for all processes together. Only a failure is counted, so a valid token always passes and costs nothing extra.
  */
 export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, perMinute: number): AuthenticateFrom {
   const settings = { points: perMinute, duration: PER_SECONDS };
-  // Counts for this process alone while Redis is away.
+  // Counts in this process alone while Redis is unavailable.
   const insurance = new RateLimiterMemory(settings);
   const limiters = new WeakMap<RedisNode, RateLimiterRedis>();
 
@@ -60,12 +60,12 @@ export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, p
   };
 }
 
-/** The answer to who asks too often. */
+/** A 429 that says how long to wait. */
 export function tooMany(name: 'too_many_failures' | 'too_many_calls', { msBeforeNext }: RateLimiterRes): ApiError {
   return new ApiError(name, { headers: { 'Retry-After': String(Math.max(1, Math.ceil(msBeforeNext / 1000))) } });
 }
 
-// Whoever has an IPv6 address has a network of at least 64 bits of them.
+// Failures count for the whole /64 network of an IPv6 address: a client with one of its addresses has them all.
 function networkOf(address: string): string {
   const bits = addressBits(address) ?? '';
   return bits.startsWith('6:') ? bits.slice(0, 2 + 64) : bits;

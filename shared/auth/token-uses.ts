@@ -6,37 +6,38 @@ import { startLoop } from '../runtime/loop.ts';
 import type { Running } from '../runtime/run.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
-/** Remembers which access tokens were used, and tells Redis now and then. */
+/** Remembers when access tokens were used, and writes it to Redis from time to time. */
 export type TokenUses = Running & { note(shard: number, tokenId: string): void };
+/** When an access token was last used. */
 export type TokenUse = { tokenId: string; atMs: number };
 
-const EVERY_MS = 10_000;
-const WITHIN_MS = 1_000;
-// Uses are told within ten seconds: what is older than the newest by so much was there when they were read.
+const WRITE_EVERY_MS = 10_000;
+const ANSWER_TIMEOUT_MS = 1_000;
+// Uses reach Redis within ten seconds, so one that is this much older than the newest was there when they were read.
 const SURELY_READ_MS = 60_000;
 
-/** Notes uses of access tokens in memory, and every ten seconds in Redis: no call waits for it, and none writes. */
+/** Notes uses of access tokens in memory and writes them to Redis every ten seconds, so that no request waits for it. */
 export function noteTokenUses(redis: ShardedRedis, log: Logger): TokenUses {
   let uses = new Map<string, { shard: number; atMs: number }>();
-  const repeating = startLoop(EVERY_MS, log, 'noting the use of access tokens', tell);
+  const repeating = startLoop(WRITE_EVERY_MS, log, 'noting the use of access tokens', flush);
 
-  async function tell(): Promise<void> {
-    const told = uses;
+  async function flush(): Promise<void> {
+    const pending = uses;
     uses = new Map();
     try {
-      await write(told);
+      await write(pending);
     } catch (error) {
-      uses = new Map([...told, ...uses]);
+      uses = new Map([...pending, ...uses]);
       throw error;
     }
   }
 
-  async function write(told: typeof uses): Promise<void> {
-    const byNode = Map.groupBy(told, ([, { shard }]) => redis.node(shard));
-    for (const [{ client }, some] of byNode) {
+  async function write(pending: typeof uses): Promise<void> {
+    const byNode = Map.groupBy(pending, ([, { shard }]) => redis.node(shard));
+    for (const [{ client }, ofNode] of byNode) {
       const pipeline = client.pipeline();
-      // The newest stays (GT): several programs tell of the same token.
-      for (const [tokenId, { shard, atMs }] of some)
+      // GT keeps the newest use: several programs write uses of the same token.
+      for (const [tokenId, { shard, atMs }] of ofNode)
         pipeline.zadd(keyspace.tokenUses(shard), 'GT', String(atMs), tokenId);
       await answersOf(pipeline);
     }
@@ -46,12 +47,15 @@ export function noteTokenUses(redis: ShardedRedis, log: Logger): TokenUses {
     note: (shard, tokenId) => uses.set(tokenId, { shard, atMs: Date.now() }),
     async stop() {
       await repeating.stop();
-      await tell().catch(() => {});
+      await flush().catch(() => {});
     },
   };
 }
 
-/** Hands over the uses that programs told of, and removes those that were surely handed over; some come again. */
+/**
+ * Hands the uses in Redis to `take`, then removes those that it has surely had. Younger ones stay and are handed over
+ * again.
+ */
 export async function readTokenUses(redis: ShardedRedis, take: (uses: TokenUse[]) => Promise<void>): Promise<void> {
   for (const [node, shards] of redis.byNode()) {
     const uses = await usesOn(node, shards);
@@ -75,7 +79,7 @@ async function usesOn({ client }: RedisNode, shards: number[]): Promise<TokenUse
 }
 
 async function answersOf(pipeline: ReturnType<RedisNode['client']['pipeline']>): Promise<unknown[]> {
-  const answers = (await withTimeout(WITHIN_MS, pipeline.exec())) ?? [];
+  const answers = (await withTimeout(ANSWER_TIMEOUT_MS, pipeline.exec())) ?? [];
   for (const [error] of answers) if (error) throw error;
   return answers.map(([, answer]) => answer);
 }

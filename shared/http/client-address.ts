@@ -2,8 +2,8 @@ import { addressBits, blockBits } from '../values/ip.ts';
 import { memoize } from '../runtime/memoize.ts';
 
 /**
- * The address of the client behind trusted proxies: the last one in `X-Forwarded-For` that no trusted proxy has. From
- * anybody else the header counts for nothing.
+ * Finds the client's address behind trusted proxies: the last address in `X-Forwarded-For` that is not a trusted proxy.
+ * The header of a peer that is not a trusted proxy is ignored.
  */
 export function makeClientAddress(
   trustedProxies: string[],

@@ -6,8 +6,8 @@ const require = createRequire(import.meta.url);
 const types: Record<string, string> = { 'swagger-ui-bundle.js': 'text/javascript', 'swagger-ui.css': 'text/css' };
 
 /**
- * Answers `/openapi.json`, and `/docs`, where people read it and try the operations: Swagger UI from its package, nothing
- * from any other host. `undefined` for any other path.
+ * Answers `/openapi.json`, and `/docs`, where people read the document and try the operations: Swagger UI, served from its
+ * package without any outside host. `undefined` for any other path.
  */
 export function makeDocs(document: object, serverUrl: string) {
   const text = JSON.stringify(document);
@@ -31,7 +31,7 @@ export function makeDocs(document: object, serverUrl: string) {
   };
 }
 
-// Relative addresses: behind a proxy the pages may lie deeper.
+// Relative addresses: behind a proxy the pages may have a longer path.
 const HTML = `<!doctype html>
 <html lang="en">
   <head>
@@ -49,7 +49,7 @@ const HTML = `<!doctype html>
 </html>
 `;
 
-// validatorUrl: else it would send the document's address to a host of its makers'.
+// validatorUrl: by default Swagger UI sends the document's address to a host of its makers.
 const START = `SwaggerUIBundle({
   url: 'openapi.json',
   dom_id: '#docs',
@@ -60,7 +60,7 @@ const START = `SwaggerUIBundle({
 });
 `;
 
-// The page runs its own scripts alone, talks to us alone, and is shown in no other page.
+// The page runs only its own scripts, calls only this service, and cannot be framed by another page.
 function securityHeaders(serverUrl: string): Record<string, string> {
   const api = URL.canParse(serverUrl) ? ` ${new URL(serverUrl).origin}` : '';
   const policy = [

@@ -6,24 +6,24 @@ import { requestId } from './request-id.ts';
 import { readTls, type TlsFiles } from './tls.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
-const HANDSHAKE_WITHIN_MS = 5_000;
-// Node looks for connections that are late only every 30 s.
-const LOOK_FOR_LATE_MS = 1_000;
+const HANDSHAKE_TIMEOUT_MS = 5_000;
+// By default Node looks for connections that have exceeded a timeout every 30 s.
+const TIMEOUT_CHECK_EVERY_MS = 1_000;
 
 /**
- * An HTTP server (with a certificate, an HTTPS server) whose every answer is the envelope, also where Node would answer by itself, without one: what is not
- * HTTP, has no Host, or wants a tunnel. An Expect that we do not know counts for nothing (RFC 9110 leaves it to us).
+ * An HTTP server, or with a certificate an HTTPS server, that sends the error envelope also where Node would answer without
+ * one: to bytes that are not HTTP, requests without Host, and CONNECT. It ignores an unknown Expect, as RFC 9110 allows.
  */
 export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server {
   const options = {
     requireHostHeader: false,
-    connectionsCheckingInterval: LOOK_FOR_LATE_MS,
+    connectionsCheckingInterval: TIMEOUT_CHECK_EVERY_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
   };
   const server: Server = tls
-    ? createTlsServer({ ...options, ...readTls(tls), handshakeTimeout: HANDSHAKE_WITHIN_MS })
+    ? createTlsServer({ ...options, ...readTls(tls), handshakeTimeout: HANDSHAKE_TIMEOUT_MS })
     : createServer(options);
-  // Who has sent all of its request may close its half and still wants the answer; Node would end the connection.
+  // A client may close its half of the connection after its request and still wants the answer; Node would end it.
   Object.assign(server, { httpAllowHalfOpen: true });
   const onRequest: RequestListener = (request, response) => {
     const target = originForm(request.url ?? '');
@@ -45,8 +45,8 @@ export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server 
   return server;
 }
 
-// A target with scheme and host, which only proxies are sent, is taken as any server must; undefined when it is none: a
-// fragment, say, has no place in one.
+// Path and query of a request target. RFC 9112 has servers accept the absolute form too, which clients send to proxies.
+// `undefined`: not a request target; it has a fragment, for example.
 function originForm(target: string): string | undefined {
   if (target.includes('#')) return undefined;
   if (target.startsWith('/') || target === '*') return target;
@@ -54,7 +54,7 @@ function originForm(target: string): string | undefined {
   return url ? url.pathname + url.search : undefined;
 }
 
-// What never becomes a request has no response to write to.
+// Bytes that never became a request have no response object: write to the socket.
 function refuse(socket: Duplex, name: ErrorName): void {
   const { status, text, headers } = badHttp(name);
   const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}\r\n`);

@@ -7,13 +7,13 @@ import { listen } from './listen.ts';
 
 const test = suite('listen');
 
-test('two thousand connections that come before one is accepted are all answered at once', async () => {
+test('two thousand connections that arrive before the first is accepted are all answered at once', async () => {
   const { port, stop } = await listen(
     createServer((_request, response) => response.end()),
     { host: '127.0.0.1', port: 0 },
   );
   const began = performance.now();
-  // One process on both ends: it begins all connections before it accepts the first.
+  // One process is both ends: it opens all connections before it accepts the first.
   const sockets = Array.from({ length: 2_000 }, () => connect(port, '127.0.0.1'));
   await Promise.all(
     sockets.map(async (socket) => {
@@ -24,7 +24,7 @@ test('two thousand connections that come before one is accepted are all answered
   const took = performance.now() - began;
   sockets.forEach((socket) => socket.destroy());
   await stop();
-  assert.ok(took < 1_000, `${Math.round(took)} ms: a connection that the kernel drops is tried again after a second`);
+  assert.ok(took < 1_000, `${Math.round(took)} ms: the kernel retries a dropped connection after a second`);
 });
 
 test.run();

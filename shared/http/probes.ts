@@ -3,15 +3,15 @@ import { makeHttpServer } from './http-server.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
-/** Dependencies by name, each with a check that rejects or is false while it does not answer. */
+/** Dependencies by name, each with a check that rejects or resolves to false while it is unavailable. */
 export type Checks = Record<string, () => Promise<unknown>>;
 export type ProbeAnswer = { status: number; type: string; text: string; headers?: Record<string, string> };
 
-const CHECK_WITHIN_MS = 1_500;
+const CHECK_TIMEOUT_MS = 1_500;
 
 /**
- * The paths that every program answers without a token: `/healthz` (the process lives), `/readyz` (its dependencies
- * answer), `/metrics` (Prometheus). `undefined` for any other path.
+ * Answers the paths that every program has, without a token: `/healthz` (the process is alive), `/readyz` (its
+ * dependencies answer), `/metrics` (Prometheus). `undefined` for any other path.
  */
 export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () => metrics.registry.metrics()) {
   return async function probe(path: string): Promise<ProbeAnswer | undefined> {
@@ -28,7 +28,7 @@ export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () =>
   };
 }
 
-/** A server of the probes alone, for programs that serve nothing else. */
+/** A server with only the probes, for programs that serve nothing else. */
 export function makeProbeServer(probe: (path: string) => Promise<ProbeAnswer | undefined>): Server {
   return makeHttpServer((request, response) => {
     probe((request.url ?? '').split('?', 1)[0]!)
@@ -42,22 +42,22 @@ export function makeProbeServer(probe: (path: string) => Promise<ProbeAnswer | u
 }
 
 /** Whether all dependencies answer. */
-export async function allWell(checks: Checks): Promise<boolean> {
+export async function allReady(checks: Checks): Promise<boolean> {
   const answers = await askAll(checks);
-  return answers.every(([, well]) => well);
+  return answers.every(([, ready]) => ready);
 }
 
 async function readiness(checks: Checks): Promise<ProbeAnswer> {
   const answers = await askAll(checks);
-  const ready = answers.every(([, well]) => well);
-  const states = Object.fromEntries(answers.map(([name, well]) => [name, well ? 'ok' : 'away']));
+  const ready = answers.every(([, ready]) => ready);
+  const states = Object.fromEntries(answers.map(([name, ready]) => [name, ready ? 'ok' : 'away']));
   return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks: states });
 }
 
-async function askAll(checks: Checks): Promise<[name: string, well: boolean][]> {
+async function askAll(checks: Checks): Promise<[name: string, ready: boolean][]> {
   return Promise.all(
     Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => {
-      const answer = await withTimeout(CHECK_WITHIN_MS, check()).catch(() => false);
+      const answer = await withTimeout(CHECK_TIMEOUT_MS, check()).catch(() => false);
       return [name, answer !== false];
     }),
   );

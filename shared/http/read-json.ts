@@ -20,7 +20,7 @@ export async function readJson(request: IncomingMessage, limit: number): Promise
   try {
     return JSON.parse(text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text) as unknown;
   } catch {
-    // Without its cause, which would quote the body.
+    // No cause: its message quotes the body.
     throw new ApiError('invalid_json');
   }
 }
@@ -29,7 +29,7 @@ function isJson(type: string | undefined): boolean {
   return type === 'application/json' || type?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
 }
 
-// What is too much goes on being read, and is dropped: else its sender would never come to read the answer.
+// Reads a body that is too large to its end and drops it: its sender reads the answer only after sending everything.
 function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -40,7 +40,7 @@ function readAll(request: IncomingMessage, limit: number): Promise<Buffer> {
       else reject(bodyTooLarge(limit));
     });
     request.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-    // Cut short: its sender is gone, or has had its answer from the server itself.
+    // The body was cut short: its sender is gone, or the server itself has answered already.
     const cutShort = () => reject(new ApiError('bad_http'));
     request.on('error', cutShort);
     request.on('close', () => !request.readableEnded && cutShort());

@@ -9,7 +9,7 @@ import { followTls } from './tls.ts';
 type Served = Pick<Config, 'HOST' | 'PORT' | 'MAX_CONNECTIONS' | 'TLS_CERTIFICATE_PATH' | 'TLS_KEY_PATH'>;
 type Limits = { headersMs: number; requestMs: number };
 
-/** Serves clients as the configuration says, over TLS where it names a certificate. */
+/** Serves clients as configured: over TLS if the configuration names a certificate. */
 export async function serve(handle: RequestListener, config: Served, limits: Limits, log: Logger) {
   const { TLS_CERTIFICATE_PATH: certificatePath, TLS_KEY_PATH: keyPath } = config;
   const tls = certificatePath === '' ? undefined : { certificatePath, keyPath };

@@ -3,20 +3,23 @@ import type { Server as HttpsServer } from 'node:https';
 import type { Logger } from '../runtime/log.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
 
-/** Where the certificate that a server proves itself with is, and its private key; both PEM. */
+/** The paths of a server's certificate chain and private key, both PEM. */
 export type TlsFiles = { certificatePath: string; keyPath: string };
 
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
-/** The files as a TLS server takes them. */
+/** The contents of the files, as a TLS server takes them. */
 export function readTls({ certificatePath, keyPath }: TlsFiles): { cert: Buffer; key: Buffer } {
   return { cert: readFileSync(certificatePath), key: readFileSync(keyPath) };
 }
 
-/** Takes a new certificate for new connections as soon as its files have changed; while they do not fit, the old one stays. */
+/**
+ * Uses a new certificate for new connections as soon as its files have changed. While the files do not fit together, the
+ * old one stays in use.
+ */
 export function followTls(server: HttpsServer, files: TlsFiles, log: Logger): Loop {
   let seen = signature(files);
-  return startLoop(LOOK_EVERY_MS, log, 'reading a new certificate', async () => {
+  return startLoop(CHECK_EVERY_MS, log, 'reading a new certificate', async () => {
     const now = signature(files);
     if (now === seen) return;
     server.setSecureContext(readTls(files));
