@@ -1,4 +1,4 @@
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { RateLimiterMemory } from 'rate-limiter-flexible';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { tooMany } from '../../../shared/auth/failed-authentications.ts';
 
@@ -6,8 +6,6 @@ import { tooMany } from '../../../shared/auth/failed-authentications.ts';
 export function limitCalls(perSecond: number): (caller: Caller) => Promise<void> {
   const limiter = new RateLimiterMemory({ points: perSecond, duration: 1 });
   return async ({ tokenId }) => {
-    await limiter.consume(tokenId).catch((limited: unknown) => {
-      throw limited instanceof RateLimiterRes ? tooMany('too_many_calls', limited) : limited;
-    });
+    await limiter.consume(tokenId).catch(tooMany('too_many_calls'));
   };
 }
