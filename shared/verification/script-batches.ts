@@ -23,7 +23,7 @@ export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean,
 
   return function run(call: ScriptCall): Promise<Said> {
     const { promise, resolve, reject } = Promise.withResolvers<Said>();
-    const group = redis.together(call.shard);
+    const group = redis.batchGroup(call.shard);
     const batch = gathered.get(group) ?? begin(group);
     batch.waiting.push({ call, resolve, reject });
     waiting += 1;
