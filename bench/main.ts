@@ -86,10 +86,10 @@ async function main(folder: string): Promise<void> {
     },
     {
       what: 'script, pipelined 16 deep, against a plain GET',
-      value: script.gathered / script.get,
+      value: script.batched / script.get,
       least: 0.11,
       aim: 0.15,
-      seen: `${whole(script.gathered)} of ${whole(script.get)}/s`,
+      seen: `${whole(script.batched)} of ${whole(script.get)}/s`,
     },
     {
       what: `throughput with ${whole(Number(values.keys))} keys, against 1,000`,

@@ -37,8 +37,8 @@ export function printBeside(
 export function printScripts(one: ScriptSpeed, limit: ScriptSpeed): void {
   const names: [keyof ScriptSpeed, string][] = [
     ['get', 'a plain GET'],
-    ['gathered', 'verifications, 16 to a script'],
-    ['anew', 'the same, each looked up anew'],
+    ['batched', 'verifications, 16 to a script'],
+    ['lookedUp', 'the same, each with its records looked up'],
     ['single', 'verifications, a script each'],
     ['sketch', 'a sketch: fields, rate, debit, event'],
   ];

@@ -3,20 +3,29 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { promisify } from 'node:util';
-import { NO_FINDING } from '../shared/verification/lookup-cache.ts';
+import { StackError } from '../apps/stack/process/errors.ts';
+import { keyspace } from '../shared/stores/keyspace.ts';
+import { readRecord } from '../shared/stores/records.ts';
+import { scriptText } from '../shared/stores/scripts.ts';
 import { newId } from '../shared/values/ids.ts';
 import { hashKeyText, keyShard } from '../shared/values/key-text.ts';
-import { flagCharacter, keyspace, packFields, unpack } from '../shared/stores/keyspace.ts';
-import { showProgress } from './watch.ts';
-import { StackError } from '../apps/stack/process/errors.ts';
+import {
+  NO_LOOKUP,
+  packCall,
+  packQuestion,
+  readScriptAnswers,
+  scriptArguments,
+} from '../shared/verification/script-protocol.ts';
 import { median } from './rounds.ts';
+import { showProgress } from './watch.ts';
 import type { World } from './world.ts';
 
 /**
- * Calls a second that Redis answers by itself, pipelined 16 deep. `single` verifications are a script each, `gathered` ones
- * 16 to a script, with findings or, `anew`, without; `sketch` is a script that does next to nothing of one (sketch.lua).
+ * Calls a second that Redis answers by itself, pipelined 16 deep. `single` verifications are a script each, `batched` ones
+ * 16 to a script, both with their lookup; `lookedUp` ones are batched and bring none. `sketch` is a script that does next to
+ * nothing (sketch.lua).
  */
-export type ScriptSpeed = { get: number; single: number; gathered: number; anew: number; sketch: number };
+export type ScriptSpeed = { get: number; single: number; batched: number; lookedUp: number; sketch: number };
 
 type Load = { calls: number; connections: number; deep: number };
 
@@ -27,69 +36,96 @@ const ANSWER_BEGINS = '\r\n$2\r\nOK\r\n';
 
 /** Measures the verify script against a plain GET of the same record, over so many connections. */
 export async function measureScript(world: World, connections: number): Promise<ScriptSpeed> {
-  // One connection, as verify has, has sixteen verifications under way: as many scripts of one, or one of all.
-  const deepOfGathered = connections === 1 ? 1 : DEEP;
-  const node = world.redis.node(0);
-  const load = async (path: string) =>
-    (await node.client.script('LOAD', readFileSync(new URL(path, import.meta.url), 'utf8'))) as string;
-  const sha = await load('../shared/stores/lua/verify.lua');
-  const teamId = await teamOf(world);
-  const text = world.keys[0]!;
-  const key = keyspace.keyText(keyShard(text)!, hashKeyText(text));
-  // As shared/verification/verifier.ts makes them.
-  const usage = '"c":1000,"n":"default"';
-  const event = `{"i":"${newId('evt')}","r":"GET /users",${usage}`;
-  const question = [teamId, '', 'users', flagCharacter(2)];
-  const call = (finding: string) => packFields([finding, `4:${'0'.repeat(32)}`, 1_000, '', usage, event, ...question]);
-  const script = (calls: number, finding: string) => {
-    const keys = Array.from({ length: calls }, () => key);
-    const packed = Array.from({ length: calls }, () => call(finding));
-    return ['EVALSHA', sha, calls, ...keys, node.runId(), Number.MAX_SAFE_INTEGER, '', ...packed].map(String);
-  };
-  const [command = '', ...args] = script(1, NO_FINDING);
-  const [, , , , , finding = ''] = (await node.client.call(command, args)) as string[];
-  const sketched = '{00}sketch';
-  const sketchFields = { state: 'A', team: teamId, rate: 1_000_000, expiresAt: 0, billing: 'meter', scopes: 'users' };
-  await node.client.hset(sketched, sketchFields);
-  const sketch = ['EVALSHA', await load('sketch.lua'), '1', sketched, '1000', event];
-  const sketchKeys = [sketched, ...['rate', 'billing', 'outbox'].map((name) => `${sketched}:${name}`)];
+  const secret = world.keys[0]!;
+  const key = keyspace.keyText(keyShard(secret)!, hashKeyText(secret));
+  const event = `{"i":"${newId('evt')}","r":"GET /users",${USAGE}`;
+  const verifications = await prepareVerifications(world, key, event);
+  const sketch = await prepareSketch(world, event);
 
-  const one: Load = { calls: CALLS, connections, deep: DEEP };
-  const gathered: Load = { calls: CALLS / DEEP, connections, deep: deepOfGathered };
-  const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], gathered: [], anew: [], sketch: [] };
+  const load: Load = { calls: CALLS, connections, deep: DEEP };
+  // One connection, as verify has, has sixteen verifications under way: as many scripts of one, or one of all.
+  const batchedLoad: Load = { calls: CALLS / DEEP, connections, deep: connections === 1 ? 1 : DEEP };
+  const seen: Record<keyof ScriptSpeed, number[]> = { get: [], single: [], batched: [], lookedUp: [], sketch: [] };
   for (let round = 0; round < ROUNDS; round++) {
     seen.get.push(await getsPerSecond(world, key, { calls: 4 * CALLS, connections, deep: DEEP }));
-    seen.single.push(await scriptsPerSecond(world, script(1, finding), one));
+    seen.single.push(await scriptsPerSecond(world, verifications.single, load));
     await world.clear();
-    seen.gathered.push(DEEP * (await scriptsPerSecond(world, script(DEEP, finding), gathered)));
+    seen.batched.push(DEEP * (await scriptsPerSecond(world, verifications.batched, batchedLoad)));
     await world.clear();
-    seen.anew.push(DEEP * (await scriptsPerSecond(world, script(DEEP, NO_FINDING), gathered)));
+    seen.lookedUp.push(DEEP * (await scriptsPerSecond(world, verifications.lookedUp, batchedLoad)));
     await world.clear();
-    seen.sketch.push(await scriptsPerSecond(world, sketch, one));
-    await node.client.del(`${sketched}:outbox`);
+    seen.sketch.push(await scriptsPerSecond(world, sketch.command, load));
+    await sketch.clear();
     showProgress(`script against GET, connections: ${connections}`, round + 1, ROUNDS);
   }
-  await node.client.del(sketchKeys);
+  await sketch.remove();
   return {
     get: median(seen.get),
     single: median(seen.single),
-    gathered: median(seen.gathered),
-    anew: median(seen.anew),
+    batched: median(seen.batched),
+    lookedUp: median(seen.lookedUp),
     sketch: median(seen.sketch),
   };
 }
 
 /** Bytes that Redis takes for the record of a key. */
 export async function bytesOfKey(world: World): Promise<number> {
-  const text = world.keys[0]!;
+  const secret = world.keys[0]!;
   return (
-    (await world.redis.node(0).client.memory('USAGE', keyspace.keyText(keyShard(text)!, hashKeyText(text)))) ?? NaN
+    (await world.redis.node(0).client.memory('USAGE', keyspace.keyText(keyShard(secret)!, hashKeyText(secret)))) ?? NaN
   );
+}
+
+const COST_MICROS = 1_000;
+// As shared/verification/verifier.ts makes it.
+const USAGE = `"c":${COST_MICROS},"n":"default"`;
+
+/** Commands that verify one key again and again. */
+async function prepareVerifications(world: World, key: string, event: string) {
+  const node = world.redis.node(0);
+  const sha = await loadScript(world, scriptText('verify'));
+  const caller = { teamId: await teamOf(world), workspaceIds: undefined };
+  const question = packQuestion(caller, [{ representation: 'users', read: true }]);
+  const batch = { runId: node.runId(), notAfterMs: Number.MAX_SAFE_INTEGER, outboxFull: false };
+  const commandOf = (calls: number, lookup: string) => {
+    const call = { lookup, addressBits: `4:${'0'.repeat(32)}`, costMicros: COST_MICROS, idempotencyHash: '' };
+    const packed = packCall({ ...call, usage: USAGE, eventStart: event, question });
+    const args = scriptArguments(batch, Array<string>(calls).fill(packed));
+    return ['EVALSHA', sha, calls, ...Array<string>(calls).fill(key), ...args].map(String);
+  };
+  const [command = '', ...args] = commandOf(1, NO_LOOKUP);
+  const [answer] = readScriptAnswers((await node.client.call(command, args)) as string[], 1);
+  const { lookup } = answer!.newLookup!;
+  return { single: commandOf(1, lookup), batched: commandOf(DEEP, lookup), lookedUp: commandOf(DEEP, NO_LOOKUP) };
+}
+
+async function prepareSketch(world: World, event: string) {
+  const { client } = world.redis.node(0);
+  const key = '{00}sketch';
+  const fields = {
+    state: 'A',
+    team: await teamOf(world),
+    rate: 1_000_000,
+    expiresAt: 0,
+    billing: 'meter',
+    scopes: 'users',
+  };
+  await client.hset(key, fields);
+  const sha = await loadScript(world, readFileSync(new URL('sketch.lua', import.meta.url), 'utf8'));
+  return {
+    command: ['EVALSHA', sha, '1', key, String(COST_MICROS), event],
+    clear: () => client.del(`${key}:outbox`),
+    remove: () => client.del([key, ...['rate', 'billing', 'outbox'].map((name) => `${key}:${name}`)]),
+  };
+}
+
+async function loadScript(world: World, text: string): Promise<string> {
+  return (await world.redis.node(0).client.script('LOAD', text)) as string;
 }
 
 async function teamOf(world: World): Promise<string> {
   const record = await world.redis.node(0).client.get(keyspace.token(keyShard(world.token)!, hashKeyText(world.token)));
-  return unpack(record!)[2]!;
+  return readRecord('token', record!).teamId;
 }
 
 async function getsPerSecond({ redisUrl }: World, key: string, load: Load): Promise<number> {
@@ -101,8 +137,8 @@ async function getsPerSecond({ redisUrl }: World, key: string, load: Load): Prom
   return Number(stdout.trim().split('\n').at(-1)!.split('","').at(-7));
 }
 
-// redis-benchmark takes no argument with a NUL in it. Writing the same bytes again and again and counting answers costs
-// far less than the script, so this measures Redis too.
+// redis-benchmark takes no argument with a NUL in it. To write the same bytes again and again and to count answers costs
+// far less than the script: it is Redis that this measures, too.
 async function scriptsPerSecond({ redisUrl }: World, command: string[], load: Load): Promise<number> {
   const { calls, connections, deep } = load;
   const { hostname, port } = new URL(redisUrl);

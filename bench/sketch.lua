@@ -1,7 +1,9 @@
--- The least that a script could do for a verification, to hold ours against: six fields of a key, a rate limit, a debit
--- and an event; no fence, no scopes, no answer.
+-- The least that a script could do for a verification, for comparison with verify.lua: six fields of a key, a rate limit,
+-- a debit and an event; no fence, no scopes, no answer.
 --
--- KEYS  1 key;  ARGV  1 cost, 2 the event
+-- KEYS  1 key; rate, billing and outbox are named from it
+-- ARGV  1 cost in micro-credits, 2 the event
+-- Gives {"OK", used micro-credits} | {"RATE_LIMITED"}
 local key = redis.call('HMGET', KEYS[1], 'state', 'team', 'rate', 'expiresAt', 'billing', 'scopes')
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1e6 + tonumber(time[2])

@@ -1,7 +1,8 @@
 import { ApiError } from '../contract/errors.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
 import type { Caller, Permission } from '../contract/caller.ts';
-import { keyspace, pack, unpack } from '../stores/keyspace.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import { isGone, packRecord, readRecord } from '../stores/records.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 
 export const ACCESS_TOKEN_PREFIX = 'kt';
@@ -64,9 +65,10 @@ export function bearerToken(authorization: string | undefined): string {
 
 /** The record of an access token as Redis keeps it. */
 export function packToken(version: number, token: Caller, expiresAt: number | null): string {
-  const { tokenId, teamId, permissions, workspaceIds } = token;
-  const workspaces = workspaceIds ? workspaceIds.join(' ') : '*';
-  return pack(version, [tokenId, teamId, [...permissions].join(' '), workspaces, expiresAt ?? 0]);
+  const { tokenId, teamId } = token;
+  const permissions = [...token.permissions].join(' ');
+  const workspaceIds = token.workspaceIds?.join(' ') ?? '*';
+  return packRecord('token', { version, tokenId, teamId, permissions, workspaceIds, expiresAtMs: expiresAt ?? 0 });
 }
 
 /** Loads access tokens from Redis, since verification must not wait for Postgres. */
@@ -76,14 +78,14 @@ export function tokensFromRedis(redis: ShardedRedis, deadlineMs: number) {
     const node = redis.node(shard);
     const [status, now, record = ''] = await node.script('token', keys, [node.runId()], deadlineMs);
     if (status !== 'OK') throw new ApiError('undecided');
-    const [, tokenId = '', teamId = '', granted = '', workspaces = '', expiresAt = '0'] = unpack(record);
-    const expired = Number(expiresAt) > 0 && Number(expiresAt) <= Number(now);
-    if (tokenId === '' || tokenId === '-' || expired) return undefined;
+    if (isGone(record)) return undefined;
+    const { tokenId, teamId, permissions, workspaceIds, expiresAtMs } = readRecord('token', record);
+    if (Number(expiresAtMs) > 0 && Number(expiresAtMs) <= Number(now)) return undefined;
     return {
       tokenId,
       teamId,
-      permissions: new Set(granted.split(' ')),
-      workspaceIds: workspaces === '*' ? undefined : workspaces.split(' '),
+      permissions: new Set(permissions.split(' ')),
+      workspaceIds: workspaceIds === '*' ? undefined : workspaceIds.split(' '),
     };
   };
 }

@@ -4,7 +4,7 @@ import { ApiError } from '../contract/errors.ts';
 /** Sums of one day and one usage name of a billing record. */
 export type UsageRow = { day: string; usageName: string; costMicros: number; events: number };
 
-/** Which days of a record are asked for, both ends included, and which of them must not be read from the stored sums. */
+/** Days of a record, both ends included. `liveDays`, and all days from `liveFrom` on, are summed from the events. */
 export type UsageQuery = {
   billingId: string;
   from: string;
@@ -17,15 +17,15 @@ export type UsageQuery = {
 /** The books: usage events and their daily sums. */
 export type Books = {
   client: ClickHouseClient;
-  /** Usage by day and usage name: of days that are over from their stored sums, of live ones from the events. */
+  /** Usage by day and usage name: stored sums for days that are over, sums of the events for live ones. */
   dailyUsage(wanted: UsageQuery): Promise<UsageRow[]>;
   ready(): Promise<boolean>;
   close(): Promise<void>;
 };
 
 /**
- * What a cluster's replicas need to be as exact as one server: an insert counts once most of them have it, and a read
- * sees all that counted. Else a day could be summed up on a replica that lags.
+ * Makes the replicas of a cluster as exact as one server: an insert counts once most of them have it, and a read sees all
+ * that counted. Without it a day could be summed on a replica that lags.
  */
 const onCluster = { insert_quorum: 'auto', insert_quorum_parallel: 0, select_sequential_consistency: '1' } as const;
 
@@ -36,7 +36,7 @@ export function connectClickHouse(url: string, cluster = ''): Books {
     request_timeout: 30_000,
     // A thousand ids do not fit into a URL (node:http takes 16 KB of it): long parameters go into the body.
     use_multipart_params_auto: true,
-    // Its own lines go to the console and hold parameters; a failure is logged where it is handled.
+    // The client's own log lines go to the console and hold parameters. A failure is logged where it is handled.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: {
       async_insert: 0,

@@ -4,13 +4,13 @@ import { keyspace } from './keyspace.ts';
 import type { ShardedRedis } from './redis.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
-// A shard is open while its owner is the server we speak to: a server that restarted, was emptied or replaced has
+// A shard is open while its owner is the server that answers. A server that restarted, was emptied or was replaced has
 // another run id, or no owner, until the api has brought the shard up to date and opened it.
 
-/** What an open shard knows of itself: its epoch, and the last change of Postgres that it was given. */
+/** What an open shard says of itself: its epoch, and the number of the last change of Postgres that it got. */
 export type OpenShard = { epoch: number; change: number };
 
-/** The shards, of those given or of all, that are open for sure: a server that does not answer has none. */
+/** Which of the given shards, or of all, are surely open; those of a server that does not answer are not. */
 export async function openShards(
   redis: ShardedRedis,
   withinMs: number,
@@ -30,7 +30,7 @@ export async function openShards(
   return new Map(answered.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
 }
 
-/** The shards, every one of which must be open, else it throws 503: what is stored then can come into force. */
+/** Throws 503 unless each of the given shards, or of all, is open: only then can a change come into force. */
 export async function requireOpen(
   redis: ShardedRedis,
   withinMs: number,

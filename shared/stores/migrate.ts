@@ -20,7 +20,7 @@ export async function migratePostgres(sql: Sql): Promise<string[]> {
   });
 }
 
-/** Lets a role of sql/postgres log in by this password; an empty one leaves it as it is. */
+/** Gives a role of sql/postgres this password to log in with; an empty one leaves the role as it is. */
 export async function giveRolePassword(
   sql: Sql,
   role: 'keytally_api' | 'keytally_consumer',

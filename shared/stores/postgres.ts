@@ -10,14 +10,14 @@ export type Query = Sql | Transaction;
 type PostgresOptions = {
   max?: number;
   statementTimeoutMs?: number;
-  /** Sees the rows of all teams; else, as the api's role, those of the team that a transaction names. */
+  /** Sees the rows of all teams. Without it, the api's role sees those of the team that a transaction names. */
   everyTeam?: boolean;
 };
 
 const STATEMENT_WITHIN_MS = 8_000;
 const ANSWER_WITHIN_MS = 10_000;
 
-/** Connects lazily. int8 comes as a number: counters and micro-credits stay below 2^53. `date` comes as its text. */
+/** Connects lazily. An int8 is read as a number (counters and micro-credits stay below 2^53), a `date` as text. */
 export function connectPostgres(url: string, options: PostgresOptions = {}): Sql {
   return postgres(url, {
     max: options.max ?? 10,
@@ -39,7 +39,7 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
   }) as Sql;
 }
 
-/** Gives a statement up after longer than Postgres lets it run: its connection says nothing any more. */
+/** Gives a statement up after longer than Postgres lets it run: its connection is dead. */
 export function orGiveUp<Rows>(statement: Promise<Rows>): Promise<Rows> {
   return withTimeout(ANSWER_WITHIN_MS, statement);
 }
@@ -50,13 +50,13 @@ export async function setTeam(tx: Transaction, teamId: string): Promise<void> {
 }
 
 /**
- * Reads as a team: each statement runs in a transaction of its own that names the team, so that none is forgotten, and no
- * connection is held between two of them.
+ * Reads as a team. Each statement runs in a transaction of its own that names the team: no statement can forget to, and no
+ * connection is held between two statements.
  */
 export function asTeam(sql: Sql, teamId: string): Query {
   const tagged = (first: TemplateStringsArray, ...rest: []) => {
     const made = sql(first, ...rest) as unknown as Statement;
-    // Where a statement goes when it is awaited; until then it may become a part of another. A name goes nowhere.
+    // `handler` runs when a statement is awaited; until then it may become a part of another one. A quoted name has none.
     if (Array.isArray(first.raw)) {
       made.handler = () => {
         sql
@@ -69,23 +69,23 @@ export function asTeam(sql: Sql, teamId: string): Query {
   return Object.assign(tagged as unknown as Sql, sql);
 }
 
-/** What the driver makes of a tagged text, as far as it is used above. */
+/** What the driver makes of a tagged template, as far as it is used above. */
 type Statement = { handler: () => void; resolve: (rows: unknown) => void; reject: (error: unknown) => void };
 
-/** Whether a constraint of this name was broken, for turning a race into its clear answer. */
+/** Whether an error says that the constraint of this name was broken: two callers raced. */
 export function violates(error: unknown, constraint: string): boolean {
   return error instanceof postgres.PostgresError && error.constraint_name === constraint;
 }
 
-/** Turns "Postgres is away" into its 503 and leaves every other error as it is. */
+/** Turns an error that says that Postgres is unavailable into its 503; leaves every other error as it is. */
 export function asPostgresUnavailable(error: unknown): unknown {
   const code = (error as { code?: unknown } | undefined)?.code;
-  return typeof code === 'string' && awayCodes.test(code)
+  return typeof code === 'string' && unavailableCodes.test(code)
     ? new ApiError('postgres_unavailable', { cause: error })
     : error;
 }
 
-// Class 08 connection, 53 resources, 57 operator intervention (statement timeouts too), the read-only standby, and the
-// driver's and system's own names.
-const awayCodes =
+// Class 08 connection, 53 resources, 57 operator intervention (statement timeouts too), 25006 the read-only standby, and the
+// names that the driver and the system use.
+const unavailableCodes =
   /^(08|53|57|25006)|^(CONNECT|CONNECTION)_|^(ECONN|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN)/;

@@ -1,15 +1,15 @@
-import type { LookedUp } from './script-batches.ts';
-import { flagsOf, lastFields, unpack } from '../stores/keyspace.ts';
-import { memoize } from '../runtime/memoize.ts';
 import { scopeEntryOf } from '../contract/scope-flags.ts';
+import { memoize } from '../runtime/memoize.ts';
+import { flagsOf, readRecord } from '../stores/records.ts';
+import { readLookup, splitScopes, type NewLookup } from './script-protocol.ts';
 
-/** What verify.lua found of a key, and the parts of answers that stay the same while it holds. */
-export type Finding = {
-  /** As verify.lua gave it and wants it back: it is what tells whether it still holds. */
+/** What verify.lua looked up of a key, and the parts of answers that stay the same while the lookup holds. */
+export type Lookup = {
+  /** As verify.lua answered it and wants it back: the script sees by it whether it still holds. */
   text: string;
   epoch: number;
-  /** Ready-made parts of answers: of the key with its scopes, and of the billing record ('' without one). */
-  head: string;
+  /** Parts of answers, ready-made JSON: the key with its scopes, and the billing record ('' without one). */
+  keyPart: string;
   billingPart: string;
   billingId: string;
   /** The most that may be used of the billing record, in micro-credits. */
@@ -17,35 +17,32 @@ export type Finding = {
   workspaceId: string;
 };
 
-/** What stands for a finding where there is none. */
-export const NO_FINDING = '\0'.repeat(9);
-
-// Of findings together, each with its question: some 20,000 with small metadata.
+// Of lookups and their questions together: some 20,000 with small metadata.
 const MOST_CHARACTERS = 16_000_000;
-// What is longer, with a long list of addresses, is sooner looked up anew than sent.
+// Looking up again costs less than sending a longer one, with a long list of addresses.
 const LONGEST_TEXT = 4_096;
 
-/** Keeps findings by the question and the hash of the key text that they were given for; forgets all when full. */
-export function keepFindings() {
-  const kept = new Map<string, Map<string, Finding>>();
+/** Keeps lookups by their question and the hash of the secret. It forgets all when it is full. */
+export function makeLookupCache() {
+  const kept = new Map<string, Map<string, Lookup>>();
   let characters = 0;
 
-  function add(question: string, keyHash: string, lookedUp: LookedUp): Finding {
-    const made = findingFrom(lookedUp);
-    if (made.text.length > LONGEST_TEXT) return made;
+  function add(question: string, keyHash: string, newLookup: NewLookup): Lookup {
+    const lookup = lookupFrom(newLookup);
+    if (lookup.text.length > LONGEST_TEXT) return lookup;
     const before = get(question, keyHash);
-    characters += sizeOf(question, made) - (before ? sizeOf(question, before) : 0);
+    characters += sizeOf(question, lookup) - (before ? sizeOf(question, before) : 0);
     if (characters > MOST_CHARACTERS) {
       kept.clear();
-      characters = sizeOf(question, made);
+      characters = sizeOf(question, lookup);
     }
-    const same = kept.get(question);
-    if (same) same.set(keyHash, made);
-    else kept.set(question, new Map([[keyHash, made]]));
-    return made;
+    const sameQuestion = kept.get(question);
+    if (sameQuestion) sameQuestion.set(keyHash, lookup);
+    else kept.set(question, new Map([[keyHash, lookup]]));
+    return lookup;
   }
 
-  function get(question: string, keyHash: string): Finding | undefined {
+  function get(question: string, keyHash: string): Lookup | undefined {
     return kept.get(question)?.get(keyHash);
   }
 
@@ -53,37 +50,36 @@ export function keepFindings() {
 }
 
 // Its ids, hash and numbers count as 200.
-function sizeOf(question: string, { text, head, billingPart }: Finding): number {
-  return question.length + text.length + head.length + billingPart.length + 200;
+function sizeOf(question: string, { text, keyPart, billingPart }: Lookup): number {
+  return question.length + text.length + keyPart.length + billingPart.length + 200;
 }
 
-function findingFrom({ finding, record, settings, scopes }: LookedUp): Finding {
-  const [masks, keyPart] = lastFields(record);
-  const [, billingPart] = lastFields(settings);
-  const [, billingId = '', limitMicros = ''] = unpack(settings);
+function lookupFrom({ lookup, keyRecord, billingRecord, scopes }: NewLookup): Lookup {
+  const key = readRecord('key', keyRecord);
+  const billing = readRecord('billing', billingRecord);
   return {
-    text: finding,
-    epoch: Number(unpack(finding)[0]),
-    head: copyOf(`${keyPart},"scopes":${heldScopes(`${masks}\x1f${scopes}`)}`),
-    billingPart: copyOf(billingPart),
-    billingId: copyOf(billingId),
-    limitMicros: Number(limitMicros),
-    workspaceId: copyOf(unpack(record)[3] ?? ''),
+    text: lookup,
+    epoch: Number(readLookup(lookup).epoch),
+    keyPart: copyOf(`${key.answerPart},"scopes":${scopesPart(`${key.scopeFlags}\x1f${scopes}`)}`),
+    billingPart: copyOf(billing.answerPart),
+    billingId: copyOf(billing.billingId),
+    limitMicros: Number(billing.limitMicros),
+    workspaceId: copyOf(key.workspaceId),
   };
 }
 
-// In one piece: what is cut from a text, or put together of several, points at those, and each costs a cache miss.
+// A string of its own: a string that was cut from another, or joined, points at that one, and each step costs a cache miss.
 function copyOf(text: string): string {
   return Buffer.from(text).toString();
 }
 
-// Few sets of scopes are held by many keys; one may be long.
-const SETS_REMEMBERED = 1_000;
-const heldScopes = memoize((text) => {
-  const [masks = '', records = ''] = text.split('\x1f');
-  const scopes = records.split('\x1e').flatMap((record, i) => {
-    const [, representation, id] = unpack(record);
-    return representation && id ? [scopeEntryOf(representation, flagsOf(masks, i), id)] : [];
+// Many keys have the same scopes. A list of scopes may be long, so few are remembered.
+const LISTS_REMEMBERED = 1_000;
+const scopesPart = memoize((text) => {
+  const [flags = '', scopes = ''] = text.split('\x1f');
+  const entries = splitScopes(scopes).flatMap((record, i) => {
+    const { representation, scopeId } = readRecord('scope', record);
+    return representation && scopeId ? [scopeEntryOf(representation, flagsOf(flags, i), scopeId)] : [];
   });
-  return JSON.stringify(scopes);
-}, SETS_REMEMBERED);
+  return JSON.stringify(entries);
+}, LISTS_REMEMBERED);

@@ -16,7 +16,7 @@ export const statuses = [
 ] as const;
 export type Status = (typeof statuses)[number];
 
-/** Why a key is refused, in one word. */
+/** Why a key is refused. */
 export const reasons = [
   'MALFORMED',
   'NOT_FOUND',
@@ -31,7 +31,7 @@ export const reasons = [
   'NO_BILLING_RECORD',
 ] as const;
 
-/** How people read a status (specification, section 3); the two limits are temporary blocks. */
+/** How a status is shown to people (specification, section 3). The two limits are temporary blocks. */
 export const displayForms: Record<Status, string> = {
   VALID: 'Active',
   EXPIRED: 'Expired',
@@ -92,7 +92,7 @@ export const verifyResponse = object(
   { examples: [exampleOf(object(answered))] },
 );
 
-/** The operation, which the api and the verify app both serve. */
+/** The operation: the api and the verify app both serve it. */
 export const verifyOperation = {
   method: 'post',
   path: VERIFY_PATH,

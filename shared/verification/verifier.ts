@@ -1,21 +1,21 @@
 import { hash } from 'node:crypto';
 import type { Caller } from '../contract/caller.ts';
-import type { Config } from '../runtime/variables.ts';
-import { parseCredits } from '../values/credits.ts';
-import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { ApiError } from '../contract/errors.ts';
-import { keepFindings, NO_FINDING } from './lookup-cache.ts';
-import { batchScriptCalls } from './script-batches.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
+import { memoize } from '../runtime/memoize.ts';
+import type { Metrics } from '../runtime/metrics.ts';
+import type { Config } from '../runtime/variables.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
 import { addressBits } from '../values/ip.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
-import { flagCharacter, keyspace, packFields } from '../stores/keyspace.ts';
-import type { Metrics } from '../runtime/metrics.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
-import { memoize } from '../runtime/memoize.ts';
-import { flagBits } from '../contract/scope-flags.ts';
+import { decisionFrom, refusal, type Decision } from './decision.ts';
+import { makeLookupCache } from './lookup-cache.ts';
 import type { VerifyBody } from './operation.ts';
+import { batchScriptCalls } from './script-batches.ts';
+import { NO_LOOKUP, packCall, packQuestion } from './script-protocol.ts';
 import type { Witnesses } from './witnesses.ts';
 
 export type VerifyCall = {
@@ -27,7 +27,7 @@ export type VerifyCall = {
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 export type Verifier = {
   verify: Verify;
-  /** Whether one more would be decided now: one that would not need not be read. */
+  /** Whether one more call would be decided now; if not, its body need not even be read. */
   hasRoom(): boolean;
 };
 
@@ -40,27 +40,27 @@ type VerifierOptions = {
 };
 
 /**
- * Decides verifications by the verify script; what was not decided in time costs nothing later. `outboxFull` tells
- * whether events may be recorded; `witness` is told of each debit; after `VERIFY_DEADLINE_MS` a call is a 503, and so is
- * at once what comes on top of `VERIFY_MAX_WAITING`: an answer that would come late helps nobody and costs all others.
+ * Decides verifications by the verify script. A call that was not decided in time costs nothing later. `outboxFull` says
+ * whether events can be recorded; `witness` learns of each debit. A call becomes a 503 after `VERIFY_DEADLINE_MS`, and at once
+ * while `VERIFY_MAX_WAITING` others are being decided: a late answer helps nobody and delays all others.
  */
 export function makeVerifier({ redis, outboxFull, witness, config, metrics }: VerifierOptions): Verifier {
-  const run = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
-  const findings = keepFindings();
+  const ask = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
+  const lookups = makeLookupCache();
   let deciding = 0;
 
   async function verify(call: VerifyCall): Promise<Decision> {
     if (!hasRoom()) throw new ApiError('overloaded');
     deciding += 1;
     try {
-      const decided = await decide(call);
-      metrics.verifications.inc({ status: decided.status });
-      if (decided.status === 'VALID' && outboxFull()) metrics.unrecorded.inc();
-      return decided;
+      const decision = await askScript(call);
+      metrics.verifications.inc({ status: decision.status });
+      if (decision.status === 'VALID' && outboxFull()) metrics.unrecorded.inc();
+      return decision;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 503) throw error;
       metrics.verifications.inc({ status: 'UNDECIDED' });
-      // An answer that was lost may have been a debit: unlike elsewhere, "nothing was stored" would be too much to say.
+      // A lost answer may have been a debit: "nothing was stored", which redis_unavailable says, would be too much to say.
       throw error.errorName === 'redis_unavailable' ? new ApiError('undecided', { cause: error }) : error;
     } finally {
       deciding -= 1;
@@ -71,33 +71,33 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     return deciding < config.VERIFY_MAX_WAITING;
   }
 
-  async function decide({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
+  async function askScript({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
     const once = idempotencyKey(given);
     const shard = keyShard(body.key);
     if (shard === undefined) return refusal(body, 'MALFORMED');
     const { route = '', requestedScopes = [] } = body;
-    const cost = costMicros(body);
-    const usage = `"c":${cost},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`;
+    const costMicros = costOf(body);
+    // Fields of an event have the names of shared/events/event.ts.
+    const usage = `"c":${costMicros},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`;
     const keyHash = hashKeyText(body.key);
-    const question = questionOf(caller, requestedScopes);
-    const known = findings.get(question, keyHash);
-    const packed = packFields([
-      known?.text ?? NO_FINDING,
-      bitsOf(body.ip ?? clientAddress),
-      cost,
-      once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
+    const question = packQuestion(caller, requestedScopes);
+    const known = lookups.get(question, keyHash);
+    const packed = packCall({
+      lookup: known?.text ?? NO_LOOKUP,
+      addressBits: bitsOf(body.ip ?? clientAddress),
+      costMicros,
+      idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
       usage,
-      `{"i":"${newId('evt')}","r":${JSON.stringify(route)},${usage}`,
+      eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(route)},${usage}`,
       question,
-    ]);
-    const said = await run({ shard, key: keyspace.keyText(shard, keyHash), packed });
-    const finding = said.lookedUp ? findings.add(question, keyHash, said.lookedUp) : known;
-    const decided = decisionFrom(said, finding, body);
-    const { sequence, usedMicros = 0 } = decided.found ?? {};
-    if (finding && sequence !== undefined) {
-      witness(finding.billingId, { shard, keyHash, epoch: finding.epoch, number: sequence, usedMicros });
-    }
-    return decided;
+    });
+    const answer = await ask({ shard, key: keyspace.keyText(shard, keyHash), packed });
+    const lookup = answer.newLookup ? lookups.add(question, keyHash, answer.newLookup) : known;
+    const decision = decisionFrom(answer, lookup, body);
+    const { sequence: number, usedMicros = 0 } = decision;
+    if (lookup && number !== undefined)
+      witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, number, usedMicros });
+    return decision;
   }
 
   return { verify, hasRoom };
@@ -106,16 +106,9 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
 const microsOf = memoize(parseCredits);
 const bitsOf = memoize((address) => addressBits(address) ?? '');
 
-function costMicros(body: VerifyBody): number {
+function costOf(body: VerifyBody): number {
   const micros = microsOf(body.billing?.usage ?? '0');
   if (micros !== undefined) return micros;
   const message = 'must be at most 9000000000';
   throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
-}
-
-// What a finding depends on besides the key.
-function questionOf(caller: Caller, scopes: NonNullable<VerifyBody['requestedScopes']>): string {
-  const parts = [caller.teamId, caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : ''];
-  for (const scope of scopes) parts.push(scope.representation, flagCharacter(flagBits(scope)));
-  return parts.join('\0');
 }

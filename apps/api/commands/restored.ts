@@ -1,5 +1,5 @@
 import { formatCredits } from '../../../shared/values/credits.ts';
-import { unpack, versionOf } from '../../../shared/stores/keyspace.ts';
+import { readRecord, versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
@@ -137,7 +137,6 @@ function report(newer: Newer[], unknown: { keys: number; tokens: number }): void
   );
 }
 
-// version, id, limit, …
 function limitOf(value: string): number {
-  return Number(unpack(value)[2]);
+  return Number(readRecord('billing', value).limitMicros);
 }

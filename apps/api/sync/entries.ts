@@ -2,8 +2,9 @@ import { packToken } from '../../../shared/auth/access-token.ts';
 import { creditLimit, formatCredits } from '../../../shared/values/credits.ts';
 import { blockBits } from '../../../shared/values/ip.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
-import { flagCharacter, keyspace, pack, tombstone } from '../../../shared/stores/keyspace.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
+import { flagCharacter, packRecord, tombstone } from '../../../shared/stores/records.ts';
 import { inBatches } from './batches.ts';
 
 export type ChangeKind = 'token' | 'workspace' | 'scope' | 'key' | 'billing';
@@ -101,7 +102,17 @@ async function* loadWorkspaces(sql: Query, which: Which): AsyncGenerator<Entry[]
   );
   for await (const batch of rows) {
     yield batch.flatMap(({ id, rate, ips, version }) =>
-      inEachShard(which, { kind: 'workspace', id }, id, 'd', pack(version, [rate ?? '', ips.map(blockBits).join(' ')])),
+      inEachShard(
+        which,
+        { kind: 'workspace', id },
+        id,
+        'd',
+        packRecord('workspace', {
+          version,
+          defaultRatePerSecond: rate ?? '',
+          defaultAllowedIps: ips.map(blockBits).join(' '),
+        }),
+      ),
     );
   }
 }
@@ -121,7 +132,7 @@ async function* loadScopes(sql: Query, which: Which): AsyncGenerator<Entry[]> {
         { kind: 'scope', id },
         workspaceId,
         `s${ref}`,
-        deleted ? tombstone(version) : pack(version, [representation, id]),
+        deleted ? tombstone(version) : packRecord('scope', { version, representation, scopeId: id }),
       ),
     );
   }
@@ -167,7 +178,12 @@ async function* loadBillings(sql: Query, which: Which): AsyncGenerator<Entry[]> 
       shard: record.shard,
       key: keyspace.billing(record.shard, record.workspaceId, record.externalMeterId),
       field: 's',
-      value: pack(record.version, [record.id, creditLimit(record), billingPart(record)]),
+      value: packRecord('billing', {
+        version: record.version,
+        billingId: record.id,
+        limitMicros: creditLimit(record),
+        answerPart: billingPart(record),
+      }),
       lifetimeSeconds: 0,
     }));
   }
@@ -247,25 +263,24 @@ type KeyRow = {
   flags: number[];
 };
 
-// The order of the fields is the one that verify.lua unpacks.
 function keyRecord(key: KeyRow): string {
   const state = key.deleted ? 'D' : key.enabled ? 'A' : 'X';
   const ips = key.allowedIps === null ? '' : key.allowedIps.map(blockBits).join(' ') || '*';
-  return pack(key.version, [
+  return packRecord('key', {
+    version: key.version,
     state,
-    key.teamId,
-    key.workspaceId,
-    key.id,
-    key.expiresAt ?? 0,
-    key.validUntil ?? 0,
-    key.rateLimitPerSecond ?? '',
-    ips,
-    key.externalMeterId ?? '',
-    // The workspace's fields to read for it: its defaults and the scopes that were granted, with what flags.
-    JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),
-    key.flags.map(flagCharacter).join(''),
-    keyPart(key),
-  ]);
+    teamId: key.teamId,
+    workspaceId: key.workspaceId,
+    keyId: key.id,
+    expiresAtMs: key.expiresAt ?? 0,
+    validUntilMs: key.validUntil ?? 0,
+    ratePerSecond: key.rateLimitPerSecond ?? '',
+    allowedIps: ips,
+    meter: key.externalMeterId ?? '',
+    workspaceFields: JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),
+    scopeFlags: key.flags.map(flagCharacter).join(''),
+    answerPart: keyPart(key),
+  });
 }
 
 // The part of a verification's answer that only changes with the key, ready-made.

@@ -1,5 +1,6 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { keyspace, versionOf } from '../../../shared/stores/keyspace.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { versionOf } from '../../../shared/stores/records.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { applyAdjustments } from './adjustments.ts';

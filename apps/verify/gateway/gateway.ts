@@ -115,7 +115,7 @@ function refuse(dialect: Dialect, requestId: string, refused: Refused, decision?
     headers: {
       ...headers,
       'X-Keytally-Status': decision?.status ?? 'INVALID',
-      ...limitHeaders(decision?.found?.rateLimit, Date.now()),
+      ...limitHeaders(decision?.rateLimit, Date.now()),
     },
   };
 }

@@ -1,27 +1,27 @@
 import { rateLimitHeaders } from '../../../clients/node/refusal.ts';
 import { formatCredits, MAX_MICROS } from '../../../shared/values/credits.ts';
-import type { Decision, Found } from '../../../shared/verification/decision.ts';
-import type { Finding } from '../../../shared/verification/lookup-cache.ts';
+import type { Decision, RateLimit } from '../../../shared/verification/decision.ts';
+import type { Lookup } from '../../../shared/verification/lookup-cache.ts';
 import { memoize } from '../../../shared/runtime/memoize.ts';
 
 /**
  * What a gateway hands on to the API behind it. Every header is always there: where there is nothing to say it is empty,
  * so that what the end client sent under its name is replaced.
  */
-export function passHeaders({ status, found }: Decision, nowMs: number): Record<string, string> {
-  const { finding, usedMicros, rateLimit } = found ?? {};
+export function passHeaders(decision: Decision, nowMs: number): Record<string, string> {
+  const { status, lookup, usedMicros, rateLimit } = decision;
   return {
-    ...keyHeaders(finding?.head ?? ''),
-    'X-Keytally-Workspace-Id': finding?.workspaceId ?? '',
+    ...keyHeaders(lookup?.keyPart ?? ''),
+    'X-Keytally-Workspace-Id': lookup?.workspaceId ?? '',
     'X-Keytally-Status': status,
-    'X-Keytally-Remaining-Credits': finding && usedMicros !== undefined ? remainingCredits(finding, usedMicros) : '',
+    'X-Keytally-Remaining-Credits': lookup && usedMicros !== undefined ? remainingCredits(lookup, usedMicros) : '',
     ...noLimit,
     ...limitHeaders(rateLimit, nowMs),
   };
 }
 
 /** The rate limit of a key that has one, and what is left of it. */
-export function limitHeaders(rateLimit: Found['rateLimit'], nowMs: number): Record<string, string> {
+export function limitHeaders(rateLimit: RateLimit | undefined, nowMs: number): Record<string, string> {
   if (!rateLimit) return {};
   return {
     ...rateLimitHeaders(rateLimit, nowMs),
@@ -38,11 +38,11 @@ const noLimit = {
   'X-RateLimit-Reset': '',
 };
 
-// A head may hold 4 KiB of metadata: few of them are remembered.
+// A key's part of an answer may hold 4 KiB of metadata: few of them are remembered.
 const KEYS_REMEMBERED = 1_000;
 type KeyPart = { apiKeyId: string; customerId?: string; externalMeterId?: string };
-const keyHeaders = memoize((head) => {
-  const { apiKeyId, customerId = '', externalMeterId = '' } = JSON.parse(`{${head}}`) as KeyPart;
+const keyHeaders = memoize((keyPart) => {
+  const { apiKeyId, customerId = '', externalMeterId = '' } = JSON.parse(`{${keyPart}}`) as KeyPart;
   return {
     'X-Keytally-Key-Id': apiKeyId,
     'X-Keytally-Customer-Id': headerText(customerId),
@@ -51,7 +51,7 @@ const keyHeaders = memoize((head) => {
 }, KEYS_REMEMBERED);
 
 // Empty where use has no limit.
-function remainingCredits({ limitMicros }: Finding, usedMicros: number): string {
+function remainingCredits({ limitMicros }: Lookup, usedMicros: number): string {
   return limitMicros === MAX_MICROS ? '' : formatCredits(Math.max(0, limitMicros - usedMicros));
 }
 

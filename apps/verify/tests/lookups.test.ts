@@ -8,16 +8,17 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
 
-// What a verification found is used again for the next one: never longer than it holds, and for nobody else's question.
+// A verify process keeps what the script looked up and uses it for the next call: never after a change, and never for another
+// question.
 
 let world: World;
 let workspaceId: string;
 let customers: Customers;
 let redis: ShardedRedis;
-const test = suite('findings');
+const test = suite('lookups');
 test.before(async () => {
   world = await makeWorld(['verify']);
-  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'found' }))).body.workspace.id;
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lookups' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
   redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
   await redis.connected(5_000);
@@ -74,24 +75,24 @@ const changes: Change[] = [
     change: () => ofWorkspace({ defaultAllowedIPs: ['192.0.2.0/24'] }),
   },
   {
-    what: 'the workspace gives its list up',
+    what: 'the workspace drops its list of addresses',
     before: 'IP_NOT_ALLOWED',
     after: 'VALID',
     change: () => ofWorkspace({ defaultAllowedIPs: [] }),
   },
   {
-    what: 'a cap is set',
+    what: 'a spend cap is set',
     before: 'VALID',
     after: 'SPEND_CAP_REACHED',
     change: (key) => toBilling(key, { spendCap: '0' }),
   },
   {
-    what: 'a key expires by a change',
+    what: 'a key gets an expiry and expires',
     before: 'VALID',
     after: 'EXPIRED',
     change: async (key) => {
       await ofKey(key, { expiresAt: Date.now() + 1_000 });
-      assert.is(await says(key), 'VALID');
+      assert.is(await answerTo(key), 'VALID');
       await sleep(1_100);
     },
   },
@@ -108,22 +109,22 @@ const changes: Change[] = [
     change: async (key) => {
       const path = `/api/v1/workspace/${workspaceId}/api-key/${key.id}/rotate`;
       await must(200, world.call('post', path, { graceSeconds: 1 }));
-      assert.is(await says(key), 'VALID');
+      assert.is(await answerTo(key), 'VALID');
       await sleep(1_100);
     },
   },
 ];
 
 for (const { what, before, after, change } of changes) {
-  test(`${what}: the next call says so`, async () => {
+  test(`${what}: the next call is answered by it`, async () => {
     const key = await newKey();
-    for (let i = 0; i < 2; i++) assert.is(await says(key), before);
+    for (let i = 0; i < 2; i++) assert.is(await answerTo(key), before);
     await change(key);
-    for (let i = 0; i < 2; i++) assert.is(await says(key), after);
+    for (let i = 0; i < 2; i++) assert.is(await answerTo(key), after);
   });
 }
 
-test('one finding is not for another question: other scopes, another team, a token of another workspace', async () => {
+test('a lookup never answers another question: other scopes, another team, a token of another workspace', async () => {
   const key = await newKey();
   const other = await world.newTeam();
   const limited = await world.newToken(world.team.id, ['key:verify'], [await world.newWorkspace(world.team.id)]);
@@ -131,46 +132,46 @@ test('one finding is not for another question: other scopes, another team, a tok
     await eventually('the token is known', async () => (await customers.verify({ key: '' }, { token })).status !== 401);
   }
   for (let i = 0; i < 2; i++) {
-    assert.is(told(await ask(key)), 'VALID');
-    assert.is(told(await ask(key, { create: true })), 'SCOPE_MISSING');
-    assert.is(told(await ask(key, {}, other.token)), 'NOT_FOUND');
-    assert.is(told(await ask(key, {}, limited)), 'NOT_FOUND');
+    assert.is(reasonIn(await verify(key)), 'VALID');
+    assert.is(reasonIn(await verify(key, { create: true })), 'SCOPE_MISSING');
+    assert.is(reasonIn(await verify(key, {}, other.token)), 'NOT_FOUND');
+    assert.is(reasonIn(await verify(key, {}, limited)), 'NOT_FOUND');
   }
 });
 
-test('many keys of one shard that change all the time are each answered as they are', async () => {
+test('keys that change all the time are each answered as they are now, also when they share a shard', async () => {
   const keys = await Promise.all(Array.from({ length: 8 }, newKey));
   const flip = async (key: Key) => {
     for (let i = 0; i < 6; i++) {
       const enabled = i % 2 === 1;
       await ofKey(key, { enabled });
-      assert.is(await says(key), enabled ? 'VALID' : 'DISABLED');
+      assert.is(await answerTo(key), enabled ? 'VALID' : 'DISABLED');
     }
   };
   await Promise.all(keys.map(flip));
 });
 
-test('a shard that was emptied and filled again is looked up anew, though its count of writes is an old one', async () => {
+test('no lookup outlives an emptied shard, even if the shard counts as many writes again', async () => {
   const key = await newKey();
-  assert.is(await says(key), 'VALID');
+  assert.is(await answerTo(key), 'VALID');
   const shard = keyShard(key.key)!;
   const { client } = redis.node(shard);
   const writes = await client.hget(keyspace.meta(shard), 'writes');
-  // As if the change had been made while Redis was away.
+  // As if the change had been made while Redis was unavailable.
   await world.sql`update api_keys set enabled = false where id = ${key.id}`;
   await client.flushdb();
   const owners = () => Promise.all(ALL_SHARDS.map((one) => client.hget(keyspace.meta(one), 'owner')));
   await eventually('all shards are open again', async () => (await owners()).every((owner) => owner !== null));
   await client.hset(keyspace.meta(shard), 'writes', writes!);
-  assert.is(await says(key), 'DISABLED');
+  assert.is(await answerTo(key), 'DISABLED');
 });
 
-test('a billing record that is gone from Redis is unknown, not one of nothing used', async () => {
+test('a billing record that is gone from Redis makes a 503, and never counts as unused', async () => {
   const key = await newKey();
   const shard = keyShard(key.key)!;
-  assert.is(told(await ask(key)), 'VALID');
+  assert.is(reasonIn(await verify(key)), 'VALID');
   await redis.node(shard).client.del(keyspace.billing(shard, workspaceId, key.externalMeterId));
-  const { status, body } = await ask(key);
+  const { status, body } = await verify(key);
   assert.is(status, 503);
   assert.is(body.error.code, 50305);
 });
@@ -189,20 +190,23 @@ async function newKey(): Promise<Key> {
   };
 }
 
-function ask(key: Key, flags: object = {}, token = world.team.token, url = world.verify!.url) {
+function verify(key: Key, flags: object = {}, token = world.team.token, url = world.verify!.url) {
   const requestedScopes = [{ representation: key.representation, read: true, ...flags }];
   const body = { key: key.key, requestedScopes, ip: '198.51.100.1', billing: { usage: '0.5' } };
   return customers.verify(body, { token, url });
 }
 
-// Both programs keep findings of their own.
-async function says(key: Key): Promise<string> {
-  const [ours, apis] = [told(await ask(key)), told(await ask(key, {}, world.team.token, world.api.url))];
-  assert.is(ours, apis);
-  return ours;
+// The api and verify each keep lookups of their own.
+async function answerTo(key: Key): Promise<string> {
+  const [byVerify, byApi] = [
+    reasonIn(await verify(key)),
+    reasonIn(await verify(key, {}, world.team.token, world.api.url)),
+  ];
+  assert.is(byVerify, byApi);
+  return byVerify;
 }
 
-function told({ status, body, text }: Answer): string {
+function reasonIn({ status, body, text }: Answer): string {
   assert.is(status, 200, text);
   return body.reason ?? body.status;
 }

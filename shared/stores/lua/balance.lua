@@ -1,18 +1,16 @@
--- Reads what a billing record's balance is made of, so that "nothing used yet" is told from "not known here".
+-- uses: names time build
+-- Reads the counters of a billing record. A record that was never debited and one that is not here are told apart.
 --
 -- KEYS  1 meta, 2 billing record
--- ARGV  1 fence: the run id of the open shard, or "build:<token>" of its reopening
--- Gives {"OK", now in ms, epoch, then names and values: u used micro-credits, x of them from the books alone, c events
---        that x is the sum of, a number of the last adjustment, n<epoch> last sequence number in that epoch}
---       | {"ABSENT", now} no such record here | {"CLOSED", now}
-local time = redis.call('TIME')
-local now = string.format('%.0f', tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000))
-local meta = redis.call('HMGET', KEYS[1], 'owner', 'epoch', 'build')
-local build = string.match(ARGV[1], '^build:(.+)$')
-if build and meta[3] ~= build or not build and meta[1] ~= ARGV[1] then return { 'CLOSED', now } end
-local fields = redis.call('HGETALL', KEYS[2])
-if redis.call('HEXISTS', KEYS[2], 's') == 0 then return { 'ABSENT', now } end
-local answer = { 'OK', now, meta[2] or '0' }
+-- ARGV  1 fence: run id of the open shard, or "build:<token>" of its builder
+-- Gives {"OK", now in ms, epoch, then names and values of the counters: keyspace.ts says what each holds}
+--       {"ABSENT", now}   there is no such record here
+--       {"CLOSED", now}
+local meta = passFence(KEYS[1], ARGV[1], 'epoch')
+if not meta then return { 'CLOSED', nowText } end
+local fields = call('HGETALL', KEYS[2])
+if call('HEXISTS', KEYS[2], 's') == 0 then return { 'ABSENT', nowText } end
+local answer = { 'OK', nowText, meta[3] or '0' }
 for i = 1, #fields, 2 do
   if fields[i] ~= 's' then
     answer[#answer + 1] = fields[i]

@@ -1,7 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { MAX_MICROS, formatCredits } from '../../../../shared/values/credits.ts';
-import { keyspace, unpack, meterShard } from '../../../../shared/stores/keyspace.ts';
+import { keyspace, meterShard } from '../../../../shared/stores/keyspace.ts';
+import { readRecord } from '../../../../shared/stores/records.ts';
 import { connectRedis } from '../../../../shared/stores/redis.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
@@ -275,7 +276,7 @@ test('settings and refills are in force with the answer', async () => {
   await redis.connected(2_000);
   const shard = meterShard(workspaceId, 'forced');
   const record = await redis.node(shard).client.hget(keyspace.billing(shard, workspaceId, 'forced'), 's');
-  assert.is(unpack(record!)[2], '2500000');
+  assert.is(readRecord('billing', record!).limitMicros, '2500000');
   await redis.close();
 });
 

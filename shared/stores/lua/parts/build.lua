@@ -1,0 +1,15 @@
+-- Builders: one process at a time holds the build token of a closed shard and may write to it, to open it again.
+--
+-- Needs   names time
+-- Defines buildUntil                       Redis time in ms, as text: a builder not heard of until then is taken for dead
+--         passFence(metaKey, fence, ...)   The fence is a run id, or "build:<token>" of a builder. Gives {owner, build, ...}
+--                                          with the fields that were asked for, false unless the shard is open for this
+--                                          run id or this builder builds it; then the token, nil for a run id.
+local buildUntil = format('%.0f', nowMs + 5000)
+
+local function passFence(metaKey, fence, ...)
+  local meta = call('HMGET', metaKey, 'owner', 'build', ...)
+  local token = string.match(fence, '^build:(.+)$')
+  if token then return meta[2] == token and meta, token end
+  return meta[1] == fence and meta
+end

@@ -1,0 +1,57 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import { ApiError } from '../contract/errors.ts';
+
+const WAIT_MS = 200;
+const ASK_AGAIN_MS = 500;
+
+/** Waits until enough replicas of a server have what this client wrote. */
+export type ReplicaWait = {
+  /** Whether any replica is asked for. */
+  isNeeded: boolean;
+  /** Throws `redis_unavailable` if replicas were missing a moment ago: what they must have need not be tried. */
+  require(): void;
+  /** Settles once enough replicas have all that this client has sent; rejects when they do not within `WAIT_MS`. */
+  copied(): Promise<void>;
+};
+
+/**
+ * Waits by WAIT, which speaks for everything that its connection sent before it. Only one WAIT is under way, for it holds up
+ * the connection; all that is sent meanwhile shares the next one.
+ */
+export function makeReplicaWait(client: Redis, minReplicas: number): ReplicaWait {
+  let current: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  // Until then the connection is left free, and asked again after.
+  let missingUntil = 0;
+
+  function copied(): Promise<void> {
+    if (!current)
+      return (current = nextTurn()
+        .then(wait)
+        .finally(() => (current = undefined)));
+    next ??= current
+      .catch(() => {})
+      .then(() => {
+        next = undefined;
+        return copied();
+      });
+    return next;
+  }
+
+  async function wait(): Promise<void> {
+    const replicas = await client.wait(minReplicas, WAIT_MS);
+    if (replicas >= minReplicas) return;
+    missingUntil = performance.now() + ASK_AGAIN_MS;
+    throw new Error(`${replicas} of ${minReplicas} replicas have it`);
+  }
+
+  return {
+    isNeeded: minReplicas > 0,
+    require() {
+      if (performance.now() < missingUntil)
+        throw new ApiError('redis_unavailable', { cause: new Error('replicas are missing') });
+    },
+    copied,
+  };
+}

@@ -1,0 +1,86 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { scripts, scriptText, type ScriptName } from './scripts.ts';
+
+const folder = new URL('lua/', import.meta.url);
+const filesIn = (path: string) => readdirSync(new URL(path, folder)).filter((file) => file.endsWith('.lua'));
+const read = (path: string) => readFileSync(new URL(path, folder), 'utf8');
+const usesOf = (script: string) => (/^-- uses: (.+)\n/.exec(script)?.[1] ?? '').split(' ');
+const names = Object.keys(scripts) as ScriptName[];
+const parts = filesIn('parts/').map((file) => file.replace('.lua', ''));
+const test = suite('scripts');
+const redis = new Redis(process.env.TEST_REDIS_URL!);
+test.after(() => redis.disconnect());
+
+test('every script is in the table and every part in use, and none is missing', () => {
+  assert.equal(filesIn('.').toSorted(), names.map((name) => `${name}.lua`).toSorted());
+  const used = new Set(names.flatMap((name) => usesOf(read(`${name}.lua`))));
+  assert.equal([...used].toSorted(), parts.toSorted());
+});
+
+test('the parts of a script stand before it, whole and in the order that it names them', () => {
+  for (const name of names) {
+    const script = read(`${name}.lua`);
+    const pieces = [...usesOf(script).map((part) => read(`parts/${part}.lua`)), script];
+    assert.is(scriptText(name), pieces.join('\n'));
+  }
+});
+
+test('a part comes after the parts that it needs', () => {
+  for (const name of names) {
+    const uses = usesOf(read(`${name}.lua`));
+    for (const [i, part] of uses.entries()) {
+      const needs = /^-- Needs +(.+)$/m.exec(read(`parts/${part}.lua`))?.[1]?.split(' ') ?? [];
+      for (const need of needs) assert.ok(uses.slice(0, i).includes(need), `${name}.lua: ${part} needs ${need}`);
+    }
+  }
+});
+
+test('every script says what it takes and gives, and every part what it defines', () => {
+  for (const name of names) {
+    const head = headOf(read(`${name}.lua`));
+    for (const word of ['-- KEYS  ', '-- ARGV  ', '-- Gives '])
+      assert.ok(head.includes(`\n${word}`), `${name}: ${word}`);
+  }
+  for (const part of parts) assert.match(headOf(read(`parts/${part}.lua`)), /^-- [A-Z].*\n(.*\n)*-- Defines \S/);
+});
+
+test('Redis compiles every script', async () => {
+  for (const name of names) {
+    const sha = (await redis.script('LOAD', scriptText(name))) as string;
+    assert.match(sha, /^[0-9a-f]{40}$/, name);
+  }
+});
+
+// A part that is not named would be missed only when a line that needs it is reached.
+test('a script uses no name but its own, those of its parts, and those of Lua and Redis', () => {
+  for (const name of names) {
+    const code = scriptText(name)
+      .replace(/--.*/g, '')
+      .replace(/'(?:\\.|[^'\\])*'/g, "''");
+    const defined = [
+      ...[...code.matchAll(/\blocal\s+(?!function)((?:\w+,\s*)*\w+)/g)].map(([, list]) => list),
+      ...[...code.matchAll(/\bfor\s+((?:\w+,\s*)*\w+)/g)].map(([, list]) => list),
+      ...[...code.matchAll(/\bfunction\s+(\w+)\(/g)].map(([, list]) => list),
+      ...[...code.matchAll(/\bfunction\s+\w+\(([^)]*)\)/g)].map(([, list]) => list),
+    ];
+    const known = new Set([...ofLua, ...defined.flatMap((list) => list!.split(/,\s*/))]);
+    const used = [...code.matchAll(/(?<![.\w])[A-Za-z_]\w*/g)].map(([word]) => word);
+    assert.equal([...new Set(used.filter((word) => !known.has(word)))], [], `${name}.lua`);
+  }
+});
+
+const ofLua = [
+  ...'and break do else elseif end false for function if in local nil not or repeat return then true until while'.split(
+    ' ',
+  ),
+  ...'redis cjson struct bit string table math KEYS ARGV unpack pcall error type tostring tonumber'.split(' '),
+];
+
+function headOf(text: string): string {
+  return /^(--.*\n)*/.exec(text)![0];
+}
+
+test.run();

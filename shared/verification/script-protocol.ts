@@ -1,0 +1,159 @@
+import type { Caller } from '../contract/caller.ts';
+import { flagBits, type Flags } from '../contract/scope-flags.ts';
+import { END, packFields, readFields } from '../stores/fields.ts';
+import { flagCharacter } from '../stores/records.ts';
+
+// What is sent to verify.lua and what it answers. Each table says the order of some fields; nothing else knows a place.
+// The script calls its fields by the same names: script-protocol.test.ts compares them and runs the script.
+
+/** One call, packed: what the script is asked. */
+export const callFields = [
+  /** What the script found for this question and this secret before (`lookupFields`), or `NO_LOOKUP`. */
+  'lookup',
+  /** The client's address as bits, empty when there is none. */
+  'addressBits',
+  'costMicros',
+  /** Hash of access token and Idempotency-Key; empty without one. */
+  'idempotencyHash',
+  /** Cost and usage name as a part of the event's JSON: an Idempotency-Key must come with the same ones again. */
+  'usage',
+  /** Start of the event's JSON; the script adds what only it knows. */
+  'eventStart',
+  /** Who asks for what (`questionFields`): a lookup is good for the same question only. */
+  'question',
+] as const;
+
+/** The question; then, as often as scopes are wanted, `scopesFields`. */
+export const questionFields = [
+  'callerTeamId',
+  /** The workspaces that the caller is limited to, each between spaces; empty: all of the team. */
+  'callerWorkspaceIds',
+] as const;
+
+/** A wanted scope. */
+export const scopesFields = ['representation', 'flags'] as const;
+
+/** A lookup: what the records say to a question. */
+export const lookupFields = [
+  /** Epoch of the shard and its count of writes: while these stay, the records stay. */
+  'epoch',
+  'writes',
+  /** Redis time in ms at which it ends all the same; 0: never. */
+  'holdsUntilMs',
+  /** Blocks as bits, between spaces; empty: every address. */
+  'allowedIps',
+  /** Status and reason of a refusal, whatever is asked; else empty. */
+  'refusal',
+  /** Verifications a second; empty: no limit. */
+  'ratePerSecond',
+  /** Names in Redis: the key's rate, its billing record (empty when it is not metered). */
+  'rateKey',
+  'billingKey',
+  /** Most micro-credits that may be used; empty without a billing record. */
+  'limitMicros',
+  /** Key and billing record as a part of the event's JSON. */
+  'eventIds',
+] as const;
+
+/** What the answer of a script begins with. */
+export const batchFields = ['ok', 'nowMs', 'nowTicks'] as const;
+
+/** Then the answer to each call, its fields between `\x1f`. */
+export const answerFields = [
+  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, CONFLICT, CORRUPT. */
+  'status',
+  /** Why it was refused; of CORRUPT the error. */
+  'reason',
+  /** Used micro-credits after this call; empty without a billing record. */
+  'usedMicros',
+  /** The number that this call's debit has in its epoch; empty when it made none. */
+  'sequence',
+  /** The rate limit in force, and the theoretical arrival time after this call; empty without a limit. */
+  'ratePerSecond',
+  'arrivalTicks',
+  /** For a repeated Idempotency-Key: the time of the first call, to which `arrivalTicks` belongs. */
+  'askedAtTicks',
+] as const;
+
+/** Then, for each call whose key was found by looking it up, these as elements of the answer. */
+export const newLookupFields = [
+  /** Its place among the calls, from 0. */
+  'call',
+  'lookup',
+  /** The records as they are (records.ts): the key's, the billing record's settings ('' without). */
+  'keyRecord',
+  'billingRecord',
+  /** The workspace's scopes that the key was granted, between `\x1e`. */
+  'scopes',
+] as const;
+
+/** What stands for a lookup where there is none. */
+export const NO_LOOKUP = END.repeat(lookupFields.length - 1);
+
+/** Ticks of the script's clock. */
+export const TICKS_PER_SECOND = 8e6;
+
+/** What all calls of a script share. */
+export type BatchArguments = { runId: string; notAfterMs: number; outboxFull: boolean };
+/** An answer of the script to one call. */
+export type ScriptAnswer = {
+  nowMs: number;
+  nowTicks: number;
+  fields: Record<(typeof answerFields)[number], string>;
+  newLookup: NewLookup | undefined;
+};
+export type NewLookup = Record<(typeof newLookupFields)[number], string>;
+
+/** Packs one call. */
+export function packCall(values: Readonly<Record<(typeof callFields)[number], string | number>>): string {
+  return packFields(callFields, values);
+}
+
+/** Packs a question, as a field of a call: without the end that a field gets there. */
+export function packQuestion(
+  caller: Pick<Caller, 'teamId' | 'workspaceIds'>,
+  scopes: readonly ({ representation: string } & Flags)[],
+): string {
+  const callerWorkspaceIds = caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '';
+  let packed = packFields(questionFields, { callerTeamId: caller.teamId, callerWorkspaceIds });
+  for (const scope of scopes)
+    packed += packFields(scopesFields, {
+      representation: scope.representation,
+      flags: flagCharacter(flagBits(scope)),
+    });
+  return packed.slice(0, -END.length);
+}
+
+/** The script's ARGV. */
+export function scriptArguments(batch: BatchArguments, packedCalls: readonly string[]): (string | number)[] {
+  return [batch.runId, batch.notAfterMs, batch.outboxFull ? '1' : '', ...packedCalls];
+}
+
+/** Reads what the script answered to so many calls. */
+export function readScriptAnswers(answer: readonly string[], calls: number): ScriptAnswer[] {
+  const begin = batchFields.length;
+  const newLookups: NewLookup[] = [];
+  for (let at = begin + calls; at < answer.length; at += newLookupFields.length) {
+    const newLookup = {} as NewLookup;
+    newLookupFields.forEach((name, i) => (newLookup[name] = answer[at + i] ?? ''));
+    newLookups[Number(newLookup.call)] = newLookup;
+  }
+  const nowMs = Number(answer[batchFields.indexOf('nowMs')]);
+  const nowTicks = Number(answer[batchFields.indexOf('nowTicks')]);
+  return answer.slice(begin, begin + calls).map((text, i) => ({
+    nowMs,
+    nowTicks,
+    fields: readFields(answerFields, text, '\x1f'),
+    newLookup: newLookups[i],
+  }));
+}
+
+/** The fields of a lookup. */
+export function readLookup(lookup: string): Record<(typeof lookupFields)[number], string> {
+  return readFields(lookupFields, lookup);
+}
+
+/** The packed records of the scopes in a new lookup, in the order of the key's flags. */
+export function splitScopes(scopes: string): string[] {
+  return scopes.split('\x1e');
+}
