@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { keyspace } from '../../shared/stores/keyspace.ts';
-import { freePorts } from '../../apps/stack/process/ports.ts';
+import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
 
@@ -15,8 +15,12 @@ const SLOTS = 16_384;
 /** Starts three primaries, each with a replica, as a real Redis Cluster. Members i and i + 3 hold the same slots at first. */
 export async function startRedisCluster(folder: string): Promise<Member[]> {
   const binary = await ensureRedis(() => {});
-  // The cluster's bus takes the port 10000 above, and must stay below those that Linux hands out to connections.
-  const ports = await freePorts(2 * PRIMARIES, [], 22_700);
+  const ports: number[] = [];
+  while (ports.length < 2 * PRIMARIES) {
+    // A member's cluster bus listens 10000 above, and must stay below the ports that Linux gives to connections.
+    const [port = 0] = await freePorts(1, [], 22_700);
+    if (await reservePort(port + 10_000)) ports.push(port);
+  }
   const members = await Promise.all(ports.map((port) => startMember(binary, folder, port)));
   const [first] = members as [Member];
   for (const { program } of members) await first.client.cluster('MEET', '127.0.0.1', program.port);

@@ -10,7 +10,7 @@ import { checkout, openHome, readEnvFile } from '../../apps/stack/process/home.t
 import { readJson } from '../../apps/stack/process/json-file.ts';
 import { countEvents, mayHoldEvents } from '../../apps/stack/servers/kafka-backlog.ts';
 import { soon } from '../helpers/kafka-world.ts';
-import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { processNames } from '../../apps/stack/servers/programs.ts';
 
 const folder = process.env.TEST_FOLDER ?? '';
@@ -22,7 +22,7 @@ test.before(async () => {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   let port = 0;
   do [port = 0] = await freePorts(1);
-  while (!(await isFree(port + 1)));
+  while (!(await reservePort(port + 1)));
   environment.KEYTALLY_PORT = String(port);
 });
 test.after(async () => void (await stack('down')));

@@ -8,7 +8,7 @@ import { countEvents, mayHoldEvents, noteEmpty, noteUsed } from '../servers/kafk
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { identify } from '../process/processes.ts';
 import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from '../servers/programs.ts';
-import { whyTaken } from '../process/ports.ts';
+import { reservePort, whyTaken } from '../process/ports.ts';
 import type { Message } from '../process/progress.ts';
 import { prepareServers } from '../servers/servers.ts';
 import { makeSupervisor } from '../process/supervisor.ts';
@@ -50,16 +50,7 @@ async function startAll(): Promise<void> {
       stopRecorded(left, stopOrder),
     );
   }
-  for (const [name, port] of [
-    ['api', home.apiPort],
-    ['verify', home.verifyPort],
-  ] as const) {
-    const why = await whyTaken(port);
-    if (why)
-      throw new StackError(
-        `port ${port} for ${name} ${why}; set KEYTALLY_PORT to another one, or stop what listens there`,
-      );
-  }
+  await checkPorts();
   const ports = await homes.choosePorts(home);
   const servers = await step('data folders', () =>
     prepareServers({ folder: home.folder, ports, say: (line) => void tell({ note: line }) }),
@@ -95,6 +86,18 @@ async function startAll(): Promise<void> {
       step(program.name, () => supervisor.add(program)),
     ),
   );
+}
+
+/** Refuses ports that something listens on, and keeps other starts from choosing them before ours listen. */
+async function checkPorts(): Promise<void> {
+  for (const [name, port] of Object.entries({ api: home.apiPort, verify: home.verifyPort })) {
+    const why = await whyTaken(port);
+    if (why)
+      throw new StackError(
+        `port ${port} for ${name} ${why}; set KEYTALLY_PORT to another one, or stop what listens there`,
+      );
+    await reservePort(port);
+  }
 }
 
 /** Starts Kafka where it is the bus or still holds events; gives its address. */
