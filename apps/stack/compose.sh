@@ -39,7 +39,7 @@ make_secrets() {
 
 # The token of the last time, if it is still one (the volumes may be new); else a new one.
 access_token() {
-  token=$(sed -n "s/^KEYTALLY_TOKEN='\(.*\)'$/\1/p" secrets/env 2>/dev/null || true)
+  token=$(sed -n "s/^\(export \)\{0,1\}KEYTALLY_TOKEN='\(.*\)'$/\2/p" secrets/env 2>/dev/null || true)
   check='const token = require("fs").readFileSync(0, "utf8");
     fetch(`http://127.0.0.1:${process.env.PORT}/api/v1/workspace?limit=1`, { headers: { authorization: `Bearer ${token}` } })
       .then(({ status }) => process.exit(status === 401 ? 1 : 0), () => process.exit(1))'
@@ -62,8 +62,8 @@ up)
   token=$(access_token)
   api=http://$(docker compose port api 8080)
   verify=http://$(docker compose port verify 8081)
-  printf "KEYTALLY_API_URL='%s'\nKEYTALLY_VERIFY_URL='%s'\nKEYTALLY_TOKEN='%s'\n" "$api" "$verify" "$token" >secrets/env
-  printf '\n  api      %s\n  verify   %s\n  token    %s\n  all of it as shell lines: secrets/env\n' "$api" "$verify" "$token"
+  printf "export %s='%s'\n" KEYTALLY_API_URL "$api" KEYTALLY_VERIFY_URL "$verify" KEYTALLY_TOKEN "$token" >secrets/env
+  printf '\n  api      %s\n  verify   %s\n  token    %s\n\nTo have them in your shell:  . secrets/env\n' "$api" "$verify" "$token"
   ;;
 down) docker compose --profile monitoring down ;;
 status) docker compose --profile monitoring ps -a ;;

@@ -75,8 +75,11 @@ test('the token of the last time is kept while it is one', () => {
   const { out, calls } = made.run('up');
   assert.match(out, `token    ${token}`);
   assert.not.ok(calls.some((call) => call.includes('token.ts')));
+  // As it was written before anything was exported.
+  writeFileSync(join(made.folder, 'secrets/env'), "KEYTALLY_API_URL='x'\nKEYTALLY_TOKEN='kt_old'\n");
+  assert.match(made.run('up').out, 'token    kt_old');
   made.run('up', { TOKEN: 'bad' });
-  assert.is.not(made.env('KEYTALLY_TOKEN'), '');
+  assert.match(made.env('KEYTALLY_TOKEN'), /^kt_\d+$/);
   assert.equal(
     [made.env('KEYTALLY_API_URL'), made.env('KEYTALLY_VERIFY_URL')],
     ['http://127.0.0.1:8080', 'http://127.0.0.1:8081'],

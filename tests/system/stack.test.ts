@@ -8,7 +8,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { readJson } from '../../apps/stack/process/json-file.ts';
-import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, type ProcessId } from '../../apps/stack/process/processes.ts';
 
 const names = ['postgres', 'redis', 'clickhouse', 'api', 'verify', 'consumer'];
@@ -19,7 +19,7 @@ let port: number;
 test.before(async () => {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   do [port = 0] = await freePorts(1);
-  while (!(await isFree(port + 1)));
+  while (!(await reservePort(port + 1)));
 });
 test.after(async () => void (await stack('down')));
 
@@ -39,7 +39,7 @@ test('up starts everything, and what it prints works when pasted', async () => {
   assert.match(decision ?? '', /"status":"VALID"/);
 });
 
-test('the env file is for its owner alone, and a shell reads it', async () => {
+test('the env file is readable by its owner alone, and a shell reads all addresses from it', async () => {
   assert.is(statSync(join(home, 'env')).mode & 0o777, 0o600);
   const wanted = [
     'KEYTALLY_API_URL',

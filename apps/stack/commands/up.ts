@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
-import { checkout, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from '../process/home.ts';
+import { checkout, envFile, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
 import { processNames, stopOrder } from '../servers/programs.ts';
@@ -63,7 +63,7 @@ async function isReady(home: Home): Promise<boolean> {
   const wanted = processNames(home.bus).filter((name) => (stopOrder as readonly string[]).includes(name));
   const ports = readRecords(home.folder).filter(({ name }) => wanted.includes(name));
   const ready = await Promise.all(ports.map(({ port }) => answersOk(`http://127.0.0.1:${port}/readyz`)));
-  return ready.length === wanted.length && ready.every(Boolean) && existsSync(join(home.folder, 'env'));
+  return ready.length === wanted.length && ready.every(Boolean) && existsSync(envFile(home));
 }
 
 // make keeps a copy of the lockfile that it installed from. Where there is none, npm was used by hand.
@@ -113,7 +113,7 @@ async function startSupervisor(home: Home): Promise<void> {
   child.unref();
 }
 
-/** What whoever started it wants to know first: the addresses, the token, and three lines to paste. */
+/** What a user wants first: the addresses, the token, and three lines to paste into sh, bash or zsh. */
 function welcome(home: Home): string {
   const token = readEnvFile(home).KEYTALLY_TOKEN ?? '';
   const post = (url: string, body: string) =>
@@ -124,12 +124,17 @@ function welcome(home: Home): string {
   api      ${home.apiUrl}
   verify   ${home.verifyUrl}
   token    ${token}
-  all of it as shell lines: ${join(home.folder, 'env')}
 
-Make a workspace, make a key in it, verify the key:
+To have them in your shell:  . ${quoted(envFile(home))}
+
+To make a workspace, make a key in it and verify the key:
 
 WORKSPACE=$(${post(`${home.apiUrl}/api/v1/workspace`, `'{"name":"demo"}'`)}); echo "$WORKSPACE"
 KEY=$(${post(`${home.apiUrl}/api/v1/api-key`, `'{"name":"first","workspaceId":"'${field('WORKSPACE', 'id')}'"}'`)}); echo "$KEY"
 ${post(`${home.verifyUrl}/api/v1/api-key/verify`, `'{"key":"'${field('KEY', 'key')}'"}'`)}; echo
 `;
+}
+
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -4,6 +4,7 @@ import type { Customer, Seen, Traffic } from './traffic.ts';
 import { bar, percentile, table } from './print.ts';
 import { StackError } from '../process/errors.ts';
 import { findSupervisor, readEnvFile, type Home } from '../process/home.ts';
+import { answersOk } from '../process/program.ts';
 
 const CALLS = 20_000;
 const AT_ONCE = 32;
@@ -11,10 +12,12 @@ const GIVE_UP_AFTER_MS = 45_000;
 
 /** Shows the product working: makes customers, sends traffic, and reads the books back, which must add up. */
 export async function demo(home: Home): Promise<boolean> {
-  // On Docker Compose it runs in a container, and the environment says where the others are.
-  const known = process.env.KEYTALLY_API_URL ? process.env : findSupervisor(home) ? readEnvFile(home) : {};
+  // On Docker Compose the demo runs in a container, where the environment says where api and verify are. Elsewhere the
+  // environment may be that of a shell which read the env file of a stack that has stopped since.
+  const isHere = findSupervisor(home) !== undefined;
+  const known = isHere ? readEnvFile(home) : process.env;
   const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = known;
-  if (!api || !verify || !token) {
+  if (!api || !verify || !token || (!isHere && !(await answersOk(`${api}/healthz`)))) {
     throw new StackError(`keytally is not running in ${home.folder}: make up starts it`);
   }
   let undecided = 0;

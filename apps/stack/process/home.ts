@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync 
 import { join, resolve } from 'node:path';
 import { StackError } from './errors.ts';
 import { readJson, replaceFile } from './json-file.ts';
-import { freePorts, isFree } from './ports.ts';
+import { freePorts, reservePort } from './ports.ts';
 import { isAlive, type ProcessId } from './processes.ts';
 
 /** The checkout that this file belongs to. */
@@ -88,13 +88,13 @@ export function leaveHome({ folder }: Home): void {
 const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer'] as const;
 export type InnerPorts = Record<(typeof inner)[number], number>;
 
-/** The ports that nobody chose: those of the last time where they are still free, else new ones. */
+/** Chooses the ports that the user does not: those of the last start where they are still free, else new ones. */
 export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promise<InnerPorts> {
   const file = join(folder, 'ports.json');
   const kept: Partial<InnerPorts> = {};
   const taken = [apiPort, verifyPort];
   for (const [name, port] of Object.entries(readJson<InnerPorts>(file) ?? {})) {
-    if (taken.includes(port) || !(await isFree(port))) continue;
+    if (taken.includes(port) || !(await reservePort(port))) continue;
     kept[name as keyof InnerPorts] = port;
     taken.push(port);
   }
@@ -112,16 +112,27 @@ export function masterKeyFile({ folder }: Home): string {
   return file;
 }
 
-/** Writes the addresses and the token as shell lines. */
-export function writeEnvFile({ folder }: Home, values: Record<string, string>): void {
-  const lines = Object.entries(values).map(([name, value]) => `${name}='${value.replaceAll("'", "'\\''")}'\n`);
-  replaceFile(join(folder, 'env'), lines.join(''), 0o600);
+/**
+ * Writes shell lines that `. FILE` reads. Those of clients (KEYTALLY_…) are exported to the programs that the shell starts.
+ * The servers' addresses are not: make token, migrate and the like take an exported DATABASE_URL for other servers.
+ */
+export function writeEnvFile({ folder }: Pick<Home, 'folder'>, values: Record<string, string>): void {
+  const lines = Object.entries(values).map(([name, value]) => {
+    const assignment = `${name}='${value.replaceAll("'", "'\\''")}'`;
+    return name.startsWith('KEYTALLY_') ? `export ${assignment}\n` : `${assignment}\n`;
+  });
+  replaceFile(envFile({ folder }), lines.join(''), 0o600);
 }
 
-/** Reads what `writeEnvFile` wrote; empty before the first start. */
-export function readEnvFile({ folder }: Home): Record<string, string> {
-  const file = join(folder, 'env');
+/** Reads what `writeEnvFile` wrote, now or before it exported anything; empty before the first start. */
+export function readEnvFile({ folder }: Pick<Home, 'folder'>): Record<string, string> {
+  const file = envFile({ folder });
   if (!existsSync(file)) return {};
-  const lines = readFileSync(file, 'utf8').matchAll(/^(\w+)='(.*)'$/gm);
+  const lines = readFileSync(file, 'utf8').matchAll(/^(?:export )?(\w+)='(.*)'$/gm);
   return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value.replaceAll("'\\''", "'")]));
+}
+
+/** The file of shell lines with the addresses and the token. */
+export function envFile({ folder }: Pick<Home, 'folder'>): string {
+  return join(folder, 'env');
 }

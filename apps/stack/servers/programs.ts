@@ -73,7 +73,8 @@ export function ourProgram(which: keyof typeof scripts, name: string, port: numb
 
 /** What our programs find in their environment: what was given to `make up`, and this stack's own addresses. */
 export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
-  const notOurs = /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
+  const notOurs =
+    /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
   const given = Object.entries(process.env).filter(([name]) => !notOurs.test(name));
   return {
     ...Object.fromEntries(given),

@@ -67,8 +67,8 @@ esac
         names.map((name) => [name, readFileSync(join(folder, 'secrets', name), 'utf8').trim()]),
       );
     },
-    /** What a shell finds in `secrets/env`. */
+    /** What a child process of a shell that read `secrets/env` finds in its environment. */
     env: (name: string) =>
-      execFileSync('sh', ['-c', `. ./secrets/env; printf %s "$${name}"`], { cwd: folder, encoding: 'utf8' }),
+      execFileSync('sh', ['-c', `. ./secrets/env; printenv ${name}`], { cwd: folder, encoding: 'utf8' }).trimEnd(),
   };
 }
