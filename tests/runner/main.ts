@@ -1,4 +1,5 @@
 // The test runner: node tests/runner/main.ts [part of a path]… [--jobs N] [--within SECONDS] [--show]
+import '../../shared/runtime/require-node.ts';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -17,7 +18,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     jobs: { type: 'string', default: '2' },
-    withTimeout: { type: 'string', default: '180' },
+    within: { type: 'string', default: '180' },
     show: { type: 'boolean', default: false },
   },
 });
@@ -85,7 +86,7 @@ async function main(): Promise<void> {
       };
       const result = await runTestFile(file, {
         env,
-        withinMs: Number(values.withTimeout) * 1000,
+        withinMs: Number(values.within) * 1000,
         signal: abort.signal,
       });
       if (abort.signal.aborted) return;
