@@ -1,5 +1,6 @@
 // How fast verify is on this machine, each figure as a ratio of two things measured in one run, how exact it is while it
 // is that fast, and how its peers do: node bench/main.ts [--rounds N] [--seconds N] [--keys N] [--no-peers]
+import '../shared/runtime/require-node.ts';
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { StackError } from '../apps/stack/process/errors.ts';

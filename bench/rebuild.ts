@@ -1,4 +1,5 @@
 // How fast a Redis that lost everything is filled again, on servers of its own: node bench/rebuild.ts [--keys N]
+import '../shared/runtime/require-node.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';

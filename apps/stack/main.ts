@@ -1,4 +1,5 @@
 // The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | token | migrate | …
+import '../../shared/runtime/require-node.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { describeFailure, StackError } from './process/errors.ts';

@@ -1,5 +1,6 @@
 // How fast events get from the outbox into the books by each bus, and what that takes, on servers of its own:
 // node bench/pipeline/main.ts [--events N] [--bus redis|kafka]
+import '../../shared/runtime/require-node.ts';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';

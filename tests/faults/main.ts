@@ -1,4 +1,5 @@
 // The fault suite: node tests/faults/main.ts [--seed 7 | --seed 1-20] [--minutes 10] [--only name] [--check file]…
+import '../../shared/runtime/require-node.ts';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
