@@ -41,7 +41,7 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
     },
     untilValid({ key }: TestKey): Promise<unknown> {
       const isValid = async () => (await customers.verify({ key })).body.status === 'VALID';
-      return eventually('verified again', isValid, 15_000);
+      return eventually('verified again', isValid);
     },
     async booked({ meter }: TestKey, credits: number): Promise<void> {
       await eventually(`${credits} are in the books`, async () => Number(await customers.usage(meter)) === credits);

@@ -91,7 +91,7 @@ export async function holdsSlots({ address }: Member, members: Member[]): Promis
   return maps.every((map) => new RegExp(`${address}@\\S* \\S*master .*connected \\d+-`).test(map));
 }
 
-export async function until(look: () => Promise<boolean>, withinMs = 20_000): Promise<void> {
+export async function until(look: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await look().catch(() => false))) {
     if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${look.toString()}`);

@@ -6,6 +6,7 @@ import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { untilWritten } from '../helpers/own-redis.ts';
 import { eventually, makeWorld, type Answer, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
@@ -34,7 +35,7 @@ test.before(async () => {
   customers = makeCustomers(world, workspaceId);
 });
 // Shards are opened one after the other: a key may serve while a new one's shard is not open yet.
-test.before.each(() => everyShardIsOpen(60_000));
+test.before.each(everyShardIsOpen);
 test.after(async () => {
   await world.stop();
   admin.disconnect();
@@ -48,7 +49,7 @@ test('a killed Redis that starts again serves within 3 s of being up, with all t
   await spend(key, '1.5');
   const during = watch(key);
   await killRedis();
-  await sleep(300);
+  await eventually('the loss is noticed', async () => during.seen().has(503));
   assert.is((await verify(key)).status, 503);
   await startRedis();
   const up = performance.now();
@@ -150,7 +151,6 @@ test('the checkpoints follow what was applied, so that a restart repeats little'
   await eventually(
     'checkpoints moved',
     async () => (await checkpoint('00')) > row!.tx && (await checkpoint('63')) > row!.tx,
-    15_000,
   );
 });
 
@@ -196,6 +196,7 @@ async function startRedis(): Promise<void> {
 }
 
 async function killRedis(): Promise<void> {
+  await untilWritten(admin);
   process.kill(running.pid, 'SIGKILL');
   await running.ended;
 }
@@ -207,11 +208,7 @@ async function stopRedis(): Promise<void> {
 
 test.run();
 
-async function everyShardIsOpen(withinMs?: number): Promise<void> {
+async function everyShardIsOpen(): Promise<void> {
   const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
-  await eventually(
-    'every shard is open',
-    async () => (await ready(world.api.url)) && ready(world.verify!.url),
-    withinMs,
-  );
+  await eventually('every shard is open', async () => (await ready(world.api.url)) && ready(world.verify!.url));
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kafkaDuplicates, outboxDuplicates } from './duplicates.ts';
+import { untilWritten } from '../../helpers/own-redis.ts';
 import { onKafka, onPlainRedis, type Blow, type Fault } from './fault.ts';
 
 const GONE_AFTER_MS = 30_000;
@@ -140,6 +141,7 @@ async function killMidway(blow: Blow, way: string, delivery: RegExp, victims: st
 
 async function killAgain({ stage, random }: Blow, server: string): Promise<void> {
   for (let times = random.between(1, 2); times > 0; times--) {
+    if (server === 'redis') await untilWritten(stage.redis[0]!);
     stage.signal(server, 'SIGKILL');
     await sleep(random.between(1_500, 3_000));
   }
