@@ -94,7 +94,7 @@ export type Span = {
 export type SpanKind =
   /** From the start of the traffic to its end. */
   | 'phase'
-  /** From the first blow to the last repair. */
+  /** From the first context to the last repair. */
   | 'fault'
   /** Nothing that is sent to Redis meanwhile can be decided before its end. */
   | 'redis-frozen'

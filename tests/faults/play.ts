@@ -52,7 +52,7 @@ export async function play({
     try {
       for (const fault of faults) {
         if (performance.now() > until) break;
-        played.push(await playPhase(stage, history, random, ++phase, fault));
+        played.push(await playPhase({ stage, history, random, phase: ++phase, fault }));
         say(progress(`${phase}/${phases}`, kindText(kind), found().at(-1)!));
       }
       // What went well in its own phase must still be there after all the others.

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Kafka, logLevel } from 'kafkajs';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import type { Blow } from './fault.ts';
+import type { FaultContext } from './fault.ts';
 
 type Entry = { stream: string; fields: string[] };
 
@@ -10,7 +10,7 @@ type Entry = { stream: string; fields: string[] };
  * Lets events gather in the outbox, then adds each of them twice more, in any order: before they were ever read, and
  * again when they are in the books.
  */
-export async function outboxDuplicates({ stage, random }: Blow): Promise<void> {
+export async function outboxDuplicates({ stage, random }: FaultContext): Promise<void> {
   const [redis] = stage.redis;
   const readers = stage.programs.filter((name) => /^(consumer|relay)/.test(name));
   for (const name of readers) stage.signal(name, 'SIGSTOP');
@@ -28,7 +28,7 @@ export async function outboxDuplicates({ stage, random }: Blow): Promise<void> {
 }
 
 /** Puts everything that Kafka holds into it again, in any order, and into any partition. */
-export async function kafkaDuplicates({ stage, random }: Blow): Promise<void> {
+export async function kafkaDuplicates({ stage, random }: FaultContext): Promise<void> {
   const client = new Kafka({ clientId: 'duplicates', brokers: [stage.brokers], logLevel: logLevel.NOTHING });
   const admin = client.admin();
   const consumer = client.consumer({ groupId: `duplicates-${random.between(0, 1e9)}` });

@@ -1,10 +1,11 @@
 import type { Emptied, History, SpanKind } from '../history.ts';
 import type { Random } from '../random.ts';
-import type { Stage, StageKind } from '../stage.ts';
+import type { StageKind } from '../stage-kind.ts';
+import type { Stage } from '../stage.ts';
 import type { Verifier } from '../load/traffic.ts';
 
 /** What a fault has to work with. */
-export type Blow = {
+export type FaultContext = {
   stage: Stage;
   random: Random;
   verifier: Verifier;
@@ -29,7 +30,7 @@ export type Fault = {
   verifyWithinMs?: number;
   manageWithinMs?: number;
   /** Makes the fault, and ends it. */
-  make(blow: Blow): Promise<void>;
+  make(context: FaultContext): Promise<void>;
 };
 
 export const onPlainRedis = (kind: StageKind) => !kind.cluster;
@@ -38,9 +39,9 @@ export const onCluster = (kind: StageKind) => kind.cluster === true;
 export const onDisks = (kind: StageKind) => kind.disks === true;
 
 /** What a fault gets, with what it notes put into a history. */
-export function makeBlow(
-  parts: Pick<Blow, 'stage' | 'random' | 'verifier'> & { history: History; phase: number; fault: string },
-): Blow {
+export function makeFaultContext(
+  parts: Pick<FaultContext, 'stage' | 'random' | 'verifier'> & { history: History; phase: number; fault: string },
+): FaultContext {
   const { history, phase, fault, ...given } = parts;
   return {
     ...given,

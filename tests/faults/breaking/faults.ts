@@ -1,12 +1,12 @@
 import type { Fault } from './fault.ts';
 import { faultsOfProcesses } from './of-processes.ts';
 import { faultsOfServers } from './of-servers.ts';
-import { faultsOfWays } from './of-connections.ts';
+import { faultsOfConnections } from './of-connections.ts';
 import type { Random } from '../random.ts';
-import type { StageKind } from '../stage.ts';
+import type { StageKind } from '../stage-kind.ts';
 
 /** Every fault that the suite knows. */
-export const faults: Fault[] = [...faultsOfProcesses, ...faultsOfServers, ...faultsOfWays];
+export const faults: Fault[] = [...faultsOfProcesses, ...faultsOfServers, ...faultsOfConnections];
 
 export type Act = { kind: StageKind; faults: Fault[] };
 

@@ -12,7 +12,7 @@ import {
   restart,
   until,
 } from '../../helpers/redis-cluster.ts';
-import { onCluster, onDisks, onPlainRedis, type Blow, type Fault } from './fault.ts';
+import { onCluster, onDisks, onPlainRedis, type FaultContext, type Fault } from './fault.ts';
 
 const DISKS = ['postgres', 'redis', 'clickhouse', 'kafka'] as const;
 
@@ -50,7 +50,7 @@ export const faultsOfServers: Fault[] = [
 ];
 
 /** Empties Redis and, in the same step, learns which events it held: no others may be gone afterwards. */
-async function flush({ stage, emptied }: Blow): Promise<void> {
+async function flush({ stage, emptied }: FaultContext): Promise<void> {
   const [redis] = stage.redis;
   const step = redis!.multi();
   for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
@@ -60,7 +60,7 @@ async function flush({ stage, emptied }: Blow): Promise<void> {
   await sleep(2_000);
 }
 
-async function failOver({ stage, random }: Blow): Promise<void> {
+async function failOver({ stage, random }: FaultContext): Promise<void> {
   const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
   await kill(primary);
   await until(() => isPrimary(replica));
@@ -70,7 +70,7 @@ async function failOver({ stage, random }: Blow): Promise<void> {
   await until(() => isInSync(primary));
 }
 
-async function failOverBehind({ stage, random, during }: Blow): Promise<void> {
+async function failOverBehind({ stage, random, during }: FaultContext): Promise<void> {
   const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
   // Where a replica must have what is answered, nothing is answered that could be lost.
   await during(stage.kind.minReplicas === 0 ? 'lagged' : 'behind', async () => {

@@ -5,7 +5,7 @@ export type Meter = { billing: string; name: string };
 export type Key = { id: string; texts: string[]; meter?: Meter; ratePerSecond?: number; expiresAtMs?: number };
 
 /** Who takes part in a phase, made anew for it: what goes wrong in one is not taken for the fault of another. */
-export type Cast = {
+export type Participants = {
   workspaceId: string;
   meters: Meter[];
   /** Room for all that comes. */
@@ -28,7 +28,7 @@ type Terms = { totalCredits?: string; allowOverages?: boolean; spendCap?: string
 const ROOM = '1000000';
 const HOUR_MS = 3_600_000;
 
-export async function makeCast(manager: Manager, expiresInMs: number): Promise<Cast> {
+export async function makeParticipants(manager: Manager, expiresInMs: number): Promise<Participants> {
   const { phase } = manager;
   const name = `phase ${phase}`;
   const made = await manager.insist({

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../shared/values/credits.ts';
-import type { Cast, Key } from './participants.ts';
+import type { Participants, Key } from './participants.ts';
 import { call, type Billing, type Reply } from './client.ts';
 import type { History, Verified } from '../history.ts';
 import { codeOf } from './manager.ts';
@@ -110,8 +110,12 @@ export function micros(credits: string | undefined): number {
   return parseSignedCredits(credits ?? '') ?? NaN;
 }
 
-/** Sends the cast's calls until it is told to stop. */
-export function startTraffic(verifier: Verifier, cast: Cast, random: Random): { stop(): Promise<void> } {
+/** Sends the participants's calls until it is told to stop. */
+export function startTraffic(
+  verifier: Verifier,
+  participants: Participants,
+  random: Random,
+): { stop(): Promise<void> } {
   let stopped = false;
   const line = async (pauseMs: number, one: () => Promise<void>) => {
     while (!stopped) {
@@ -122,14 +126,16 @@ export function startTraffic(verifier: Verifier, cast: Cast, random: Random): { 
   const cost = () => random.between(1, 1_500_000);
   const spend = (key: Key, pauseMs: number) => line(pauseMs, () => verifier.verify(key, { costMicros: cost() }));
   const lines = [
-    ...cast.roomy.flatMap((key) => [spend(key, 30), spend(key, 30)]),
-    ...cast.tight.map((key) => spend(key, 40)),
-    spend(cast.capped, 40),
-    ...[0, 1, 2].map(() => line(40, () => verifier.verify(cast.repeated, { costMicros: cost(), insist: true }))),
-    ...[0, 1].map(() => spend(cast.limited, 25)),
-    line(40, () => verifier.verify(cast.unmetered)),
-    line(50, () => verifier.verify(cast.expiring)),
-    line(60, () => verifier.verify(cast.lasting)),
+    ...participants.roomy.flatMap((key) => [spend(key, 30), spend(key, 30)]),
+    ...participants.tight.map((key) => spend(key, 40)),
+    spend(participants.capped, 40),
+    ...[0, 1, 2].map(() =>
+      line(40, () => verifier.verify(participants.repeated, { costMicros: cost(), insist: true })),
+    ),
+    ...[0, 1].map(() => spend(participants.limited, 25)),
+    line(40, () => verifier.verify(participants.unmetered)),
+    line(50, () => verifier.verify(participants.expiring)),
+    line(60, () => verifier.verify(participants.lasting)),
   ];
   return {
     async stop() {
