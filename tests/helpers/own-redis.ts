@@ -5,7 +5,7 @@ import { Redis } from 'ioredis';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
-import { eventually } from './world.ts';
+import { eventually } from './eventually.ts';
 
 /** A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. */
 export async function makeOwnRedis(name: string, settings: Record<string, string | number> = {}) {
