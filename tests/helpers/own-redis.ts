@@ -7,6 +7,8 @@ import { start, untilReady, type Started } from '../../apps/stack/process/progra
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
 import { eventually } from './eventually.ts';
 
+export type OwnRedis = Awaited<ReturnType<typeof makeOwnRedis>>;
+
 /** A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. */
 export async function makeOwnRedis(name: string, settings: Record<string, string | number> = {}) {
   const folder = mkdtempSync(join(tmpdir(), `keytally-${name}-`));
@@ -30,7 +32,7 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
       process.kill(running.pid, signal);
       await running.ended;
     },
-    /** Keeps what is on its disk now under a name; it is stopped for it, and starts again. */
+    /** Keeps what is on its disk now under a name. Redis is stopped for it and started again. */
     async keep(as: string) {
       await own.end('SIGTERM');
       cpSync(data, join(folder, as), { recursive: true });
