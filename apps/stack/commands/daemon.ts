@@ -22,8 +22,8 @@ const cutOff = new AbortController();
 let up = false;
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void stop(signal));
-// Whoever waits for the stack went away before it was up: nobody would know of it.
-process.on('disconnect', () => up || void stop('the start was cut off'));
+// `make up` ended before the stack was up: nobody would know that it runs.
+process.on('disconnect', () => up || void stop('make up ended before the stack was up'));
 
 try {
   homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout, bus: home.bus });
@@ -35,7 +35,7 @@ try {
   up = true;
   await tell({ ready: true });
 } catch (error) {
-  // Stopped on the way: `stop` ends the process when it is done.
+  // Stopped while starting: `stop` ends the process when it is done.
   if (cutOff.signal.aborted) await new Promise(() => {});
   say(`could not start: ${error instanceof StackError ? error.message : ((error as Error).stack ?? String(error))}`);
   await supervisor.stop(stopOrder);
@@ -46,7 +46,7 @@ try {
 async function startAll(): Promise<void> {
   const left = readRecords(home.folder);
   if (left.length > 0) {
-    await step(`ended what an earlier run had left: ${left.map(({ name }) => name).join(', ')}`, () =>
+    await step(`stopped what an earlier run left running: ${left.map(({ name }) => name).join(', ')}`, () =>
       stopRecorded(left, stopOrder),
     );
   }
@@ -100,7 +100,7 @@ async function checkPorts(): Promise<void> {
   }
 }
 
-/** Starts Kafka where it is the bus or still holds events; gives its address. */
+/** Starts Kafka if it is the bus or still holds events; gives its address. */
 async function startKafka(ports: homes.InnerPorts): Promise<string | undefined> {
   const isBus = home.bus === 'kafka';
   if (!isBus && !mayHoldEvents(home)) return undefined;
@@ -114,7 +114,7 @@ async function startKafka(ports: homes.InnerPorts): Promise<string | undefined> 
   const left = await countEvents(brokers);
   if (left > 0) {
     say(
-      `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start to have them read`,
+      `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start, so that they are read`,
     );
     return brokers;
   }

@@ -9,7 +9,7 @@ import { isAlive, type ProcessId } from './processes.ts';
 /** The checkout that this file belongs to. */
 export const checkout = resolve(import.meta.dirname, '../../..');
 
-/** Where a stack keeps everything that it knows, and the ports that it is reached on. */
+/** The folder where a stack keeps everything, and the ports on which it is reached. */
 export interface Home {
   folder: string;
   apiPort: number;
@@ -22,7 +22,7 @@ export interface Home {
 
 export type Bus = 'redis' | 'kafka';
 
-/** Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. A stack that runs already is found without being told the last two again. */
+/** Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. Without the last two, a running stack's own are taken. */
 export function openHome(environment: NodeJS.ProcessEnv): Home {
   const folder = resolve(checkout, environment.KEYTALLY_HOME || '.keytally');
   const running = findSupervisor({ folder });
@@ -43,9 +43,9 @@ export function logFile(home: Home, name: string): string {
 
 const NEEDED_MB = 300;
 
-/** Makes the folder, and refuses a disk on which the servers could not even start. */
+/** Makes the folder, and refuses a disk that is too full for the servers to start. */
 export function prepareHome({ folder }: Home): void {
-  // Others may pass through but not look around: PostgreSQL may run as another user.
+  // Other users may pass through but not list it: PostgreSQL may run as another user.
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   mkdirSync(join(folder, 'logs'), { recursive: true, mode: 0o700 });
   const { bavail, bsize } = statfsSync(folder);
@@ -55,11 +55,11 @@ export function prepareHome({ folder }: Home): void {
   }
 }
 
-/** The process that watches over the others, as it has noted itself. */
+/** What the supervisor, the process that watches over the others, wrote down about itself. */
 export interface SupervisorNote extends ProcessId {
   apiPort: number;
   checkout: string;
-  /** Absent in the note of one that only knew Redis. */
+  /** Absent in the note of a version that only knew Redis. */
   bus?: Bus;
 }
 
@@ -69,7 +69,7 @@ export function findSupervisor({ folder }: Pick<Home, 'folder'>): SupervisorNote
   return note && isAlive(note) ? note : undefined;
 }
 
-/** Takes the home for one supervisor; a note that a killed one left behind doesn't count. */
+/** Takes the home for one supervisor. The note of a supervisor that was killed doesn't count. */
 export function takeHome(home: Home, note: SupervisorNote): void {
   const file = join(home.folder, 'supervisor.json');
   if (existsSync(file) && !findSupervisor(home)) rmSync(file);
@@ -77,7 +77,7 @@ export function takeHome(home: Home, note: SupervisorNote): void {
     writeFileSync(file, JSON.stringify(note), { mode: 0o600, flag: 'wx' });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    throw new StackError(`${home.folder} was taken by another stack just now`);
+    throw new StackError(`${home.folder} was just taken by another stack`);
   }
 }
 
@@ -105,7 +105,7 @@ export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promis
   return ports;
 }
 
-/** The file with the key that signing keys and kept answers are encrypted under; made once. */
+/** The file with the key that encrypts signing keys and stored answers; made once. */
 export function masterKeyFile({ folder }: Home): string {
   const file = join(folder, 'master.key');
   if (!existsSync(file)) writeFileSync(file, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
