@@ -31,7 +31,7 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
   }
   for (let i = 0; i < PRIMARIES; i++) {
     const primaryId = await members[i]!.client.cluster('MYID');
-    // A member can only follow one that it has heard of.
+    // A member can only follow one that it knows.
     await until(async () => String(await members[i + PRIMARIES]!.client.cluster('NODES')).includes(primaryId));
     await members[i + PRIMARIES]!.client.cluster('REPLICATE', primaryId);
   }
@@ -42,7 +42,7 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
   return members;
 }
 
-/** Starts a member again after it was ended. */
+/** Starts a killed member again. */
 export async function restart(member: Member): Promise<void> {
   member.running = await start(member.program, member.log);
   await untilReady(member.program, member.running, member.log);
@@ -62,19 +62,19 @@ export async function pairOf(members: Member[], shard: number): Promise<{ primar
     const ranges = await client.cluster('SLOTS');
     const [, , ...servers] = ranges.find(([first, last]) => first <= slot && slot <= last)!;
     pair = servers.map((server) => members.find(({ program }) => program.port === server[1]));
-    // A server that was started again is left out for a moment.
+    // For a moment CLUSTER SLOTS leaves out a server that was started again.
     return ranges.every((range) => range.length === 4);
   });
   return { primary: pair[0]!, replica: pair[1]! };
 }
 
-/** From here on nobody can follow a primary: its replica gets nothing more. */
+/** From now on the primary refuses replicas, so its replica receives nothing more. */
 export async function refuseReplicas({ client }: Member): Promise<void> {
   await client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
   await client.call('CLIENT', 'KILL', 'TYPE', 'replica');
 }
 
-/** Whether a replica is connected to its primary and has what it has. */
+/** Whether a replica is connected to its primary and up to date. */
 export async function isInSync(replica: Member): Promise<boolean> {
   const info = await replica.client.info('replication');
   return /role:slave/.test(info) && /master_link_status:up/.test(info);
@@ -84,7 +84,7 @@ export async function isPrimary(member: Member): Promise<boolean> {
   return /role:master/.test(await member.client.info('replication'));
 }
 
-/** Whether all others know that a member has slots: else the one that had them, started again, may take them back. */
+/** Whether all other members know that this one has slots: otherwise their former primary, started again, may take them back. */
 export async function holdsSlots({ address }: Member, members: Member[]): Promise<boolean> {
   const running = members.filter((one) => one.client.status === 'ready');
   const maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));

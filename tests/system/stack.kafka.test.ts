@@ -27,7 +27,7 @@ test.before(async () => {
 });
 test.after(async () => void (await stack('down')));
 
-test('BUS=kafka brings Kafka and the relay up with the rest, and usage goes through them', async () => {
+test('BUS=kafka starts Kafka and the relay too, and usage goes through them', async () => {
   const { code, err } = await stack('up', { BUS: 'kafka' });
   assert.is(code, 0, err);
   assert.equal(Object.keys(processes()).toSorted(), processNames('kafka').toSorted());
@@ -41,14 +41,14 @@ test('BUS=kafka brings Kafka and the relay up with the rest, and usage goes thro
   assert.is((await stack('status')).code, 0);
 });
 
-test('a stack that runs is not changed by asking for another bus', async () => {
+test('up with another bus does not change a running stack', async () => {
   const { code, err } = await stack('up', { BUS: 'redis' });
   assert.is(code, 1);
   assert.match(err, /already runs with BUS=kafka: stop it first/);
 });
 
-test('what Kafka held is in the books after a start without it, and Kafka is needed no more', async () => {
-  // The consumer dies and nobody starts it again: what comes now stays in Kafka.
+test('after a start without Kafka its events are in the books, and the next start leaves it out', async () => {
+  // Without a supervisor no consumer is started again, so the next event stays in Kafka.
   const supervisor = readJson<{ pid: number }>(join(environment.KEYTALLY_HOME, 'supervisor.json'));
   process.kill(supervisor!.pid, 'SIGKILL');
   process.kill(processes().consumer!.pid, 'SIGKILL');

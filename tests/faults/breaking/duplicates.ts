@@ -7,8 +7,8 @@ import type { FaultContext } from './fault.ts';
 type Entry = { stream: string; fields: string[] };
 
 /**
- * Lets events gather in the outbox, then adds each of them twice more, in any order: before they were ever read, and
- * again when they are in the books.
+ * Lets events collect in the outbox, then adds each of them two more times before any is read, and once more when they are in
+ * the books; in any order.
  */
 export async function outboxDuplicates({ stage, random }: FaultContext): Promise<void> {
   const [redis] = stage.redis;
@@ -27,7 +27,7 @@ export async function outboxDuplicates({ stage, random }: FaultContext): Promise
   await addAll(random.shuffled(held));
 }
 
-/** Puts everything that Kafka holds into it again, in any order, and into any partition. */
+/** Writes everything that Kafka holds into it again, in any order and into any partition. */
 export async function kafkaDuplicates({ stage, random }: FaultContext): Promise<void> {
   const client = new Kafka({ clientId: 'duplicates', brokers: [stage.brokers], logLevel: logLevel.NOTHING });
   const admin = client.admin();

@@ -10,7 +10,7 @@ export const faults: Fault[] = [...faultsOfProcesses, ...faultsOfServers, ...fau
 
 export type Act = { kind: StageKind; faults: Fault[] };
 
-/** Which faults come on which stage, and in which order: each of them once, where it can be made. */
+/** Chooses a stage and an order for the faults: each is made once, on a stage where it can be. */
 export function plan(random: Random, disks: boolean, wanted: Fault[] = faults): Act[] {
   const kinds: StageKind[] = [
     { bus: 'redis', disks },

@@ -7,11 +7,11 @@ const GONE_AFTER_MS = 30_000;
 const DELIVERS_WITHIN_MS = 10_000;
 const HOUR_MS = 3_600_000;
 
-/** What happens to processes: they die, stand still, are two where one is meant, or have a wrong clock. */
+/** What happens to processes: they die, freeze, run twice under one name, or have a wrong clock. */
 export const faultsOfProcesses: Fault[] = [
   {
     name: 'nothing',
-    expected: 'all well, so that what is found elsewhere is found for a reason',
+    expected: 'no violation, so that those of other faults have a cause',
     verifyWithinMs: 1_500,
     manageWithinMs: 3_000,
     make: () => sleep(2_000),
@@ -63,11 +63,11 @@ export const faultsOfProcesses: Fault[] = [
   },
   {
     name: 'redis frozen',
-    expected: '503 meanwhile, none of which is debited',
+    expected: '503 until it goes on, none of them debited',
     on: onPlainRedis,
     async make({ stage, random, during }) {
       for (let times = 3; times > 0; times--) {
-        // Noted before it goes on again: what is answered until then can not have been decided.
+        // The span ends before Redis goes on: no call that is answered until then can have been decided.
         stage.signal('redis', 'SIGSTOP');
         await during('redis-frozen', () => sleep(random.between(900, 1_300)));
         stage.signal('redis', 'SIGCONT');
@@ -99,20 +99,20 @@ export const faultsOfProcesses: Fault[] = [
     },
   },
   {
-    name: 'two consumers own the same',
+    name: 'two consumers own the same entries',
     expected: 'books exact',
     verifyWithinMs: 1_500,
     async make(context) {
       const { stage, random } = context;
       if (stage.kind.bus === 'kafka') {
-        // Longer than its session: its partitions are another's when it goes on with what it had.
+        // Longer than its session: when it goes on with its batch, another consumer has its partitions.
         const frozen = random.pick(['consumer-1', 'consumer-2']);
         stage.signal(frozen, 'SIGSTOP');
         await sleep(random.between(8_000, 9_000));
         stage.signal(frozen, 'SIGCONT');
         return sleep(1_000);
       }
-      // A second one of the same name is given the same entries.
+      // A second consumer of the same name is given the same entries.
       await stage.addLike('twin', 'consumer-1');
       await sleep(random.between(2_000, 3_000));
       stage.signal(random.pick(['twin', 'consumer-1']), 'SIGKILL');
@@ -132,7 +132,7 @@ export const faultsOfProcesses: Fault[] = [
   },
 ];
 
-/** Kills programs while what they deliver is on its way, none of which arrives. */
+/** Kills programs while a delivery of theirs is on its way, so that none of it arrives. */
 async function killMidway(context: FaultContext, way: string, delivery: RegExp, victims: string[]): Promise<void> {
   const { stage } = context;
   const proxy = stage.proxies.get(way)!;
@@ -155,7 +155,7 @@ async function killAgain({ stage, random }: FaultContext, server: string): Promi
 async function comesBack({ stage, returned, complain }: FaultContext, name: string): Promise<void> {
   const killed = performance.now();
   const dead = stage.pid(name);
-  // Its process is gone a moment before that is noted.
+  // processes.json still lists a killed process for a moment.
   while (stage.pid(name) === dead && performance.now() - killed < 500) await sleep(10);
   while (!(await stage.isReady(name))) {
     if (performance.now() - killed > GONE_AFTER_MS) return complain(`${name} was killed and is not back`);
