@@ -1,10 +1,10 @@
-# One image for all programs of keytally; what runs in a container is its command, the api where none is given.
-# The Node of package.json, so that what runs here is what the tests run on.
+# One image for all programs of keytally. A container's command says which one runs, by default the api.
+# It has the Node of package.json, on which the tests run.
 FROM node:26.10.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
-# Without what only development and the stack of one machine need: servers, compiler, linter, Node itself, 870 MB of 920.
+# Leaves out what only development and the stack of one machine need: servers, compiler, linter, Node; 870 MB of 920.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
 
 FROM node:26.10.0-bookworm-slim
@@ -19,6 +19,6 @@ COPY apps/api apps/api
 COPY apps/verify apps/verify
 COPY apps/relay apps/relay
 COPY apps/consumer apps/consumer
-# A user of no other container and of no usual host: it owns nothing, in the image and outside.
+# No other container and no usual host has this user: it owns nothing, inside the image or outside.
 USER 10001:10001
 CMD ["node", "apps/api/main.ts"]

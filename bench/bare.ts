@@ -1,5 +1,5 @@
-// What verify is held against: a server of node:http alone that parses the same body and answers the same bytes.
-// PORT; ANSWER, the bytes; REDIS_URL: one PING before each answer.
+// The baseline for verify: a server of node:http alone that parses the same body and answers the same bytes.
+// PORT; ANSWER, the bytes; REDIS_URL: sends one PING before each answer.
 import { createServer } from 'node:http';
 import { Redis } from 'ioredis';
 

@@ -1,11 +1,11 @@
-/** One bar: its name, its value, and what is written beside it. */
+/** One bar: its name, its value, and the note beside it. */
 export type Bar = { name: string; value: number; note: string; ours?: boolean };
 
 const ROW = 30;
 const LEFT = 250;
 const WIDTH = 360;
 
-/** A bar chart as SVG, readable on light and dark pages; sorted as given. */
+/** A bar chart as SVG in the given order, readable on light and dark pages. */
 export function chart(title: string, subtitle: string, bars: Bar[]): string {
   const most = Math.max(...bars.map(({ value }) => value));
   const rows = bars.map(({ name, value, note, ours }, i) => {

@@ -8,13 +8,17 @@ import type { Stage } from './stage.ts';
 import { GATEWAY, type World } from './world.ts';
 import type { Load } from './wrk.ts';
 
-type Given = { small: World; large: World; answer: string; seconds: number };
+/** Two worlds of keys, the answer that bare servers give, and for how long a round runs. */
+export type ContenderLoad = { small: World; large: World; answer: string; seconds: number };
 
-/** What is measured beside each other with 64 connections (`many`), and with one (`few`). */
+/** What is compared with 64 connections (`many`), and with one (`few`). */
 export type Contenders = { many: Contender[]; few: Contender[]; stop(): Promise<void> };
 
-/** Starts all of them, each in a process of its own: what one was asked before shapes the code that V8 makes of it. */
-export async function startContenders(stage: Stage, { small, large, answer, seconds }: Given): Promise<Contenders> {
+/** Starts each contender in a process of its own, since earlier calls shape the code that V8 compiles. */
+export async function startContenders(
+  stage: Stage,
+  { small, large, answer, seconds }: ContenderLoad,
+): Promise<Contenders> {
   const { supervisor } = stage;
   const names: string[] = [];
 

@@ -8,8 +8,8 @@ const run = promisify(execFile);
 const last = cpus().length - 1;
 
 /**
- * Measures while those that are measured have the first core, and all else, Redis and the load too, the others. Left to
- * the kernel, three busy processes push each other about on two cores, and a bare server only one. Linux alone can do it.
+ * Measures with the contenders on the first core and everything else, Redis and the load included, on the others. Left to the
+ * kernel, three busy processes would compete for two cores, but a bare server with only one other. Works on Linux only.
  */
 export async function onOwnCore<T>(stage: Stage, contenders: Contender[], measured: () => Promise<T>): Promise<T> {
   if (process.platform !== 'linux' || last === 0) return measured();
@@ -24,7 +24,7 @@ export async function onOwnCore<T>(stage: Stage, contenders: Contender[], measur
   }
 }
 
-// With all threads of each.
+// Moves all threads of each process.
 async function place(pids: number[], cores: string): Promise<void> {
   for (const pid of new Set(pids)) await run('taskset', ['-acp', cores, String(pid)]);
 }

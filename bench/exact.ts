@@ -2,17 +2,17 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from './wrk.ts';
 
-/** A key that may be used so many times, or so many times a second, and how a request for it looks. */
+/** A key with limited credits or a rate limit, and the request that uses it. */
 export type Limited = { url: string; token: string; body: string; folder: string };
 
 const SECONDS = 3;
 
-/** Sends one key as much as it will take; gives how many calls were let through above what may be. */
+/** Calls with one key as often as possible; gives how many calls passed above its credits. */
 export async function creditsOverspent(limited: Limited, calls: number): Promise<number> {
   return (await validCalls(limited)) - calls;
 }
 
-/** As above for a rate, of which one second's allowance may be used at once. */
+/** The same for a rate limit, of which one second's allowance may be used at once. */
 export async function rateOverAdmitted(limited: Limited, perSecond: number): Promise<number> {
   const began = performance.now();
   const valid = await validCalls(limited);

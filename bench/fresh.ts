@@ -9,7 +9,7 @@ import type { Stage } from './stage.ts';
 import type { World } from './world.ts';
 import { load, type Load } from './wrk.ts';
 
-// What is measured on verify processes that were started for it alone.
+// Measurements that each start a verify process of their own.
 
 type Fresh = { port: number; pid: number; load: Load };
 type How = { seconds: number; env?: Record<string, string>; options?: string[] };
@@ -19,7 +19,7 @@ const ROUNDS = 3;
 
 /** Resident memory of verify after 200,000 calls and after 2,000,000, in MB. */
 export function measureMemory(stage: Stage, world: World): Promise<{ early: number; late: number }> {
-  // Garbage may wait in 130 MB of young generation, and more or less of it hides what stays.
+  // Up to 130 MB of garbage may wait in the young generation, which would hide what stays.
   const options = ['--max-semi-space-size=16', '--max-old-space-size=64'];
   return withVerify(stage, world, { seconds: 2, options }, async (verify) => {
     const rss = async (calls: number) => {
@@ -49,7 +49,7 @@ export async function measureWorkers(stage: Stage, world: World, seconds: number
   return results;
 }
 
-/** Where the time of verify goes under load. */
+/** Where verify spends its time under load. */
 export async function takeProfile(stage: Stage, world: World): Promise<Share[]> {
   const into = join(stage.folder, 'profile');
   mkdirSync(into);

@@ -1,6 +1,6 @@
--- For wrk: sends the bodies of a file in turn, and prints what was measured as one line of JSON.
--- BODIES, TOKEN: a file of one JSON body a line, and the access token. COUNT=1: also counts the answers that say VALID.
--- GATEWAY, its address and policy: asks for the same keys as nginx does.
+-- For wrk: sends the bodies of a file in turn, and prints the measurements as one line of JSON.
+-- BODIES, TOKEN: a file with one JSON body per line, and the access token. COUNT=1: also counts the VALID answers.
+-- GATEWAY, an address and a policy: verifies the same keys as nginx does.
 local requests, at = {}, 0
 
 local function asNginx(address, key)
@@ -29,7 +29,7 @@ function request()
   return requests[at]
 end
 
--- In the one thread that there is; what it counts is read at the end.
+-- Runs in the only thread; `done` reads its counts at the end.
 valid = 0
 function setup(thread) counting = thread end
 if os.getenv('COUNT') then

@@ -1,6 +1,6 @@
-// An open-loop client: so many requests a second become due whether answers come or not; each goes out on a free
-// connection, of which it opens as many as it needs and may, as gateways do it. Tells what came back, from when it was due,
-// as JSON. URL, TOKEN, BODY, PER_SECOND, SECONDS, CONNECTIONS.
+// An open-loop client: PER_SECOND requests become due each second, whether answers come or not. Each goes out on a free
+// connection; the client opens more as it needs them, up to CONNECTIONS, as gateways do. Prints the answers as JSON, with
+// latencies from the time a request was due. Also reads URL, TOKEN, BODY and SECONDS.
 import { connect, type Socket } from 'node:net';
 import { percentile } from '../apps/stack/demo/print.ts';
 
@@ -23,7 +23,7 @@ const free: Connection[] = [];
 let opened = 0;
 let opening = 0;
 
-// When those became due that no connection was free for, the oldest first.
+// When the requests became due that wait for a free connection, the oldest first.
 const due: number[] = [];
 let taken = 0;
 

@@ -16,9 +16,9 @@ export type Phase = {
 type Told = { unanswered: number; byStatus: { status: number; perSecond: number; p99Ms: number }[] };
 
 const SECONDS = 4;
-// Twice as many as verify decides at once.
+// Twice as many as verify decides at a time.
 const CONNECTIONS = 8_000;
-// Of its best with few connections: so many are more work for the kernel, whoever serves them.
+// Shares of its best rate with few connections: so many connections are more work for the kernel in any case.
 const phases = [
   ['0.4 of its best', 0.4],
   ['0.6', 0.6],
@@ -28,7 +28,7 @@ const phases = [
   ['0.4 again', 0.4],
 ] as const;
 
-/** Offers verify ever more, past its best rate, and then less again, without waiting for answers. */
+/** Offers verify more and more load, past its best rate, then less again, without waiting for answers. */
 export async function overloaded(world: World, best: number): Promise<Phase[]> {
   const results: Phase[] = [];
   for (const [name, share] of phases) {

@@ -16,7 +16,7 @@ export type PeerResult = {
   perSecond: number;
   p50Us: number;
   p99Us: number;
-  /** Calls let through above the credits, and above the rate, under load. */
+  /** Calls that passed above the credits, and above the rate limit, under load. */
   credits: number;
   rate: number;
 };
@@ -26,7 +26,7 @@ type Running = { url: string; keys: string[] };
 const home = join(checkout, 'bench/peers');
 const MANY = 1e9;
 
-/** Measures what else checks keys from Node, the same way and under the same load, and how exact it is. */
+/** Measures other ways to check keys from Node under the same load: how fast and how exact they are. */
 export async function measurePeers(stage: Stage, how: { rounds: number; seconds: number }): Promise<PeerResult[]> {
   if (!existsSync(join(home, 'node_modules'))) {
     console.log('installing better-auth and rate-limiter-flexible');

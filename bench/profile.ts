@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 type Node = { id: number; callFrame: { functionName: string; url: string } };
 type Profile = { nodes: Node[]; samples: number[]; timeDeltas: number[] };
-/** Where a process's time went: a part's name, and its share of the time that the process was busy. */
+/** A part of a process, and its share of the time in which the process was busy. */
 export type Share = { part: string; share: number };
 
 const parts: [RegExp, string][] = [

@@ -1,4 +1,5 @@
-// How fast a Redis that lost everything is filled again, on servers of its own: node bench/rebuild.ts [--keys N]
+// Measures how fast a Redis that lost everything is filled again, on servers of its own: node bench/rebuild.ts [--keys N]
+import '../shared/runtime/require-node.ts';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -43,10 +44,10 @@ async function main(folder: string): Promise<void> {
   await stage.supervisor.stop([]);
 }
 
-/** Empties Redis, and gives how long it takes until every shard is open again, in ms. */
+/** Empties Redis; gives the time until every shard is open again, in ms. */
 async function emptied(world: World): Promise<number> {
   const began = performance.now();
-  // Not in one go: its answer would come too late with so many keys.
+  // Asynchronously: with so many keys a plain FLUSHALL would answer too late.
   await world.redis.node(0).client.flushall('ASYNC');
   for (;;) {
     await sleep(LOOK_EVERY_MS);

@@ -33,7 +33,7 @@ export function printBeside(
   );
 }
 
-/** Prints what Redis alone decides, on one connection as verify has it and at its limit, beside a plain GET. */
+/** Prints how fast Redis alone decides, on one connection like verify's and at its limit, beside a plain GET. */
 export function printScripts(one: ScriptSpeed, limit: ScriptSpeed): void {
   const names: [keyof ScriptSpeed, string][] = [
     ['get', 'a plain GET'],
@@ -50,7 +50,7 @@ export function printScripts(one: ScriptSpeed, limit: ScriptSpeed): void {
   console.log(`\nRedis alone, calls/s\n${table(columns, rows)}`);
 }
 
-/** Prints what becomes of more load than can be served. */
+/** Prints what happens under more load than verify can serve. */
 export function printOverload(phases: Phase[]): void {
   const rows = phases.map(({ name, offered, served, p99Ms, refused, refusedP99Ms, unanswered }) => [
     name,
@@ -62,11 +62,11 @@ export function printOverload(phases: Phase[]): void {
     whole(unanswered),
   ]);
   console.log(
-    `\nmore than it can serve (open loop)\n${table(['', '>offered/s', '>served/s', '>p99', '>503/s', '>p99', '>unanswered'], rows)}`,
+    `\nunder overload (open loop)\n${table(['', '>offered/s', '>served/s', '>p99', '>503/s', '>p99', '>unanswered'], rows)}`,
   );
 }
 
-/** Prints how many calls so many processes on one port decide. */
+/** Prints how many calls several processes on one port decide. */
 export function printWorkers(scaling: { workers: number; perSecond: number }[]): void {
   const rows = scaling.map(({ workers, perSecond }) => [String(workers), whole(perSecond)]);
   console.log(`\nverify processes on one port (WORKERS)\n${table(['workers', '>calls/s'], rows)}`);
@@ -99,7 +99,7 @@ export function drawChart(bare: Measured, ours: Measured, peers: PeerResult[]): 
   );
 }
 
-/** Microseconds as people read them. */
+/** Microseconds, printed as milliseconds. */
 export function ms(us: number): string {
   return `${(us / 1000).toFixed(2)} ms`;
 }

@@ -1,9 +1,9 @@
 import { table } from '../apps/stack/demo/print.ts';
 
-/** A figure with what is wanted of it; of a ratio of latencies or memory less is better. */
+/** A figure with its targets. For a ratio of latencies or memory, less is better. */
 export type Figure = { what: string; value: number; least: number; aim: number; lessIsBetter?: boolean; seen: string };
 
-/** Prints the figures as a table; gives whether each reached what it must at least. */
+/** Prints the figures as a table; gives whether each reached its minimum. */
 export function printFigures(figures: Figure[]): boolean {
   const rows = figures.map((figure) => {
     const sign = figure.lessIsBetter ? '≤ ' : '≥ ';
@@ -21,7 +21,7 @@ export function printFigures(figures: Figure[]): boolean {
   return figures.every((figure) => reaches(figure, figure.least));
 }
 
-/** A number with its thousands apart. */
+/** A whole number with separated thousands. */
 export function whole(value: number): string {
   return Math.round(value).toLocaleString('en');
 }

@@ -1,19 +1,19 @@
 import { showProgress, usageOf } from './watch.ts';
 import { load, type Load, type Round } from './wrk.ts';
 
-/** Something that is measured: a load, the process that answers it, and what is done after each round. */
+/** A server under measurement: its load, the process that answers, and what to do after each round. */
 export type Contender = { name: string; load: Load; pid: number; after?(): Promise<void> };
-/** A round, or the medians of some; CPU of the answering process for each answer. */
+/** A round, or the medians of some; `cpuUs` is the CPU time of the answering process per answer. */
 export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
-/** What each contender had in each of its rounds, by name. */
+/** The rounds of each contender, by name. */
 export type Seen = Map<string, Measured[]>;
 
-// What stood idle while the others had their turn is back in the caches, and in memory, after that long.
+// After this long, a contender that was idle is back in the caches and in memory.
 const WARM_UP_SECONDS = 1;
 
 /**
- * Runs rounds of all contenders in turn, so that a noisy minute of the machine falls on each; gives what each had. One
- * round before them does not count, for what was compiled in it, nor does a second before each.
+ * Runs rounds of all contenders in turn, so that a noisy minute of the machine affects each of them. A first round, in which V8
+ * compiles, does not count, nor does a second of warm-up before each round.
  */
 export async function runRounds(what: string, contenders: Contender[], rounds: number): Promise<Seen> {
   const seen: Seen = new Map(contenders.map(({ name }) => [name, []]));
@@ -32,13 +32,13 @@ export async function runRounds(what: string, contenders: Contender[], rounds: n
   return seen;
 }
 
-/** The medians of what each contender had in some runs. */
+/** The medians of each contender over some runs. */
 export function mediansOf(runs: Seen[]): Map<string, Measured> {
   const names = [...runs[0]!.keys()];
   return new Map(names.map((name) => [name, medians(runs.flatMap((seen) => seen.get(name)!))]));
 }
 
-/** The middle of some figures. */
+/** The median of some figures. */
 export function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
 }

@@ -5,7 +5,7 @@ import { newId } from '../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../shared/values/key-text.ts';
 import { meterShard } from '../shared/stores/keyspace.ts';
 
-/** What the load is made from. */
+/** What the load uses. */
 export type Seeded = { token: string; workspaceId: string; keys: string[] };
 
 const KEYS_PER_METER = 10;
@@ -13,8 +13,8 @@ const AT_ONCE = 10_000;
 const SCOPES = ['users', 'orders', 'posts'];
 
 /**
- * Fills an empty database as the api would: one team, one workspace with three scopes, and so many keys, each with the
- * scopes, a rate limit, small metadata and a billing record that ten keys share. Gives the texts of the last `wanted`.
+ * Fills an empty database as the api would: one team, one workspace with three scopes, and `count` keys, each with the scopes, a
+ * rate limit, small metadata and a billing record that ten keys share. Gives the secrets of the last `wanted` keys.
  */
 export async function seed(sql: Sql, count: number, wanted: number, told: (done: number) => void): Promise<Seeded> {
   const [teamId, workspaceId, tokenShard] = [newId('team'), newId('ws'), randomShard()];
@@ -61,7 +61,7 @@ export async function seed(sql: Sql, count: number, wanted: number, told: (done:
     keys = [...keys, ...made.map((one) => one.text)].slice(-wanted);
     told(done + numbers.length);
   }
-  // As it would be by itself after a while: a plan made without figures reads all keys for each thousand.
+  // Postgres would do this itself after a while. A plan made without statistics reads all keys for each thousand.
   await sql`analyze`;
   return { token, workspaceId, keys };
 }

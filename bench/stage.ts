@@ -4,12 +4,12 @@ import { readRecords, type Recorded } from '../apps/stack/process/leftovers.ts';
 import { makeSupervisor, type Supervisor } from '../apps/stack/process/supervisor.ts';
 import { startTestServers, type TestServers } from '../tests/runner/servers.ts';
 
-/** The servers of a benchmark, and a supervisor for what is measured on them. */
+/** The servers of a benchmark, and a supervisor for the programs that it measures. */
 export type Stage = {
   folder: string;
   servers: TestServers['servers'];
   supervisor: Supervisor;
-  /** Every process of it. */
+  /** Every process of the benchmark. */
   records(): Recorded[];
 };
 

@@ -13,7 +13,7 @@ export type Result = {
   before: Map<string, Usage>;
   halfway: Map<string, Usage>;
   after: Map<string, Usage>;
-  /** What is wrong with the books, if anything is. */
+  /** What is wrong with the books, if anything. */
   wrong: string | undefined;
 };
 
@@ -21,7 +21,7 @@ const TICKS_PER_SECOND = 100;
 const targets: Record<Bus, number> = { redis: 50_000, kafka: 25_000 };
 const TARGET_MB = 300;
 
-/** What a process has used, as Linux tells it: one or, elsewhere, none. */
+/** What a process has used: one value on Linux, none elsewhere. */
 export function usageOf(pid: number): Usage[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -42,7 +42,7 @@ export async function readMetric(port: number, name: string): Promise<number> {
   return Number(new RegExp(`^${name}\\{[^}]*\\} (\\S+)$`, 'm').exec(await answer.text())?.[1] ?? 0);
 }
 
-/** Shows how far something is: one line on a terminal, else a line for each quarter. */
+/** Shows progress: in one line on a terminal, else in a line for each quarter. */
 export function showProgress(what: string, done: number, all: number, tookMs?: number): void {
   const speed = tookMs === undefined ? '' : `  ${whole((1000 * done) / tookMs)}/s`;
   const line = `  ${what.padEnd(20)} ${bar(done / all, 30)} ${whole(done).padStart(9)} / ${whole(all)}${speed}`;
@@ -53,12 +53,12 @@ export function showProgress(what: string, done: number, all: number, tookMs?: n
 
 let shown = 0;
 
-/** Prints what was measured, beside what is wanted of it. */
+/** Prints the measurements beside their targets. */
 export function printResults(results: Result[]): void {
   for (const { bus, seconds, perSecond, before, halfway, after, wrong } of results) {
     console.log(`\n${bus === 'redis' ? 'from the outbox directly' : 'through Kafka'}: ${seconds.toFixed(1)} s`);
     console.log(
-      `  ${whole(perSecond)} events/s (wanted: ${whole(targets[bus])})${perSecond < targets[bus] ? '  TOO FEW' : ''}`,
+      `  ${whole(perSecond)} events/s (target: ${whole(targets[bus])})${perSecond < targets[bus] ? '  TOO FEW' : ''}`,
     );
     console.log(`  ${wrong ?? 'the books are right'}\n`);
     const rows = [...after].map(([name, { cpuSeconds, rssMb, peakMb }]) => {
@@ -71,10 +71,10 @@ export function printResults(results: Result[]): void {
         `${whole(halfway.get(name)?.rssMb ?? NaN)} MB`,
         `${whole(rssMb)} MB`,
         `${whole(peakMb)} MB`,
-        ours ? (peakMb < TARGET_MB ? `below ${TARGET_MB}` : `TOO MUCH: ${TARGET_MB} wanted`) : '',
+        ours ? (peakMb < TARGET_MB ? `below ${TARGET_MB}` : `TOO MUCH: target ${TARGET_MB}`) : '',
       ];
     });
-    console.log(table(['process', '>CPU', '>an event', '>RSS halfway', '>at the end', '>peak', ''], rows));
+    console.log(table(['process', '>CPU', '>per event', '>RSS halfway', '>at the end', '>peak', ''], rows));
   }
 }
 

@@ -16,7 +16,7 @@ import { ensureRedis, redisProgram } from '../apps/stack/servers/redis.ts';
 import { seed } from './seed.ts';
 import type { Stage } from './stage.ts';
 
-/** A verify process with a Redis of its own, whose keys are those of a database of its own. */
+/** A verify process with a Redis and a database of its own. */
 export type World = {
   name: string;
   url: string;
@@ -24,24 +24,24 @@ export type World = {
   redisUrl: string;
   token: string;
   keys: string[];
-  /** A key that may spend `CREDITS_CALLS` calls, and one that may be verified `RATE` times a second. */
+  /** A key whose credits pay for `CREDITS_CALLS` calls, and one that may be verified `RATE` times a second. */
   credits: string;
   rate: string;
-  /** A file of one request's body a line. */
+  /** A file with one request body per line. */
   bodies: string;
   redis: ShardedRedis;
   env: NodeJS.ProcessEnv;
-  /** Takes away the events of before: nobody reads them here, and the outbox has a limit. */
+  /** Deletes the events so far: no consumer runs here, and the outbox has a limit. */
   clear(): Promise<void>;
 };
 
-/** Calls that the key of exact credits pays for, at the cost of a call here. */
+/** How many of these calls the key of exact credits pays for. */
 export const CREDITS_CALLS = 5_000;
-/** Verifications a second of the key of an exact rate. */
+/** The rate limit per second of the key of an exact rate. */
 export const RATE = 500;
 const KEYS_USED = 1_000;
 
-/** Makes a world with so many keys: writes them to Postgres, and lets the api bring them into Redis. */
+/** Makes a world with `count` keys: writes them to Postgres, and lets the api bring them into Redis. */
 export async function makeWorld(stage: Stage, name: string, count: number): Promise<World> {
   const { servers, supervisor, folder } = stage;
   const [redisPort = 0, api = 0, verify = 0] = await freePorts(3);
@@ -67,7 +67,7 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
     LOG_LEVEL: 'warn',
   };
-  // The api opens the shards of the empty Redis once all keys are there, and is not needed any more then.
+  // The api opens the shards of the empty Redis once all keys are in it, and is then no longer needed.
   const healthy = () => answersOk(`http://127.0.0.1:${api}/healthz`);
   await supervisor.add({ ...ourProgram('api', `api-${name}`, api, env), isReady: healthy });
   const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
@@ -106,7 +106,7 @@ function callOf(key: string) {
   return { key, requestedScopes, billing: { usage: '0.001' }, route: 'GET /users' };
 }
 
-/** The same question as a gateway asks it. */
+/** The same call as a gateway makes it. */
 export const GATEWAY = '/gateway/nginx/usage=0.001,scope=users.read/';
 
 /** The answer to the request that is measured, as text. */

@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { installPackage } from '../apps/stack/servers/packages.ts';
 import { StackError } from '../apps/stack/process/errors.ts';
 
-/** What one round of load gave. */
+/** The result of one round of load. */
 export type Round = { perSecond: number; p50Us: number; p99Us: number; valid: number };
 export type Load = {
   url: string;
@@ -12,14 +12,14 @@ export type Load = {
   connections: number;
   seconds: number;
   countValid?: boolean;
-  /** Asks as a gateway does, at this address with its policy. */
+  /** The address and policy of a gateway, to call verify as a gateway does. */
   gateway?: string;
 };
 
 const run = promisify(execFile);
 const script = new URL('./load.lua', import.meta.url).pathname;
 
-/** Makes sure that wrk is there. */
+/** Installs wrk if it is missing. */
 export async function ensureWrk(say: (line: string) => void): Promise<void> {
   const there = await run('wrk', ['--version']).then(
     () => true,
@@ -30,7 +30,7 @@ export async function ensureWrk(say: (line: string) => void): Promise<void> {
     await installPackage({ what: 'wrk', packages: ['wrk'], brew: 'wrk', missing: 'wrk is not on the PATH' }, say);
 }
 
-/** One round of load from one thread; every answer must be a 200. */
+/** Runs one round of load from one thread; every answer must be a 200. */
 export async function load({ url, bodies, token, connections, seconds, countValid, gateway }: Load): Promise<Round> {
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script, url];
   const { stdout } = await run('wrk', args, {

@@ -1,3 +1,4 @@
+import '../../shared/runtime/require-node.ts';
 import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Brings node_modules in line with package-lock.json, when it is not. Needs nothing but Node and npm.
+# Installs the npm packages of package-lock.json where they are missing or stale. Node 18 or newer with its npm is enough:
+# Node 26, which keytally runs on, is one of the packages.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -12,7 +13,7 @@ current() { cmp -s package-lock.json "$stamp"; }
 
 current && exit 0
 
-# Two that start at once in one checkout would spoil each other's work.
+# Two installations of one checkout at the same moment would spoil each other's work.
 if command -v flock >/dev/null; then
   exec 9>"${TMPDIR:-/tmp}/keytally-install-$(id -u)-$(pwd | cksum | cut -d ' ' -f 1).lock"
   flock 9
@@ -20,11 +21,11 @@ if command -v flock >/dev/null; then
 fi
 
 command -v node >/dev/null && command -v npm >/dev/null ||
-  fail 'Node (18 or newer) with npm is needed to install the packages, e.g.: apt-get install -y nodejs npm'
-[ "$(node -p 'parseInt(process.versions.node) >= 18')" = true ] || fail "Node 18 or newer is needed, this is $(node --version)"
-# npm replaces the whole folder, and a running stack would lose its files.
+  fail 'Node 18 or newer with npm is needed to install the packages, Node 26 among them; e.g.: apt-get install -y nodejs npm'
+[ "$(node -p 'parseInt(process.versions.node) >= 18')" = true ] || fail "Node 18 or newer is needed to install the packages, Node 26 among them; this is $(node --version)"
+# npm replaces the whole folder: a running stack would lose its files.
 if ls -l /proc/[0-9]*/exe 2>/dev/null | grep -qF -- "-> $(pwd -P)/node_modules/"; then
-  fail 'package-lock.json has changed, and programs of this checkout still run: stop them (make down), then try again'
+  fail 'package-lock.json has changed, and programs of this checkout still run: stop them (make down) and try again'
 fi
 free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
 [ "$free_mb" -ge 1500 ] || fail "the disk is full: the packages need 1500 MB here, and $free_mb MB are free"

@@ -1,4 +1,5 @@
 // The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | token | migrate | …
+import '../../shared/runtime/require-node.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { describeFailure, StackError } from './process/errors.ts';
@@ -7,7 +8,7 @@ import { programEnvironment } from './servers/programs.ts';
 
 const [command = '', ...args] = process.argv.slice(2);
 
-// Whoever reads the output may stop reading (`make up | head`): that must not cut the start off.
+// The reader of the output may stop reading (`make up | head`), which must not stop the start.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 try {
@@ -46,11 +47,11 @@ async function run(home: Home): Promise<number> {
   }
 }
 
-// These also run without a stack, on servers that the environment names; else they run on those of this home.
+// These commands run on the servers that the environment names; without any, on those of the stack in this home.
 async function runOnStack(home: Home, script: string): Promise<number> {
   let env = process.env;
   if (!env.DATABASE_URL) {
-    if (!findSupervisor(home)) throw new StackError(`keytally is not running in ${home.folder}: make up starts it`);
+    if (!findSupervisor(home)) throw new StackError(`keytally is not running in ${home.folder}: start it with make up`);
     const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = readEnvFile(home);
     env = programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
   }

@@ -1,7 +1,6 @@
 #!/bin/sh
-# What make runs: up | down | status | logs [NAME] | token --team NAME | migrate | reconcile | rebuild |
-# restored | demo, on Docker Compose where an engine
-# answers, on the stack of one machine where none does. STACK=docker or STACK=native decides it beforehand.
+# What make runs: up | down | status | logs [NAME] | token --team NAME | migrate | reconcile | rebuild | restored | demo.
+# It uses Docker Compose where a Docker engine answers, else the stack of one machine. STACK=docker or STACK=native decides.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -10,7 +9,7 @@ fail() {
   exit 1
 }
 engine_answers() { docker info && docker compose version; } >/dev/null 2>&1
-# A stack that was started without an engine is not left alone because one answers meanwhile.
+# A stack that runs without Docker is still the one to use when a Docker engine has been started since.
 runs_natively() {
   pid=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "${KEYTALLY_HOME:-.keytally}/supervisor.json" 2>/dev/null) &&
     [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null
@@ -23,7 +22,7 @@ docker)
   ;;
 native) ;;
 '')
-  # These also run on servers that the environment names.
+  # These commands also run on servers that the environment names.
   case $1${DATABASE_URL:+ elsewhere} in
   'token elsewhere' | 'migrate elsewhere' | 'reconcile elsewhere' | 'rebuild elsewhere' | 'restored elsewhere') STACK=native ;;
   *) if ! runs_natively && engine_answers; then STACK=docker; else STACK=native; fi ;;
@@ -33,12 +32,12 @@ native) ;;
 esac
 [ "$STACK" = native ] || exec apps/stack/compose.sh "$@"
 
-# What must also work on a stack that still runs with the packages of an older lockfile takes those that are there.
+# The other commands must also work on a stack that runs with the packages of an older lockfile, so they use what is there.
 case $1 in
 up | migrate | demo) apps/stack/install.sh ;;
 *) [ -d node_modules/.bin ] || apps/stack/install.sh ;;
 esac
-# The Node that the lockfile brings; the host's own where there is none for this platform.
+# The Node that the lockfile installs; the host's own on a platform that it has none for.
 node=node_modules/.bin/node
 [ -e "$node" ] || node=node
 exec "$node" apps/stack/main.ts "$@"

@@ -1,3 +1,4 @@
+import '../../shared/runtime/require-node.ts';
 import cluster from 'node:cluster';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';

@@ -1,5 +1,5 @@
 // better-auth with its API-key plugin, behind the server of ./server.ts.
-// STORAGE=postgres (preset): DATABASE_URL, whose tables its own migration makes. STORAGE=redis: REDIS_URL, with the keys in
+// STORAGE=postgres (default): DATABASE_URL, whose tables its own migration makes. STORAGE=redis: REDIS_URL, with the keys in
 // secondary storage alone, which its documentation names for speed, by its own Redis storage.
 //
 // Does: hash the key, look it up, check enabled and expiry, count it against a rate limit and take 1 from `remaining`.

@@ -5,7 +5,7 @@
 // checked and decremented, and an event to a stream: four round trips.
 // Doesn't: one step for it all. Calls at the same time read the same credits and spend them twice; a crash between the
 // steps takes rate without credits, or credits without an event; credits are whole numbers, of one key alone; no scopes,
-// no addresses, nobody who reads or trims the stream.
+// no addresses, and nothing that reads or trims the stream.
 import { createHash, randomBytes } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';

@@ -1,7 +1,7 @@
-// What the peers share: their environment, and the same small server around the one function that differs.
+// The peers share their environment, and a small server around the one function that differs.
 // PORT, on 127.0.0.1; KEYS_FILE gets the keys, one a line, before the server listens.
-// KEYS (100); REMAINING, the credits of each key (1,000,000,000: never used up); RATE, its calls per second (unlimited:
-// the limit is counted all the same, and is too high to be met).
+// KEYS (100); REMAINING, the credits of each key (1,000,000,000: never used up); RATE, its calls per second (a default
+// that no load reaches, but calls are still counted).
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 

@@ -10,7 +10,7 @@ const RECORDS = 200;
 const AT_ONCE = 5_000;
 const COST_MICROS = 2_317;
 
-/** Appends events to the outboxes exactly as verify.lua does, of so many billing records and their shards. */
+/** Appends `count` events to the outboxes exactly as verify.lua does, spread over 200 billing records. */
 export async function fillOutbox(redis: ShardedRedis, count: number, told: (done: number) => void): Promise<void> {
   const records = Array.from({ length: RECORDS }, () => {
     const billingId = newId('bill');
@@ -43,7 +43,7 @@ export async function fillOutbox(redis: ShardedRedis, count: number, told: (done
   }
 }
 
-/** Tells what is wrong with the books after so many events, if anything is. */
+/** What is wrong with the books after `count` events, if anything. */
 export async function checkBooks(url: string, count: number): Promise<string | undefined> {
   const books = connectClickHouse(url);
   try {

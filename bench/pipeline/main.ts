@@ -1,5 +1,6 @@
-// How fast events get from the outbox into the books by each bus, and what that takes, on servers of its own:
+// Measures how fast each bus brings events from the outbox into the books, and what that costs, on servers of its own:
 // node bench/pipeline/main.ts [--events N] [--bus redis|kafka]
+import '../../shared/runtime/require-node.ts';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -27,7 +28,7 @@ await runInTestFolder(main);
 
 async function main(folder: string): Promise<void> {
   if (!(events >= 1_000) || buses.some((bus) => bus !== 'redis' && bus !== 'kafka')) {
-    throw new StackError('usage: bench-pipeline.ts [--events N, 1000 or more] [--bus redis|kafka]');
+    throw new StackError('usage: bench/pipeline/main.ts [--events N, 1000 or more] [--bus redis|kafka]');
   }
   console.log(`${events.toLocaleString('en')} events from the outbox to the books; starting servers`);
   const stage = await makeStage(folder);
@@ -38,7 +39,7 @@ async function main(folder: string): Promise<void> {
   if (results.some(({ wrong }) => wrong)) process.exitCode = 1;
 }
 
-/** Makes a backlog, lets one bus carry it to the books, and looks at the processes meanwhile. */
+/** Makes a backlog, lets one bus bring it into the books, and measures the processes while it does. */
 async function measure(bus: Bus, stage: Stage): Promise<Result> {
   const { folder, servers, supervisor } = stage;
   const env = {

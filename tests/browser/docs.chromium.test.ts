@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 import { openChromium, type Page } from '../helpers/chromium.ts';
 
-// That /docs works in a browser, from our own servers alone.
+// /docs works in a browser, and loads everything from our own servers.
 
 let world: World;
 let page: Page;
@@ -24,7 +24,7 @@ test.after(async () => {
 
 const shown = (selector: string) => `document.querySelectorAll(${JSON.stringify(selector)}).length`;
 const click = (selector: string) => `document.querySelector(${JSON.stringify(selector)}).click()`;
-// As if typed: React notices no other way.
+// Sets a value as if it was typed: React notices no other way.
 const type = (selector: string, text: string) => `(() => {
   const field = document.querySelector(${JSON.stringify(selector)});
   Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), 'value').set.call(field, ${JSON.stringify(text)});
@@ -33,7 +33,7 @@ const type = (selector: string, text: string) => `(() => {
 const until = (selector: string) =>
   eventually(selector, async () => (await page.evaluate<number>(shown(selector))) > 0, 60_000);
 
-test('every operation is shown, and one is tried with a token', async () => {
+test('the page shows every operation, and tries one with a token', async () => {
   await page.open(`${world.api.url}/docs`);
   await until('.opblock');
   const { paths } = (await world.call('get', '/openapi.json')).body as { paths: Record<string, object> };
@@ -48,7 +48,7 @@ test('every operation is shown, and one is tried with a token', async () => {
 
   await page.evaluate(click('#operations-Workspaces-postWorkspace button'));
   await until('#operations-Workspaces-postWorkspace .execute');
-  // The example fills the body a moment later; what is sent before is not sent at all.
+  // The page fills the body with the example a moment later, and sends nothing before.
   const body = `document.querySelector('#operations-Workspaces-postWorkspace textarea')?.value ?? ''`;
   await eventually('the body is filled', async () => (await page.evaluate<string>(body)).includes('Acme'), 60_000);
   await page.evaluate(click('#operations-Workspaces-postWorkspace .execute'));
@@ -63,14 +63,14 @@ test('every operation is shown, and one is tried with a token', async () => {
   assert.equal(foreign(), []);
 });
 
-test('verify shows its own', async () => {
+test('the page of verify shows its own operations', async () => {
   await page.open(`${world.verify!.url}/docs`);
   await until('#operations-API_keys-postApiKeyVerify, [id^="operations-API"]');
   assert.equal(page.complaints, []);
   assert.equal(foreign(), []);
 });
 
-test('nothing else may run on the page or show it', async () => {
+test('no other script may run on the page, and no other site may frame it', async () => {
   const { headers } = await world.call('get', '/docs', undefined, { token: null });
   const policy = headers.get('content-security-policy') ?? '';
   assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self'; /);
@@ -97,7 +97,7 @@ test('nothing else may run on the page or show it', async () => {
   }
 });
 
-test('what is not one of its files is not there', async () => {
+test('files that are not part of the page get 404', async () => {
   for (const path of [
     '/docs/',
     '/docs/package.json',
@@ -111,7 +111,7 @@ test('what is not one of its files is not there', async () => {
 
 test.run();
 
-// What was asked of anybody but our own server.
+// Requests to any server but ours.
 function foreign(): string[] {
   const own = [world.api.url, world.verify!.url];
   return page.requests.filter(

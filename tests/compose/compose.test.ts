@@ -1,4 +1,4 @@
-// docker-compose.yml, held to the Compose specification, to our programs and to the files that it names.
+// docker-compose.yml agrees with the Compose specification, with our programs and with the files that it names.
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -24,14 +24,14 @@ const services = Object.entries(file.services);
 const published = ['api', 'verify', 'grafana'];
 const secrets = makeSecrets(join(process.env.TEST_FOLDER ?? '', 'secrets'));
 
-test('the file is one by the Compose specification', () => {
+test('the file is valid by the Compose specification', () => {
   const schema = JSON.parse(read('tests/compose/testdata/compose-spec.json')) as Record<string, unknown>;
   const validate = new Ajv2020({ strict: false, allErrors: true }).compile(schema);
   assert.ok(validate(file), JSON.stringify(validate.errors, null, 1));
   assert.not.ok(validate({ services: { api: { imgae: 'x' } } }), 'the schema refuses what is not in it');
 });
 
-test('there is every program and every server, and only api and verify are published', () => {
+test('every program and every server is there, and only api and verify are published', () => {
   const names = services.filter(([, { profiles }]) => !profiles).map(([name]) => name);
   const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
   assert.equal(names.toSorted(), [...servers, 'migrate', 'api', 'verify', 'relay', 'consumer'].toSorted());
@@ -43,11 +43,11 @@ test('there is every program and every server, and only api and verify are publi
   assert.ok(file.networks.back?.internal);
 });
 
-test('each program takes the environment that the file gives it, and knows every variable in it', () => {
+test('each program accepts its environment and reads every variable in it', () => {
   assert.equal(environmentProblems(file, secrets), []);
 });
 
-test('a variable that is misspelt is found, whichever it is', () => {
+test('any misspelt variable is found', () => {
   let tried = 0;
   for (const [name, { environment = {} }] of ourServices(file)) {
     for (const variable of Object.keys(environment)) {
@@ -62,21 +62,21 @@ test('a variable that is misspelt is found, whichever it is', () => {
   assert.ok(tried > 30);
 });
 
-test('every setting that the file takes from outside is told in its head or in the README', () => {
+test('the head of the file or the README names every setting that the file takes from outside', () => {
   const told = `${text.split('\nname:', 1)[0]}\n${read('README.md')}`;
   const taken = new Set([...text.replaceAll('$$', '').matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!));
   assert.ok(taken.size > 5);
   for (const name of taken) assert.match(told, new RegExp(`\\b${name}\\b`));
 });
 
-test('several containers of a service get in no one’s way', () => {
+test('a service can have several containers', () => {
   for (const [name, service] of services) assert.not.ok('container_name' in service || 'hostname' in service, name);
   const [, from, to, target] = /:(\d+)-(\d+):(\d+)$/.exec(interpolate(file.services.verify!.ports![0]!)) ?? [];
   assert.ok(Number(to) - Number(from) >= 3, 'a port on this machine for each of four');
   assert.is(target, String(file.services.verify!.environment!.PORT));
 });
 
-test('ports are those that the programs and servers listen on', () => {
+test('published ports and addresses are those on which programs and servers listen', () => {
   for (const [name, { environment, ports = [] }] of ourServices(file)) {
     for (const port of ports) assert.is(port.split(':').at(-1), String(environment!.PORT), name);
   }
@@ -101,7 +101,7 @@ test('ports are those that the programs and servers listen on', () => {
   assert.match(health('kafka'), '--bootstrap-server kafka:9092');
 });
 
-test('the passwords of servers and of the addresses of servers are the same', () => {
+test('each server has the password of its address', () => {
   for (const [address, password] of [
     ['database_url', 'postgres_password'],
     ['api_database_url', 'api_database_password'],
@@ -116,7 +116,7 @@ test('the passwords of servers and of the addresses of servers are the same', ()
   }
 });
 
-test('volumes, secrets and mounted files are declared, there, and used', () => {
+test('volumes, secrets and mounted files are declared, exist, and are used', () => {
   const mounts = services.flatMap(([, { volumes = [] }]) => volumes.map((volume) => volume.split(':')[0]!));
   const named = mounts.filter((source) => !source.startsWith('.'));
   assert.equal(named.toSorted(), Object.keys(file.volumes).toSorted());
@@ -133,7 +133,7 @@ test('volumes, secrets and mounted files are declared, there, and used', () => {
   }
 });
 
-test('every container is without root, rights, a file system to write to, and limits of its own', () => {
+test('every container has limits, and no root, no rights and no writable file system', () => {
   for (const [name, service] of services) {
     assert.match(service.user ?? '', /^[1-9]\d*:\d+$/, name);
     assert.ok(service.read_only && service.tmpfs, name);
@@ -144,7 +144,7 @@ test('every container is without root, rights, a file system to write to, and li
   }
 });
 
-test('a container is given more time to stop than its program takes', () => {
+test('a container has more time to stop than its program takes', () => {
   const [, drain = ''] = /STOP_WITHIN_MS = ([\d_]+)/.exec(read('shared/runtime/run.ts')) ?? [];
   for (const [name, service] of services) {
     const seconds = Number(/^(\d+)s$/.exec(String(service.stop_grace_period))?.[1]);
@@ -152,7 +152,7 @@ test('a container is given more time to stop than its program takes', () => {
   }
 });
 
-test('what needs the schemas starts after the job that brings them up to date', () => {
+test('services that need the schemas start after the job that brings them up to date', () => {
   for (const [name, { depends_on: before = {}, environment }] of ourServices(file)) {
     if (name === 'migrate' || !environment?.DATABASE_URL_FILE) continue;
     assert.equal(before.migrate, { condition: 'service_completed_successfully' }, name);
@@ -169,7 +169,7 @@ test('what needs the schemas starts after the job that brings them up to date', 
   }
 });
 
-test('the health command of our programs is well only while /readyz is', async () => {
+test('the health command of our programs succeeds only while /readyz does', async () => {
   let status = 200;
   const paths: string[] = [];
   const server = createServer(({ url }, response) => {
@@ -193,7 +193,7 @@ test('the health command of our programs is well only while /readyz is', async (
   assert.equal(await isWell(), [false, false, false, false]);
 });
 
-// Where Compose itself is at hand it has the last word.
+// Where Compose is installed, it must accept the file too.
 if (await runsWell(['docker', 'compose', 'version'])) {
   test('Compose reads the file', () => {
     execFileSync('docker', ['compose', '--profile', 'monitoring', 'config', '--quiet'], { cwd: checkout });
@@ -216,7 +216,7 @@ function healthCommand(service: Service): string[] {
   return command.map(interpolate);
 }
 
-/** Two neighbouring letters that differ change places. */
+/** Swaps the first two neighbouring letters that differ. */
 function misspell(name: string): string {
   const at = name.split('').findIndex((letter, i) => i > 0 && letter !== name[i - 1]);
   return name.slice(0, at - 1) + name[at]! + name[at - 1]! + name.slice(at + 1);

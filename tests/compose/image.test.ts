@@ -1,4 +1,4 @@
-// The image: its steps in empty folders, and the programs started from what they leave.
+// The image: its steps run in empty folders, and the programs start from the result.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const inherited = {
 };
 let tree: string;
 
-test('everything that is copied is there, and not left out', () => {
+test('every file that the image copies exists and is not ignored', () => {
   for (const { instructions } of stages) {
     for (const { name, args } of instructions) {
       if (name !== 'COPY' || args.some((one) => one.startsWith('--from='))) continue;
@@ -28,18 +28,18 @@ test('everything that is copied is there, and not left out', () => {
   }
 });
 
-test('tests, servers for development, data and secrets stay out', () => {
+test('tests, development servers, data and secrets stay out of the image', () => {
   const copied = ['sql', 'shared', 'apps'].flatMap(filesToCopy);
   assert.ok(copied.length > 50);
   assert.equal(
-    copied.filter((file) => /\.test\.ts$|testing[\w-]*\.ts$|\/test-|^apps\/stack\//.test(file)),
+    copied.filter((file) => /\.test\.ts$|\/helpers\/|^apps\/stack\//.test(file)),
     [],
   );
   const others = ['secrets/master_key', '.keytally/env', '.git/config', '.env', 'node_modules/chdb/package.json'];
   for (const one of others) assert.ok(isIgnored(one), one);
 });
 
-test('every stage runs on the Node that the tests run on, by its exact tag, and the last without root', () => {
+test('every stage has the exact Node of the tests, and the last runs without root', () => {
   const { optionalDependencies } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as {
     optionalDependencies: Record<string, string>;
   };
@@ -54,7 +54,7 @@ test('every stage runs on the Node that the tests run on, by its exact tag, and 
   for (const [, service] of ourServices(readComposeFile())) assert.is(service.user, user);
 });
 
-test('the steps run in empty folders, and leave the production packages alone', () => {
+test('the steps run in empty folders, and install only the production packages', () => {
   const env = { ...inherited, npm_config_prefer_offline: 'true' };
   tree = join(build(stages, join(process.env.TEST_FOLDER ?? '', 'image'), env), 'app');
   const dependencies = Object.keys(
@@ -73,7 +73,7 @@ test('the steps run in empty folders, and leave the production packages alone', 
   assert.equal(globSync(heavy, { cwd: join(tree, 'node_modules') }), []);
 });
 
-test('each program starts there as far as its configuration, and says what is missing', () => {
+test('each program starts from the image as far as its configuration, and names what is missing', () => {
   for (const entry of [...entries, 'apps/api/commands/token.ts']) {
     const args = entry.endsWith('token.ts') ? [entry, '--team', 'x'] : [entry];
     const { status, stderr } = spawnSync(process.execPath, args, { cwd: tree, env: inherited, encoding: 'utf8' });
@@ -82,7 +82,7 @@ test('each program starts there as far as its configuration, and says what is mi
   }
 });
 
-test('the schemas are made and the programs get ready there, on real servers', async () => {
+test('from the image the migrations run and the programs get ready, on real servers', async () => {
   const world = await makeWorld();
   try {
     const migrated = spawnSync(process.execPath, ['apps/api/commands/migrate.ts'], {

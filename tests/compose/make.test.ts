@@ -1,4 +1,4 @@
-// What make asks of Docker, seen by a `docker` that notes it; and when it does not ask.
+// What make asks of Docker, as a `docker` that records its calls sees it, and when make does not ask.
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
@@ -8,13 +8,13 @@ import { makeCheckout } from './helpers/checkout.ts';
 const made = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'checkout'));
 const asked = ['info', 'compose version'];
 
-test('Docker Compose is used where an engine answers, and the stack of one machine where none does', () => {
+test('make uses Docker Compose where an engine answers, and the stack of one machine where none does', () => {
   assert.ok(made.run('up').calls.includes('compose up -d --build --wait'));
   const without = made.run('up', { ENGINE: 'no' });
   assert.equal([without.status, without.out], [0, 'native: apps/stack/main.ts up\n']);
 });
 
-test('STACK decides it beforehand, in the environment and on the command line', () => {
+test('STACK decides which stack is used, in the environment and on the command line', () => {
   for (const how of [
     ['up', 'STACK=native'],
     ['up', { STACK: 'native' }],
@@ -33,7 +33,7 @@ test('STACK=docker without an engine, and another STACK, fail with one line', ()
   assert.match(made.run('up', { STACK: 'podman' }).err, /^keytally: STACK is docker or native, not podman\n/);
 });
 
-test('a stack of one machine that runs is kept to', () => {
+test('make stays with a stack of one machine that runs', () => {
   const home = join(made.folder, 'home');
   made.run('up', { STACK: 'native' });
   for (const [pid, is] of [
@@ -46,12 +46,12 @@ test('a stack of one machine that runs is kept to', () => {
   }
 });
 
-test('token and migrate stay with the servers that the environment names', () => {
+test('token and migrate use the servers that the environment names', () => {
   const { out } = made.run('token', 'TEAM=acme', { DATABASE_URL: 'postgres://elsewhere' });
   assert.is(out, 'native: apps/stack/main.ts token --team acme\n');
 });
 
-test('secrets are made once, in a folder for its owner alone', () => {
+test('make up makes each secret once, in a folder that only its owner may enter', () => {
   made.run('up');
   const first = made.secrets();
   assert.is(statSync(join(made.folder, 'secrets')).mode & 0o777, 0o700);
@@ -68,28 +68,31 @@ test('secrets are made once, in a folder for its owner alone', () => {
   assert.equal(made.secrets(), { ...first, database_url: 'postgres://own@elsewhere/keytally' }, 'own servers stay');
 });
 
-test('the token of the last time is kept while it is one', () => {
+test('make up keeps the token of the last start while it is valid', () => {
   made.run('up', { TOKEN: 'bad' });
   const token = made.env('KEYTALLY_TOKEN');
   assert.match(token, /^kt_\d+$/);
   const { out, calls } = made.run('up');
   assert.match(out, `token    ${token}`);
   assert.not.ok(calls.some((call) => call.includes('token.ts')));
+  // As it was written before anything was exported.
+  writeFileSync(join(made.folder, 'secrets/env'), "KEYTALLY_API_URL='x'\nKEYTALLY_TOKEN='kt_old'\n");
+  assert.match(made.run('up').out, 'token    kt_old');
   made.run('up', { TOKEN: 'bad' });
-  assert.is.not(made.env('KEYTALLY_TOKEN'), '');
+  assert.match(made.env('KEYTALLY_TOKEN'), /^kt_\d+$/);
   assert.equal(
     [made.env('KEYTALLY_API_URL'), made.env('KEYTALLY_VERIFY_URL')],
     ['http://127.0.0.1:8080', 'http://127.0.0.1:8081'],
   );
 });
 
-test('every other target has its words for Compose, and none of them removes a volume', () => {
+test('every other target runs its Compose command, and none of them removes a volume', () => {
   const calls = (...args: string[]) => made.run(...args).calls.filter((call) => !asked.includes(call));
   assert.equal(calls('down'), ['compose --profile monitoring down']);
   assert.equal(calls('status'), ['compose --profile monitoring ps -a']);
   const containers = 'compose --profile monitoring ps -aq';
   assert.equal(calls('logs', 'NAME=api'), [containers, 'compose --profile monitoring logs -f --tail 100 api']);
-  assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: make up/);
+  assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: start the stack with make up/);
   assert.equal(calls('token', 'TEAM=acme'), ['compose exec -T api node apps/api/commands/token.ts --team acme']);
   assert.equal(calls('migrate'), ['compose run --rm --build migrate']);
   const demo = calls('demo').at(-1) ?? '';

@@ -1,4 +1,4 @@
-// What Prometheus reads and Grafana shows, held to the metrics that there are.
+// Prometheus and Grafana read only metrics that exist.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
@@ -20,7 +20,7 @@ const series = new Set(
   ),
 );
 
-test('Prometheus scrapes each of our programs on its port, all containers of it', () => {
+test('Prometheus scrapes all containers of each program on its port', () => {
   const { scrape_configs } = parse(read('deploy/prometheus.yml')) as Scraping;
   const scraped = scrape_configs.flatMap(({ dns_sd_configs }) =>
     dns_sd_configs.flatMap(({ names, port }) => names.map((name) => [name, port])),
@@ -38,7 +38,7 @@ test('the dashboard shows only metrics that a program has', () => {
   for (const name of shown) assert.ok(series.has(name), name);
 });
 
-test('every metric of our own that is no mere default is on the dashboard', () => {
+test('every metric of our own is on the dashboard', () => {
   const shown = new Set(panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => metricsIn(expr))));
   for (const { name } of metrics.filter((one) => one.name.startsWith('keytally_'))) {
     assert.ok(
@@ -48,8 +48,8 @@ test('every metric of our own that is no mere default is on the dashboard', () =
   }
 });
 
-test('the dashboard goes by labels that its metrics have', () => {
-  // Prometheus adds two, and moves a label of ours out of the way of its own.
+test('the dashboard uses only labels that its metrics have', () => {
+  // Prometheus adds two labels, and renames a label of ours that collides with one of its own.
   const ofAll = ['le', 'program', 'instance'];
   const source = read('shared/runtime/metrics.ts');
   const labels = [...source.matchAll(/labelNames: \[([^\]]*)\]/g)].flatMap(([, list]) =>
@@ -65,7 +65,7 @@ test('the dashboard goes by labels that its metrics have', () => {
   }
 });
 
-test('Grafana finds its data source and its dashboards where they are', () => {
+test('Grafana finds its data source and its dashboards', () => {
   const { datasources } = parse(read('deploy/grafana/provisioning/datasources/prometheus.yml')) as {
     datasources: { uid: string; url: string }[];
   };

@@ -1,4 +1,4 @@
-// Redis as docker-compose.yml starts it: its command and its health command, run here.
+// Runs the command and the health command that docker-compose.yml has for Redis.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const [port = 0] = await freePorts(1);
 const password = 'b6e2';
 const users = ['api', 'verify', 'consumer', 'relay'];
 
-// The places of the container, and its port, as places here.
+// The container's paths and port, mapped to paths and a port of this machine.
 const here = (text: string, on = port) =>
   interpolate(text)
     .replace(/\/(?:run\/secrets|etc\/keytally|(tmp))\//g, (_, tmp?: string) => `${folder}/${tmp ? 'tmp-' : ''}`)
@@ -41,7 +41,7 @@ test.before(() => {
   cpSync(join(checkout, 'sql/redis/users.conf'), join(folder, 'users.conf'));
 });
 
-test('it takes its settings and its password, and is well while it serves', async () => {
+test('Redis takes its settings and its password, and is healthy while it serves', async () => {
   const server = spawn(
     'sh',
     command.slice(1).map((one) => here(one)),
@@ -49,7 +49,7 @@ test('it takes its settings and its password, and is well while it serves', asyn
   );
   const ended = once(server, 'exit');
   try {
-    await eventually('redis is well', () => isWell());
+    await eventually('Redis is healthy', () => isWell());
     const { stdout } = await promisify(execFile)(
       'redis-cli',
       ['-p', String(port), 'config', 'get', 'max*', 'append*', 'auto-aof-rewrite-min-size'],
@@ -67,7 +67,7 @@ test('it takes its settings and its password, and is well while it serves', asyn
     const without = await promisify(execFile)('redis-cli', ['-p', String(port), 'ping']);
     assert.match(without.stdout, 'NOAUTH');
 
-    // Each program is a user of its own, with the rights of its line.
+    // Each program has a user of its own, with the rights of its line in users.conf.
     for (const user of users) {
       const { stdout: said } = await promisify(execFile)(
         'redis-cli',
@@ -83,7 +83,7 @@ test('it takes its settings and its password, and is well while it serves', asyn
   assert.not.ok(await isWell());
 });
 
-test('it is not well while it still reads its file', async () => {
+test('Redis is not healthy while it loads its file', async () => {
   const loading = createServer((socket) => {
     socket.on('data', () => socket.write('-LOADING Redis is loading the dataset in memory\r\n'));
     socket.on('error', () => {});

@@ -6,7 +6,7 @@ import { faults } from './breaking/faults.ts';
 import { play } from './play.ts';
 import { makeRandom } from './random.ts';
 
-// A few faults on one stage; `make faults` has them all.
+// A few faults on one stage; `make faults` makes all of them.
 const SEED = 7;
 const names = ['redis frozen', 'answers of Redis lost after the script ran', 'kill -9 of redis'];
 

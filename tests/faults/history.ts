@@ -1,33 +1,33 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 
-// One JSON line each. Times are ms of one clock, the client's: a call that ended before another began came before it.
+// The lines of a history, as JSON. Times are ms of the client's clock: a call that ended before another began came before it.
 
 /** One attempt of a verification. */
 export type Verified = {
   type: 'verify';
   phase: number;
-  /** The call that this is an attempt of; also its usage name, by which the books tell it. */
+  /** The call that this attempt belongs to; also its usage name, by which the books show it. */
   call: string;
   from: number;
   to: number;
-  /** The process that was asked. */
+  /** The process that was called. */
   at: string;
   key: string;
-  /** Which text of the key: 0 the first, then one more with each rotation. */
+  /** Which secret of the key: 0 for the first, one more with each rotation. */
   text: number;
-  /** The access token, where it is not the run's own. */
+  /** The access token, if it is not the run's own. */
   token?: string;
   billing?: string;
   costMicros: number;
   idempotent: boolean;
-  /** What was answered; without an HTTP status nothing was, and `error` says why. */
+  /** The answer. Without an HTTP status there was none, and `error` says why. */
   http?: number;
   code?: number;
   status?: string;
   reason?: string;
   usedMicros?: number;
   totalMicros?: number;
-  /** The most that may be used, as it was when this was decided. */
+  /** The record's limit when this was decided. */
   limitMicros?: number;
   error?: string;
 };
@@ -36,15 +36,15 @@ export type Verified = {
 export type Changed = {
   type: 'change';
   phase: number;
-  /** The change that this is an attempt of. */
+  /** The change that this attempt belongs to. */
   change: string;
   from: number;
   to: number;
   at: string;
   what: ChangeKind;
-  /** The entity: an id, or the name it is to have while that is not known. */
+  /** The id of the entity; empty while it is not known. */
   of: string;
-  /** What was given or came of it. */
+  /** What was sent, or came back. */
   detail: Detail;
   http?: number;
   code?: number;
@@ -72,14 +72,14 @@ export type Detail = {
   totalMicros?: number;
   ratePerSecond?: number;
   expiresAtMs?: number;
-  /** The text that a rotation made. */
+  /** The number of the secret that a rotation made. */
   text?: number;
 };
 
-/** A reading of the management API, which only tells that it was served. */
+/** A read through the management API, recorded only to show that it was served. */
 export type Read = { type: 'read'; phase: number; from: number; to: number; at: string; http?: number; error?: string };
 
-/** A stretch of a phase: the fault itself, or a part of it about which more is known. */
+/** A span of a phase: the fault itself, or a part of it about which more is known. */
 export type Span = {
   type: 'span';
   phase: number;
@@ -87,26 +87,26 @@ export type Span = {
   what: SpanKind;
   from: number;
   to: number;
-  /** For how long verification and management may be away, where the fault says. */
+  /** For how long verification and management may be unavailable, if the fault says. */
   verifyWithinMs?: number;
   manageWithinMs?: number;
 };
 export type SpanKind =
   /** From the start of the traffic to its end. */
   | 'phase'
-  /** From the first blow to the last repair. */
+  /** From the fault's first action to its last repair. */
   | 'fault'
-  /** Nothing that is sent to Redis meanwhile can be decided before its end. */
+  /** No call that is sent during it can be decided before its end. */
   | 'redis-frozen'
-  /** A server that lagged took over at its end: what it was not told meanwhile may be lost. */
+  /** A lagging server took over at its end: what it did not receive during it may be lost. */
   | 'lagged'
-  /** As above, but of what was answered it had been told everything. */
+  /** As above, but the server had received everything that was answered. */
   | 'behind';
 
 /** Redis was emptied while its outbox held the events of these calls: no others may be lost. */
 export type Emptied = { type: 'emptied'; phase: number; at: number; held: string[] };
 
-/** What the service says of a billing record once all is quiet. */
+/** What the service says of a billing record once the pipeline is drained. */
 export type Record_ = {
   type: 'record';
   phase: number;
@@ -116,18 +116,18 @@ export type Record_ = {
   limitMicros: number;
   rows: { day: string; name: string; micros: number; events: number }[];
   refillsMicros: number[];
-  /** How the service itself finds the record to be: EXACT, or what else. */
+  /** The status of the service's own reconciliation: EXACT, or something else. */
   found: string;
-  /** How many events the service names as lost. */
-  toldLost: number;
+  /** How many events the service reports as lost. */
+  reportedLost: number;
 };
 
-/** What the service says of a key or a workspace once all is quiet. */
+/** What the service says of a key or a workspace once the pipeline is drained. */
 export type Entity = {
   type: 'entity';
   phase: number;
   id: string;
-  /** 404 and the like: it is not there. */
+  /** The status of the answer; 404 if it does not exist. */
   http: number;
   name?: string;
   enabled?: boolean;
@@ -137,10 +137,10 @@ export type Entity = {
 /** How long a process that was killed took to be ready again. */
 export type Return = { type: 'return'; phase: number; program: string; tookMs: number };
 
-/** How much the machine had to do: processes that wanted to run, for each of its cores. */
+/** The load of the machine: processes that wanted to run, for each core. */
 export type Pulse = { type: 'pulse'; phase: number; at: number; load: number };
 
-/** What did not come back in time, or was not as the fault itself demands. */
+/** Something that did not recover in time, or did not meet what the fault itself demands. */
 export type Finding = { type: 'finding'; phase: number; text: string };
 
 export type Line =
@@ -158,7 +158,7 @@ export type Line =
 
 export type History = { lines: Line[]; now(): number; add(line: Line): void; close(): void };
 
-/** Records what happens, in a file and in memory. */
+/** Records the lines of a run, in a file and in memory. */
 export function makeHistory(file: string, seed: number): History {
   const startedAtMs = Date.now();
   const began = performance.now();
@@ -177,7 +177,7 @@ export function makeHistory(file: string, seed: number): History {
   return self;
 }
 
-/** Reads the lines that a run left. */
+/** Reads the lines of a run from its file. */
 export function readHistory(file: string): Line[] {
   const texts = readFileSync(file, 'utf8').split('\n').filter(Boolean);
   return texts.map((text) => JSON.parse(text) as Line);

@@ -1,4 +1,5 @@
 // The fault suite: node tests/faults/main.ts [--seed 7 | --seed 1-20] [--minutes 10] [--only name] [--check file]…
+import '../../shared/runtime/require-node.ts';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
@@ -31,7 +32,7 @@ process.exit();
 async function playSeeds(): Promise<Outcome[]> {
   const seeds = seedsOf(values.seed || String(Math.floor(Math.random() * 1e6)));
   const disks = process.getuid?.() === 0 && process.platform === 'linux';
-  if (!disks) console.error('****  NOT INJECTED: full disks, for only root on Linux may mount small ones');
+  if (!disks) console.error('****  NOT INJECTED: full disks, since only root on Linux may mount small disks');
   const wanted = faults.filter(({ name }) => name.includes(values.only ?? ''));
   const forMs = Number(values.minutes || 0) * 60_000;
   const outcomes: Outcome[] = [];
@@ -45,7 +46,7 @@ async function playSeeds(): Promise<Outcome[]> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void cutOff());
   try {
     for (const seed of seeds) {
-      // Without a time: every fault once. With one: in the order of the seed until it is over, and again from the start.
+      // Without a time, every fault is made once. With a time, the faults are made in the order of the seed, again and again.
       const until = forMs > 0 ? performance.now() + forMs : Infinity;
       for (let round = 0; round === 0 || (forMs > 0 && performance.now() < until); round++) {
         const name = `seed-${seed}${round > 0 ? `-${round}` : ''}`;
@@ -85,6 +86,6 @@ function report(outcomes: Outcome[]): void {
 
 function seedsOf(text: string): number[] {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
-  if (first === undefined) throw new StackError(`SEED must be a number, or the first and the last of some: 1-20`);
+  if (first === undefined) throw new StackError(`SEED must be a number or a range such as 1-20`);
   return Array.from({ length: Number(last) - Number(first) + 1 }, (_, i) => Number(first) + i);
 }

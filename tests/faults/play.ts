@@ -15,14 +15,14 @@ type Options = {
   acts: Act[];
   seed: number;
   random: Random;
-  /** Where servers and programs keep what they need while they run. */
+  /** Where servers and programs keep their data during the run. */
   folder: string;
-  /** Where the history is kept, and logs where something was wrong. */
+  /** Where the history is kept, and the logs of a stage on which something was wrong. */
   kept: string;
-  /** When no further phase is begun. */
+  /** After this time no further phase begins. */
   until?: number;
   say(line: string): void;
-  /** Called with each stage that is opened, so that it can be stopped when the run is cut off. */
+  /** Called with each opened stage, so that the caller can stop it when the run is cut off. */
   opened?(stage: Stage): void;
 };
 
@@ -52,10 +52,10 @@ export async function play({
     try {
       for (const fault of faults) {
         if (performance.now() > until) break;
-        played.push(await playPhase(stage, history, random, ++phase, fault));
+        played.push(await playPhase({ stage, history, random, phase: ++phase, fault }));
         say(progress(`${phase}/${phases}`, kindText(kind), found().at(-1)!));
       }
-      // What went well in its own phase must still be there after all the others.
+      // Each phase's records must still be right after all other phases.
       for (const one of played) await noteAll(one, history);
       wrong = found().flatMap(checkCase).length > 0;
     } finally {

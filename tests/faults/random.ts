@@ -1,4 +1,4 @@
-/** Chance that repeats itself: everything that a run decides comes from its seed. */
+/** Repeatable random choices: everything that a run decides comes from its seed. */
 export type Random = {
   /** From 0 up to, not including, 1. */
   next(): number;
@@ -7,7 +7,7 @@ export type Random = {
   chance(share: number): boolean;
   pick<T>(of: readonly T[]): T;
   shuffled<T>(of: readonly T[]): T[];
-  /** A source of its own, so that what one part draws does not change what another gets. */
+  /** A source of its own, so that one part's draws do not change another part's. */
   fork(name: string): Random;
 };
 

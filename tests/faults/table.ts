@@ -2,7 +2,7 @@ import type { Case, Violation } from './checks/case.ts';
 import { isUndecided } from './checks/case.ts';
 import { outages } from './checks/outages.ts';
 
-/** What came of all phases of one fault. */
+/** The outcome of all phases of one fault. */
 type Row = {
   fault: string;
   injected: number;
@@ -13,7 +13,7 @@ type Row = {
   violations: number;
 };
 
-/** The table of a run, or of several: one line for each fault, and their sum, as Markdown. */
+/** The Markdown table of one or more runs: a line for each fault, and their sum. */
 export function table(cases: readonly Case[], violations: readonly Violation[]): string {
   const byFault = [...Map.groupBy(cases, (one) => one.fault)];
   const rows = byFault.map(([fault, ofFault]): Row => {
@@ -37,7 +37,7 @@ export function table(cases: readonly Case[], violations: readonly Violation[]):
     manageMs: Math.max(0, ...rows.map((row) => row.manageMs)),
     violations: sum((row) => row.violations),
   };
-  const head = ['Fault', 'Injected', 'Calls', 'Undecided', 'Verify away', 'Management away', 'Violations'];
+  const head = ['Fault', 'Injected', 'Calls', 'Undecided', 'Verify down', 'Management down', 'Violations'];
   const lines = [...rows.toSorted((a, b) => a.fault.localeCompare(b.fault)), all].map((row) => [
     row.fault,
     String(row.injected),

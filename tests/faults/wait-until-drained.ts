@@ -6,7 +6,7 @@ import { creditsOf, micros } from './load/traffic.ts';
 const DRAINED_WITHIN_MS = 45_000;
 const LOOK_EVERY_MS = 200;
 
-/** Waits until the books have all that a record counted, and notes what the service says of it then, right or not. */
+/** Waits until the books have everything that a record counted; records what the service says of it then, right or not. */
 export async function noteRecord(
   manager: Manager,
   history: History,
@@ -15,7 +15,7 @@ export async function noteRecord(
 ): Promise<void> {
   const until = performance.now() + DRAINED_WITHIN_MS;
   let record = await ask();
-  // Seen twice: what agrees by chance while events are under way does not agree for long.
+  // They must agree twice: while events are under way they may agree by chance, but not for long.
   for (let agreed = 0; agreed < 2 && performance.now() < until;) {
     await sleep(LOOK_EVERY_MS);
     record = await ask();
@@ -42,13 +42,13 @@ export async function noteRecord(
         events,
       })),
       found: reconciliation?.status ?? 'UNKNOWN',
-      toldLost: reconciliation?.losses.reduce((sum, { events }) => sum + events, 0) ?? 0,
+      reportedLost: reconciliation?.losses.reduce((sum, { events }) => sum + events, 0) ?? 0,
       refillsMicros: await refills(manager, meter.billing),
     };
   }
 }
 
-/** Notes what the service says of keys and of the workspace. */
+/** Records what the service says of keys and of the workspace. */
 export async function noteSettings(
   manager: Manager,
   history: History,

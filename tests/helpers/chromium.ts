@@ -5,11 +5,11 @@ import { createInterface } from 'node:readline';
 
 /** A page in a headless Chromium. */
 export type Page = {
-  /** Opens an address and waits for it to be loaded. */
+  /** Opens an address and waits until it is loaded. */
   open(url: string): Promise<void>;
-  /** What an expression is in the page, a promise's value included. */
+  /** Evaluates an expression in the page, and awaits a promise. */
   evaluate<Value>(expression: string): Promise<Value>;
-  /** Addresses that the page asked for so far, and what it complained of: errors, warnings, what its policy forbade. */
+  /** Addresses that the page requested so far, and its complaints: errors, warnings, violations of its policy. */
   requests: string[];
   complaints: string[];
   close(): Promise<void>;
@@ -17,7 +17,7 @@ export type Page = {
 
 type Message = { id?: number; method?: string; params?: any; result?: any; error?: { message: string } };
 
-/** Starts a Chromium, spoken to by its DevTools protocol. */
+/** Starts a Chromium and controls it by its DevTools protocol. */
 export async function openChromium(command: string, folder: string): Promise<Page> {
   mkdirSync(folder, { recursive: true });
   const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run'];
@@ -52,7 +52,7 @@ export async function openChromium(command: string, folder: string): Promise<Pag
       return given.result.value;
     },
     async close() {
-      // All of its processes: each holds the pipe that we read.
+      // Kill all of its processes: each holds the pipe that we read.
       process.kill(-chromium.pid!, 'SIGKILL');
       chromium.stderr.destroy();
       protocol.close();
@@ -65,7 +65,7 @@ async function addressIn(stderr: NodeJS.ReadableStream): Promise<string> {
   for await (const line of createInterface({ input: stderr })) {
     const address = /^DevTools listening on (ws:\S+)/.exec(line)?.[1];
     if (address) {
-      // Read on, or it would wait for room to write.
+      // Keep reading, or it would block on a full pipe.
       stderr.resume();
       return address;
     }

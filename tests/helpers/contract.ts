@@ -5,26 +5,26 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { errors } from '../../shared/contract/errors.ts';
 import { formats } from '../../shared/contract/validate.ts';
 
-/** What the check of an answer looks at. */
+/** The parts of an answer that are checked. */
 export type Checked = { status: number; headers: { get(name: string): string | null | undefined }; text: string };
 
 type Content = Record<string, { schema: object }>;
 type Described = { responses: Record<string, { content: Content }> };
 type OpenApi = { paths: Record<string, Record<string, Described>>; components: object };
 
-// Those of servers that a test has started; a program without an API has none.
+// The documents of the servers that a test has started; a program without an API has none.
 const contracts = new Map<string, ReturnType<typeof readContract> | undefined>();
 const codes = new Map<number, string>(Object.entries(errors).map(([name, [code]]) => [code, name]));
 
-/** Fetches the OpenAPI document of a server that was started: from here on its answers are held to it. */
+/** Fetches the OpenAPI document of a started server. From then on its answers must agree with it. */
 export async function learnContract(url: string): Promise<void> {
   const response = await fetch(`${url}/openapi.json`);
   contracts.set(url, response.ok ? readContract((await response.json()) as OpenApi) : undefined);
 }
 
 /**
- * Throws unless an answer is one that the server's own OpenAPI document has for this operation, unknown fields and codes
- * of errors included. Notes the code of an error: the run of all tests must have seen each of the catalogue.
+ * Throws unless the server's own OpenAPI document allows an answer: no unknown field, no undocumented error code. Writes down
+ * the code of an error: a run of all tests must see each code of the catalogue.
  */
 export function checkAnswer(origin: string, method: string, path: string, answer: Checked): void {
   if (!contracts.has(origin)) throw new Error(`${origin} has shown no OpenAPI document: who has started it?`);
@@ -35,7 +35,7 @@ export function checkAnswer(origin: string, method: string, path: string, answer
   );
 }
 
-/** What is wrong with the envelope of an error or with the headers that go with it. */
+/** What is wrong with the envelope of an error or with its headers. */
 export function envelopeProblem({ status, headers, text }: Checked): string | undefined {
   const { error } = parse(text) as { error?: { code: number; requestId: string } };
   if (!error) return 'it is no envelope';
@@ -47,7 +47,7 @@ export function envelopeProblem({ status, headers, text }: Checked): string | un
   return wanted && !headers.get(wanted) ? `it has no header ${wanted}` : undefined;
 }
 
-/** What no answer may lack or have: only the page that shows the document is kept, and nothing tells what serves. */
+/** Headers that every answer must have or must not: only the documentation page may be cached, and none names the server software. */
 function headersProblem(path: string, { headers }: Checked): string | undefined {
   const kept = path === '/docs' || path.startsWith('/docs/');
   if (!kept && headers.get('cache-control') !== 'no-store') return 'it may be kept on its way (Cache-Control)';
@@ -71,7 +71,7 @@ function readContract({ paths, components }: OpenApi) {
       if (wrong) return wrong;
       if (!operation) return undefined;
     }
-    // What is not in the document is an error, but for HEAD and the page that shows the document.
+    // An operation outside the document is an error, except HEAD and the documentation page.
     if (!operation) return method === 'head' || path.startsWith('/docs') ? undefined : 'it is no operation';
     return bodyProblem(operation, answer);
   };
@@ -100,7 +100,7 @@ function parse(text: string): object {
   }
 }
 
-/** The file in which a test file notes the codes of errors that it has seen. */
+/** The file in which a test file writes down the error codes that it has seen. */
 export const SEEN_CODES_FILE = 'error-codes';
 
 const seen = new Set<number>();

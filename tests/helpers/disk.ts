@@ -5,17 +5,17 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** A small disk of a server's own, in memory. */
+/** A small in-memory disk for one server. */
 export type Disk = { fill(): Promise<void>; free(): void };
 
-/** Mounts a disk on a folder; fails where that is not allowed. */
+/** Mounts a disk on a folder; fails if this user may not. */
 export async function mountDisk(folder: string, megabytes: number): Promise<Disk> {
   mkdirSync(folder, { recursive: true });
   await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0711`, 'keytally', folder]);
   const filler = join(folder, 'filler');
   return {
     async fill() {
-      // Each ends with the disk full, which is what is wanted: first in large pieces, then to the last page.
+      // Each write is meant to fail with a full disk: first in large pieces, then to the last page.
       for (const size of ['1M', '4k']) {
         await run('dd', ['if=/dev/zero', `of=${filler}`, `bs=${size}`, 'oflag=append', 'conv=notrunc']).catch(() => {});
       }
@@ -24,7 +24,7 @@ export async function mountDisk(folder: string, megabytes: number): Promise<Disk
   };
 }
 
-/** Takes away the disks that are mounted below a folder, so that it can be removed. */
+/** Unmounts the disks below a folder, so that it can be removed. */
 export async function unmountBelow(folder: string): Promise<void> {
   for (const line of mounts()) {
     const place = line.split(' ')[1] ?? '';

@@ -6,7 +6,7 @@ import { readConfig } from '../../shared/runtime/config.ts';
 import { kafkaVariables } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
-import { eventually, makeWorld, request } from './world.ts';
+import { eventually, makeWorld, request, type World } from './world.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 
 /** A metered key, and the record that it draws on. */
@@ -17,59 +17,43 @@ export type KafkaWorld = Awaited<ReturnType<typeof makeKafkaWorld>>;
 export async function makeKafkaWorld() {
   const world = await makeWorld(['verify'], { BUS: 'kafka', KAFKA_TOPIC_PARTITIONS: '4' });
   const brokers = [world.env.KAFKA_BROKERS!];
-  const presets = { ...readConfig(...kafkaVariables), KAFKA_BROKERS: brokers };
   const settings = { KAFKA_TOPIC_PREFIX: world.env.KAFKA_TOPIC_PREFIX!, KAFKA_TOPIC_PARTITIONS: 4 };
-  const kafka = connectKafka({ ...presets, ...settings }, 'test', makeLogger('test', 'silent'));
+  const config = { ...readConfig(...kafkaVariables), KAFKA_BROKERS: brokers, ...settings };
+  const kafka = connectKafka(config, 'test', makeLogger('test', 'silent'));
   const client = new Client({ clientId: 'outside', brokers, logLevel: logLevel.NOTHING });
   const admin = client.admin();
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  const books = readBooks(world.env.CLICKHOUSE_URL!);
   await Promise.all([kafka.ensureTopics(), admin.connect()]);
-  const must = async (path: string, body: unknown) => (await world.call('post', `/api/v1${path}`, body)).body;
-  const { id: workspaceId } = (await must('/workspace', { name: 'kafka' })).workspace;
-  let meters = 0;
+  const newMeter = await meterMaker(world);
+  // A broker that has just started, or a group that is settling, may refuse to answer.
+  const progress = () => soon('how far the group is', () => kafka.progress().catch(() => undefined));
 
-  const self = {
+  return {
     world,
     kafka,
     client,
     admin,
     group: `${settings.KAFKA_TOPIC_PREFIX}.books`,
-    /** Makes a record with room enough, and a key that draws on it. */
-    async newMeter(): Promise<Meter> {
-      const meter = { workspaceId, externalMeterId: `meter-${meters++}` };
-      const { billing } = await must('/customer-billing', { ...meter, totalCredits: '1000000' });
-      const { apiKey } = await must('/api-key', { ...meter, name: 'key' });
-      return { billingId: billing.id, key: apiKey.key };
-    },
-    /** Verifies a key so often at 0.25 credits each; every one must be VALID. */
-    async spend({ key }: Meter, times: number): Promise<void> {
-      const body = { key, route: '/r', billing: { usage: '0.25', usageName: 'tokens' } };
-      const one = async () => {
-        const answer = await request(world.verify!.url + VERIFY_PATH, 'post', { token: world.team.token, body });
-        assert.is(answer.body.status, 'VALID', answer.text);
-      };
-      for (let done = 0; done < times; done += 50) {
-        await Promise.all(Array.from({ length: Math.min(50, times - done) }, one));
-      }
-    },
+    /** Makes a record with many credits, and a key that draws on it. */
+    newMeter,
+    /** Verifies a key so many times at 0.25 credits each; every call must be VALID. */
+    spend: (meter: Meter, times: number) => spend(world, meter, times),
     /** Waits until all that was spent is in the books, and proves them: nothing is missing, nothing counts twice. */
     async booksAreRight({ billingId }: Meter, events: number): Promise<void> {
-      await soon(`${events} events are in the books`, async () => (await line(billingId)).events >= events);
+      await soon(`${events} events are in the books`, async () => (await books.line(billingId)).events >= events);
       const wanted = { events, numbers: events, last: events, cost: events * 250_000, balance: events * 250_000 };
-      assert.equal(await line(billingId), wanted);
+      assert.equal(await books.line(billingId), wanted);
       const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;
       assert.is(data[0].events, events);
       assert.is(Number(data[0].totalBillingUsage), events * 0.25);
     },
-    /** How many rows there are of a record, the same event's counted each. */
-    async rows({ billingId }: Meter): Promise<number> {
-      return (
-        await query('select toUInt32(count()) as n from usage_events where billing_id = {billingId:String}', billingId)
-      ).n!;
-    },
+    /** How many rows the books have of a record; an event that was written twice counts as two. */
+    rows: ({ billingId }: Meter): Promise<number> => books.rows(billingId),
+    /** How many records of Kafka the consumers have not committed yet. */
     async lag(): Promise<number> {
       return (await progress()).reduce((sum, { committed, end }) => sum + end - committed, 0);
     },
+    /** How many records Kafka was given so far. */
     async records(): Promise<number> {
       return (await progress()).reduce((sum, { end }) => sum + end, 0);
     },
@@ -78,34 +62,14 @@ export async function makeKafkaWorld() {
       await world.stop();
     },
   };
-  return self;
-
-  // A broker that has just started, or a group that is settling, may refuse to tell.
-  async function progress() {
-    return soon('how far the group is', () => kafka.progress().catch(() => undefined));
-  }
-
-  async function line(billingId: string) {
-    return query(
-      `select toUInt32(count()) as events, toUInt32(uniqExact(seq)) as numbers, toUInt32(max(seq)) as last,
-              toFloat64(sum(cost_micros)) as cost, toFloat64(max(used_micros)) as balance
-       from usage_events final where billing_id = {billingId:String}`,
-      billingId,
-    ) as Promise<{ events: number; numbers: number; last: number; cost: number; balance: number }>;
-  }
-
-  async function query(sql: string, billingId: string): Promise<Record<string, number>> {
-    const answer = await books.client.query({ query: sql, query_params: { billingId }, format: 'JSONEachRow' });
-    return (await answer.json<Record<string, number>>())[0]!;
-  }
 }
 
-/** As `eventually`, with the time that a group of consumers may take to settle on a busy machine. */
+/** `eventually` with as much time as a group of consumers may take to settle on a busy machine. */
 export function soon<T>(what: string, look: () => Promise<T>): Promise<NonNullable<T>> {
   return eventually(what, look, 90_000);
 }
 
-/** Ends the run's broker as a crash would, when it is started again by the run; or freezes it and lets it go on. */
+/** Kills the run's broker, which the run then starts again; or freezes it, or lets it go on. */
 export function signalBroker(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
   const processes = JSON.parse(readFileSync(process.env.TEST_KAFKA_PROCESSES!, 'utf8')) as { kafka?: { pid: number } };
   if (processes.kafka) process.kill(processes.kafka.pid, signal);
@@ -116,4 +80,54 @@ export async function metric(url: string, name: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text();
   const lines = [...text.matchAll(new RegExp(`^${name}\\{[^}]*\\} (\\S+)$`, 'gm'))];
   return lines.reduce((sum, [, value]) => sum + Number(value), 0);
+}
+
+async function meterMaker(world: World): Promise<() => Promise<Meter>> {
+  const post = async (path: string, body: unknown) => (await world.call('post', `/api/v1${path}`, body)).body;
+  const { id: workspaceId } = (await post('/workspace', { name: 'kafka' })).workspace;
+  let made = 0;
+  return async () => {
+    const meter = { workspaceId, externalMeterId: `meter-${made++}` };
+    const { billing } = await post('/customer-billing', { ...meter, totalCredits: '1000000' });
+    const { apiKey } = await post('/api-key', { ...meter, name: 'key' });
+    return { billingId: billing.id, key: apiKey.key };
+  };
+}
+
+async function spend({ verify, team }: World, { key }: Meter, times: number): Promise<void> {
+  const body = { key, route: '/r', billing: { usage: '0.25', usageName: 'tokens' } };
+  const verifyOnce = async () => {
+    const answer = await request(verify!.url + VERIFY_PATH, 'post', { token: team.token, body });
+    assert.is(answer.body.status, 'VALID', answer.text);
+  };
+  for (let done = 0; done < times; done += 50) {
+    await Promise.all(Array.from({ length: Math.min(50, times - done) }, verifyOnce));
+  }
+}
+
+type Line = { events: number; numbers: number; last: number; cost: number; balance: number };
+
+/** What the books have of a record. */
+function readBooks(url: string) {
+  const books = connectClickHouse(url);
+
+  async function query<Row>(sql: string, billingId: string): Promise<Row> {
+    const answer = await books.client.query({ query: sql, query_params: { billingId }, format: 'JSONEachRow' });
+    return (await answer.json<Row>())[0]!;
+  }
+
+  return {
+    line: (billingId: string) =>
+      query<Line>(
+        `select toUInt32(count()) as events, toUInt32(uniqExact(seq)) as numbers, toUInt32(max(seq)) as last,
+                toFloat64(sum(cost_micros)) as cost, toFloat64(max(used_micros)) as balance
+         from usage_events final where billing_id = {billingId:String}`,
+        billingId,
+      ),
+    async rows(billingId: string): Promise<number> {
+      const sql = 'select toUInt32(count()) as n from usage_events where billing_id = {billingId:String}';
+      return (await query<{ n: number }>(sql, billingId)).n;
+    },
+    close: () => books.close(),
+  };
 }

@@ -5,6 +5,9 @@ import { Redis } from 'ioredis';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
+import { eventually } from './eventually.ts';
+
+export type OwnRedis = Awaited<ReturnType<typeof makeOwnRedis>>;
 
 /** A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. */
 export async function makeOwnRedis(name: string, settings: Record<string, string | number> = {}) {
@@ -29,7 +32,7 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
       process.kill(running.pid, signal);
       await running.ended;
     },
-    /** Keeps what is on its disk now under a name; it is stopped for it, and starts again. */
+    /** Keeps what is on its disk now under a name. Redis is stopped for it and started again. */
     async keep(as: string) {
       await own.end('SIGTERM');
       cpSync(data, join(folder, as), { recursive: true });
@@ -50,4 +53,15 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
   };
   await own.start();
   return own;
+}
+
+/**
+ * Waits until Redis has given the kernel everything that it has answered, so that a kill right afterwards loses nothing.
+ * With appendfsync everysec Redis postpones a write while an fsync is still in progress, for up to 2 s on a slow disk, and
+ * answers meanwhile: what it holds then dies with it.
+ */
+export async function untilWritten(redis: Redis): Promise<void> {
+  await eventually('no fsync is in progress', async () =>
+    /^aof_pending_bio_fsync:0\r?$/m.test(await redis.info('persistence')),
+  );
 }

@@ -2,25 +2,25 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { envelopeProblem } from './contract.ts';
 
-/** What came back over a connection: its answers in order, and whether the server still kept the connection open. */
+/** What came back over a connection: its answers in order, and whether the server kept the connection open. */
 export type RawAnswer = { status: number; headers: Map<string, string>; text: string };
 export type Spoken = { answers: RawAnswer[]; open: boolean; rest: string };
 
 type Options = {
-  /** How many answers to wait for; preset 1. */
+  /** How many answers to wait for; default 1. */
   answers?: number;
   /** Ends our half of the connection after sending. */
   halfClose?: boolean;
   /** Pause between two parts. */
   pauseMs?: number;
   withinMs?: number;
-  /** The answer is one to HEAD: it tells the length of a body and has none. */
+  /** The request is HEAD: its answer has the length of a body but no body. */
   head?: boolean;
 };
 
 /**
- * Says bytes to a server as they are, part by part, and gives what it answers: for what no HTTP client would send. Ends
- * when the answers are there, when the server closes, or in the end by itself. An error must come in the envelope.
+ * Sends bytes to a server part by part, which no HTTP client would send like that, and gives the answers. Ends when the
+ * answers are there, when the server closes, or after a time limit. An error must come in the envelope.
  */
 export async function speak(url: string, parts: (string | Buffer)[], options: Options = {}): Promise<Spoken> {
   const { answers = 1, halfClose = false, pauseMs = 0, withinMs = 30_000, head = false } = options;
@@ -59,7 +59,7 @@ export async function speak(url: string, parts: (string | Buffer)[], options: Op
   return { ...spoken, open };
 }
 
-// Cuts what was received into answers; the rest is what makes no whole one (yet).
+// Splits the received bytes into answers; `rest` is an incomplete one.
 function split(received: Buffer, headOnly: boolean): { answers: RawAnswer[]; rest: string } {
   const answers: RawAnswer[] = [];
   let at = 0;

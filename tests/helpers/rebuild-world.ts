@@ -1,30 +1,36 @@
 import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
-import { makeCustomers, must, type TestKey } from './customers.ts';
-import { eventually, makeWorld } from './world.ts';
-import { makeOwnRedis } from './own-redis.ts';
+import { makeCustomers, must, type Customers, type TestKey } from './customers.ts';
+import { eventually, makeWorld, type World } from './world.ts';
+import { makeOwnRedis, type OwnRedis } from './own-redis.ts';
 
 export type RebuildWorld = Awaited<ReturnType<typeof makeRebuildWorld>>;
 
-/** A test file's own world with a Redis of its own to lose, and what tells how balances and books came out of it. */
+/** A test file's own world with a Redis of its own to lose, and ways to see what its balances and books hold afterwards. */
 export async function makeRebuildWorld(name: string, settings: Record<string, string>) {
   const redis = await makeOwnRedis(name);
   const world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name })).body;
   const customers = makeCustomers(world, workspace.id);
-  let adjustments = 0;
-
-  async function reconciliation({ meter }: TestKey) {
-    const { id } = await customers.billing(meter);
-    return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body.reconciliation;
-  }
-
   return {
     redis,
     world,
     customers,
-    reconciliation,
+    ...spending(world, customers),
+    ...looking(world, customers),
+    ...outboxes(redis),
+    async stop() {
+      await world.stop();
+      await redis.remove();
+    },
+  };
+}
+
+/** Ways to move credits. */
+function spending(world: World, customers: Customers) {
+  let adjustments = 0;
+  return {
     async spend({ key }: TestKey, usage: string) {
       const answer = await must(200, customers.verify({ key, billing: { usage } }));
       assert.is(answer.body.status, 'VALID', answer.text);
@@ -36,37 +42,55 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
       const headers = { 'Idempotency-Key': `key-${adjustments++}` };
       await must(201, world.call('post', path, { amount, reason: 'a test' }, { headers }));
     },
-    async used({ meter }: TestKey): Promise<string> {
-      return (await customers.billing(meter)).usedCredits;
-    },
     untilValid({ key }: TestKey): Promise<unknown> {
       const isValid = async () => (await customers.verify({ key })).body.status === 'VALID';
-      return eventually('verified again', isValid, 15_000);
+      return eventually('verified again', isValid);
+    },
+  };
+}
+
+/** Ways to see balances and books. */
+function looking(world: World, customers: Customers) {
+  async function reconciliation({ meter }: TestKey) {
+    const { id } = await customers.billing(meter);
+    return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body.reconciliation;
+  }
+
+  return {
+    reconciliation,
+    async used({ meter }: TestKey): Promise<string> {
+      return (await customers.billing(meter)).usedCredits;
     },
     async booked({ meter }: TestKey, credits: number): Promise<void> {
       await eventually(`${credits} are in the books`, async () => Number(await customers.usage(meter)) === credits);
     },
-    /** The books are exact, and tell of losses of so many credits. */
-    async isExact(one: TestKey, lost: string[] = []): Promise<void> {
-      const found = await reconciliation(one);
+    /** The books are exact, and name these losses of credits. */
+    async isExact(key: TestKey, lost: string[] = []): Promise<void> {
+      const found = await reconciliation(key);
       const losses = found.losses.map(({ credits }: { credits: string }) => credits);
       // What untilValid verified may be lost: it cost nothing.
-      const told = losses.filter((credits: string) => credits !== '0');
-      assert.equal([found.status, found.difference, found.gaps, told], ['EXACT', '0', [], lost], JSON.stringify(found));
+      const named = losses.filter((credits: string) => credits !== '0');
+      assert.equal(
+        [found.status, found.difference, found.gaps, named],
+        ['EXACT', '0', [], lost],
+        JSON.stringify(found),
+      );
       assert.is(found.lastBalance, found.usedCredits);
     },
-    /** How many entries of the outboxes a carrier has been given and not yet delivered. */
-    pending: () => inAll(async (outbox) => (await redis.admin.xpending(outbox, OUTBOX_GROUP).catch(() => [0]))[0]),
+  };
+}
+
+/** Ways to see what the outboxes hold, and whether lost shards are being filled. */
+function outboxes({ admin }: OwnRedis) {
+  return {
+    /** How many entries a relay or consumer has read and not yet acknowledged. */
+    pending: () => inAll(async (outbox) => (await admin.xpending(outbox, OUTBOX_GROUP).catch(() => [0]))[0]),
     /** How many entries the outboxes hold. */
-    waiting: () => inAll((outbox) => redis.admin.xlen(outbox)),
-    /** Waits until the shards that were lost are being filled again. */
+    waiting: () => inAll((outbox) => admin.xlen(outbox)),
+    /** Waits until the api fills the lost shards. */
     async untilBuilt(): Promise<void> {
-      const isBuilding = async () => (await redis.admin.hget(keyspace.meta(63), 'build')) !== null;
+      const isBuilding = async () => (await admin.hget(keyspace.meta(63), 'build')) !== null;
       await eventually('a builder is at work', isBuilding);
-    },
-    async stop() {
-      await world.stop();
-      await redis.remove();
     },
   };
 }

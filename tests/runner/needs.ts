@@ -2,7 +2,7 @@ import { ensureChromium } from './chromium.ts';
 import { ensureEnvoy, ensureGateway } from './gateways.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
 
-/** What some test files need besides the servers: which files, and how it is had. Gives what is added to their environment. */
+/** Something that some test files need besides the servers. `start` gives what is added to their environment. */
 export type Need = {
   what: string;
   of(file: string): boolean;

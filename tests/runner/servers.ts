@@ -19,24 +19,24 @@ export interface TestServers {
   onLoss: (tell: (line: string) => void) => void;
 }
 
-/** Makes the throw-away folder of one run; removes those of runs that were cut off, and ends what they left running. */
+/** Makes the temporary folder of a run. Removes those of runs that were cut off, and stops what they left running. */
 export async function makeTestFolder(): Promise<string> {
   for (const owner of globSync(join(tmpdir(), 'keytally-test-*', 'owner.json'))) {
-    // Those of another user are not ours to read or to remove.
+    // Another user's folders are not ours to read or remove.
     const ours = statSync(owner, { throwIfNoEntry: false })?.uid === process.getuid?.();
     const id = ours ? readJson<ProcessId>(owner) : undefined;
     if (id && !isAlive(id)) await removeTestFolder(dirname(owner));
   }
   const folder = mkdtempSync(join(tmpdir(), 'keytally-test-'));
-  // PostgreSQL may run as another user, who has to pass through.
+  // PostgreSQL may run as another user, which has to pass through.
   chmodSync(folder, 0o711);
   replaceFile(join(folder, 'owner.json'), JSON.stringify(identify(process.pid)));
   return folder;
 }
 
-/** Ends everything that runs for a test folder, stacks that a test started in it included, and removes it. */
+/** Stops everything that runs for a test folder, including stacks that a test started in it, and removes it. */
 export async function removeTestFolder(folder: string): Promise<void> {
-  // A supervisor first: it would start again what is stopped here.
+  // Supervisors first: they would start the other processes again.
   for (const file of globSync(join(folder, '**/supervisor.json'))) {
     const id = readJson<ProcessId>(file);
     if (id) await stopProcess(id, 'SIGKILL', 1_000);
@@ -50,7 +50,7 @@ export async function removeTestFolder(folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
 }
 
-/** Runs a program that works in a throw-away folder: removes it at the end, also when cut off, and ends the process. */
+/** Runs a program in a temporary folder, which is removed at the end, also when the program is cut off; then exits. */
 export async function runInTestFolder(main: (folder: string) => Promise<void>): Promise<never> {
   const folder = await makeTestFolder();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -67,14 +67,14 @@ export async function runInTestFolder(main: (folder: string) => Promise<void>): 
   process.exit();
 }
 
-// What a test started by itself and could not stop, since it was cut off: known by the environment it was given.
+// Processes that a test started and could not stop, since it was cut off: their environment names the folder.
 function findStrays(folder: string): ProcessId[] {
   return globSync('/proc/[0-9]*/environ').flatMap((file) => {
     try {
       const strayed = readFileSync(file, 'latin1').includes(`\0TEST_FOLDER=${folder}/`);
       return strayed ? (identify(Number(file.split('/')[2])) ?? []) : [];
     } catch {
-      // Gone meanwhile, or of another user.
+      // It has ended, or belongs to another user.
       return [];
     }
   });
@@ -102,7 +102,7 @@ export async function startTestServers(folder: string, say: (line: string) => vo
   return { servers, onLoss: (tell) => void listeners.push(tell) };
 }
 
-// The name that tests/helpers/world.ts copies a file's own database from: far faster than migrating each time.
+// tests/helpers/world.ts copies the databases of test files from this one, which is far faster than migrating each.
 async function makeTemplate(folder: string, servers: Servers): Promise<void> {
   await servers.createDatabase('keytally_template');
   const masterKey = join(folder, 'master.key');

@@ -6,7 +6,7 @@ import { readSummary, runTestFile } from './test-file.ts';
 
 const folder = process.env.TEST_FOLDER ?? '';
 
-test('counts come from the summary', () => {
+test('the counts come from the summary', () => {
   assert.equal(readSummary('  Total:     12\n  Passed:    12\n  Skipped:   0\n'), { passed: 12, failed: 0 });
   assert.is(readSummary('  Total:     12\n  Passed:    10\n  Skipped:   0\n').failed, 2);
 });

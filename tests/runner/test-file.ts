@@ -4,7 +4,7 @@ import { stripVTControlCharacters } from 'node:util';
 export interface FileResult {
   passed: number;
   failed: number;
-  /** Why the file counts as failed although no test of it may have. */
+  /** Why the file as a whole failed. */
   problem?: string;
   output: string;
   ms: number;
@@ -16,10 +16,10 @@ interface Options {
   signal: AbortSignal;
 }
 
-/** Runs one test file in a process of its own and reads what uvu says of it. */
+/** Runs one test file in a process of its own and reads uvu's summary. */
 export async function runTestFile(file: string, { env, withinMs, signal }: Options): Promise<FileResult> {
   const started = performance.now();
-  // A process group of its own: what the file started ends with it.
+  // In a process group of its own, so that the processes it started end with it.
   const child = spawn(process.execPath, [file], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
@@ -30,7 +30,7 @@ export async function runTestFile(file: string, { env, withinMs, signal }: Optio
     try {
       process.kill(-(child.pid as number), 'SIGKILL');
     } catch {
-      // It has just ended by itself.
+      // It has just ended.
     }
   };
   const timer = setTimeout(() => {
@@ -48,12 +48,12 @@ export async function runTestFile(file: string, { env, withinMs, signal }: Optio
   signal.removeEventListener('abort', end);
   const counts = readSummary(output);
   const problem = late ? `still ran after ${withinMs / 1000} s and was ended` : (how ?? counts.problem);
-  // A file that failed as a whole counts as one failure even where each test that ran has passed.
+  // A file that failed as a whole counts as a failure, even if each test that ran passed.
   const failed = problem ? Math.max(1, counts.failed) : counts.failed;
   return { passed: counts.passed, failed, output, ms: performance.now() - started, ...(problem && { problem }) };
 }
 
-/** Reads uvu's summary. A file that ran nothing, or skipped something, must not look like one that passed. */
+/** Reads uvu's summary. A file that ran no test, or skipped one, has failed. */
 export function readSummary(output: string): { passed: number; failed: number; problem?: string } {
   const plain = stripVTControlCharacters(output);
   const count = (name: string) => {

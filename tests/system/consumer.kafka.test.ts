@@ -1,5 +1,5 @@
-// From Kafka into the books: what the consumer does when others come and go, with records that are no event, and while
-// ClickHouse is away.
+// From Kafka into the books: what the consumer does when other consumers come and go, with records that are no events, and
+// while ClickHouse is unavailable.
 import { once } from 'node:events';
 import { createServer, request as forward } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -25,7 +25,7 @@ test.after(async () => {
   await own.stop();
 });
 
-test('two consumers share the work; one dies in the middle, the other does it all', async () => {
+test('two consumers share the work, and when one dies the other does all of it', async () => {
   const meters = await Promise.all(Array.from({ length: 20 }, () => own.newMeter()));
   const first = await own.world.start('consumer');
   let wave = 0;
@@ -35,7 +35,7 @@ test('two consumers share the work; one dies in the middle, the other does it al
   };
   await produce(10);
   const second = await own.world.start('consumer');
-  // The first may be done with all there is before the second has its share: it takes a while.
+  // The first may finish everything before the second is given its share, which takes a while.
   await soon('both read', async () => {
     await produce(1);
     return (await metric(second.url, 'keytally_consumed_events_total')) > 0;
@@ -48,7 +48,7 @@ test('two consumers share the work; one dies in the middle, the other does it al
   await second.stop();
 });
 
-test('records that are no event go aside with the reason, and what is behind them goes on', async () => {
+test('records that are no events are set aside with the reason, and those behind them go on', async () => {
   const meter = await own.newMeter();
   const dead = own.client.consumer({ groupId: 'looks-at-the-dead' });
   const set: { reason: string; value: string; key: string }[] = [];
@@ -76,7 +76,7 @@ test('records that are no event go aside with the reason, and what is behind the
   await consumer.stop();
 });
 
-test('a ClickHouse that is away for long costs nothing: the consumer stays a member and goes on', async () => {
+test('a consumer stays in its group and goes on after ClickHouse was unavailable for long', async () => {
   const meter = await own.newMeter();
   const wire = await wireTo(own.world.env.CLICKHOUSE_URL!);
   const consumer = await own.world.start('consumer', { CLICKHOUSE_URL: wire.url });
@@ -85,7 +85,7 @@ test('a ClickHouse that is away for long costs nothing: the consumer stays a mem
   const [before] = await members();
   await wire.cut();
   await produceEvents(meter, 30_000, 100);
-  // Longer than Kafka waits for a consumer of which it hears nothing.
+  // Longer than Kafka waits for a silent consumer.
   await sleep(7_000);
   await wire.mend();
   await own.booksAreRight(meter, 30_100);
@@ -94,7 +94,7 @@ test('a ClickHouse that is away for long costs nothing: the consumer stays a mem
   await wire.cut();
 });
 
-test('a consumer that does nothing although it could, ends; the next one does its work', async () => {
+test('a stuck consumer ends, and the next one does its work', async () => {
   await soon('it has ended', async () => stuck.consumer.process.exitCode !== null);
   assert.is(stuck.consumer.process.exitCode, 1);
   const next = await own.world.start('consumer', { KAFKA_TOPIC_PREFIX: stuck.prefix });

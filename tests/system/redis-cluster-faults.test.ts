@@ -43,7 +43,7 @@ test.after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('a primary that was demoted and promoted again, older than it was left, is fenced like another server', async () => {
+test('a primary that is demoted, and promoted again with older data, is fenced like a new server', async () => {
   const { id, key } = await customers.newKey();
   const { primary, replica } = await pairOf(members, keyShard(key)!);
   const runId = await runIdOf(primary);
@@ -68,7 +68,7 @@ test('a primary that was demoted and promoted again, older than it was left, is 
   });
 });
 
-test('without its replica a primary refuses hundreds of calls at once, and its connection stays free', async () => {
+test('a primary without its replica refuses hundreds of calls at once, and its connection stays free', async () => {
   const strict = await world.start('verify', { REDIS_MIN_REPLICAS: '1' });
   const { key } = await customers.newKey();
   const { replica } = await pairOf(members, keyShard(key)!);
@@ -76,14 +76,14 @@ test('without its replica a primary refuses hundreds of calls at once, and its c
   await without(replica, async () => {
     const answers = await Promise.all(Array.from({ length: 400 }, () => verify(key, '0', strict)));
     for (const answer of answers) assert.is(answer.status, 503, answer.text);
-    // Had each of them waited for a replica by itself, one after the other, the connection would be held for 80 s.
+    // If each call waited for a replica in turn, they would block the connection for 80 s.
     await eventually('Redis answers', async () => (await fetch(`${strict.url}/readyz`)).ok, 20_000);
   });
   await eventually('it serves again', async () => (await verify(key, '0', strict)).body.status === 'VALID', 20_000);
   await strict.stop();
 });
 
-test('a server that freezes ends no program, and what lives on the others is served', async () => {
+test('a frozen server ends no program, and shards on the others are served', async () => {
   const frozenKey = await customers.meteredKey('100');
   const { primary: frozen, replica: successor } = await pairOf(members, keyShard(frozenKey.key)!);
   let other: TestKey;
@@ -95,7 +95,11 @@ test('a server that freezes ends no program, and what lives on the others is ser
   await sleep(3_000);
   await eventually('others are served', async () => (await spend(other.key)).body.status === 'VALID', 20_000);
   const used = async () => (await customers.billing(other.meter)).usedCredits;
-  await eventually('usage is carried on', async () => (await customers.usage(other.meter)) === (await used()), 20_000);
+  await eventually(
+    'usage arrives in the books',
+    async () => (await customers.usage(other.meter)) === (await used()),
+    20_000,
+  );
   const path = `/api/v1/workspace/${workspaceId}/api-key/${other.id}`;
   await eventually('changes pass', async () => (await world.call('patch', path, { name: 'n' })).status === 200, 20_000);
   process.kill(frozen.running.pid, 'SIGCONT');
@@ -106,7 +110,7 @@ test('a server that freezes ends no program, and what lives on the others is ser
   }
 });
 
-/** Does something while a server is away, and brings it back as a replica. */
+/** Does something while a server is down, and starts it again as a replica. */
 async function without(member: Member, work: () => Promise<void>): Promise<void> {
   await kill(member);
   try {

@@ -17,7 +17,7 @@ import { eventually, makeWorld, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 
-// Every program on a Redis that speaks TLS with it, as the user of sql/redis/users.conf that is its own.
+// Every program on a Redis with TLS, as its own user of sql/redis/users.conf.
 const folder = join(process.env.TEST_FOLDER ?? '', 'tls');
 const users = ['verify', 'api', 'consumer', 'relay'] as const;
 type User = (typeof users)[number];
@@ -57,7 +57,7 @@ test.after(async () => {
   await redis?.remove();
 });
 
-test('each program can do all that it has to, also after Redis was emptied, and was refused nothing', async () => {
+test('each program may do everything it needs, also after Redis was emptied', async () => {
   const { id } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body.workspace;
   const customers = makeCustomers(world, id);
   const key = await customers.meteredKey('100');
@@ -85,15 +85,15 @@ test('each program can do all that it has to, also after Redis was emptied, and 
   assert.equal(await refusals(), []);
 });
 
-test('an operator can rebuild all of it with the rights of the api', async () => {
+test('an operator can rebuild Redis with the rights of the api', async () => {
   await promisify(execFile)(process.execPath, ['apps/api/commands/rebuild.ts'], { env: world.env });
   assert.equal(await refusals(), []);
 });
 
-test('a relay can read, take over, acknowledge and set aside, and was refused nothing', async () => {
+test('a relay may read, take over, acknowledge and set aside entries', async () => {
   await world.consumer!.stop();
   const log = makeLogger('test', 'silent');
-  // This process trusts the certificate only where it says so.
+  // This process does not trust the certificate, so it connects without TLS.
   sharded = connectRedis(urlOf('relay', 'redis', Number(new URL(redis.url).port)), log);
   await sharded.connected(5_000);
   const metrics = makeMetrics('test');
@@ -109,7 +109,7 @@ test('a relay can read, take over, acknowledge and set aside, and was refused no
   assert.equal(await refusals(), []);
 });
 
-test('none can do more: settings, fence and other programs’ things are out of reach, and so is the server', async () => {
+test('no program may change settings, the fence, another program’s entries or the server', async () => {
   const server = [['FLUSHALL'], ['CONFIG', 'GET', '*'], ['KEYS', '*'], ['ACL', 'LIST'], ['SHUTDOWN']];
   const elsewhere = [
     ['SET', 'other', '1'],
@@ -154,7 +154,7 @@ test('none can do more: settings, fence and other programs’ things are out of 
   }
 });
 
-test('neither a wrong password, nor a certificate of nobody, nor plain text over the TLS port is taken', async () => {
+test('a wrong password, an untrusted certificate and plain text on the TLS port are refused', async () => {
   const wrong = new URL(urlOf('api'));
   wrong.password = 'wrong';
   const rediss = { tls: { ca: [readFileSync(tls.certificate)] } };

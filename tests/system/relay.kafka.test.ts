@@ -11,7 +11,7 @@ let own: KafkaWorld;
 test.before(async () => void (own = await makeKafkaWorld()));
 test.after(() => own.stop());
 
-test('a verification goes through Kafka into the books, one record each; read all over, the books stay the same', async () => {
+test('each verification is one record in Kafka and one line in the books, however often it is read', async () => {
   const meter = await own.newMeter();
   const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
   await own.spend(meter, 500);
@@ -24,7 +24,7 @@ test('a verification goes through Kafka into the books, one record each; read al
   assert.is(await metric(consumer.url, 'keytally_consumed_events_total'), 500);
   await Promise.all([relay.stop(), consumer.stop()]);
 
-  // And all of it once more: a group that Kafka does not know begins where the topic begins.
+  // Once more from the start: a group that Kafka does not know begins at the topic's beginning.
   const rows = await own.rows(meter);
   await own.admin.deleteGroups([own.group]);
   const again = await own.world.start('consumer');
@@ -34,7 +34,7 @@ test('a verification goes through Kafka into the books, one record each; read al
   await again.stop();
 });
 
-test('a relay that dies after Kafka has the events and before the outbox knows: they come twice and count once', async () => {
+test('events of a relay that dies before it acknowledges them come twice and count once', async () => {
   const meter = await own.newMeter();
   const before = await own.records();
   const trap = await trapBefore(own.world.env.REDIS_URL!, /xack/i);
@@ -52,7 +52,7 @@ test('a relay that dies after Kafka has the events and before the outbox knows: 
   await Promise.all([next.stop(), consumer.stop()]);
 });
 
-test('a broker that dies and comes back: verifications go on, relay and consumer live through it, the books are right', async () => {
+test('while a broker dies and comes back verifications go on, relay and consumer survive, and the books stay right', async () => {
   const meter = await own.newMeter();
   const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
   await own.spend(meter, 100);
@@ -69,7 +69,7 @@ test('a broker that dies and comes back: verifications go on, relay and consumer
   await consumer.stop();
 });
 
-test('a relay that is asked to stop finishes what it has in hand', async () => {
+test('a relay that is asked to stop finishes the batch it has', async () => {
   const meter = await own.newMeter();
   const relay = await own.world.start('relay');
   await own.spend(meter, 50);
@@ -87,7 +87,7 @@ test('a relay that is asked to stop finishes what it has in hand', async () => {
 
 test.run();
 
-/** A way to a server that is cut, once, right before the first bytes that match go through. */
+/** A proxy to a server that is cut once, right before the first matching bytes pass. */
 async function trapBefore(url: string, pattern: RegExp) {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();

@@ -8,8 +8,8 @@ import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 
-// Postgres restored from an older backup, while Redis and the books have gone on: nothing is skipped in silence, and what
-// changed since is decided for safety.
+// Postgres is restored from an older backup while Redis and the books have gone on: nothing is skipped silently, and
+// everything that changed since is settled on the safe side.
 
 const test = suite('a Postgres restored from an older backup');
 let redis: Awaited<ReturnType<typeof makeOwnRedis>>;
@@ -28,7 +28,7 @@ test.after(async () => {
   await redis.remove();
 });
 
-test('changes are refused until an operator has decided; then what changed since is refused, and all else goes on', async () => {
+test('the api refuses changes until an operator has decided; then keys changed since are refused, and all else goes on', async () => {
   const [untouched, disabled, rotated] = [
     await customers.meteredKey('10'),
     await customers.meteredKey('10'),
@@ -58,13 +58,13 @@ test('changes are refused until an operator has decided; then what changed since
   await spend(untouched.key, '2');
   await restore();
 
-  // What Redis knows is newer, and goes on being in force; nothing is changed on the ground of what is older.
+  // Redis has newer settings, which stay in force; older ones change nothing.
   const refused = await eventually('a change is refused', async () => {
     const answer = await world.call('patch', `${path}/${untouched.id}`, { name: 'changed' });
     return answer.body.error?.code === 50309 ? answer : undefined;
   });
   assert.is(refused.status, 503);
-  await eventually('it is told', async () => (await fetch(`${world.api.url}/readyz`)).status === 503);
+  await eventually('readyz reports it', async () => (await fetch(`${world.api.url}/readyz`)).status === 503);
   assert.match(await (await fetch(`${world.api.url}/metrics`)).text(), /^keytally_settings_older\{.*\} 1$/m);
   assert.is(await status(disabled.key), 'DISABLED');
   assert.is(await status(rotated.key), 'INVALID');
@@ -89,7 +89,7 @@ test('changes are refused until an operator has decided; then what changed since
   const revoked = await customers.verify({ key: untouched.key }, { token: gateway.token });
   assert.is(revoked.status, 401);
 
-  // Balances are the books'; credits are the backup's, and the difference was told.
+  // Balances come from the books, credits from the backup, and the operator saw the difference.
   const used = async () => (await customers.billing(untouched.meter)).usedCredits;
   await eventually('the balance is that of the books', async () => (await used()) === '3.5');
   await adjust(billingId, '1');
@@ -107,8 +107,8 @@ let keys = 0;
 async function adjust(billingId: string, amount: string): Promise<void> {
   const headers = { 'Idempotency-Key': `key-${keys++}` };
   const path = `/api/v1/customer-billing/${billingId}/adjustment`;
-  // Changes are taken again shard by shard, the last a moment after the api says that it is ready.
-  // One that is not yet is a 503 after some seconds only.
+  // The api accepts changes again shard by shard, the last shard a moment after it is ready.
+  // On a shard that does not accept them yet a change gets 503 after some seconds.
   const adjusted = async () => {
     const answer = await world.call('post', path, { amount, reason: 'a test' }, { headers });
     assert.ok([201, 503].includes(answer.status), answer.text);
@@ -126,7 +126,7 @@ async function status(key: string): Promise<string> {
   return (await must(200, customers.verify({ key }))).body.status;
 }
 
-/** Copies the database as it is now, by Postgres's own means. */
+/** Copies the database as it is now, as a template. */
 async function backUp(): Promise<void> {
   await onServer(async (server, name) => {
     await disconnect(server, name);
@@ -135,7 +135,7 @@ async function backUp(): Promise<void> {
   });
 }
 
-/** Puts the copy in the place of the database. */
+/** Replaces the database by the copy. */
 async function restore(): Promise<void> {
   await onServer(async (server, name) => {
     await server`drop database ${server(name)} with (force)`;
@@ -153,7 +153,7 @@ async function onServer(work: (server: postgres.Sql, name: string) => Promise<vo
   await server.end();
 }
 
-// A template may have nobody connected, and our programs connect again at once unless they must not.
+// Postgres copies a database only without connections to it, and our programs reconnect at once unless they may not.
 async function disconnect(server: postgres.Sql, name: string): Promise<void> {
   await server`alter database ${server(name)} with allow_connections false`;
   await server`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;

@@ -10,7 +10,7 @@ import { checkout, openHome, readEnvFile } from '../../apps/stack/process/home.t
 import { readJson } from '../../apps/stack/process/json-file.ts';
 import { countEvents, mayHoldEvents } from '../../apps/stack/servers/kafka-backlog.ts';
 import { soon } from '../helpers/kafka-world.ts';
-import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { processNames } from '../../apps/stack/servers/programs.ts';
 
 const folder = process.env.TEST_FOLDER ?? '';
@@ -22,12 +22,12 @@ test.before(async () => {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   let port = 0;
   do [port = 0] = await freePorts(1);
-  while (!(await isFree(port + 1)));
+  while (!(await reservePort(port + 1)));
   environment.KEYTALLY_PORT = String(port);
 });
 test.after(async () => void (await stack('down')));
 
-test('BUS=kafka brings Kafka and the relay up with the rest, and usage goes through them', async () => {
+test('BUS=kafka starts Kafka and the relay too, and usage goes through them', async () => {
   const { code, err } = await stack('up', { BUS: 'kafka' });
   assert.is(code, 0, err);
   assert.equal(Object.keys(processes()).toSorted(), processNames('kafka').toSorted());
@@ -41,14 +41,14 @@ test('BUS=kafka brings Kafka and the relay up with the rest, and usage goes thro
   assert.is((await stack('status')).code, 0);
 });
 
-test('a stack that runs is not changed by asking for another bus', async () => {
+test('up with another bus does not change a running stack', async () => {
   const { code, err } = await stack('up', { BUS: 'redis' });
   assert.is(code, 1);
   assert.match(err, /already runs with BUS=kafka: stop it first/);
 });
 
-test('what Kafka held is in the books after a start without it, and Kafka is needed no more', async () => {
-  // The consumer dies and nobody starts it again: what comes now stays in Kafka.
+test('after a start without Kafka its events are in the books, and the next start leaves it out', async () => {
+  // Without a supervisor no consumer is started again, so the next event stays in Kafka.
   const supervisor = readJson<{ pid: number }>(join(environment.KEYTALLY_HOME, 'supervisor.json'));
   process.kill(supervisor!.pid, 'SIGKILL');
   process.kill(processes().consumer!.pid, 'SIGKILL');

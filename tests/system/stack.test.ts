@@ -1,4 +1,4 @@
-// The whole stack as `make up` starts it: real servers, the three programs, its own home and ports.
+// The whole stack as `make up` starts it: real servers and the three programs, in a home and on ports of its own.
 import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -8,7 +8,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { readJson } from '../../apps/stack/process/json-file.ts';
-import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, type ProcessId } from '../../apps/stack/process/processes.ts';
 
 const names = ['postgres', 'redis', 'clickhouse', 'api', 'verify', 'consumer'];
@@ -19,7 +19,7 @@ let port: number;
 test.before(async () => {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   do [port = 0] = await freePorts(1);
-  while (!(await isFree(port + 1)));
+  while (!(await reservePort(port + 1)));
 });
 test.after(async () => void (await stack('down')));
 
@@ -39,7 +39,7 @@ test('up starts everything, and what it prints works when pasted', async () => {
   assert.match(decision ?? '', /"status":"VALID"/);
 });
 
-test('the env file is for its owner alone, and a shell reads it', async () => {
+test('the env file is readable by its owner alone, and a shell reads all addresses from it', async () => {
   assert.is(statSync(join(home, 'env')).mode & 0o777, 0o600);
   const wanted = [
     'KEYTALLY_API_URL',
@@ -54,7 +54,7 @@ test('the env file is for its owner alone, and a shell reads it', async () => {
   assert.match(out, new RegExp(`^KEYTALLY_API_URL=http://127.0.0.1:${port}$`, 'm'));
 });
 
-test('a second up finds the stack running, changes nothing and says the same', async () => {
+test('a second up finds the stack running, changes nothing and prints the same', async () => {
   const before = processes();
   const { code, out } = await stack('up');
   assert.is(code, 0);
@@ -63,7 +63,7 @@ test('a second up finds the stack running, changes nothing and says the same', a
   assert.equal(processes(), before);
 });
 
-test('each process that is killed runs again within 2 seconds on its port', async () => {
+test('each killed process runs again within 2 seconds on its port', async () => {
   const before = processes();
   assert.equal(Object.keys(before).toSorted(), names.toSorted());
   for (const { pid } of Object.values(before)) process.kill(pid, 'SIGKILL');
@@ -73,11 +73,11 @@ test('each process that is killed runs again within 2 seconds on its port', asyn
     await sleep(20);
   }
   for (const name of names) assert.is(processes()[name]?.port, before[name]?.port);
-  assert.is((await stack('up')).code, 0, 'all of it gets ready again');
+  assert.is((await stack('up')).code, 0, 'everything gets ready again');
   assert.is((await stack('status')).code, 0);
 });
 
-test('a home and a port that are taken are told in one line', async () => {
+test('up names a home or a port that is taken in one line', async () => {
   const otherPort = await stack('up', { KEYTALLY_PORT: String(port + 7) });
   assert.is(otherPort.code, 1);
   assert.match(otherPort.err, /^keytally: the stack in .* already runs on port \d+, not \d+: .*\n$/);
@@ -87,12 +87,12 @@ test('a home and a port that are taken are told in one line', async () => {
   assert.equal(processes(join(folder, 'other')), {});
 });
 
-test('when the supervisor was killed, up takes the stack over and loses nothing', async () => {
+test('after the supervisor was killed, up takes the stack over and loses nothing', async () => {
   const token = await envValue('KEYTALLY_TOKEN');
   const old = await killSupervisor();
   assert.is((await stack('status')).code, 1);
   assert.is((await stack('up')).code, 0);
-  assert.not.ok(old.some(isAlive), 'what the killed one had started was ended');
+  assert.not.ok(old.some(isAlive), 'up stopped what the killed supervisor had started');
   assert.is(await envValue('KEYTALLY_TOKEN'), token);
   const workspaces = await fetch(`http://127.0.0.1:${port}/api/v1/workspace`, {
     headers: { authorization: `Bearer ${token}` },
@@ -100,17 +100,17 @@ test('when the supervisor was killed, up takes the stack over and loses nothing'
   assert.match(await workspaces.text(), /"name":"demo"/);
 });
 
-test('down stops everything, also without a supervisor, and is content when nothing runs', async () => {
+test('down stops everything, also without a supervisor, and succeeds when nothing runs', async () => {
   const old = await killSupervisor();
   const { code, err } = await stack('down');
   assert.is(code, 0, err);
   assert.not.ok(old.some(isAlive));
   assert.equal(processes(), {});
   assert.is((await stack('down')).code, 0);
-  assert.is((await stack('logs')).code, 0, 'logs of a stack that is stopped come to an end');
+  assert.is((await stack('logs')).code, 0, 'the logs of a stopped stack end');
 });
 
-test('a start that cannot succeed says why in one line and leaves nothing running', async () => {
+test('a start that cannot succeed gives the reason in one line and leaves nothing running', async () => {
   const listener = createServer().listen(port + 1, '127.0.0.1');
   const { code, err } = await stack('up');
   listener.close();

@@ -10,7 +10,7 @@ import { makeCertificate } from '../helpers/certificate.ts';
 import { makeCustomers } from '../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
-// Programs whose way to Postgres and to ClickHouse is encrypted; redis-users.test.ts does the same for Redis.
+// Programs with encrypted connections to Postgres and ClickHouse; redis-users.test.ts does the same for Redis.
 const folder = join(process.env.TEST_FOLDER ?? '', 'tls-to-servers');
 let certificate: string;
 let key: string;
@@ -33,7 +33,7 @@ test.after(async () => {
   await world.stop();
 });
 
-test('api and consumer work where every connection to Postgres and ClickHouse is encrypted and its server known', async () => {
+test('api and consumer work over encrypted connections to a Postgres and a ClickHouse whose certificates they check', async () => {
   const { port } = books.address() as AddressInfo;
   const { pathname } = new URL(world.env.CLICKHOUSE_URL!);
   const encrypted = {
@@ -63,7 +63,7 @@ test('api and consumer work where every connection to Postgres and ClickHouse is
   await Promise.all([api.stop(), consumer.stop()]);
 });
 
-test('a Postgres whose certificate nobody vouches for is not spoken to', async () => {
+test('the api refuses a Postgres whose certificate it does not trust', async () => {
   const sql = connectPostgres(overTls(world.env.DATABASE_URL!), { max: 1 });
   const failed = await sql`select 1`.then(
     () => undefined,
@@ -81,7 +81,7 @@ function overTls(url: string): string {
   return encrypted.href;
 }
 
-// Whoever does not ask for TLS goes on without: the other tests share this server.
+// Clients that do not ask for TLS still connect without it: the other tests share this server.
 async function letPostgresSpeakTls(): Promise<void> {
   const [row] = await world.sql<{ folder: string }[]>`select current_setting('data_directory') as folder`;
   const { uid, gid } = statSync(row!.folder);
@@ -103,7 +103,7 @@ async function letPostgresSpeakTls(): Promise<void> {
   });
 }
 
-// A server that speaks TLS before the one of the tests, which does not.
+// A server with TLS in front of the run's ClickHouse, which has none.
 function beforeClickHouse(): Server {
   const target = new URL(world.env.CLICKHOUSE_URL!);
   return createServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (request, response) => {

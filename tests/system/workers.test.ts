@@ -19,7 +19,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('a worker that is killed is replaced, and the other goes on meanwhile; each call is debited once', async () => {
+test('a killed worker is replaced while the other goes on, and each call is debited once', async () => {
   const { key, meter } = await customers.meteredKey('1000');
   const pids = workers();
   assert.is(pids.length, 2);
@@ -27,7 +27,7 @@ test('a worker that is killed is replaced, and the other goes on meanwhile; each
   let cut = 0;
   for (let i = 0; i < 300; i++) {
     if (i === 100) process.kill(pids[0]!, 'SIGKILL');
-    // A connection to the killed worker may be cut; what was asked on it may have been debited.
+    // The killed worker's connections are cut; a call on one of them may have been debited.
     const answer = await customers.verify({ key, billing: { usage: '1' } }, { url: verify.url }).catch(() => undefined);
     if (answer?.body.status === 'VALID') decided++;
     else cut++;
@@ -38,7 +38,7 @@ test('a worker that is killed is replaced, and the other goes on meanwhile; each
   await eventually('there are two again', async () => workers().length === 2 && !workers().includes(pids[0]!));
 });
 
-test('a scrape tells the sum of all workers, whichever answers', async () => {
+test('a scrape gives the sum of all workers, whichever answers', async () => {
   const { key } = await customers.meteredKey('1000');
   const before = await total();
   const answers = await Promise.all(Array.from({ length: 100 }, () => customers.verify({ key }, { url: verify.url })));

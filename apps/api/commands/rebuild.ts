@@ -1,3 +1,4 @@
+import '../../../shared/runtime/require-node.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import { reopen } from '../reopen/reopen.ts';

@@ -1,3 +1,4 @@
+import '../../../shared/runtime/require-node.ts';
 import { billingRefsAfter } from '../../../shared/books/balances.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { MissingNumbers } from '../../../shared/books/missing-numbers.ts';

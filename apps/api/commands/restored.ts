@@ -1,3 +1,4 @@
+import '../../../shared/runtime/require-node.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { readRecord, versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';

@@ -1,3 +1,4 @@
+import '../../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';

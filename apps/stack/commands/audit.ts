@@ -12,12 +12,12 @@ type Report = {
   message?: string;
 };
 
-/** What `npm audit --json` says, in lines. Not every registry answers it: that is said aloud, and fails nothing. */
+/** What `npm audit --json` reports, in lines. A registry that does not answer it fails nothing, but is reported. */
 export function verdictOf(output: string): Verdict {
   const report = parse(output);
   if (!report?.vulnerabilities) {
-    const why = report?.message ?? 'it was not understood';
-    return { ok: true, lines: [`NOT AUDITED: the registry does not tell of vulnerabilities (${why})`] };
+    const why = report?.message ?? 'its answer was not understood';
+    return { ok: true, lines: [`NOT AUDITED: the registry does not report vulnerabilities (${why})`] };
   }
   const found = Object.entries(report.vulnerabilities).map(([name, { severity, range, via }]) => {
     const causes = via.map((cause) => (typeof cause === 'string' ? `by ${cause}` : `${cause.title} ${cause.url}`));
@@ -36,7 +36,7 @@ function parse(output: string): Report | undefined {
 
 if (import.meta.main) {
   const asked = promisify(execFile)('npm', ['audit', '--json', '--omit=dev'], { cwd: checkout });
-  // It ends with 1 when it found something, and when it was not answered: its output tells which.
+  // npm exits with 1 when it found something, and when the registry did not answer: its output shows which.
   const { stdout } = await asked.catch((error: unknown) => error as { stdout?: string });
   const { ok, lines } = verdictOf(stdout ?? '');
   console.log(lines.join('\n'));

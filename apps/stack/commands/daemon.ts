@@ -8,7 +8,7 @@ import { countEvents, mayHoldEvents, noteEmpty, noteUsed } from '../servers/kafk
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { identify } from '../process/processes.ts';
 import { ourPrograms, programEnvironment, runOnce, stopOrder, type Addresses } from '../servers/programs.ts';
-import { whyTaken } from '../process/ports.ts';
+import { reservePort, whyTaken } from '../process/ports.ts';
 import type { Message } from '../process/progress.ts';
 import { prepareServers } from '../servers/servers.ts';
 import { makeSupervisor } from '../process/supervisor.ts';
@@ -22,8 +22,8 @@ const cutOff = new AbortController();
 let up = false;
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => void stop(signal));
-// Whoever waits for the stack went away before it was up: nobody would know of it.
-process.on('disconnect', () => up || void stop('the start was cut off'));
+// `make up` ended before the stack was up: nobody would know that it runs.
+process.on('disconnect', () => up || void stop('make up ended before the stack was up'));
 
 try {
   homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout, bus: home.bus });
@@ -35,7 +35,7 @@ try {
   up = true;
   await tell({ ready: true });
 } catch (error) {
-  // Stopped on the way: `stop` ends the process when it is done.
+  // Stopped while starting: `stop` ends the process when it is done.
   if (cutOff.signal.aborted) await new Promise(() => {});
   say(`could not start: ${error instanceof StackError ? error.message : ((error as Error).stack ?? String(error))}`);
   await supervisor.stop(stopOrder);
@@ -46,20 +46,11 @@ try {
 async function startAll(): Promise<void> {
   const left = readRecords(home.folder);
   if (left.length > 0) {
-    await step(`ended what an earlier run had left: ${left.map(({ name }) => name).join(', ')}`, () =>
+    await step(`stopped what an earlier run left running: ${left.map(({ name }) => name).join(', ')}`, () =>
       stopRecorded(left, stopOrder),
     );
   }
-  for (const [name, port] of [
-    ['api', home.apiPort],
-    ['verify', home.verifyPort],
-  ] as const) {
-    const why = await whyTaken(port);
-    if (why)
-      throw new StackError(
-        `port ${port} for ${name} ${why}; set KEYTALLY_PORT to another one, or stop what listens there`,
-      );
-  }
+  await checkPorts();
   const ports = await homes.choosePorts(home);
   const servers = await step('data folders', () =>
     prepareServers({ folder: home.folder, ports, say: (line) => void tell({ note: line }) }),
@@ -97,7 +88,19 @@ async function startAll(): Promise<void> {
   );
 }
 
-/** Starts Kafka where it is the bus or still holds events; gives its address. */
+/** Refuses ports that something listens on, and keeps other starts from choosing them before ours listen. */
+async function checkPorts(): Promise<void> {
+  for (const [name, port] of Object.entries({ api: home.apiPort, verify: home.verifyPort })) {
+    const why = await whyTaken(port);
+    if (why)
+      throw new StackError(
+        `port ${port} for ${name} ${why}; set KEYTALLY_PORT to another one, or stop what listens there`,
+      );
+    await reservePort(port);
+  }
+}
+
+/** Starts Kafka if it is the bus or still holds events; gives its address. */
 async function startKafka(ports: homes.InnerPorts): Promise<string | undefined> {
   const isBus = home.bus === 'kafka';
   if (!isBus && !mayHoldEvents(home)) return undefined;
@@ -111,7 +114,7 @@ async function startKafka(ports: homes.InnerPorts): Promise<string | undefined> 
   const left = await countEvents(brokers);
   if (left > 0) {
     say(
-      `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start to have them read`,
+      `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start, so that they are read`,
     );
     return brokers;
   }

@@ -7,7 +7,7 @@ import { isAlive, stopProcess } from '../process/processes.ts';
 import { stopOrder } from '../servers/programs.ts';
 import { StackError } from '../process/errors.ts';
 
-// Longer than all of its programs may take one after the other.
+// Longer than all programs together may take, one after the other.
 const WITHIN_MS = 150_000;
 
 /** Stops the stack and keeps its data, also when its supervisor is gone. */
@@ -31,14 +31,14 @@ export async function down(home: Home): Promise<void> {
   }
   const left = readRecords(home.folder);
   if (left.length > 0) {
-    console.log('ending what was left without its supervisor');
+    console.log('stopping processes whose supervisor is gone');
     await stopRecorded(left, stopOrder, said);
     writeRecords(home.folder, []);
     replaceFile(join(home.folder, 'processes.json'), '{}\n', 0o644);
   }
   leaveHome(home);
   if (readRecords(home.folder).length > 0)
-    throw new StackError(`something still runs; see ${logFile(home, 'supervisor')}`);
+    throw new StackError(`some processes still run; see ${logFile(home, 'supervisor')}`);
   console.log(
     supervisor || left.length > 0 ? `keytally is down; its data stays in ${home.folder}` : 'keytally is not running.',
   );

@@ -11,7 +11,7 @@ export async function logs(home: Home, name?: string): Promise<void> {
   if (name && !known.includes(name))
     throw new StackError(`there is no log of ${name}; there are: ${known.toSorted().join(', ')}`);
   const files = (name ? [name] : known).map((one) => logFile(home, one));
-  // Those of a stack that is stopped get no more lines to wait for.
+  // The logs of a stopped stack get no more lines to wait for.
   const follow = findSupervisor(home) ? ['-F'] : [];
   const tail = spawn('tail', ['-n', name ? '200' : '20', ...follow, ...files], { stdio: 'inherit' });
   process.on('SIGINT', () => {});

@@ -3,7 +3,7 @@ import { readRecords, type Recorded } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
 import { processNames } from '../servers/programs.ts';
 
-/** Prints a line for each process. Tells whether all is as it should be. */
+/** Prints a line for each process. Gives whether all of them run and are ready. */
 export async function status(home: Home): Promise<boolean> {
   const supervisor = findSupervisor(home);
   const records = readRecords(home.folder);
@@ -20,7 +20,7 @@ export async function status(home: Home): Promise<boolean> {
       [name.padEnd(12), String(pid).padStart(8), String(port).padStart(6), ` ${state}`.padEnd(12), since].join(' '),
     );
   }
-  if (!supervisor) console.log('\nthe supervisor is gone, nothing is started again when it ends: run make up');
+  if (!supervisor) console.log('\nthe supervisor is gone: a process that ends is not started again. Run make up');
   return supervisor !== undefined && states.every(({ state }) => state === 'ready' || state === 'running');
 }
 

@@ -3,7 +3,7 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
-import { checkout, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from '../process/home.ts';
+import { checkout, envFile, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
 import { processNames, stopOrder } from '../servers/programs.ts';
@@ -20,7 +20,7 @@ export async function up(home: Home): Promise<void> {
     prepareHome(home);
     console.log(`starting keytally in ${home.folder}`);
     await startSupervisor(home).catch(async (error: unknown) => {
-      // Two were started at once, and the other one was first.
+      // Another start of the same stack was first.
       if (findSupervisor(home)) await waitForRunning(home);
       else throw error;
     });
@@ -29,10 +29,10 @@ export async function up(home: Home): Promise<void> {
   console.log(welcome(home));
 }
 
-// Starting and serving are the same to a second `make up`: it waits for the first to be done.
+// A second `make up` waits for the first, whether that one still starts the stack or has finished.
 async function waitForRunning(home: Home): Promise<void> {
   const found = findSupervisor(home);
-  if (!found) throw new StackError('the stack was stopped meanwhile');
+  if (!found) throw new StackError('the stack was stopped while this waited for it');
   if (found.checkout !== checkout) {
     throw new StackError(
       `${home.folder} is in use by a stack of the checkout ${found.checkout}; set KEYTALLY_HOME to another folder`,
@@ -51,9 +51,9 @@ async function waitForRunning(home: Home): Promise<void> {
   }
   const deadline = performance.now() + 60_000;
   for (let told = false; !(await isReady(home)); told = true) {
-    if (!findSupervisor(home)) throw new StackError('the stack was stopped meanwhile');
+    if (!findSupervisor(home)) throw new StackError('the stack was stopped while this waited for it');
     if (performance.now() > deadline)
-      throw new StackError('the stack runs but is not ready: see make status and make logs');
+      throw new StackError('the stack runs but is not ready; see make status and make logs');
     if (!told) console.log('keytally is running but not ready yet; waiting');
     await sleep(200);
   }
@@ -63,10 +63,10 @@ async function isReady(home: Home): Promise<boolean> {
   const wanted = processNames(home.bus).filter((name) => (stopOrder as readonly string[]).includes(name));
   const ports = readRecords(home.folder).filter(({ name }) => wanted.includes(name));
   const ready = await Promise.all(ports.map(({ port }) => answersOk(`http://127.0.0.1:${port}/readyz`)));
-  return ready.length === wanted.length && ready.every(Boolean) && existsSync(join(home.folder, 'env'));
+  return ready.length === wanted.length && ready.every(Boolean) && existsSync(envFile(home));
 }
 
-// make keeps a copy of the lockfile that it installed from. Where there is none, npm was used by hand.
+// make keeps a copy of the lockfile that it installed from. Without a copy, npm was run by hand.
 function refuseStaleInstall(): void {
   const installed = join(checkout, 'node_modules/.installed-lock.json');
   const wanted = join(checkout, 'package-lock.json');
@@ -95,7 +95,7 @@ async function startSupervisor(home: Home): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       child.on('error', reject);
       child.on('exit', () =>
-        reject(new StackError(`the stack ended while it was started; see ${logFile(home, 'supervisor')}`)),
+        reject(new StackError(`the stack ended while it started; see ${logFile(home, 'supervisor')}`)),
       );
       child.on('message', (message: Message) => {
         if ('begin' in message) progress.begin(message.begin);
@@ -113,7 +113,7 @@ async function startSupervisor(home: Home): Promise<void> {
   child.unref();
 }
 
-/** What whoever started it wants to know first: the addresses, the token, and three lines to paste. */
+/** What a user wants first: the addresses, the token, and three lines to paste into sh, bash or zsh. */
 function welcome(home: Home): string {
   const token = readEnvFile(home).KEYTALLY_TOKEN ?? '';
   const post = (url: string, body: string) =>
@@ -124,12 +124,17 @@ function welcome(home: Home): string {
   api      ${home.apiUrl}
   verify   ${home.verifyUrl}
   token    ${token}
-  all of it as shell lines: ${join(home.folder, 'env')}
 
-Make a workspace, make a key in it, verify the key:
+To have them in your shell:  . ${quoted(envFile(home))}
+
+To make a workspace, make a key in it and verify the key:
 
 WORKSPACE=$(${post(`${home.apiUrl}/api/v1/workspace`, `'{"name":"demo"}'`)}); echo "$WORKSPACE"
 KEY=$(${post(`${home.apiUrl}/api/v1/api-key`, `'{"name":"first","workspaceId":"'${field('WORKSPACE', 'id')}'"}'`)}); echo "$KEY"
 ${post(`${home.verifyUrl}/api/v1/api-key/verify`, `'{"key":"'${field('KEY', 'key')}'"}'`)}; echo
 `;
+}
+
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

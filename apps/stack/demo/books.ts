@@ -9,7 +9,7 @@ type Books = { customer: Customer; rows: UsageRow[]; usageMicros: number; usedMi
 
 const SETTLE_WITHIN_MS = 60_000;
 
-/** Waits until usage has come through; shows it beside what was debited and what the client saw. */
+/** Waits until usage has arrived in the books; shows it beside the debits and the client's own count. */
 export async function showBooks(client: Keytally, customers: Customer[], seen: Seen[]): Promise<boolean> {
   const until = performance.now() + SETTLE_WITHIN_MS;
   let books = await readAll(client, customers, seen);
@@ -57,12 +57,12 @@ function lines({ customer, rows, usedMicros, seenMicros }: Books): string[][] {
 }
 
 function verdict(books: Books[]): string {
-  if (!addUp(books)) return 'The books do NOT add up: usage differs from used credits.';
+  if (!addUp(books)) return 'The books are WRONG: usage differs from used credits.';
   const lost = books.filter((one) => one.seenMicros !== one.usedMicros);
   const right = 'The books are right: usage equals used credits for every customer.';
-  if (lost.length === 0) return `${right} So does what the client saw.`;
+  if (lost.length === 0) return `${right} The client counted the same.`;
   const differences = lost.map((one) => `${one.customer.name} ${formatCredits(one.seenMicros - one.usedMicros)}`);
-  return `${right}\nThe client saw more than they hold (Redis was emptied while usage waited in it): ${differences.join(', ')}`;
+  return `${right}\nThe client counted more (Redis was emptied while usage waited in it): ${differences.join(', ')}`;
 }
 
 function addUp(books: Books[]): boolean {

@@ -4,18 +4,21 @@ import type { Customer, Seen, Traffic } from './traffic.ts';
 import { bar, percentile, table } from './print.ts';
 import { StackError } from '../process/errors.ts';
 import { findSupervisor, readEnvFile, type Home } from '../process/home.ts';
+import { answersOk } from '../process/program.ts';
 
 const CALLS = 20_000;
 const AT_ONCE = 32;
 const GIVE_UP_AFTER_MS = 45_000;
 
-/** Shows the product working: makes customers, sends traffic, and reads the books back, which must add up. */
+/** Shows the product working: makes customers, sends traffic, reads the books, and checks that they add up. */
 export async function demo(home: Home): Promise<boolean> {
-  // On Docker Compose it runs in a container, and the environment says where the others are.
-  const known = process.env.KEYTALLY_API_URL ? process.env : findSupervisor(home) ? readEnvFile(home) : {};
+  // On Docker Compose the demo runs in a container, where the environment says where api and verify are. Elsewhere the
+  // environment may be that of a shell which read the env file of a stack that has stopped since.
+  const isHere = findSupervisor(home) !== undefined;
+  const known = isHere ? readEnvFile(home) : process.env;
   const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = known;
-  if (!api || !verify || !token) {
-    throw new StackError(`keytally is not running in ${home.folder}: make up starts it`);
+  if (!api || !verify || !token || (!isHere && !(await answersOk(`${api}/healthz`)))) {
+    throw new StackError(`keytally is not running in ${home.folder}: start it with make up`);
   }
   let undecided = 0;
   const client = keytally({
@@ -35,8 +38,8 @@ export async function demo(home: Home): Promise<boolean> {
   printStatuses(seen);
   const wronged = seen.filter((one) => one.status === 'INVALID' && !one.traffic.unknown).length;
   console.log(`\n${number(perSecond)} verifications/s, client and servers on this machine`);
-  console.log(`${number(undecided)} times a call was not decided (503) and was repeated with its Idempotency-Key`);
-  console.log(`${number(wronged)} times a good key was answered INVALID\n`);
+  console.log(`${number(undecided)} calls were not decided (503) and were repeated with their Idempotency-Key`);
+  console.log(`${number(wronged)} calls with a good key were answered INVALID\n`);
   const right = await showBooks(client, customers, seen);
   return right && wronged === 0;
 }
@@ -89,7 +92,7 @@ async function setUp(client: Keytally): Promise<{ customers: Customer[]; traffic
   }
 }
 
-/** Sends the calls, some at once, with a line that shows how far they are. */
+/** Sends the calls, several at once, and shows the progress in a line. */
 async function send(client: Keytally, traffic: Traffic[]): Promise<Seen[]> {
   const total = traffic.reduce((sum, one) => sum + one.weight, 0);
   const seen: Seen[] = [];

@@ -1,4 +1,4 @@
-/** A table in the terminal; a heading that begins with `>` is of a column that is aligned to the right. */
+/** A table for the terminal. A heading that begins with `>` aligns its column to the right. */
 export function table(headings: string[], rows: string[][]): string {
   const names = headings.map((heading) => heading.replace(/^>/, ''));
   const widths = names.map((name, i) => Math.max(name.length, ...rows.map((row) => row[i]!.length)));
@@ -10,14 +10,14 @@ export function table(headings: string[], rows: string[][]): string {
   return [line(names), widths.map((width) => '─'.repeat(width)).join('──'), ...rows.map(line)].join('\n');
 }
 
-/** A bar of so many characters, filled to `share` (0 to 1). */
+/** A bar of `width` characters, filled to `share` (0 to 1). */
 export function bar(share: number, width: number): string {
   const eighths = Math.round(share * width * 8);
   const full = '█'.repeat(Math.floor(eighths / 8));
   return (full + (['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'][eighths % 8] ?? '')).padEnd(width, ' ');
 }
 
-/** The value below which that part (0 to 1) of the sorted values lies. */
+/** The value below which this part (0 to 1) of the sorted values lies. */
 export function percentile(sorted: number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? NaN;
 }

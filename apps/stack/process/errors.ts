@@ -1,7 +1,7 @@
-/** Something that whoever started this can understand and change: shown as one line, never with a stack trace. */
+/** A problem that the user can understand and solve: shown as one line, never with a stack trace. */
 export class StackError extends Error {}
 
-/** The one line that tells what went wrong. */
+/** What went wrong, in one line. */
 export function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code, path } = error as NodeJS.ErrnoException;

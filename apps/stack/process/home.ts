@@ -3,13 +3,13 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync 
 import { join, resolve } from 'node:path';
 import { StackError } from './errors.ts';
 import { readJson, replaceFile } from './json-file.ts';
-import { freePorts, isFree } from './ports.ts';
+import { freePorts, reservePort } from './ports.ts';
 import { isAlive, type ProcessId } from './processes.ts';
 
 /** The checkout that this file belongs to. */
 export const checkout = resolve(import.meta.dirname, '../../..');
 
-/** Where a stack keeps everything that it knows, and the ports that it is reached on. */
+/** The folder where a stack keeps everything, and the ports on which it is reached. */
 export interface Home {
   folder: string;
   apiPort: number;
@@ -22,7 +22,7 @@ export interface Home {
 
 export type Bus = 'redis' | 'kafka';
 
-/** Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. A stack that runs already is found without being told the last two again. */
+/** Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. Without the last two, a running stack's own are taken. */
 export function openHome(environment: NodeJS.ProcessEnv): Home {
   const folder = resolve(checkout, environment.KEYTALLY_HOME || '.keytally');
   const running = findSupervisor({ folder });
@@ -43,9 +43,9 @@ export function logFile(home: Home, name: string): string {
 
 const NEEDED_MB = 300;
 
-/** Makes the folder, and refuses a disk on which the servers could not even start. */
+/** Makes the folder, and refuses a disk that is too full for the servers to start. */
 export function prepareHome({ folder }: Home): void {
-  // Others may pass through but not look around: PostgreSQL may run as another user.
+  // Other users may pass through but not list it: PostgreSQL may run as another user.
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   mkdirSync(join(folder, 'logs'), { recursive: true, mode: 0o700 });
   const { bavail, bsize } = statfsSync(folder);
@@ -55,11 +55,11 @@ export function prepareHome({ folder }: Home): void {
   }
 }
 
-/** The process that watches over the others, as it has noted itself. */
+/** What the supervisor, the process that watches over the others, wrote down about itself. */
 export interface SupervisorNote extends ProcessId {
   apiPort: number;
   checkout: string;
-  /** Absent in the note of one that only knew Redis. */
+  /** Absent in the note of a version that only knew Redis. */
   bus?: Bus;
 }
 
@@ -69,7 +69,7 @@ export function findSupervisor({ folder }: Pick<Home, 'folder'>): SupervisorNote
   return note && isAlive(note) ? note : undefined;
 }
 
-/** Takes the home for one supervisor; a note that a killed one left behind doesn't count. */
+/** Takes the home for one supervisor. The note of a supervisor that was killed doesn't count. */
 export function takeHome(home: Home, note: SupervisorNote): void {
   const file = join(home.folder, 'supervisor.json');
   if (existsSync(file) && !findSupervisor(home)) rmSync(file);
@@ -77,7 +77,7 @@ export function takeHome(home: Home, note: SupervisorNote): void {
     writeFileSync(file, JSON.stringify(note), { mode: 0o600, flag: 'wx' });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    throw new StackError(`${home.folder} was taken by another stack just now`);
+    throw new StackError(`${home.folder} was just taken by another stack`);
   }
 }
 
@@ -88,13 +88,13 @@ export function leaveHome({ folder }: Home): void {
 const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer'] as const;
 export type InnerPorts = Record<(typeof inner)[number], number>;
 
-/** The ports that nobody chose: those of the last time where they are still free, else new ones. */
+/** Chooses the ports that the user does not: those of the last start where they are still free, else new ones. */
 export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promise<InnerPorts> {
   const file = join(folder, 'ports.json');
   const kept: Partial<InnerPorts> = {};
   const taken = [apiPort, verifyPort];
   for (const [name, port] of Object.entries(readJson<InnerPorts>(file) ?? {})) {
-    if (taken.includes(port) || !(await isFree(port))) continue;
+    if (taken.includes(port) || !(await reservePort(port))) continue;
     kept[name as keyof InnerPorts] = port;
     taken.push(port);
   }
@@ -105,23 +105,34 @@ export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promis
   return ports;
 }
 
-/** The file with the key that signing keys and kept answers are encrypted under; made once. */
+/** The file with the key that encrypts signing keys and stored answers; made once. */
 export function masterKeyFile({ folder }: Home): string {
   const file = join(folder, 'master.key');
   if (!existsSync(file)) writeFileSync(file, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
   return file;
 }
 
-/** Writes the addresses and the token as shell lines. */
-export function writeEnvFile({ folder }: Home, values: Record<string, string>): void {
-  const lines = Object.entries(values).map(([name, value]) => `${name}='${value.replaceAll("'", "'\\''")}'\n`);
-  replaceFile(join(folder, 'env'), lines.join(''), 0o600);
+/**
+ * Writes shell lines that `. FILE` reads. Those of clients (KEYTALLY_…) are exported to the programs that the shell starts.
+ * The servers' addresses are not: make token, migrate and the like take an exported DATABASE_URL for other servers.
+ */
+export function writeEnvFile({ folder }: Pick<Home, 'folder'>, values: Record<string, string>): void {
+  const lines = Object.entries(values).map(([name, value]) => {
+    const assignment = `${name}='${value.replaceAll("'", "'\\''")}'`;
+    return name.startsWith('KEYTALLY_') ? `export ${assignment}\n` : `${assignment}\n`;
+  });
+  replaceFile(envFile({ folder }), lines.join(''), 0o600);
 }
 
-/** Reads what `writeEnvFile` wrote; empty before the first start. */
-export function readEnvFile({ folder }: Home): Record<string, string> {
-  const file = join(folder, 'env');
+/** Reads what `writeEnvFile` wrote, now or before it exported anything; empty before the first start. */
+export function readEnvFile({ folder }: Pick<Home, 'folder'>): Record<string, string> {
+  const file = envFile({ folder });
   if (!existsSync(file)) return {};
-  const lines = readFileSync(file, 'utf8').matchAll(/^(\w+)='(.*)'$/gm);
+  const lines = readFileSync(file, 'utf8').matchAll(/^(?:export )?(\w+)='(.*)'$/gm);
   return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value.replaceAll("'\\''", "'")]));
+}
+
+/** The file of shell lines with the addresses and the token. */
+export function envFile({ folder }: Pick<Home, 'folder'>): string {
+  return join(folder, 'env');
 }

@@ -3,34 +3,34 @@ import { readJson, replaceFile } from './json-file.ts';
 import { isAlive, stopProcess, type ProcessId } from './processes.ts';
 import type { Program, Started } from './program.ts';
 
-/** A process that was started, with what is needed to stop it when whoever started it is gone. */
+/** A started process, with what is needed to stop it after the supervisor is gone. */
 export interface Recorded extends ProcessId {
   name: string;
   port: number;
   stopSignal: NodeJS.Signals;
   stopWithinMs: number;
-  /** When it was started, by the clock. */
+  /** When it was started. */
   since: string;
 }
 
-/** What is written down of a started program. */
+/** The record of a started program. */
 export function record({ name, port, stopSignal, stopWithinMs }: Program, { pid, startedAt }: Started): Recorded {
   return { name, port, pid, startedAt, stopSignal, stopWithinMs, since: new Date().toISOString() };
 }
 
-/** Notes which processes run for a folder, in the order in which they were started. */
+/** Writes down which processes run for a folder, in the order of their start. */
 export function writeRecords(folder: string, records: Recorded[]): void {
   replaceFile(join(folder, 'children.json'), `${JSON.stringify(records, null, 2)}\n`);
 }
 
-/** The processes that run for a folder, as last noted; those that are gone are left out. */
+/** The processes that run for a folder, as last written down, without those that have ended. */
 export function readRecords(folder: string): Recorded[] {
   return (readJson<Recorded[]>(join(folder, 'children.json')) ?? []).filter(isAlive);
 }
 
 /**
- * Stops what still runs for a folder: our programs one after the other in the order given, since each may need the
- * next to finish, then all others (the servers) together.
+ * Stops what still runs for a folder. The programs named in `order` stop one after the other, since each may need the next
+ * to finish; then all others (the servers) stop together.
  */
 export async function stopRecorded(
   records: Recorded[],

@@ -1,21 +1,37 @@
 import { randomInt } from 'node:crypto';
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { StackError } from './errors.ts';
+import { identify } from './processes.ts';
 
-// Below the ports that systems hand out to outgoing connections (from 32768 on Linux): else a client that tries again
-// and again while its server is away may be given that very port and take it from the server.
+// Below the ports that systems give to outgoing connections (from 32768 on Linux). Else a client that keeps trying to
+// reach a server that is down may be given the server's own port, and take it.
 const FIRST = 20_000;
 const LAST = 32_000;
 
-/** Finds ports that are free now, each a different one, none of those kept for others, and below a limit. */
-export async function freePorts(count: number, kept: number[] = [], below = LAST): Promise<number[]> {
-  const found = new Set<number>();
-  for (let tries = 0; found.size < count; tries++) {
+/** Reserves free ports for this process, each below a limit, none of them in `except`. */
+export async function freePorts(count: number, except: number[] = [], below = LAST): Promise<number[]> {
+  const found: number[] = [];
+  for (let tries = 0; found.length < count; tries++) {
     if (tries > 1_000) throw new StackError(`found no ${count} free ports from ${FIRST} to ${below} on 127.0.0.1`);
     const port = randomInt(FIRST, below);
-    if (!kept.includes(port) && (await isFree(port))) found.add(port);
+    if (!except.includes(port) && (await reservePort(port))) found.push(port);
   }
-  return [...found];
+  return found;
+}
+
+/**
+ * Reserves a port for this process until it ends, if it is free and no other process has reserved it: a server may
+ * listen on it only seconds later, and another start must not choose it meanwhile.
+ */
+export async function reservePort(port: number): Promise<boolean> {
+  const reservation = announce(port);
+  if (!reservation) return false;
+  if (!othersWant(port, reservation) && (await isFree(port))) return true;
+  rmSync(join(folder(), reservation), { force: true });
+  return false;
 }
 
 /** Whether a server could listen on this port of 127.0.0.1 now. */
@@ -33,4 +49,57 @@ export async function whyTaken(port: number): Promise<string | undefined> {
   await new Promise((resolve) => server.close(resolve));
   if (code === 'EADDRINUSE') return 'is in use';
   return code === 'EACCES' ? 'may not be used by this user' : code && `cannot be used (${code})`;
+}
+
+// A reservation is an empty file named PORT-PID-START. Two processes that want one port at the same moment both write
+// theirs before they look for others, so at least one of them sees the other and takes another port. A file whose
+// process has ended counts for nothing, and anyone may remove it, since no later process writes that name.
+
+/** Writes this process's reservation; undefined when it has one of this port already. */
+function announce(port: number): string | undefined {
+  const name = `${port}-${holderName(process.pid)}`;
+  try {
+    writeFileSync(join(folder(), name), '', { flag: 'wx' });
+    return name;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return undefined;
+    throw error;
+  }
+}
+
+/** Whether another living process has a reservation of the port. Removes those of processes that have ended. */
+function othersWant(port: number, own: string): boolean {
+  const living = new Map<string, boolean>();
+  const isLiving = (holder: string) => {
+    const known = living.get(holder);
+    if (known !== undefined) return known;
+    const lives = holderName(parseInt(holder)) === holder;
+    living.set(holder, lives);
+    return lives;
+  };
+  let wanted = false;
+  for (const name of readdirSync(folder()).filter((one) => one !== own)) {
+    const [, reserved, holder = ''] = /^(\d+)-(.+)$/.exec(name) ?? [];
+    if (!isLiving(holder)) removeIfAllowed(join(folder(), name));
+    else if (Number(reserved) === port) wanted = true;
+  }
+  return wanted;
+}
+
+function holderName(pid: number): string {
+  return `${pid}-${identify(pid)?.startedAt.replaceAll(/\W+/g, '_')}`;
+}
+
+// All users of a machine share its ports, so they share this folder, like the temporary folder that it is in.
+function folder(): string {
+  const path = join(tmpdir(), 'keytally-ports');
+  if (mkdirSync(path, { recursive: true })) chmodSync(path, 0o1777);
+  return path;
+}
+
+// Another user's file stays; its owner's next start removes it.
+function removeIfAllowed(file: string): void {
+  try {
+    rmSync(file, { force: true });
+  } catch {}
 }

@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A process, named so that another one which later got the same number is not taken for it. */
+/** A process, named so that a later process with the same number is not mistaken for it. */
 export interface ProcessId {
   pid: number;
-  /** When it started, in the system's own words. */
+  /** When it started, as the system writes it. */
   startedAt: string;
 }
 
-/** Names a running process; undefined when there is none of this number. */
+/** Names a running process; undefined when no process has this number. */
 export function identify(pid: number): ProcessId | undefined {
   const startedAt = process.platform === 'linux' ? startOnLinux(pid) : startByPs(pid);
   return startedAt === undefined ? undefined : { pid, startedAt };
@@ -19,7 +19,7 @@ export function isAlive({ pid, startedAt }: ProcessId): boolean {
   return identify(pid)?.startedAt === startedAt;
 }
 
-/** Asks a process to stop, and ends it when it has not done so in time. Tells whether it stopped by itself. */
+/** Asks a process to stop, and kills it when it has not stopped in time. Gives whether it stopped when asked. */
 export async function stopProcess(id: ProcessId, signal: NodeJS.Signals, withinMs: number): Promise<boolean> {
   send(id, signal);
   if (await isGone(id, withinMs)) return true;
@@ -46,7 +46,7 @@ function send(id: ProcessId, signal: NodeJS.Signals): void {
   }
 }
 
-// A process that ended but was not waited for is as good as gone: in a container nobody may ever wait for it.
+// A process that has ended counts as gone even while its parent has not waited for it: in a container no parent may.
 function startOnLinux(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

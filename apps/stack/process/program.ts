@@ -5,32 +5,32 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describeFailure, StackError } from './errors.ts';
 import { identify, isAlive, type ProcessId } from './processes.ts';
 
-/** A server or a program of ours: how it is started, how it says that it is ready, how it is stopped. */
+/** A server or a program of ours: how to start it, how to see that it is ready, how to stop it. */
 export interface Program {
   name: string;
   port: number;
   command: string;
   args: string[];
   env: Record<string, string | undefined>;
-  /** The user it runs as, where that is not us. */
+  /** The user that it runs as, if not ours. */
   owner?: { uid: number; gid: number } | undefined;
   isReady(): Promise<boolean>;
   stopSignal: NodeJS.Signals;
-  /** What it may take to finish what it is in the middle of. */
+  /** How long it may take to finish what it has begun. */
   stopWithinMs: number;
 }
 
 export interface Started extends ProcessId {
-  /** Settles when the process has ended, with the words for it. */
+  /** Settles when the process has ended, with how it ended. */
   ended: Promise<string>;
 }
 
-/** Starts a program with its output at the end of its log. It lives on when we die, and doesn't get our Ctrl-C. */
+/** Starts a program that appends its output to its log. It survives this process, and doesn't get its Ctrl-C. */
 export async function start({ name, command, args, env, owner }: Program, logFile: string): Promise<Started> {
   const log = openLog(logFile);
   const child = spawn(command, args, { env, ...owner, detached: true, stdio: ['ignore', log, log] });
   closeSync(log);
-  // Listened for from the start: a process that ends at once must not be missed.
+  // Listening starts here, so that a process which ends at once is not missed.
   const ended = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ? `was ended by ${signal}` : `ended with code ${code}`));
   });
@@ -43,7 +43,7 @@ export async function start({ name, command, args, env, owner }: Program, logFil
   return { pid, startedAt: identify(pid)?.startedAt ?? 'ended', ended };
 }
 
-/** Waits until a started program is ready; says why when it ends or takes too long. */
+/** Waits until a started program is ready. Throws, with the reason, when it ends or takes too long. */
 export async function untilReady(
   program: Program,
   started: Started,
@@ -54,7 +54,7 @@ export async function untilReady(
   let ended: string | undefined;
   void started.ended.then((how) => (ended = how));
   while (!(await program.isReady())) {
-    // The words for it come a moment after the process is gone.
+    // `ended` settles a moment after the process is gone.
     if (!isAlive(started)) ended ??= await started.ended;
     if (ended !== undefined) throw new StackError(`${program.name} ${ended}: ${lastLine(logFile)} (${logFile})`);
     if (performance.now() > deadline) {
@@ -64,7 +64,7 @@ export async function untilReady(
   }
 }
 
-/** Whether an address answers with 200, soon. */
+/** Whether an address answers with 200 within a second. */
 export async function answersOk(url: string): Promise<boolean> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(1_000) });
@@ -75,7 +75,7 @@ export async function answersOk(url: string): Promise<boolean> {
   }
 }
 
-// Kept to two files, so that a stack that runs for months doesn't fill the disk by what it restarts.
+// A program's log takes two files at most, so that a stack which runs for months doesn't fill the disk.
 function openLog(file: string): number {
   const log = openSync(file, 'a', 0o600);
   if (fstatSync(log).size < 64 * 1024 * 1024) return log;
@@ -87,5 +87,5 @@ function openLog(file: string): number {
 function lastLine(file: string): string {
   const lines = readFileSync(file, 'utf8').trim().split('\n');
   const line = lines.findLast((text) => /fatal|error|panic/i.test(text)) ?? lines.at(-1);
-  return line ? line.slice(0, 300) : 'it said nothing';
+  return line ? line.slice(0, 300) : 'its log is empty';
 }

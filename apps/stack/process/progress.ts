@@ -1,4 +1,4 @@
-/** What the supervisor tells whoever waits for it. */
+/** What the supervisor tells the `make up` that waits for it. */
 export type Message =
   { begin: string } | { end: string; ms: number } | { note: string } | { ready: true } | { failed: string };
 
@@ -9,7 +9,7 @@ export interface Progress {
   close(): void;
 }
 
-/** Shows steps as lines with their times; on a terminal also what is being worked on, in the last line. */
+/** Shows finished steps as lines with their times; on a terminal, the last line shows the steps at work. */
 export function makeProgress(out: NodeJS.WriteStream): Progress {
   const open = new Map<string, number>();
   const timer = out.isTTY ? setInterval(draw, 200) : undefined;

@@ -16,7 +16,7 @@ const supervisor = makeSupervisor({ folder, logFile, say: (line) => said.push(li
 test.before(() => void mkdirSync(folder, { recursive: true }));
 test.after(() => supervisor.stop([]));
 
-test('a program that ends is running again within 2 seconds, and processes.json tells it', async () => {
+test('a program that ends runs again within 2 seconds, and processes.json shows it', async () => {
   await supervisor.add(await serving('steady'));
   const first = processes().steady;
   assert.ok(first && identify(first.pid));
@@ -37,7 +37,7 @@ test('a program that ends is running again within 2 seconds, and processes.json 
   }
 });
 
-test('a program that ends before it is ready is told with the last it said', async () => {
+test('the error about a program that ends before it is ready quotes its last output', async () => {
   const broken = await serving('broken', "console.error('Error: the disk is on fire'); process.exit(3)");
   try {
     await supervisor.add(broken);
@@ -47,7 +47,7 @@ test('a program that ends before it is ready is told with the last it said', asy
   }
 });
 
-test('a program that was removed stays down, and its name is no longer told', async () => {
+test('a removed program stays down, and processes.json no longer lists it', async () => {
   await supervisor.add(await serving('removed'));
   const id = identify(processes().removed?.pid ?? 0);
   await supervisor.remove('removed');
@@ -56,7 +56,7 @@ test('a program that was removed stays down, and its name is no longer told', as
   assert.is(processes().removed, undefined);
 });
 
-test('what is stopped stays down, in the order asked for, and what does not stop is ended', async () => {
+test('programs stop in the order asked for and stay down, and one that does not stop is killed', async () => {
   const otherFolder = join(folder, 'other');
   mkdirSync(otherFolder);
   const other = makeSupervisor({ folder: otherFolder, logFile, say: (line) => said.push(line) });
@@ -101,7 +101,7 @@ function logFile(name: string): string {
 
 function processes(of = folder): Record<string, { pid: number; port: number }> {
   const file = join(of, 'processes.json');
-  assert.not.throws(() => JSON.parse(readFileSync(file, 'utf8')), 'it is whole at any time');
+  assert.not.throws(() => JSON.parse(readFileSync(file, 'utf8')), 'the file is complete at any time');
   return readJson(file) ?? {};
 }
 

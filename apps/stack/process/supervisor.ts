@@ -7,11 +7,11 @@ import { stopProcess } from './processes.ts';
 import { start, untilReady, type Program, type Started } from './program.ts';
 
 export interface Supervisor {
-  /** Starts a program and waits until it is ready; from then on it is started again whenever it ends. */
+  /** Starts a program and waits until it is ready. From then on the supervisor starts it again whenever it ends. */
   add(program: Program): Promise<void>;
   /** Stops a program for good. */
   remove(name: string): Promise<void>;
-  /** Stops all: those named one after the other, then the rest together. */
+  /** Stops all programs: those in `order` one after the other, then the rest together. */
   stop(order: readonly string[]): Promise<void>;
 }
 
@@ -21,19 +21,18 @@ interface Options {
   say: (line: string) => void;
 }
 
-// Before a program is started again: soon while it may have been an accident, slower when it keeps ending, and never
-// later than the two seconds within which it must run again.
+// The pause before a program is started again: short while it may have been an accident, longer when it keeps ending, and
+// always below the two seconds within which it must run again.
 const pausesMs = [50, 200, 500, 1_000, 1_500];
 const STEADY_AFTER_MS = 10_000;
 
-/** Keeps programs running, and tells in `processes.json` and `children.json` which processes they are. */
+/** Keeps programs running, and lists their processes in `processes.json` and `children.json`. */
 export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
-  const running = new Map<string, Recorded>();
+  const running = makeRunningList(folder, say);
   const launching = new Set<Promise<unknown>>();
-  // Those that are started again. One that was removed may be added anew before its old process is seen to have ended.
+  // The programs to start again when they end. A removed program may be added again before its old process has ended.
   const kept = new Map<string, Program>();
   let stopping = false;
-  let retry: NodeJS.Timeout | undefined;
 
   return {
     async add(program) {
@@ -43,30 +42,28 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
         await untilReady(program, first, logFile(program.name));
       } catch (error) {
         await stopProcess(first, program.stopSignal, program.stopWithinMs);
-        running.delete(program.name);
-        write();
+        running.remove(program.name);
         throw error;
       }
-      void keep(program, first);
+      const isOver = () => stopping || kept.get(program.name) !== program;
+      void keepRunning({ program, first, isOver, onEnd: () => running.remove(program.name), launch, say });
     },
     async remove(name) {
       kept.delete(name);
       await stopRecorded(
-        [...running.values()].filter((one) => one.name === name),
+        running.records().filter((one) => one.name === name),
         [],
       );
-      running.delete(name);
-      write();
+      running.remove(name);
     },
     async stop(order) {
       stopping = true;
       await Promise.allSettled(launching);
-      await stopRecorded([...running.values()], order, (name, clean) => {
-        running.delete(name);
-        write();
+      await stopRecorded(running.records(), order, (name, clean) => {
+        running.remove(name);
         say(clean ? `${name} stopped` : `${name} did not stop in time and was ended`);
       });
-      clearTimeout(retry);
+      running.close();
     },
   };
 
@@ -76,37 +73,74 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
     launching.add(starting);
     try {
       const started = await starting;
-      running.set(program.name, record(program, started));
-      write();
+      running.add(record(program, started));
       return started;
     } finally {
       launching.delete(starting);
     }
   }
+}
 
-  async function keep(program: Program, first: Started): Promise<void> {
-    let started: Started | undefined = first;
-    let failures = 0;
-    for (;;) {
-      const since = performance.now();
-      const how = started ? await started.ended : 'could not be started';
-      if (stopping || kept.get(program.name) !== program) return;
-      running.delete(program.name);
-      write();
-      const steady = performance.now() - since > STEADY_AFTER_MS;
-      const pauseMs = pausesMs[steady ? 0 : Math.min(failures, pausesMs.length - 1)] ?? 0;
-      failures = steady ? 1 : failures + 1;
-      say(`${program.name} ${how}; starting it again in ${pauseMs} ms`);
-      await sleep(pauseMs);
-      if (stopping || kept.get(program.name) !== program) return;
-      started = await launch(program).catch((error: unknown) => {
-        say(describeFailure(error));
-        return undefined;
-      });
-    }
+interface Keeping {
+  program: Program;
+  first: Started;
+  /** Whether the program is to stay down from now on. */
+  isOver(): boolean;
+  onEnd(): void;
+  launch(program: Program): Promise<Started>;
+  say(line: string): void;
+}
+
+/** Starts a program again whenever it ends, until that is over. */
+async function keepRunning({ program, first, isOver, onEnd, launch, say }: Keeping): Promise<void> {
+  const pauseAfter = makePauses();
+  let started: Started | undefined = first;
+  for (;;) {
+    const since = performance.now();
+    const how = started ? await started.ended : 'could not be started';
+    if (isOver()) return;
+    onEnd();
+    const pauseMs = pauseAfter(performance.now() - since);
+    say(`${program.name} ${how}; starting it again in ${pauseMs} ms`);
+    await sleep(pauseMs);
+    if (isOver()) return;
+    started = await launch(program).catch((error: unknown) => {
+      say(describeFailure(error));
+      return undefined;
+    });
   }
+}
 
-  // A full disk must not end the one process that keeps the others running: written again until it succeeds.
+/** Gives the pause after a program ran for so long and ended: longer from one to the next while it never ran for long. */
+function makePauses(): (ranMs: number) => number {
+  let failures = 0;
+  return (ranMs) => {
+    const steady = ranMs > STEADY_AFTER_MS;
+    const pauseMs = pausesMs[steady ? 0 : Math.min(failures, pausesMs.length - 1)] ?? 0;
+    failures = steady ? 1 : failures + 1;
+    return pauseMs;
+  };
+}
+
+/** The processes that run, by name, and the two files that list them. */
+function makeRunningList(folder: string, say: (line: string) => void) {
+  const running = new Map<string, Recorded>();
+  let retry: NodeJS.Timeout | undefined;
+
+  return {
+    records: () => [...running.values()],
+    add(one: Recorded) {
+      running.set(one.name, one);
+      write();
+    },
+    remove(name: string) {
+      running.delete(name);
+      write();
+    },
+    close: () => clearTimeout(retry),
+  };
+
+  // A full disk must not end the one process that keeps the others running: it tries again until it can write.
   function write(): void {
     clearTimeout(retry);
     try {

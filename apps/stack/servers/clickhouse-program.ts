@@ -10,8 +10,8 @@ export function clickhouseProgram({ folder, port }: { folder: string; port: numb
     port,
     command: process.execPath,
     args: [join(import.meta.dirname, 'clickhouse/main.ts'), '--folder', folder, '--port', String(port)],
-    // A statement occupies a thread of Node's pool while it runs: with the four there are by default, four slow ones
-    // would keep everything else waiting.
+    // A running statement occupies a thread of Node's pool. With the default of four, four slow statements would keep
+    // everything else waiting.
     env: { PATH: process.env.PATH, TZ: 'UTC', UV_THREADPOOL_SIZE: '16' },
     isReady: () => answersOk(`http://127.0.0.1:${port}/ping`),
     stopSignal: 'SIGTERM',

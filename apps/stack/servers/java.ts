@@ -7,10 +7,10 @@ import { installPackage } from './packages.ts';
 
 const run = promisify(execFile);
 
-/** What a Kafka 4 broker needs. */
+/** The oldest Java that runs a Kafka 4 broker. */
 const OLDEST = 17;
 
-/** Finds Java 17 or newer, or installs a runtime where it may, else says which command would. */
+/** Finds Java 17 or newer, or installs it if this user may; else throws with the command that would. */
 export async function ensureJava(say: (line: string) => void): Promise<string> {
   const found = await findJava();
   if (found) return found;
@@ -30,7 +30,7 @@ export async function ensureJava(say: (line: string) => void): Promise<string> {
 
 async function findJava(): Promise<string | undefined> {
   const home = process.env.JAVA_HOME;
-  // The one on the PATH may be older than another that is installed beside it.
+  // The Java on the PATH may be older than another one that is installed.
   const candidates = [...(home ? [join(home, 'bin/java')] : []), 'java', ...globSync('/usr/lib/jvm/*/bin/java')];
   for (const candidate of candidates) {
     const told = await run(candidate, ['-version']).catch(() => undefined);

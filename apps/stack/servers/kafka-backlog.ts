@@ -7,31 +7,31 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import type { Home } from '../process/home.ts';
 
-// A stack that ran with Kafka and is started without: what Kafka still holds must reach the books all the same. Once it
-// was seen empty, it is left out from then on, until Kafka is used again.
+// When a stack that ran with Kafka is started without it, the events that Kafka still holds must reach the books. Kafka
+// therefore runs along until it is seen empty.
 
-/** Whether Kafka has to run although it is not the bus any more. */
+/** Whether Kafka has to run although it is no longer the bus. */
 export function mayHoldEvents(home: Home): boolean {
   return existsSync(join(home.folder, 'kafka/data')) && !existsSync(emptyNote(home));
 }
 
-/** Notes that nothing is left in Kafka. */
+/** Writes down that Kafka is empty. */
 export function noteEmpty(home: Home): void {
   writeFileSync(emptyNote(home), '', { mode: 0o600 });
 }
 
-/** Takes the note back, before Kafka is used. */
+/** Withdraws the note, before Kafka is used. */
 export function noteUsed(home: Home): void {
   rmSync(emptyNote(home), { force: true });
 }
 
-/** How many usage events wait in a Kafka that runs. */
+/** How many usage events wait in a running Kafka. */
 export async function countEvents(brokers: string): Promise<number> {
   const config = { ...readConfig(...kafkaVariables), KAFKA_BROKERS: [brokers] };
   const log = makeLogger('stack', 'silent');
   const kafka = connectKafka(config, 'stack', log);
   try {
-    // Right after its start it may still be loading the offsets.
+    // Right after its start Kafka may still be loading the offsets.
     const signal = AbortSignal.timeout(20_000);
     const partitions = await retry(signal, log, 'asking Kafka', () => kafka.progress());
     return partitions.reduce((sum, { committed, end }) => sum + end - committed, 0);

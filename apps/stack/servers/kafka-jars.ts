@@ -1,5 +1,5 @@
-// Kafka's files: fetched by Maven once and kept for all stacks of a user. Run by itself (node apps/stack/servers/kafka-jars.ts)
-// it fetches them anew and writes down what they are.
+// Kafka's files, which Maven fetches once for all stacks of a user. Run directly (node apps/stack/servers/kafka-jars.ts), this
+// fetches them again and writes their hashes to kafka-jars.sha256.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -21,7 +21,7 @@ import { installPackage } from './packages.ts';
 const run = promisify(execFile);
 
 const POM = join(import.meta.dirname, 'kafka-pom.xml');
-// As sha256sum writes it. Like a lockfile: what anyone's Maven fetches is what ours fetched, or it is not used.
+// In the format of sha256sum. Like a lockfile: files that differ from these are not used, whatever Maven fetched.
 const LOCK = join(import.meta.dirname, 'kafka-jars.sha256');
 const FETCH_WITHIN_MS = 10 * 60_000;
 const STALE_AFTER_MS = 60 * 60_000;
@@ -30,7 +30,7 @@ export const kafkaVersion = /<artifactId>kafka_2\.13<\/artifactId>\s*<version>(.
   readFileSync(POM, 'utf8'),
 )?.[1];
 
-/** The folder with the files of exactly this Kafka, from the cache or else by Maven. */
+/** The folder with exactly the files of this Kafka, from the cache or from Maven. */
 export async function ensureKafkaJars(say: (line: string) => void): Promise<string> {
   const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
   const lock = readFileSync(LOCK, 'utf8');
@@ -44,11 +44,11 @@ export async function ensureKafkaJars(say: (line: string) => void): Promise<stri
     if (describeFiles(fresh) !== lock) {
       throw new StackError(`what Maven fetched is not the Kafka ${kafkaVersion} that ${LOCK} describes`);
     }
-    // Renamed when it is whole: a download that is cut off never looks like one that is done.
+    // Renamed when complete, so that a download which was cut off never looks complete.
     rmSync(folder, { recursive: true, force: true });
     renameSync(fresh, folder);
   } catch (error) {
-    // Another start may have put the same files there meanwhile.
+    // Another start may have put the same files there.
     if (describeFiles(folder) !== lock) throw error;
   } finally {
     rmSync(fresh, { recursive: true, force: true });

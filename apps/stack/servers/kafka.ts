@@ -14,13 +14,13 @@ import type { Program } from '../process/program.ts';
 interface Options {
   folder: string;
   ports: { kafka: number; kafkaController: number };
-  /** More lines of server.properties, and arguments of its formatting. */
+  /** More lines of server.properties, and more arguments of the command that formats the data folder. */
   settings?: Record<string, string>;
   formatWith?: string[];
   say?: (line: string) => void;
 }
 
-/** A Kafka broker that is its own controller (KRaft), on its data folder, which is made on the first use. */
+/** A Kafka broker that is its own controller (KRaft), on its data folder, which the first use makes. */
 export async function prepareKafka(options: Options): Promise<Program> {
   const { folder, ports, settings, formatWith = [], say = () => {} } = options;
   const java = await ensureJava(say);
@@ -31,7 +31,7 @@ export async function prepareKafka(options: Options): Promise<Program> {
   const write = (dataFolder: string) =>
     replaceFile(properties, lines({ ...serverProperties(ports), ...settings, 'log.dirs': dataFolder }));
   if (!existsSync(data)) {
-    // Formatted under another name and then renamed: half a format is never taken for a whole one.
+    // Formatted under another name and then renamed, so that a half-formatted folder is never used.
     const fresh = `${data}.new`;
     rmSync(fresh, { recursive: true, force: true });
     write(fresh);
@@ -52,7 +52,7 @@ export async function prepareKafka(options: Options): Promise<Program> {
 }
 
 const javaOptions = [
-  // A process that lost a thread for want of memory only seems to run: ended, it is started again.
+  // A process that lost a thread for lack of memory only seems to run. It exits instead, and is started again.
   '-XX:+ExitOnOutOfMemoryError',
   '-XX:+UseSerialGC',
   '-Djava.awt.headless=true',
@@ -70,12 +70,12 @@ function serverProperties(ports: Options['ports']): Record<string, string> {
     'controller.quorum.bootstrap.servers': `127.0.0.1:${ports.kafkaController}`,
     listeners: `PLAINTEXT://127.0.0.1:${ports.kafka},CONTROLLER://127.0.0.1:${ports.kafkaController}`,
     'auto.create.topics.enable': 'false',
-    // Else retention goes by the time that a producer wrote into its records.
+    // Otherwise retention would go by the time that producers write into their records.
     'log.message.timestamp.type': 'LogAppendTime',
-    // After a kill the controller, which is this process too, waits for the session of the broker that was killed.
+    // After a kill the controller, in this same process, first waits until the killed broker's session ends.
     'broker.session.timeout.ms': '3000',
     'broker.heartbeat.interval.ms': '500',
-    // One broker on a small machine: no replicas to wait for, few partitions, little memory.
+    // One broker on a small machine: no replicas, few partitions, little memory.
     'offsets.topic.replication.factor': '1',
     'offsets.topic.num.partitions': '4',
     'transaction.state.log.replication.factor': '1',
@@ -108,7 +108,7 @@ function lines(settings: Record<string, string>): string {
     .join('');
 }
 
-// Asked first, for a client that is refused tells of it at length.
+// Asked before a Kafka client connects, since a refused client logs a lot.
 async function listens(port: number): Promise<boolean> {
   const socket = createConnection({ port, host: '127.0.0.1' });
   return new Promise((resolve) => {

@@ -5,19 +5,19 @@ import { StackError } from '../process/errors.ts';
 const run = promisify(execFile);
 
 interface Wanted {
-  /** What it is called to whoever started this. */
+  /** What messages call it. */
   what: string;
-  /** Names of Debian's packages for it, the first that can be had. */
+  /** Names of Debian packages; the first that exists is installed. */
   packages: [string, ...string[]];
   brew: string;
-  /** Why it is needed from there, for who may not install anything. */
+  /** What is missing, for users who may not install packages. */
   missing: string;
 }
 
-// One after the other: apt-get fails at once where another one runs.
+// Installations run one after the other, since apt-get fails at once while another apt-get runs.
 let last: Promise<unknown> = Promise.resolve();
 
-/** Installs something with apt-get where this user may, else says which command would. */
+/** Installs packages with apt-get if this user may; else throws with the command that would. */
 export function installPackage(wanted: Wanted, say: (line: string) => void): Promise<void> {
   const installed = last.then(() => install(wanted, say));
   last = installed.catch(() => {});
@@ -38,7 +38,7 @@ async function install(wanted: Wanted, say: (line: string) => void): Promise<voi
   try {
     const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
     const [command, ...args] = rights;
-    // Without its lists apt-get knows no package: fetched only then, for that takes as long as all the rest.
+    // apt-get knows no package without its lists. They are fetched only then, since that takes as long as the rest.
     await run(command, [...args, 'sh', '-c', `{ ${any} || { apt-get update && { ${any}; }; }; } 2>&1`], {
       env,
       maxBuffer: 64 * 1024 * 1024,
@@ -50,7 +50,7 @@ async function install(wanted: Wanted, say: (line: string) => void): Promise<voi
   }
 }
 
-// What stands before a command so that it runs as root: nothing (`env`) as root, sudo where it asks for no password.
+// What to put before a command so that it runs as root: nothing (`env`) for root, sudo if it asks for no password.
 async function aptRights(): Promise<[string, ...string[]] | undefined> {
   const has = (command: string, ...args: string[]) =>
     run(command, args).then(

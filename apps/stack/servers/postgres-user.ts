@@ -8,19 +8,19 @@ const run = promisify(execFile);
 type Owner = { uid: number; gid: number };
 
 export interface PostgresUser {
-  /** Whom PostgreSQL's files must belong to; absent where that is us anyway. */
+  /** The owner that PostgreSQL's files need; absent if that is this user. */
   files?: Owner;
-  /** How one of its binaries is started as that user. */
+  /** How to start one of its binaries as that user. */
   command(binary: string, args: string[]): { command: string; args: string[]; owner?: Owner };
 }
 
 /**
- * PostgreSQL refuses to run as root. Started by root, it runs as the user `postgres`, which is made when missing. That
- * user can't enter a folder like /root; there it is started with the one capability that lets it pass.
+ * PostgreSQL refuses to run as root, so root starts it as the user `postgres`, which is made if missing. That user can't
+ * enter a folder like /root; there PostgreSQL starts with the one capability that lets it pass.
  */
 export async function chooseUser(binary: string, folder: string, data: string): Promise<PostgresUser> {
   if (process.getuid?.() !== 0) return { command: (command, args) => ({ command, args }) };
-  // Data that is there already stays with whom it belongs to: it may have been made by a start without root.
+  // Existing data keeps its owner: a user other than root may have made it.
   const { uid, gid } = statSync(data, { throwIfNoEntry: false }) ?? (await findUser()) ?? (await makeUser());
   const owner = { uid, gid };
   const plain: PostgresUser = { files: owner, command: (command, args) => ({ command, args, owner }) };
@@ -28,11 +28,14 @@ export async function chooseUser(binary: string, folder: string, data: string): 
 
   const become = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups'];
   const keep = ['--inh-caps=-all,+dac_override', '--ambient-caps=-all,+dac_override'];
-  // Else access(2), by which initdb looks for its files, would ignore the capability.
-  const heed = ['--securebits=+no_setuid_fixup', '--'];
+  // Without this, access(2), with which initdb finds its files, would ignore the capability.
+  const keepAcrossSetuid = ['--securebits=+no_setuid_fixup', '--'];
   const capable: PostgresUser = {
     files: owner,
-    command: (command, args) => ({ command: 'setpriv', args: [...become, ...keep, ...heed, command, ...args] }),
+    command: (command, args) => ({
+      command: 'setpriv',
+      args: [...become, ...keep, ...keepAcrossSetuid, command, ...args],
+    }),
   };
   if (await reaches(capable, binary, folder)) return capable;
   throw new StackError(

@@ -22,7 +22,7 @@ const run = promisify(execFile);
 
 export interface PostgresServer {
   program: Program;
-  /** The address of a database, for its owner or for one of the programs' roles, whose passwords `passwords` holds. */
+  /** The address of a database, for its owner or for a role of one of the programs. */
   url: (database: string, role?: Role) => string;
   passwords: Record<Role, string>;
 }
@@ -33,15 +33,15 @@ export type Role = 'keytally_api' | 'keytally_consumer';
 interface Options {
   folder: string;
   port: number;
-  /** Faster, and lost with the machine: for tests. */
+  /** For tests: faster, but data is lost with the machine. */
   throwAway: boolean;
 }
 
-/** Makes a data folder on the first use, and tells how PostgreSQL is run on it. */
+/** Makes a data folder on the first use; gives how to run PostgreSQL on it. */
 export async function preparePostgres({ folder, port, throwAway }: Options): Promise<PostgresServer> {
   const binaries = await findBinaries();
   const data = join(folder, 'data');
-  // Passed through by the user that PostgreSQL runs as; what is inside is for that user alone.
+  // The user that PostgreSQL runs as must pass through it. Only that user may read what is inside.
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const user = await chooseUser(binaries.postgres, folder, data);
   const password = keepPassword(join(folder, 'password'));
@@ -71,14 +71,15 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
     ...user.command(binaries.postgres, args),
     env: environment,
     isReady: () => answers(url('postgres')),
-    // The fast way: connections are cut, transactions rolled back, everything is written. SIGTERM would wait for clients.
+    // PostgreSQL's fast shutdown: it cuts connections, rolls back transactions and writes everything. SIGTERM would wait for
+    // clients.
     stopSignal: 'SIGINT',
     stopWithinMs: 30_000,
   };
   return { program, url, passwords };
 }
 
-/** Makes a database unless it is there. */
+/** Creates a database unless it exists. */
 export async function createDatabase(server: PostgresServer, name: string): Promise<void> {
   const sql = postgres(server.url('postgres'), { max: 1, onnotice: () => {} });
   try {
@@ -125,8 +126,8 @@ async function findBinaries(): Promise<Binaries> {
   return binaries;
 }
 
-// An npm package can't hold symbolic links: this one brings a script that makes those of its libraries, which npm
-// doesn't run here, since .npmrc turns install scripts off.
+// An npm package can't hold symbolic links, so this one has an install script that makes the links of its libraries. npm
+// doesn't run it, since .npmrc turns install scripts off.
 async function restoreLinks(folder: string): Promise<void> {
   const links = JSON.parse(readFileSync(join(folder, 'native/pg-symlinks.json'), 'utf8')) as { target: string }[];
   if (links.every(({ target }) => existsSync(join(folder, target)))) return;
@@ -148,7 +149,7 @@ interface Initialise {
 }
 
 async function initialise({ binaries, folder, data, password, user, throwAway }: Initialise): Promise<void> {
-  // Made under another name and then renamed: a half-made data folder is never taken for a whole one.
+  // Made under another name and then renamed, so that a half-made data folder is never used.
   const fresh = `${data}.new`;
   const passwordFile = join(folder, 'password.new');
   rmSync(fresh, { recursive: true, force: true });

@@ -11,11 +11,11 @@ export interface Addresses {
   DATABASE_URL: string;
   REDIS_URL: string;
   CLICKHOUSE_URL: string;
-  /** Where there is a Kafka: with `BUS=kafka`, and until what it held is read. */
+  /** Only while Kafka runs: with `BUS=kafka`, and afterwards until it is empty. */
   KAFKA_BROKERS?: string;
 }
 
-/** The order in which our programs stop: each may still need the next, and all of them the servers. */
+/** The order in which our programs stop: each may need the next one to finish, and all of them need the servers. */
 export const stopOrder = ['verify', 'api', 'relay', 'consumer'] as const;
 
 /** The names of all processes of a stack. */
@@ -27,10 +27,10 @@ export function processNames(bus: Bus): string[] {
 }
 
 /**
- * For programs that carry events: what they read is of use for a moment only, in so large a young generation as Node takes
- * on a large machine, 130 MB, nothing but more of it would lie about.
+ * For programs that move events. They use what they read for a moment only, so the young generation of 130 MB that Node takes
+ * on a large machine would only hold more garbage.
  */
-const carrierOptions = ['--max-semi-space-size=8'];
+const moverOptions = ['--max-semi-space-size=8'];
 
 /** api, verify, consumer and with Kafka the relay, as they run on one machine. */
 export function ourPrograms(
@@ -39,7 +39,7 @@ export function ourPrograms(
   ports: InnerPorts,
   databaseUrl: (role: Role) => string,
 ): Program[] {
-  // The owner's way to Postgres is for the migrations alone.
+  // Only migrations connect to Postgres as its owner.
   const { DATABASE_URL: _, ...env } = programEnvironment(home, addresses);
   return [
     ourProgram('api', 'api', home.apiPort, { ...env, DATABASE_URL: databaseUrl('keytally_api') }),
@@ -52,8 +52,8 @@ export function ourPrograms(
 const scripts = {
   api: { script: 'apps/api/main.ts', options: [] },
   verify: { script: 'apps/verify/main.ts', options: [] },
-  relay: { script: 'apps/relay/main.ts', options: carrierOptions },
-  consumer: { script: 'apps/consumer/main.ts', options: carrierOptions },
+  relay: { script: 'apps/relay/main.ts', options: moverOptions },
+  consumer: { script: 'apps/consumer/main.ts', options: moverOptions },
 } as const;
 
 /** One of our programs, under a name of its own. */
@@ -71,9 +71,10 @@ export function ourProgram(which: keyof typeof scripts, name: string, port: numb
   };
 }
 
-/** What our programs find in their environment: what was given to `make up`, and this stack's own addresses. */
+/** The environment of our programs: that of `make up`, with this stack's own addresses. */
 export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
-  const notOurs = /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
+  const notOurs =
+    /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
   const given = Object.entries(process.env).filter(([name]) => !notOurs.test(name));
   return {
     ...Object.fromEntries(given),
@@ -81,13 +82,13 @@ export function programEnvironment(home: Home, addresses: Addresses): NodeJS.Pro
     BUS: home.bus,
     MASTER_KEY_FILE: masterKeyFile(home),
     HOST: '127.0.0.1',
-    // Consumer or relay, whichever reads the outbox: what the one was given and left, the other finds under this name.
+    // The same name for consumer and relay: whichever reads the outbox finds the entries that the other left unfinished.
     CONSUMER_NAME: 'consumer-1',
     PUBLIC_API_URL: home.apiUrl,
   };
 }
 
-/** Runs one of our programs that ends by itself, and gives what it printed. */
+/** Runs one of our commands to its end; gives what it printed. */
 export async function runOnce(
   script: string,
   args: string[],

@@ -9,7 +9,7 @@ import type { Program } from '../process/program.ts';
 
 const run = promisify(execFile);
 
-/** Finds Redis or Valkey on the PATH, installs Redis where it may, else says which command would. */
+/** Finds Redis or Valkey on the PATH, or installs Redis if this user may; else throws with the command that would. */
 export async function ensureRedis(say: (line: string) => void): Promise<string> {
   const found = await findRedis();
   if (found) return found;
@@ -22,7 +22,7 @@ export async function ensureRedis(say: (line: string) => void): Promise<string> 
 
 type Options = { binary: string; folder: string; port: number; settings?: Record<string, string | number> };
 
-/** Redis with everything it accepts in its append-only file, and nothing ever evicted. */
+/** Redis that writes everything it accepts to its append-only file, and never evicts. */
 export function redisProgram({ binary, folder, port, settings: more }: Options): Program {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const settings = {
@@ -32,7 +32,8 @@ export function redisProgram({ binary, folder, port, settings: more }: Options):
     databases: 256,
     appendonly: 'yes',
     appendfsync: 'everysec',
-    // 460 bytes a verification: Redis's own 64 MB are full, and all is written anew, every few seconds. This is read in about 0.8 s.
+    // A verification takes 460 bytes: at the default of 64 MB Redis would rewrite the file every few seconds. It loads 128 MB
+    // in about 0.8 s.
     'auto-aof-rewrite-min-size': '128mb',
     save: '',
     'maxmemory-policy': 'noeviction',
@@ -45,7 +46,7 @@ export function redisProgram({ binary, folder, port, settings: more }: Options):
     command: binary,
     args: Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
     env: { PATH: process.env.PATH, TZ: 'UTC' },
-    // While it still reads its file it answers -LOADING.
+    // While Redis loads its file it answers -LOADING.
     isReady: async () => (await ask(port, 'PING\r\nQUIT\r\n')).startsWith('+PONG'),
     stopSignal: 'SIGTERM',
     stopWithinMs: 30_000,

@@ -14,7 +14,7 @@ export interface ServerPorts {
 export interface Servers {
   programs: Program[];
   postgresUrl: (database: string, role?: Role) => string;
-  /** Passwords that the migrations give the roles of the programs. */
+  /** The passwords that the migrations set for the programs' roles. */
   rolePasswords: { API_DATABASE_PASSWORD: string; CONSUMER_DATABASE_PASSWORD: string };
   createDatabase: (name: string) => Promise<void>;
   redisUrl: string;
@@ -24,12 +24,12 @@ export interface Servers {
 interface Options {
   folder: string;
   ports: ServerPorts;
-  /** For tests: what is written need not survive the machine. */
+  /** For tests: faster, but data is lost with the machine. */
   throwAway?: boolean;
   say?: (line: string) => void;
 }
 
-/** Makes everything ready that PostgreSQL, Redis and ClickHouse need to be started in a folder. */
+/** Prepares a folder in which PostgreSQL, Redis and ClickHouse can start. */
 export async function prepareServers({ folder, ports, throwAway = false, say = () => {} }: Options): Promise<Servers> {
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const binary = await ensureRedis(say);

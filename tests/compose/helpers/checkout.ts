@@ -3,7 +3,7 @@ import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rm
 import { join } from 'node:path';
 import { checkout } from '../../../apps/stack/process/home.ts';
 
-/** Makes the secrets as `make up` does, in a folder of their own; gives the text of each. */
+/** Makes the secrets as `make up` does, in a folder of their own; gives the content of each. */
 export function makeSecrets(folder: string): Record<string, string> {
   const made = makeCheckout(folder);
   made.run('up');
@@ -11,8 +11,8 @@ export function makeSecrets(folder: string): Record<string, string> {
 }
 
 /**
- * A checkout with nothing but what `make up` needs for Docker Compose, and a `docker` that notes how it was called and
- * answers as told: no engine is needed to see what would be asked of one.
+ * A checkout with only what `make up` needs for Docker Compose, and a `docker` that records its calls and answers as its
+ * environment says: the calls can be tested without a Docker engine.
  */
 export function makeCheckout(folder: string) {
   rmSync(folder, { recursive: true, force: true });
@@ -21,7 +21,7 @@ export function makeCheckout(folder: string) {
   for (const file of ['Makefile', 'apps/stack/stack.sh', 'apps/stack/compose.sh']) {
     cpSync(join(checkout, file), join(folder, file));
   }
-  // The stack of one machine, in one word.
+  // Stands in for the stack of one machine.
   executable('apps/stack/install.sh', '#!/bin/sh\n');
   mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true });
   executable('node_modules/.bin/node', '#!/bin/sh\necho native: "$@"\n');
@@ -50,7 +50,7 @@ esac
     run(...args: (string | Record<string, string>)[]) {
       const target = args.filter((one) => typeof one === 'string');
       const env = Object.assign({}, ...args.filter((one) => typeof one !== 'string')) as Record<string, string>;
-      // Not what whoever runs the tests has set for stacks of their own.
+      // Without the settings that the user may have for a stack of their own.
       const PATH = `${join(folder, 'bin')}:${process.env.PATH}`;
       rmSync(join(folder, 'calls'), { force: true });
       const { status, stdout, stderr } = spawnSync('make', ['-s', ...target], {
@@ -67,8 +67,8 @@ esac
         names.map((name) => [name, readFileSync(join(folder, 'secrets', name), 'utf8').trim()]),
       );
     },
-    /** What a shell finds in `secrets/env`. */
+    /** What a child process of a shell that read `secrets/env` finds in its environment. */
     env: (name: string) =>
-      execFileSync('sh', ['-c', `. ./secrets/env; printf %s "$${name}"`], { cwd: folder, encoding: 'utf8' }),
+      execFileSync('sh', ['-c', `. ./secrets/env; printenv ${name}`], { cwd: folder, encoding: 'utf8' }).trimEnd(),
   };
 }

@@ -7,7 +7,7 @@ import { programs } from '../../../shared/runtime/programs.ts';
 import { variables, type Config } from '../../../shared/runtime/variables.ts';
 import { checkout } from '../../../apps/stack/process/home.ts';
 
-/** What the tests look at in docker-compose.yml. */
+/** The parts of docker-compose.yml that the tests read. */
 export interface ComposeFile {
   services: Record<string, Service>;
   networks: Record<string, { internal?: boolean } | null>;
@@ -42,7 +42,7 @@ export function ourServices(file: ComposeFile): [name: string, service: Service]
   return Object.entries(file.services).filter(([, service]) => service.build !== undefined);
 }
 
-/** The text as Compose reads it where nobody set anything: `${NAME:-preset}` is its preset, `$$` a dollar. */
+/** The text as Compose reads it with nothing set: `${NAME:-default}` gives the default, `$$` a dollar. */
 export function interpolate(text: string): string {
   return text.replace(/\$(\$|\{\w+:-([^}]*)\})/g, (_, what: string, fallback?: string) =>
     what === '$' ? '$' : fallback!,
@@ -50,8 +50,8 @@ export function interpolate(text: string): string {
 }
 
 /**
- * Everything that is wrong with the environments of our services: variables that their programs don't read, and what the
- * programs' own check says. `secrets` has the text of each secret.
+ * Everything that is wrong with the environments of our services: variables that their programs don't read, and problems that
+ * the programs' own check finds. `secrets` has the content of each secret.
  */
 export function environmentProblems(file: ComposeFile, secrets: Record<string, string>): string[] {
   return ourServices(file).flatMap(([name, service]) => {
@@ -70,7 +70,7 @@ export function environmentProblems(file: ComposeFile, secrets: Record<string, s
   });
 }
 
-/** The variables that a service's program reads, taken from its own source; or why that can't be said. */
+/** The variables that a service's program reads, found in its source; or why they can't be found. */
 function variablesRead(service: Service): (keyof Config)[] | string {
   const [runtime, entry = ''] = service.command ?? [];
   if (runtime !== 'node') return `its command is not node, but ${runtime}`;
@@ -85,14 +85,14 @@ function variablesRead(service: Service): (keyof Config)[] | string {
   return reads ? [...reads] : `${entry} does not read one of the lists in shared/runtime/config.ts`;
 }
 
-// Who sets a variable for the whole file sets it by the name that the README has, and finds its preset there.
+// A variable for the whole file has the name and the default that the README gives.
 function interpolationProblem(variable: string, value: string): string[] {
   const [, name, fallback] = /^\$\{(\w+):-([^}]*)\}$/.exec(value) ?? [];
   if (name === undefined)
-    return value.includes('$') ? [`${variable} is neither a value nor \${${variable}:-preset}`] : [];
+    return value.includes('$') ? [`${variable} is neither a value nor \${${variable}:-default}`] : [];
   if (name !== variable) return [`${variable} is set by ${name}`];
   const known = (variables as Record<string, { default?: string }>)[variable]?.default;
-  return fallback === known ? [] : [`the preset of ${variable} is ${known}, not ${fallback}`];
+  return fallback === known ? [] : [`the default of ${variable} is ${known}, not ${fallback}`];
 }
 
 function secretProblem(variable: string, value: string, service: Service): string[] {

@@ -6,7 +6,7 @@ import { checkout } from '../../../apps/stack/process/home.ts';
 export type Instruction = { name: string; args: string[] };
 export type Stage = { name: string; image: string; instructions: Instruction[] };
 
-/** The stages of the Dockerfile; enough of its language for ours. */
+/** The stages of the Dockerfile. Parses only the part of the language that ours uses. */
 export function readDockerfile(text = readFileSync(join(checkout, 'Dockerfile'), 'utf8')): Stage[] {
   const stages: Stage[] = [];
   for (const line of text.split('\n').filter((one) => one && !one.startsWith('#'))) {
@@ -17,7 +17,7 @@ export function readDockerfile(text = readFileSync(join(checkout, 'Dockerfile'),
   return stages;
 }
 
-/** The files of a source of COPY that get into the build: all but those that .dockerignore leaves out. */
+/** The files of a COPY source that get into the build: all that .dockerignore does not ignore. */
 export function filesToCopy(source: string): string[] {
   const path = join(checkout, source);
   if (!existsSync(path)) return [];
@@ -27,7 +27,7 @@ export function filesToCopy(source: string): string[] {
   return files.map((one) => relative(checkout, one)).filter((one) => !isIgnored(one));
 }
 
-/** Whether .dockerignore leaves a file out: the last pattern that fits it, or a folder that it is in, decides. */
+/** Whether .dockerignore ignores a file: the last pattern that matches it, or a folder that it is in, decides. */
 export function isIgnored(file: string): boolean {
   let answer = false;
   const parts = file.split('/');
@@ -75,7 +75,7 @@ function copy(args: string[], folder: string, workdir: string): void {
   }
 }
 
-// As Docker matches, for which a leading dot is a character like any other.
+// As in Docker, a leading dot is a character like any other.
 function matches(path: string, pattern: string): boolean {
   const source = pattern
     .split(/(\*\*\/|\*)/)

@@ -2,15 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Kafka, logLevel } from 'kafkajs';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import type { Blow } from './fault.ts';
+import type { FaultContext } from './fault.ts';
 
 type Entry = { stream: string; fields: string[] };
 
 /**
- * Lets events gather in the outbox, then adds each of them twice more, in any order: before they were ever read, and
- * again when they are in the books.
+ * Lets events collect in the outbox, then adds each of them two more times before any is read, and once more when they are in
+ * the books; in any order.
  */
-export async function outboxDuplicates({ stage, random }: Blow): Promise<void> {
+export async function outboxDuplicates({ stage, random }: FaultContext): Promise<void> {
   const [redis] = stage.redis;
   const readers = stage.programs.filter((name) => /^(consumer|relay)/.test(name));
   for (const name of readers) stage.signal(name, 'SIGSTOP');
@@ -27,8 +27,8 @@ export async function outboxDuplicates({ stage, random }: Blow): Promise<void> {
   await addAll(random.shuffled(held));
 }
 
-/** Puts everything that Kafka holds into it again, in any order, and into any partition. */
-export async function kafkaDuplicates({ stage, random }: Blow): Promise<void> {
+/** Writes everything that Kafka holds into it again, in any order and into any partition. */
+export async function kafkaDuplicates({ stage, random }: FaultContext): Promise<void> {
   const client = new Kafka({ clientId: 'duplicates', brokers: [stage.brokers], logLevel: logLevel.NOTHING });
   const admin = client.admin();
   const consumer = client.consumer({ groupId: `duplicates-${random.between(0, 1e9)}` });

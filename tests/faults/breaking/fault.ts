@@ -1,35 +1,36 @@
 import type { Emptied, History, SpanKind } from '../history.ts';
 import type { Random } from '../random.ts';
-import type { Stage, StageKind } from '../stage.ts';
+import type { StageKind } from '../stage-kind.ts';
+import type { Stage } from '../stage.ts';
 import type { Verifier } from '../load/traffic.ts';
 
-/** What a fault has to work with. */
-export type Blow = {
+/** What a fault works with. */
+export type FaultContext = {
   stage: Stage;
   random: Random;
   verifier: Verifier;
-  /** Notes that something holds for as long as some work takes. */
+  /** Records that something holds while some work runs. */
   during<T>(what: SpanKind, work: () => Promise<T>): Promise<T>;
-  /** Notes that Redis was emptied, with the calls whose events it held then. */
+  /** Records that Redis was emptied, with the calls whose events it held. */
   emptied(held: string[]): void;
-  /** Notes how long a killed process took to be ready again. */
+  /** Records how long a killed process took to be ready again. */
   returned(program: string, tookMs: number): void;
-  /** Notes what is not as the fault demands. */
+  /** Records something that does not meet what the fault demands. */
   complain(text: string): void;
 };
 
 export type Fault = {
-  /** A line of the table. */
+  /** Names its line in the table. */
   name: string;
-  /** What has to hold besides all that always has to. */
+  /** What must hold besides the rules that always hold. */
   expected: string;
-  /** The stages that it can be made on; preset all. */
+  /** The stages on which it can be made; default all. */
   on?(kind: StageKind): boolean;
-  /** For how long verification, and management, may be away; where nothing is said, until the fault is over. */
+  /** For how long verification and management may be unavailable; by default until the fault is over. */
   verifyWithinMs?: number;
   manageWithinMs?: number;
   /** Makes the fault, and ends it. */
-  make(blow: Blow): Promise<void>;
+  make(context: FaultContext): Promise<void>;
 };
 
 export const onPlainRedis = (kind: StageKind) => !kind.cluster;
@@ -37,10 +38,10 @@ export const onKafka = (kind: StageKind) => kind.bus === 'kafka';
 export const onCluster = (kind: StageKind) => kind.cluster === true;
 export const onDisks = (kind: StageKind) => kind.disks === true;
 
-/** What a fault gets, with what it notes put into a history. */
-export function makeBlow(
-  parts: Pick<Blow, 'stage' | 'random' | 'verifier'> & { history: History; phase: number; fault: string },
-): Blow {
+/** The context of a fault, which records into a history. */
+export function makeFaultContext(
+  parts: Pick<FaultContext, 'stage' | 'random' | 'verifier'> & { history: History; phase: number; fault: string },
+): FaultContext {
   const { history, phase, fault, ...given } = parts;
   return {
     ...given,

@@ -1,16 +1,16 @@
 import type { Fault } from './fault.ts';
 import { faultsOfProcesses } from './of-processes.ts';
 import { faultsOfServers } from './of-servers.ts';
-import { faultsOfWays } from './of-connections.ts';
+import { faultsOfConnections } from './of-connections.ts';
 import type { Random } from '../random.ts';
-import type { StageKind } from '../stage.ts';
+import type { StageKind } from '../stage-kind.ts';
 
 /** Every fault that the suite knows. */
-export const faults: Fault[] = [...faultsOfProcesses, ...faultsOfServers, ...faultsOfWays];
+export const faults: Fault[] = [...faultsOfProcesses, ...faultsOfServers, ...faultsOfConnections];
 
 export type Act = { kind: StageKind; faults: Fault[] };
 
-/** Which faults come on which stage, and in which order: each of them once, where it can be made. */
+/** Chooses a stage and an order for the faults: each is made once, on a stage where it can be. */
 export function plan(random: Random, disks: boolean, wanted: Fault[] = faults): Act[] {
   const kinds: StageKind[] = [
     { bus: 'redis', disks },

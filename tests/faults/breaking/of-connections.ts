@@ -1,91 +1,93 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { onKafka, type Blow, type Fault } from './fault.ts';
-import type { Hop, Weather } from './proxy.ts';
+import { onKafka, onPlainRedis, type Fault, type FaultContext } from './fault.ts';
+import { HEALTHY, type Condition, type Proxy } from './proxy.ts';
 
-const FAIR: Weather = { kind: 'fair' };
 const OUTBOX_FULL = 50306;
 const FULL_WITHIN_MS = 90_000;
 
-/** What happens on the ways between processes. */
-export const faultsOfWays: Fault[] = [
+/** What happens to the connections between processes. */
+export const faultsOfConnections: Fault[] = [
   {
     name: 'answers of Redis lost after the script ran',
     expected: 'repeated with its Idempotency-Key, a call is debited once',
-    on: (kind) => !kind.cluster,
+    on: onPlainRedis,
     async make({ stage, random }) {
-      await weather(stage.hopsTo('redis'), { kind: 'deaf', share: 0.05, random }, random.between(3_000, 5_000));
+      const lossy: Condition = { kind: 'lossy', share: 0.05, random };
+      await hold(stage.proxiesTo('redis'), lossy, random.between(3_000, 5_000));
     },
   },
   {
     name: 'one api writes late to redis',
-    expected: 'what it writes late replaces nothing newer',
-    on: (kind) => !kind.cluster,
+    expected: 'a late write replaces nothing newer',
+    on: onPlainRedis,
     verifyWithinMs: 2_500,
     async make({ stage }) {
-      await weather([stage.hops.get('api-1>redis')!], { kind: 'slow', delayMs: 250 }, 8_000);
+      await hold([stage.proxies.get('api-1>redis')!], { kind: 'slow', delayMs: 250 }, 8_000);
     },
   },
   {
     name: 'kafka away for long',
     expected: 'verification goes on until the outbox is full, then 503 for metered calls; drains after',
     on: onKafka,
-    make: (blow) => untilFull(blow, 'kafka'),
+    make: (context) => untilFull(context, 'kafka'),
   },
   {
     name: 'clickhouse away for long',
     expected: 'verification goes on until the outbox is full, then 503 for metered calls; drains after',
     on: (kind) => kind.bus === 'redis',
-    make: (blow) => untilFull(blow, 'clickhouse'),
+    make: (context) => untilFull(context, 'clickhouse'),
   },
   {
-    name: 'slow network, 300 ms on each hop',
+    name: 'slow network, 300 ms on each connection',
     expected: 'deadlines hold, no pile-up, no double debit',
     async make({ stage, random }) {
-      await weather([...stage.hops.values()], { kind: 'slow', delayMs: 40 }, 1_500);
-      await weather([...stage.hops.values()], { kind: 'slow', delayMs: 300 }, random.between(2_500, 3_500));
+      await hold([...stage.proxies.values()], { kind: 'slow', delayMs: 40 }, 1_500);
+      await hold([...stage.proxies.values()], { kind: 'slow', delayMs: 300 }, random.between(2_500, 3_500));
     },
   },
   {
-    name: 'any hop slow, cut, deaf or a black hole',
+    name: 'any connection slow, cut, lossy or a black hole',
     expected: 'books exact',
     async make({ stage, random }) {
       for (let times = 8; times > 0; times--) {
-        // What is between clients, programs and Redis is in the way of every call, the rest only now and then.
+        // Every call goes through the proxies of clients, Redis and Kafka; the others carry something now and then.
         const busy = [
-          ...stage.hopsTo('redis'),
-          ...[...stage.hops.values()].filter(isClients),
-          ...stage.hopsTo('kafka'),
+          ...stage.proxiesTo('redis'),
+          ...[...stage.proxies.values()].filter(isClients),
+          ...stage.proxiesTo('kafka'),
         ];
-        const hops = [random.pick(busy), random.pick([...stage.hops.values()])];
-        const kinds: Weather[] = [
+        const proxies = [random.pick(busy), random.pick([...stage.proxies.values()])];
+        const conditions: Condition[] = [
           { kind: 'slow', delayMs: random.between(20, 800) },
           { kind: 'cut' },
-          { kind: 'deaf', share: 0.1, random },
-          // A client would wait for nothing behind a hole of its own.
-          ...(hops.some(isClients) ? [] : [{ kind: 'hole' } as const]),
+          { kind: 'lossy', share: 0.1, random },
+          // Behind a black hole of its own a client would only wait.
+          ...(proxies.some(isClients) ? [] : [{ kind: 'black-hole' } as const]),
         ];
-        await weather(hops, random.pick(kinds), random.between(400, 1_200));
+        await hold(proxies, random.pick(conditions), random.between(400, 1_200));
       }
     },
   },
 ];
 
-const isClients = ({ name }: Hop) => name.startsWith('client>');
+const isClients = ({ name }: Proxy) => name.startsWith('client>');
 
-async function weather(hops: Hop[], kind: Weather, forMs: number): Promise<void> {
-  for (const hop of hops) hop.set(kind);
+/** Keeps proxies in a condition for a while. */
+async function hold(proxies: Proxy[], condition: Condition, forMs: number): Promise<void> {
+  for (const proxy of proxies) proxy.set(condition);
   await sleep(forMs);
-  for (const hop of hops) hop.set(FAIR);
+  for (const proxy of proxies) proxy.set(HEALTHY);
 }
 
-async function untilFull({ stage, verifier, complain }: Blow, server: string): Promise<void> {
+/** Cuts a server off until verify refuses calls because the outbox is full. */
+async function untilFull({ stage, verifier, complain }: FaultContext, server: string): Promise<void> {
   const refused = () => verifier.codes.get(OUTBOX_FULL) ?? 0;
   const until = performance.now() + FULL_WITHIN_MS;
-  for (const hop of stage.hopsTo(server)) hop.set({ kind: 'cut' });
+  for (const proxy of stage.proxiesTo(server)) proxy.set({ kind: 'cut' });
   while (refused() < 50 && performance.now() < until) await sleep(50);
   if (refused() === 0) complain(`with ${server} away for ${FULL_WITHIN_MS / 1000} s the outbox was never full`);
-  // What they had in hand has to come again from where it waits.
+  // The entries that they were given and did not deliver must be delivered by the next process.
   for (const name of stage.programs.filter((one) => /^(consumer|relay)/.test(one))) stage.signal(name, 'SIGKILL');
   await sleep(500);
-  for (const hop of stage.hopsTo(server)) hop.set(FAIR);
+  for (const proxy of stage.proxiesTo(server)) proxy.set(HEALTHY);
 }

@@ -1,16 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kafkaDuplicates, outboxDuplicates } from './duplicates.ts';
-import { onKafka, onPlainRedis, type Blow, type Fault } from './fault.ts';
+import { untilWritten } from '../../helpers/own-redis.ts';
+import { onKafka, onPlainRedis, type FaultContext, type Fault } from './fault.ts';
 
 const GONE_AFTER_MS = 30_000;
 const DELIVERS_WITHIN_MS = 10_000;
 const HOUR_MS = 3_600_000;
 
-/** What happens to processes: they die, stand still, are two where one is meant, or have a wrong clock. */
+/** What happens to processes: they die, freeze, run twice under one name, or have a wrong clock. */
 export const faultsOfProcesses: Fault[] = [
   {
     name: 'nothing',
-    expected: 'all well, so that what is found elsewhere is found for a reason',
+    expected: 'no violation, so that those of other faults have a cause',
     verifyWithinMs: 1_500,
     manageWithinMs: 3_000,
     make: () => sleep(2_000),
@@ -18,12 +19,12 @@ export const faultsOfProcesses: Fault[] = [
   {
     name: 'kill -9 of api, verify, relay, consumer',
     expected: 'each is back within 3 s',
-    async make(blow) {
-      const { stage, random } = blow;
+    async make(context) {
+      const { stage, random } = context;
       const victims = [...random.shuffled(stage.programs), random.pick(stage.programs)];
       for (const victim of victims) {
-        blow.stage.signal(victim, 'SIGKILL');
-        await comesBack(blow, victim);
+        context.stage.signal(victim, 'SIGKILL');
+        await comesBack(context, victim);
         await sleep(random.between(0, 200));
       }
     },
@@ -32,36 +33,41 @@ export const faultsOfProcesses: Fault[] = [
     name: 'kill -9 of consumer, relay in the middle of a batch',
     expected: 'books exact',
     verifyWithinMs: 2_500,
-    async make(blow) {
-      const { stage, random } = blow;
+    async make(context) {
+      const { stage, random } = context;
       const consumers = stage.programs.filter((name) => name.startsWith('consumer'));
       for (const victim of [...random.shuffled(consumers), ...random.shuffled(consumers)])
-        await killMidway(blow, `${victim}>clickhouse`, /INSERT\WINTO\Wusage_events/i, [victim]);
+        await killMidway(context, `${victim}>clickhouse`, /INSERT\WINTO\Wusage_events/i, [victim]);
       const relays = stage.programs.filter((name) => name.startsWith('relay'));
-      for (let times = relays.length; times > 0; times--) await killMidway(blow, 'all>kafka', /"b":"bill_/, relays);
+      for (let times = relays.length; times > 0; times--) await killMidway(context, 'all>kafka', /"b":"bill_/, relays);
     },
   },
   ...['postgres', 'clickhouse'].map((server): Fault => ({
     name: `kill -9 of ${server}`,
     expected: 'verification goes on',
     verifyWithinMs: 2_500,
-    make: (blow) => killAgain(blow, server),
+    make: (context) => killAgain(context, server),
   })),
-  { name: 'kill -9 of redis', expected: '503, then on', on: onPlainRedis, make: (blow) => killAgain(blow, 'redis') },
+  {
+    name: 'kill -9 of redis',
+    expected: '503, then on',
+    on: onPlainRedis,
+    make: (context) => killAgain(context, 'redis'),
+  },
   {
     name: 'kill -9 of kafka',
     expected: 'verification goes on until the outbox is full',
     on: onKafka,
     manageWithinMs: 3_000,
-    make: (blow) => killAgain(blow, 'kafka'),
+    make: (context) => killAgain(context, 'kafka'),
   },
   {
     name: 'redis frozen',
-    expected: '503 meanwhile, none of which is debited',
+    expected: '503 until it goes on, none of them debited',
     on: onPlainRedis,
     async make({ stage, random, during }) {
       for (let times = 3; times > 0; times--) {
-        // Noted before it goes on again: what is answered until then can not have been decided.
+        // The span ends before Redis goes on: no call that is answered until then can have been decided.
         stage.signal('redis', 'SIGSTOP');
         await during('redis-frozen', () => sleep(random.between(900, 1_300)));
         stage.signal('redis', 'SIGCONT');
@@ -93,20 +99,20 @@ export const faultsOfProcesses: Fault[] = [
     },
   },
   {
-    name: 'two consumers own the same',
+    name: 'two consumers own the same entries',
     expected: 'books exact',
     verifyWithinMs: 1_500,
-    async make(blow) {
-      const { stage, random } = blow;
+    async make(context) {
+      const { stage, random } = context;
       if (stage.kind.bus === 'kafka') {
-        // Longer than its session: its partitions are another's when it goes on with what it had.
+        // Longer than its session: when it goes on with its batch, another consumer has its partitions.
         const frozen = random.pick(['consumer-1', 'consumer-2']);
         stage.signal(frozen, 'SIGSTOP');
         await sleep(random.between(8_000, 9_000));
         stage.signal(frozen, 'SIGCONT');
         return sleep(1_000);
       }
-      // A second one of the same name is given the same entries.
+      // A second consumer of the same name is given the same entries.
       await stage.addLike('twin', 'consumer-1');
       await sleep(random.between(2_000, 3_000));
       stage.signal(random.pick(['twin', 'consumer-1']), 'SIGKILL');
@@ -119,36 +125,37 @@ export const faultsOfProcesses: Fault[] = [
     expected: 'books exact',
     on: onPlainRedis,
     verifyWithinMs: 1_500,
-    make: async (blow) => {
-      await outboxDuplicates(blow);
-      if (blow.stage.kind.bus === 'kafka') await kafkaDuplicates(blow);
+    make: async (context) => {
+      await outboxDuplicates(context);
+      if (context.stage.kind.bus === 'kafka') await kafkaDuplicates(context);
     },
   },
 ];
 
-/** Kills programs while what they deliver is on its way, none of which arrives. */
-async function killMidway(blow: Blow, way: string, delivery: RegExp, victims: string[]): Promise<void> {
-  const { stage } = blow;
-  const hop = stage.hops.get(way)!;
-  hop.set({ kind: 'slow', delayMs: 100 });
-  await hop.sees(delivery, DELIVERS_WITHIN_MS);
-  hop.set({ kind: 'cut' });
+/** Kills programs while a delivery of theirs is on its way, so that none of it arrives. */
+async function killMidway(context: FaultContext, way: string, delivery: RegExp, victims: string[]): Promise<void> {
+  const { stage } = context;
+  const proxy = stage.proxies.get(way)!;
+  proxy.set({ kind: 'slow', delayMs: 100 });
+  await proxy.sees(delivery, DELIVERS_WITHIN_MS);
+  proxy.set({ kind: 'cut' });
   for (const victim of victims) stage.signal(victim, 'SIGKILL');
-  hop.set({ kind: 'fair' });
-  await Promise.all(victims.map((victim) => comesBack(blow, victim)));
+  proxy.set({ kind: 'healthy' });
+  await Promise.all(victims.map((victim) => comesBack(context, victim)));
 }
 
-async function killAgain({ stage, random }: Blow, server: string): Promise<void> {
+async function killAgain({ stage, random }: FaultContext, server: string): Promise<void> {
   for (let times = random.between(1, 2); times > 0; times--) {
+    if (server === 'redis') await untilWritten(stage.redis[0]!);
     stage.signal(server, 'SIGKILL');
     await sleep(random.between(1_500, 3_000));
   }
 }
 
-async function comesBack({ stage, returned, complain }: Blow, name: string): Promise<void> {
+async function comesBack({ stage, returned, complain }: FaultContext, name: string): Promise<void> {
   const killed = performance.now();
   const dead = stage.pid(name);
-  // Its process is gone a moment before that is noted.
+  // processes.json still lists a killed process for a moment.
   while (stage.pid(name) === dead && performance.now() - killed < 500) await sleep(10);
   while (!(await stage.isReady(name))) {
     if (performance.now() - killed > GONE_AFTER_MS) return complain(`${name} was killed and is not back`);

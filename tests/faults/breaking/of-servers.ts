@@ -12,15 +12,15 @@ import {
   restart,
   until,
 } from '../../helpers/redis-cluster.ts';
-import { onCluster, onDisks, onPlainRedis, type Blow, type Fault } from './fault.ts';
+import { onCluster, onDisks, onPlainRedis, type FaultContext, type Fault } from './fault.ts';
 
 const DISKS = ['postgres', 'redis', 'clickhouse', 'kafka'] as const;
 
-/** What happens to what servers keep: it is lost, is older than it should be, or finds no room. */
+/** What happens to the data of servers: it is lost, is too old, or the disk is full. */
 export const faultsOfServers: Fault[] = [
   {
     name: 'FLUSHALL',
-    expected: '503, rebuilt; no event is gone that the outbox did not hold',
+    expected: '503, then rebuilt; only events in the outbox are lost',
     on: onPlainRedis,
     make: flush,
   },
@@ -38,7 +38,7 @@ export const faultsOfServers: Fault[] = [
   },
   ...DISKS.map((server): Fault => ({
     name: `disk full: ${server}`,
-    expected: '503 or a clear error, no corruption, on when there is room',
+    expected: '503 or a clear error, no corruption, on once there is room',
     on: (kind) => onDisks(kind) && (server !== 'kafka' || kind.bus === 'kafka'),
     async make({ stage, random }) {
       const disk = stage.disks.get(server)!;
@@ -49,8 +49,8 @@ export const faultsOfServers: Fault[] = [
   })),
 ];
 
-/** Empties Redis and, in the same step, learns which events it held: no others may be gone afterwards. */
-async function flush({ stage, emptied }: Blow): Promise<void> {
+/** Empties Redis and, in the same transaction, reads which events it held: no others may be lost. */
+async function flush({ stage, emptied }: FaultContext): Promise<void> {
   const [redis] = stage.redis;
   const step = redis!.multi();
   for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
@@ -60,7 +60,7 @@ async function flush({ stage, emptied }: Blow): Promise<void> {
   await sleep(2_000);
 }
 
-async function failOver({ stage, random }: Blow): Promise<void> {
+async function failOver({ stage, random }: FaultContext): Promise<void> {
   const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
   await kill(primary);
   await until(() => isPrimary(replica));
@@ -70,9 +70,9 @@ async function failOver({ stage, random }: Blow): Promise<void> {
   await until(() => isInSync(primary));
 }
 
-async function failOverBehind({ stage, random, during }: Blow): Promise<void> {
+async function failOverBehind({ stage, random, during }: FaultContext): Promise<void> {
   const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
-  // Where a replica must have what is answered, nothing is answered that could be lost.
+  // If a replica must have every write before its answer, nothing that was answered can be lost.
   await during(stage.kind.minReplicas === 0 ? 'lagged' : 'behind', async () => {
     await refuseReplicas(primary);
     await sleep(random.between(500, 1_000));

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 
 /** Sends a signal to a process and all that it has started: PostgreSQL is one process for each connection. */
-export function signalFamily(pid: number, signal: NodeJS.Signals): void {
+export function signalProcessTree(pid: number, signal: NodeJS.Signals): void {
   for (const one of [pid, ...descendants(pid)]) {
     try {
       process.kill(one, signal);

@@ -1,18 +1,18 @@
-// Loaded before a program (--import): its clock is wrong by as many ms as the file CLOCK_FILE says when SIGUSR2 comes.
-// What runs by a monotonic clock goes on as on a machine whose time was set.
+// Loaded before a program (--import): on SIGUSR2 its clock becomes wrong by as many ms as the file CLOCK_FILE says. Its
+// monotonic clock goes on, as on a machine whose time was set.
 import { readFileSync } from 'node:fs';
 
-const RightDate = globalThis.Date;
+const RealDate = globalThis.Date;
 let wrongByMs = 0;
 
-class WrongDate extends RightDate {
+class WrongDate extends RealDate {
   constructor(...given: [] | [value: number | string | Date]) {
     if (given.length === 0) super(WrongDate.now());
     else super(...given);
   }
 
   static override now(): number {
-    return RightDate.now() + wrongByMs;
+    return RealDate.now() + wrongByMs;
   }
 }
 

@@ -2,15 +2,15 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import { grouped, isUndecided, spansOf, type Case, type Say } from './case.ts';
 import type { Record_, Verified } from '../history.ts';
 
-/** How often a call may stand in the books. */
+/** How often a call may be in the books. */
 type Bounds = { least: number; most: number };
 
-// The outbox was full, or too many called at once: nothing was asked of Redis, or it said so itself.
+// The outbox was full, or too many calls came at once: Redis was not asked, or refused itself.
 const SURE_OF_NOTHING = [50306, 50308];
 
 /**
- * Balance = sum of distinct events = what /usage says; every VALID that a client saw was debited once, an undecided call
- * at most once, a refused one never.
+ * Balance = sum of distinct events = what /usage says. Every call that a client saw as VALID was debited once, an undecided
+ * call at most once, a refused call never.
  */
 export function checkBooks(one: Case, say: Say): void {
   for (const record of one.records) {
@@ -28,18 +28,18 @@ export function checkBooks(one: Case, say: Say): void {
     const adjustments = checkAdjustments(one, record, say);
     for (const { name } of rows) {
       if (!calls.has(name) && !adjustments.has(name))
-        say('debits ≤ VALID + undecided', `${billing}: the books have ${name}, which nobody called`);
+        say('debits ≤ VALID + undecided', `${billing}: the books have ${name}, which no client called`);
     }
-    if (record.found !== 'EXACT') say('the service finds itself exact', `${billing} is said to be ${record.found}`);
+    if (record.found !== 'EXACT') say('the service finds itself exact', `${billing} is reported as ${record.found}`);
     const lost = [...calls].filter(
       ([call, attempts]) => attempts.some(({ status }) => status === 'VALID') && eventsOf(record, call).events === 0,
     );
-    if (lost.length > record.toldLost)
-      say('what is lost is told', `${billing} lost ${lost.length} VALID calls, and ${record.toldLost} are told`);
+    if (lost.length > record.reportedLost)
+      say('losses are reported', `${billing} lost ${lost.length} VALID calls, and ${record.reportedLost} are reported`);
   }
 }
 
-/** Every answered adjustment stands in the books once, whatever was lost. Gives the names of all. */
+/** Every answered adjustment is in the books once, whatever was lost. Gives the names of all adjustments. */
 function checkAdjustments(one: Case, { billing, rows }: Record_, say: Say): Set<string> {
   const lines = one.changed.filter((line) => line.what === 'billing.adjust' && line.of === billing);
   const adjustments = grouped(lines, (line) => line.detail.usageName ?? '');
@@ -77,7 +77,7 @@ function bounds(one: Case, call: string, attempts: Verified[]): Bounds {
   const mayBeLost =
     one.emptied.some(({ held }) => held.includes(call)) ||
     spansOf(one, 'lagged').some(({ from, to }) => valid.some((line) => line.to >= from && line.from <= to));
-  // Idempotency-Keys of verifications are kept in Redis alone, and go with it.
+  // Only Redis has the Idempotency-Keys of verifications, so they are lost with it.
   const mayBeForgotten =
     attempts.length > 1 &&
     (one.emptied.some(({ at }) => withTimeout(at)) || spansOf(one, 'lagged').some(({ to }) => withTimeout(to)));
@@ -85,7 +85,7 @@ function bounds(one: Case, call: string, attempts: Verified[]): Bounds {
   return { least: valid.length > 0 && !mayBeLost ? 1 : 0, most: once && mayBeForgotten ? 2 : once };
 }
 
-// Who asked and was refused while Redis was frozen: the script must not run any more when Redis goes on.
+// Calls that were refused while Redis was frozen: their script must not run when Redis goes on.
 function isSureToCostNothing(one: Case, line: Verified): boolean {
   if (line.code !== undefined && SURE_OF_NOTHING.includes(line.code)) return true;
   const frozen = spansOf(one, 'redis-frozen');

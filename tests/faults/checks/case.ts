@@ -12,7 +12,7 @@ import type {
   Verified,
 } from '../history.ts';
 
-/** All that was recorded of one phase. */
+/** Everything that was recorded of one phase. */
 export type Case = {
   phase: number;
   fault: string;
@@ -26,11 +26,11 @@ export type Case = {
   entities: Entity[];
   returns: Return[];
   findings: Finding[];
-  /** The most that the machine had to do, for each of its cores. */
+  /** The highest load of the machine, for each core. */
   load: number;
 };
 
-/** What must never be, and was. */
+/** Something that must never happen, and did. */
 export type Violation = { phase: number; fault: string; rule: string; text: string };
 export type Say = (rule: string, text: string) => void;
 
@@ -47,17 +47,17 @@ export function casesOf(lines: readonly Line[]): Case[] {
   return [...cases.values()];
 }
 
-/** The stretches of a kind. */
+/** The spans of a kind. */
 export function spansOf({ spans }: Case, what: SpanKind): Span[] {
   return spans.filter((span) => span.what === what);
 }
 
-/** Whether nothing tells what came of an attempt. */
+/** Whether the outcome of an attempt is unknown. */
 export function isUndecided({ http }: { http?: number }): boolean {
   return http === undefined || http >= 500;
 }
 
-/** Lines by something that they share, in the order in which they began. */
+/** Lines grouped by a key, each group in the order of their beginning. */
 export function grouped<T extends { from: number }>(lines: readonly T[], by: (line: T) => string): Map<string, T[]> {
   return Map.groupBy(
     lines.toSorted((a, b) => a.from - b.from),

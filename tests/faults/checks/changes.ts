@@ -2,14 +2,14 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import { grouped, type Case, type Say } from './case.ts';
 import type { Changed, Entity, Record_ } from '../history.ts';
 
-/** The management API's answered changes are all there, in the settings and in what verification says. */
+/** Every answered change of the management API is there, in the settings and in verifications. */
 export function checkChanges(one: Case, say: Say): void {
   const changes = [...grouped(one.changed, (line) => line.change).values()];
   for (const entity of one.entities) checkEntity(entity, changes, say);
   for (const record of one.records) checkRefills(one, record, changes, say);
 }
 
-const rule = 'answered changes are there';
+const rule = 'no answered change is lost';
 
 function checkEntity(entity: Entity, changes: Changed[][], say: Say): void {
   const { id, http, name, deleted } = entity;
@@ -24,7 +24,7 @@ function checkEntity(entity: Entity, changes: Changed[][], say: Say): void {
 
   const deletions = ofThis.filter((attempts) => attempts[0]!.what === 'key.delete');
   if (deletions.some(isAnswered) && !deleted) say(rule, `${id} was deleted and is not`);
-  if (deletions.length === 0 && deleted) say(rule, `${id} is deleted, and nobody did it`);
+  if (deletions.length === 0 && deleted) say(rule, `${id} is deleted, and no client deleted it`);
 }
 
 function checkRefills(one: Case, record: Record_, changes: Changed[][], say: Say): void {

@@ -5,7 +5,7 @@ import type { ChangeKind, Changed, Detail, Line, Record_, Verified } from '../hi
 
 // Each rule is broken once, in a history that is right but for that.
 
-test('a history in which all is right breaks no rule', () => {
+test('a history without errors breaks no rule', () => {
   assert.equal(rules(history()), []);
 });
 
@@ -13,8 +13,8 @@ test('a balance that is not the sum of its events is found', () => {
   assert.equal(rules([...history(), record({ usedMicros: 7 })]), ['balance = books']);
 });
 
-test('a VALID call that is not in the books is found, and one that is there twice', () => {
-  const lost = record({ usedMicros: 1, rows: [row('a', 1)], toldLost: 1 });
+test('a VALID call that is missing in the books is found, and one that is there twice', () => {
+  const lost = record({ usedMicros: 1, rows: [row('a', 1)], reportedLost: 1 });
   assert.equal(rules([valid('a', 1), valid('b', 2), lost]), ['every VALID is debited once']);
   const twice = record({ usedMicros: 2, rows: [{ ...row('a', 2), events: 2 }] });
   assert.equal(rules([valid('a', 1), twice]), ['every VALID is debited once']);
@@ -31,7 +31,7 @@ test('an undecided call may be debited once, not twice', () => {
   ]);
 });
 
-test('a refused call that was debited is found, and one that nobody made', () => {
+test('a debit of a refused call is found, and one of a call that no client made', () => {
   const debited = record({ usedMicros: 1, rows: [row('a', 1)] });
   const limited = verified({ call: 'a', http: 200, status: 'USAGE_LIMITED', usedMicros: 1_000, limitMicros: 1_000 });
   assert.equal(rules([limited, debited]), ['a refused call costs nothing']);
@@ -47,12 +47,12 @@ test('a call that a frozen Redis kept waiting costs nothing', () => {
   assert.equal(rules([asked, debited]), []);
 });
 
-test('of an emptied Redis only that may be gone which it held', () => {
+test('an emptied Redis may lose only the events that it held', () => {
   const books = record({ usedMicros: 0, rows: [] });
   const emptied: Line = { type: 'emptied', phase: 1, at: 500, held: ['a'] };
-  assert.equal(rules([valid('a', 1), emptied, { ...books, toldLost: 1 }]), []);
-  assert.equal(rules([valid('a', 1), emptied, books]), ['what is lost is told']);
-  assert.equal(rules([valid('b', 1), emptied, { ...books, toldLost: 1 }]), ['every VALID is debited once']);
+  assert.equal(rules([valid('a', 1), emptied, { ...books, reportedLost: 1 }]), []);
+  assert.equal(rules([valid('a', 1), emptied, books]), ['losses are reported']);
+  assert.equal(rules([valid('b', 1), emptied, { ...books, reportedLost: 1 }]), ['every VALID is debited once']);
 });
 
 test('an adjustment that is not booked is found, and one that is booked twice', () => {
@@ -65,12 +65,12 @@ test('an adjustment that is not booked is found, and one that is booked twice', 
   assert.equal(rules([open, record({ rows: [] })]), []);
 });
 
-test('a record of which the service itself says that it is not exact is found', () => {
+test('a record that the service itself reports as not exact is found', () => {
   const calls = history().slice(0, 2);
   assert.equal(rules([...calls, record({ usedMicros: 3, found: 'MISSING' })]), ['the service finds itself exact']);
 });
 
-test('credits that two calls took are found, and a balance that went back', () => {
+test('credits that two calls took are found, and a balance that decreased', () => {
   const both = record({ usedMicros: 2, rows: [row('a', 1), row('b', 1)] });
   const overlapping = [verified({ call: 'a', usedMicros: 1, to: 20 }), verified({ call: 'b', usedMicros: 1, to: 20 })];
   assert.equal(rules([...overlapping, both]), ['no credits are taken twice']);
@@ -81,7 +81,7 @@ test('credits that two calls took are found, and a balance that went back', () =
   assert.equal(rules([...back, both]), ['a balance never goes back']);
 });
 
-test('limits that were passed are found, and limits that were not reached', () => {
+test('a limit that was passed is found, and a refusal below the limit', () => {
   const books = record({ usedMicros: 1, rows: [row('a', 1)] });
   assert.equal(rules([verified({ call: 'a', usedMicros: 1, limitMicros: 0 }), books]), ['no limit is passed']);
   assert.equal(rules([valid('a', 1), { ...books, limitMicros: 0 }]), ['no limit is passed']);
@@ -93,7 +93,7 @@ test('limits that were passed are found, and limits that were not reached', () =
   assert.equal(rules([made, ...quick]), ['no limit is passed']);
 });
 
-test('a key that is gone and VALID is found, and one that is there and refused', () => {
+test('a VALID answer for a deleted key is found, and a refusal of a good key', () => {
   for (const [what, detail] of [
     ['key.delete', {}],
     ['key.disable', {}],
@@ -115,7 +115,7 @@ test('a key that is gone and VALID is found, and one that is there and refused',
   ]);
 });
 
-test('a key is EXPIRED from its moment on, not before', () => {
+test('a key is EXPIRED from its expiry on, not before', () => {
   const made = changed('key.create', 'key', { expiresAtMs: 5_000 });
   const asked = (from: number, status: string) => verified({ call: 'a', billing: '', from, to: from + 1, status });
   assert.equal(rules([made, asked(6_000, 'VALID')]), ['what is gone stays gone']);
@@ -123,7 +123,7 @@ test('a key is EXPIRED from its moment on, not before', () => {
   assert.equal(rules([made, asked(4_000, 'VALID'), asked(6_000, 'EXPIRED')]), []);
 });
 
-test('a revoked access token that lets pass is found, and one that is refused before', () => {
+test('a revoked access token that is accepted is found, and one that is refused before', () => {
   const revoked = changed('token.revoke', 'tok', {}, { from: 100, to: 200 });
   const asked = (from: number, http: number) =>
     verified({ call: 'a', billing: '', token: 'tok', from, to: from + 1, http, ...(http === 401 && { status: '' }) });
@@ -132,10 +132,10 @@ test('a revoked access token that lets pass is found, and one that is refused be
   assert.equal(rules([revoked, asked(2_000, 401)]), []);
 });
 
-test('answered changes that are not there are found', () => {
+test('an answered change that is lost is found', () => {
   const rename = changed('key.rename', 'key', { name: 'new' });
   const key = { type: 'entity', phase: 1, id: 'key', http: 200, name: 'new', enabled: true, deleted: false } as const;
-  const rule = 'answered changes are there';
+  const rule = 'no answered change is lost';
   assert.equal(rules([rename, key]), []);
   assert.equal(rules([rename, { ...key, name: 'old' }]), [rule]);
   assert.equal(rules([rename, { ...key, http: 404 }]), [rule]);
@@ -143,11 +143,11 @@ test('answered changes that are not there are found', () => {
   assert.equal(rules([rename, { ...key, deleted: true }]), [rule]);
 });
 
-test('a refill that is not there is found, one that is there twice, and one that is not in force', () => {
+test('a refill that is lost is found, one that is there twice, and one that is not in force', () => {
   const refill = changed('billing.refill', 'bill', { amountMicros: 5 });
   const books = (refillsMicros: number[]) =>
     record({ rows: [], usedMicros: 0, refillsMicros, totalMicros: refillsMicros.length * 5 });
-  const rule = 'answered changes are there';
+  const rule = 'no answered change is lost';
   assert.equal(rules([refill, books([5])]), []);
   assert.equal(rules([refill, books([])]), [rule]);
   assert.equal(rules([refill, books([5, 5])]), [rule]);
@@ -156,28 +156,28 @@ test('a refill that is not there is found, one that is there twice, and one that
   assert.equal(rules([refill, asked, books([5])]), [rule]);
 });
 
-test('what takes too long, tells nothing or stays away is found', () => {
+test('slow answers, unclear errors and programs that do not return are found', () => {
   const late = verified({ call: 'a', http: 503, from: 0, to: 3_100 });
   assert.equal(rules([late]), ['deadlines hold']);
   assert.equal(rules([verified({ call: 'a', http: undefined, error: 'no answer' })]), ['deadlines hold']);
   assert.equal(rules([verified({ call: 'a', http: 500 })]), ['errors are clear']);
-  assert.equal(rules([{ type: 'finding', phase: 1, text: 'gone' }]), ['all comes back']);
+  assert.equal(rules([{ type: 'finding', phase: 1, text: 'gone' }]), ['everything recovers']);
   assert.equal(rules([{ type: 'return', phase: 1, program: 'api-1', tookMs: 3_001 }]), ['killed programs return']);
   const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'fault', from: 0, to: 9_000, verifyWithinMs: 1_000 };
   const asked = [10, 1_500].map((to, i) => verified({ call: String(i), billing: '', from: to - 5, to }));
-  assert.equal(rules([span, ...asked]), ['what is not concerned goes on']);
+  assert.equal(rules([span, ...asked]), ['unaffected calls go on']);
   const deleted = changed('key.delete', asked[0]!.key, {}, { from: 0, to: 1 });
   assert.equal(rules([span, ...asked.map((line) => ({ ...line, status: 'DELETED' })), deleted]), []);
 });
 
-test('of a machine that was too busy deadlines are not judged, and all else is', () => {
+test('on a machine that was too busy everything but deadlines is judged', () => {
   const late = verified({ call: 'a', http: 503, from: 0, to: 3_100 });
   const pulse: Line = { type: 'pulse', phase: 1, at: 0, load: 9 };
   assert.equal(rules([late, pulse]), []);
   assert.equal(rules([...history(), record({ usedMicros: 7 }), pulse]), ['balance = books']);
 });
 
-test('usage on a day that was none of the phase is found', () => {
+test('usage on a day outside the phase is found', () => {
   const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'phase', from: 0, to: 9_000 };
   const books = record({ usedMicros: 1, rows: [{ ...row('a', 1), day: '1970-01-03' }] });
   assert.equal(rules([span, valid('a', 1), books]), ['one clock']);
@@ -228,7 +228,7 @@ function record(given: Partial<Record_>): Record_ {
     limitMicros: 1_000,
     refillsMicros: [],
     found: 'EXACT',
-    toldLost: 0,
+    reportedLost: 0,
   } as const;
   return {
     ...base,

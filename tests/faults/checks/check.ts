@@ -9,7 +9,7 @@ import type { Line } from '../history.ts';
 
 const checks = [checkBooks, checkStatement, checkLimits, checkKeys, checkChanges, checkTime];
 
-/** All that a history shows to have been wrong. It knows nothing but what clients saw and the service says at the end. */
+/** Everything that was wrong in a history, judged only by what clients saw and what the service says at the end. */
 export function check(lines: readonly Line[]): Violation[] {
   return casesOf(lines).flatMap(checkCase);
 }

@@ -1,15 +1,15 @@
 import { grouped, type Case, type Say } from './case.ts';
 import type { Changed, ChangeKind, Verified } from '../history.ts';
 
-/** A change as a whole: it can have begun to hold from `from` on, and holds for sure from `done` on. */
+/** A change with all its attempts: it may be in force from `from` on, and surely is from `done` on. */
 type Deed = { what: ChangeKind; from: number; done: number; text: number | undefined };
 
-// A revoked access token is refused within a second; the rest is for the way to us.
+// A revoked access token is refused within a second; the rest is for the network.
 const REVOKED_WITHIN_MS = 1_100;
-// Two clocks of one machine: that of the history, and that which expiry goes by.
+// How far two clocks of one machine may differ: the history's and the one that expiry goes by.
 const CLOCKS_MS = 100;
 
-/** A key that was disabled, deleted, rotated, revoked or that expired is never VALID again; any other is never refused. */
+/** A disabled, deleted, rotated, revoked or expired key is never VALID, and any other key is never refused. */
 export function checkKeys(one: Case, say: Say): void {
   const deeds = new Map([...grouped(one.changed, (line) => line.of)].map(([of, lines]) => [of, deedsOf(lines)]));
   const made = one.changed.filter(({ what }) => what === 'key.create');
@@ -47,7 +47,7 @@ function checkKey(line: Verified, deeds: Deed[], expiresAt: number, say: Say): v
     say('what is good stays good', `${line.call}: ${line.key} was ${status} (${line.reason}), for no reason`);
 }
 
-/** Whether a key is enabled all through a call; undefined where that may have changed, or is not known. */
+/** Whether a key is enabled throughout a call; undefined if that may have changed or is unknown. */
 function enabledAt(deeds: Deed[], from: number, to: number): boolean | undefined {
   const switched = deeds.filter(({ what }) => what === 'key.enable' || what === 'key.disable');
   const last = switched.findLast((deed) => deed.from < to);

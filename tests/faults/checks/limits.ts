@@ -2,10 +2,10 @@ import { formatCredits } from '../../../shared/values/credits.ts';
 import { grouped, spansOf, type Case, type Say } from './case.ts';
 import type { Verified } from '../history.ts';
 
-/** No limit of credits, caps or rates was passed, and none was said to be reached that was not. */
+/** No limit on credits, overage or rate was passed, and no call was refused below its limit. */
 export function checkLimits(one: Case, say: Say): void {
   for (const line of one.verified) checkCredits(line, say);
-  // What a lost Redis had counted and the books get late was spent once more until then.
+  // Credits that a lost Redis had counted can be spent once more until their events are in the books.
   const mayBeLate = one.emptied.length > 0 || spansOf(one, 'lagged').length > 0;
   for (const { billing, usedMicros, limitMicros } of one.records) {
     if (usedMicros > limitMicros && !mayBeLate)
@@ -24,14 +24,14 @@ export function checkLimits(one: Case, say: Say): void {
 
 function checkCredits(line: Verified, say: Say): void {
   const { call, status, costMicros, usedMicros = 0, limitMicros = Infinity } = line;
-  // The balance that comes with a repeated call's answer may be of later.
+  // The answer to a repeated call may have a later balance.
   if (status === 'VALID' && costMicros > 0 && usedMicros > limitMicros && !line.idempotent)
     say('no limit is passed', `${call} was VALID at ${usedMicros} of ${limitMicros}`);
   if (status === 'USAGE_LIMITED' && usedMicros + costMicros <= limitMicros)
     say('no limit is invented', `${call} was USAGE_LIMITED at ${usedMicros} + ${costMicros} of ${limitMicros}`);
 }
 
-/** In any t seconds, at most limit + limit × t: counted are calls that lie in that time as a whole. */
+/** In any t seconds at most limit + limit × t calls pass; only calls that lie wholly in that time count. */
 function checkRate(key: string, perSecond: number, lines: Verified[], say: Say): void {
   const passed = lines.filter((line) => line.status === 'VALID').toSorted((a, b) => a.to - b.to);
   for (const { from } of passed) {

@@ -1,8 +1,8 @@
 import { grouped, type Case } from './case.ts';
 
-/** The longest time for which a key was not decided, and for which management did not serve. */
+/** The longest time in which a key was not decided, and in which management did not serve. */
 export function outages(one: Case): { verifyMs: number; manageMs: number } {
-  // What is not asked all the time, or refused for a reason of its own, tells nothing.
+  // Keys that are not verified all the time, or are refused for another reason, show nothing.
   const deleted = new Set(one.changed.filter(({ what }) => what === 'key.delete').map(({ of }) => of));
   const keys = grouped(
     one.verified.filter((line) => !line.token && !deleted.has(line.key)),

@@ -4,11 +4,11 @@ import type { Verified } from '../history.ts';
 type Debit = Verified & { usedMicros: number };
 
 /**
- * The answers of a record are lines of one statement: each VALID took its cost from where another left the balance, no two
- * took the same credits, and who asked later never saw an earlier balance.
+ * The answers of a record are lines of one statement: each VALID call took its cost from the balance that another one left, no
+ * two took the same credits, and no later call saw an earlier balance.
  */
 export function checkStatement(one: Case, say: Say): void {
-  // What was lost is taken again: before and after a loss are two statements.
+  // Lost credits can be taken again, so a loss divides the answers into two statements.
   const cuts = [
     ...one.emptied.map(({ at }) => at),
     ...spansOf(one, 'lagged')
@@ -48,7 +48,7 @@ function checkOrder(billing: string, lines: Debit[], say: Say): void {
   }
 }
 
-// The balance of a call that was repeated is the record's as it was then, not as it was after its own debit.
+// The answer to a repeated call has the balance of that moment, not the one after its own debit.
 function isDebit(line: Verified): line is Debit {
   return line.status === 'VALID' && line.usedMicros !== undefined && !line.idempotent;
 }

@@ -2,25 +2,25 @@ import type { Case, Say } from './case.ts';
 import { spansOf } from './case.ts';
 import { outages } from './outages.ts';
 
-// The service's own deadlines, with the slowest network of all faults and room for a busy machine.
+// The service's own deadlines, plus the slowest network of all faults and room for a busy machine.
 const VERIFY_WITHIN_MS = 3_000;
 const MANAGE_WITHIN_MS = 9_500;
 const RETURNS_WITHIN_MS = 3_000;
 
-/** The rules that a machine breaks by itself which is busy with other things; then they are not judged. */
-export const rulesOfTime = new Set(['killed programs return', 'deadlines hold', 'what is not concerned goes on']);
+/** The rules that a machine breaks when it is too busy with other work: then they are not judged. */
+export const rulesOfTime = new Set(['killed programs return', 'deadlines hold', 'unaffected calls go on']);
 
-// A run by itself comes to about 2.
+// A run alone on a machine comes to about 2.
 const BUSY_LOAD = 4;
 
-/** Whether the machine had time enough for deadlines to be judged. */
+/** Whether the machine was free enough to judge deadlines. */
 export function hadTime({ load }: Case): boolean {
   return load < BUSY_LOAD;
 }
 
-/** Deadlines hold, nobody is left without an answer or with one that says nothing, and all comes back. */
+/** Deadlines hold, every call gets a clear answer, and everything recovers. */
 export function checkTime(one: Case, say: Say): void {
-  for (const { text } of one.findings) say('all comes back', text);
+  for (const { text } of one.findings) say('everything recovers', text);
   for (const { program, tookMs } of one.returns) {
     if (tookMs > RETURNS_WITHIN_MS) say('killed programs return', `${program} was back only after ${tookMs} ms`);
   }
@@ -36,9 +36,9 @@ export function checkTime(one: Case, say: Say): void {
     const { verifyWithinMs = Infinity, manageWithinMs = Infinity } = span;
     const { verifyMs, manageMs } = outages(one);
     if (verifyMs > verifyWithinMs)
-      say('what is not concerned goes on', `verification was away for ${Math.round(verifyMs)} ms`);
+      say('unaffected calls go on', `verification was unavailable for ${Math.round(verifyMs)} ms`);
     if (manageMs > manageWithinMs)
-      say('what is not concerned goes on', `management was away for ${Math.round(manageMs)} ms`);
+      say('unaffected calls go on', `management was unavailable for ${Math.round(manageMs)} ms`);
   }
   checkDays(one, say);
 }

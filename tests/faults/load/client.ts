@@ -1,12 +1,12 @@
 import { Agent, request } from 'node:http';
 
 export type Reply = {
-  /** Absent where nothing was answered: whether the request was executed is not known then. */
+  /** Absent without an answer: it is then unknown whether the request was executed. */
   http?: number;
   body: Body;
   error?: string;
 };
-/** Of what the service answers, all that is read here. */
+/** The fields of answers that are read here. */
 export type Body = {
   workspace?: { id: string; name: string };
   apiKey?: { id: string; key: string; name: string; enabled: boolean; deleted: boolean };
@@ -30,12 +30,12 @@ export type Billing = {
 
 type Options = { token: string; body?: unknown; headers?: Record<string, string>; withinMs?: number };
 
-// A service with a deadline of its own answers before; what is lost on the way would be waited for forever.
+// The service has a shorter deadline and answers before this, but an answer that is lost would never come.
 const WITHIN_MS = 10_000;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/** One HTTP request, tried once: what came of it, whatever that is. */
+/** Sends one HTTP request once; gives its outcome, whatever it is. */
 export async function call(method: string, url: string, options: Options): Promise<Reply> {
   const { token, body, headers, withinMs = WITHIN_MS } = options;
   const text = body === undefined ? undefined : JSON.stringify(body);

@@ -12,9 +12,9 @@ export type Change = {
   path: string;
   body?: unknown;
   detail?: Detail;
-  /** The api to ask; else any. */
+  /** The api to call; by default any. */
   at?: string;
-  /** Learns the id of what was made from the answer. */
+  /** Reads the id of the new entity from the answer. */
   learn?(body: Body): { of: string };
 };
 
@@ -23,11 +23,11 @@ export type Manager = {
   phase: number;
   /** One attempt. */
   once(change: Change): Promise<Reply>;
-  /** Repeats a change, with an Idempotency-Key where it takes one, until it is decided; undefined if it never was. */
+  /** Repeats a change, with an Idempotency-Key if it takes one, until it is decided; undefined if it never is. */
   insist(change: Change, withinMs?: number): Promise<Body | undefined>;
-  /** Reads something, and records no more than that it was served. */
+  /** Reads something, and records only that it was served. */
   read(path: string): Promise<Reply>;
-  /** Reads something, until it is answered. */
+  /** Repeats a read until it is answered. */
   look(path: string): Promise<Reply>;
 };
 
@@ -94,7 +94,7 @@ export function makeManager(stage: Stage, history: History, random: Random, phas
   };
 }
 
-/** The number of an error's kind; 0 for what is none. */
+/** The code of an error; 0 for other answers. */
 export function codeOf({ body }: Reply): number {
   return body.error?.code ?? 0;
 }

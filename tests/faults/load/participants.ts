@@ -4,21 +4,21 @@ import type { Manager } from './manager.ts';
 export type Meter = { billing: string; name: string };
 export type Key = { id: string; texts: string[]; meter?: Meter; ratePerSecond?: number; expiresAtMs?: number };
 
-/** Who takes part in a phase, made anew for it: what goes wrong in one is not taken for the fault of another. */
-export type Cast = {
+/** The keys and records of one phase. Each phase has its own, so that an error in one is not blamed on another. */
+export type Participants = {
   workspaceId: string;
   meters: Meter[];
-  /** Room for all that comes. */
+  /** Have more credits than all calls need. */
   roomy: Key[];
-  /** Two keys that share a record which is used up and refilled again and again. */
+  /** Two keys that share a record, which is used up and refilled again and again. */
   tight: Key[];
-  /** May overdraw its record up to a cap. */
+  /** Its record allows overage up to a spend cap. */
   capped: Key;
-  /** Called with an Idempotency-Key, and again until it is decided. */
+  /** Its calls have an Idempotency-Key and are repeated until they are decided. */
   repeated: Key;
   limited: Key;
   unmetered: Key;
-  /** Expires while the phase runs; the other one does not. */
+  /** Expires during the phase; `lasting` does not. */
   expiring: Key;
   lasting: Key;
 };
@@ -28,7 +28,7 @@ type Terms = { totalCredits?: string; allowOverages?: boolean; spendCap?: string
 const ROOM = '1000000';
 const HOUR_MS = 3_600_000;
 
-export async function makeCast(manager: Manager, expiresInMs: number): Promise<Cast> {
+export async function makeParticipants(manager: Manager, expiresInMs: number): Promise<Participants> {
   const { phase } = manager;
   const name = `phase ${phase}`;
   const made = await manager.insist({
@@ -83,7 +83,7 @@ export async function makeCast(manager: Manager, expiresInMs: number): Promise<C
   };
 }
 
-/** Makes a key; undefined where it was never decided. */
+/** Makes a key; undefined if the change was never decided. */
 export async function makeKey(
   manager: Manager,
   workspaceId: string,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../shared/values/credits.ts';
-import type { Cast, Key } from './participants.ts';
+import type { Participants, Key } from './participants.ts';
 import { call, type Billing, type Reply } from './client.ts';
 import type { History, Verified } from '../history.ts';
 import { codeOf } from './manager.ts';
@@ -8,7 +8,7 @@ import type { Random } from '../random.ts';
 import type { Stage } from '../stage.ts';
 
 export type Verifier = {
-  /** Verifies once; with `insist`, under an Idempotency-Key and again until it is decided. */
+  /** Verifies once. With `insist`, uses an Idempotency-Key and repeats the call until it is decided. */
   verify(key: Key, options?: { costMicros?: number; text?: number; insist?: boolean; token?: Token }): Promise<void>;
   /** When a key was last decided, by the history's clock. */
   decidedAt(keyId: string): number;
@@ -18,8 +18,8 @@ export type Verifier = {
 };
 export type Token = { id: string; text: string };
 
-// Gateways mostly ask verify; the api answers too.
-const ASKED = ['verify-1', 'verify-2', 'verify-1', 'verify-2', 'verify-1', 'verify-2', 'api-1', 'api-2'] as const;
+// Gateways mostly call verify; the api verifies too.
+const TARGETS = ['verify-1', 'verify-2', 'verify-1', 'verify-2', 'verify-1', 'verify-2', 'api-1', 'api-2'] as const;
 const REPEAT_AFTER_MS = 60;
 // An Idempotency-Key of a verification is kept for 60 s.
 const REPEAT_WITHIN_MS = 45_000;
@@ -36,7 +36,7 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
     given: { costMicros: number; text: number; once: boolean; token?: Token | undefined },
   ) {
     const { costMicros, text, once, token } = given;
-    const at = random.pick(ASKED);
+    const at = random.pick(TARGETS);
     const from = history.now();
     const reply = await call('post', `${stage.url(at)}/api/v1/api-key/verify`, {
       token: token?.text ?? stage.token,
@@ -79,7 +79,7 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
         await sleep(REPEAT_AFTER_MS);
         line = await attempt(name, key, { costMicros, text, once: true, token });
       }
-      // Who got no decision does not ask again at once.
+      // A client without a decision waits before it calls again.
       if (line.http !== 200) await sleep(REPEAT_AFTER_MS);
     },
   };
@@ -97,7 +97,7 @@ function answered({ http, body, error }: Reply): Partial<Verified> {
   };
 }
 
-/** Used, total and limit of a billing record as it is answered. */
+/** Used credits, total and limit of a billing record in an answer. */
 export function creditsOf({ totalCredits, usedCredits, allowOverages, spendCap }: Billing) {
   const totalMicros = micros(totalCredits);
   const cap = spendCap === undefined ? MAX_MICROS : micros(spendCap);
@@ -105,13 +105,17 @@ export function creditsOf({ totalCredits, usedCredits, allowOverages, spendCap }
   return { usedMicros: micros(usedCredits), totalMicros, limitMicros };
 }
 
-/** An amount as it is answered; NaN, which equals nothing, for what is none. */
+/** An amount of an answer; NaN, which equals nothing, if there is none. */
 export function micros(credits: string | undefined): number {
   return parseSignedCredits(credits ?? '') ?? NaN;
 }
 
-/** Sends the cast's calls until it is told to stop. */
-export function startTraffic(verifier: Verifier, cast: Cast, random: Random): { stop(): Promise<void> } {
+/** Sends the participants' calls until it is stopped. */
+export function startTraffic(
+  verifier: Verifier,
+  participants: Participants,
+  random: Random,
+): { stop(): Promise<void> } {
   let stopped = false;
   const line = async (pauseMs: number, one: () => Promise<void>) => {
     while (!stopped) {
@@ -122,14 +126,16 @@ export function startTraffic(verifier: Verifier, cast: Cast, random: Random): { 
   const cost = () => random.between(1, 1_500_000);
   const spend = (key: Key, pauseMs: number) => line(pauseMs, () => verifier.verify(key, { costMicros: cost() }));
   const lines = [
-    ...cast.roomy.flatMap((key) => [spend(key, 30), spend(key, 30)]),
-    ...cast.tight.map((key) => spend(key, 40)),
-    spend(cast.capped, 40),
-    ...[0, 1, 2].map(() => line(40, () => verifier.verify(cast.repeated, { costMicros: cost(), insist: true }))),
-    ...[0, 1].map(() => spend(cast.limited, 25)),
-    line(40, () => verifier.verify(cast.unmetered)),
-    line(50, () => verifier.verify(cast.expiring)),
-    line(60, () => verifier.verify(cast.lasting)),
+    ...participants.roomy.flatMap((key) => [spend(key, 30), spend(key, 30)]),
+    ...participants.tight.map((key) => spend(key, 40)),
+    spend(participants.capped, 40),
+    ...[0, 1, 2].map(() =>
+      line(40, () => verifier.verify(participants.repeated, { costMicros: cost(), insist: true })),
+    ),
+    ...[0, 1].map(() => spend(participants.limited, 25)),
+    line(40, () => verifier.verify(participants.unmetered)),
+    line(50, () => verifier.verify(participants.expiring)),
+    line(60, () => verifier.verify(participants.lasting)),
   ];
   return {
     async stop() {

@@ -9,7 +9,7 @@ import { freePorts } from '../../process/ports.ts';
 import { stopProcess } from '../../process/processes.ts';
 import { start, untilReady, type Program, type Started } from '../../process/program.ts';
 
-// On a server of its own, since it is killed on the way.
+// On a server of its own, since the tests kill it.
 const folder = join(process.env.TEST_FOLDER ?? '', 'clickhouse');
 const log = join(folder, 'clickhouse.log');
 let program: Program;
@@ -42,7 +42,7 @@ test('both kinds of ping are answered', async () => {
   assert.ok((await client.ping({ select: true })).success);
 });
 
-test('200,000 rows with any text in them are inserted, counted and read back once with FINAL', async () => {
+test('200,000 rows with any text are inserted, and FINAL counts and reads each once', async () => {
   const values = Array.from({ length: 200_000 }, (_, id) => ({
     id,
     text: `';\n\t\\"${id} é漢`,
@@ -67,7 +67,7 @@ test('200,000 rows with any text in them are inserted, counted and read back onc
   assert.equal(await rows('select count() as n from lines final'), [{ n: 200_000 }]);
 });
 
-test('parameters of a query come through unchanged, in the address and in a form', async () => {
+test('query parameters arrive unchanged, in the address and in a form', async () => {
   const given = {
     text: "it's \\ \t \n {x:String} é",
     list: ["a'", 'b\\', ''],
@@ -83,7 +83,7 @@ test('parameters of a query come through unchanged, in the address and in a form
   assert.equal(await form.json(), [expected]);
 });
 
-test('statements run side by side and keep their settings and parameters to themselves', async () => {
+test('statements run at the same time, each with settings and parameters of its own', async () => {
   const began = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 20 }, async (_, i) => {
@@ -100,10 +100,10 @@ test('statements run side by side and keep their settings and parameters to them
     answers.map((answer) => [answer?.i, Number(answer?.own)]),
     answers.map((_, i) => [i, 100 + i]),
   );
-  assert.ok(performance.now() - began < 2_000, 'one after the other they would take 4 s');
+  assert.ok(performance.now() - began < 2_000, 'in sequence they would take 4 s');
 });
 
-test('an error has the code, the type and the status that a ClickHouse server gives it', async () => {
+test('an error has the same code, type and status as from a ClickHouse server', async () => {
   const wrong: [string, string, string, number][] = [
     ['select * from nothing', '60', 'UNKNOWN_TABLE', 404],
     ['select * from nowhere.nothing', '81', 'UNKNOWN_DATABASE', 404],
@@ -130,7 +130,7 @@ test('an error has the code, the type and the status that a ClickHouse server gi
   assert.instance(rejected, ClickHouseError);
 });
 
-test('the format is the one asked for, and a semicolon in a text is not a second statement', async () => {
+test('the answer has the format asked for, and a semicolon in a string starts no second statement', async () => {
   const post = async (query: string, body: string) =>
     (await fetch(`${url}/?${query}`, { method: 'POST', body })).text();
   assert.is(await post('', "select 1, 'a;b' -- c; d\n;"), '1\ta;b\n');
@@ -139,14 +139,14 @@ test('the format is the one asked for, and a semicolon in a text is not a second
   assert.is(await post('query=select%20*%20from%20', '(select 3)'), '3\n');
 });
 
-test('a GET writes nothing, and a web page gets nothing', async () => {
+test('a GET writes nothing, and a web page is refused', async () => {
   const get = await fetch(`${url}/?query=${encodeURIComponent('create database other')}`);
   assert.is(get.headers.get('x-clickhouse-exception-code'), '164');
   const page = await fetch(url, { method: 'POST', body: 'select 1', headers: { origin: 'https://example.com' } });
   assert.is(page.status, 403);
 });
 
-test('what was inserted is there after kill -9', async () => {
+test('inserted rows survive kill -9', async () => {
   await client.insert({ table: 'lines', values: [{ id: 1_000_000 }], format: 'JSONEachRow' });
   process.kill(running.pid, 'SIGKILL');
   await running.ended;
@@ -154,7 +154,7 @@ test('what was inserted is there after kill -9', async () => {
   assert.equal(await rows('select count() as n from lines final where id = 1000000'), [{ n: 1 }]);
 });
 
-test('on SIGTERM a statement that runs is finished first', async () => {
+test('on SIGTERM the server finishes a running statement first', async () => {
   const answer = rows('select sleep(0.7) as slept');
   await new Promise((resolve) => setTimeout(resolve, 200));
   process.kill(running.pid, 'SIGTERM');
@@ -166,7 +166,7 @@ test.run();
 
 async function startServer(): Promise<void> {
   running = await start(program, log);
-  // Noted, so that it ends with the run even where this file is cut off.
+  // Written down, so that the run stops it even if this file is cut off.
   writeRecords(folder, [record(program, running)]);
   await untilReady(program, running, log);
 }

@@ -1,12 +1,12 @@
 import { Session } from 'chdb';
 
-/** One statement with all that belongs to it; nothing of it outlives its run. */
+/** One statement with everything that belongs to it. None of it outlives the statement. */
 export interface Statement {
   sql: string;
-  /** Rows of an INSERT that came apart from its text. */
+  /** Rows of an INSERT, if they were sent apart from its text. */
   data?: Buffer | undefined;
   database?: string | undefined;
-  /** The format of the answer where the statement names none. */
+  /** The format of the answer if the statement names none. */
   format: string;
   settings: Record<string, string>;
   /** Values of `{name:Type}`, in ClickHouse's escaped text form. */
@@ -28,17 +28,17 @@ export interface Engine {
 }
 
 /**
- * Opens the ClickHouse engine on a data folder. Only one process at a time can: the engine locks the folder, and the
- * lock goes with the process.
+ * Opens the ClickHouse engine on a data folder. The engine locks the folder, so only one process at a time can open it. The
+ * lock ends with the process.
  */
 export function openEngine(folder: string): Engine {
-  // Held open for the life of the process: the engine stops with its last session.
+  // Open for the life of the process, since the engine stops with its last session.
   const root = new Session(folder);
   return {
     version: root.query('select version()', 'TabSeparated').trim(),
-    // A session of its own for each statement (about 1 ms) keeps settings, parameters and the current database apart,
-    // and lets statements run side by side: one session runs one at a time. chdb's own parameter binding is not used,
-    // since it lets only one statement of the whole process run at a time.
+    // Each statement has a session of its own (about 1 ms). That keeps settings, parameters and the current database apart,
+    // and lets statements run at the same time, since one session runs one at a time. chdb's own parameter binding would let
+    // the whole process run only one.
     async run(statement) {
       const session = new Session(folder);
       try {
@@ -77,8 +77,8 @@ async function runOn(session: Session, { sql, data, database, format, settings, 
   return { bytes: answer.bytes(), rowsRead, bytesRead, rowsWritten: 0, elapsedSeconds };
 }
 
-// The plain form that clients send. chdb then takes the rows as bytes and tells how many it wrote; any other INSERT
-// runs as text.
+// The form of INSERT that clients send: chdb takes its rows as bytes and gives the number written. Any other INSERT runs as
+// text.
 const rawInsert =
   /^\s*insert\s+into\s+(?<table>[\w.]+)\s*(?:\(\s*(?<columns>\w+(?:\s*,\s*\w+)*)\s*\)\s*)?format\s+(?<format>JSONEachRow|JSONCompactEachRow|TabSeparated|CSV)\s*;?\s*$/i;
 

@@ -9,12 +9,12 @@ import {
 import type { Engine, Outcome } from './engine.ts';
 import { readStatement, RequestError } from './request.ts';
 
-/** ClickHouse's HTTP interface in front of the engine, close enough that `@clickhouse/client` is used unchanged. */
+/** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
 export function makeServer(engine: Engine): Server {
   const server = createServer((request, response) => {
     answer(engine, request, response).catch((error: unknown) => refuse(response, engine.version, error));
   });
-  // A large insert may take its time; an idle connection is kept as long as a ClickHouse server keeps it.
+  // A large insert may take long. An idle connection is kept as long as a ClickHouse server keeps it.
   server.requestTimeout = 0;
   server.keepAliveTimeout = 30_000;
   return server;
@@ -22,7 +22,7 @@ export function makeServer(engine: Engine): Server {
 
 async function answer(engine: Engine, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://localhost');
-  // There is no password here, so no web page may reach the data through the browser of whoever runs this.
+  // There is no password here, so no web page may reach the data through the user's browser.
   if (request.headers.origin) return send(response, 403, {}, 'Requests from web pages are not served.\n');
   if (url.pathname === '/ping' || url.pathname === '/replicas_status') return send(response, 200, {}, 'Ok.\n');
   if (url.pathname !== '/') return send(response, 404, {}, `There is no handle ${url.pathname}\n`);

@@ -5,7 +5,7 @@ import { openEngine } from './engine.ts';
 import { makeServer } from './http.ts';
 
 const { values } = parseArgs({ options: { folder: { type: 'string' }, port: { type: 'string' } } });
-if (!values.folder || !values.port) throw new Error('usage: clickhouse.ts --folder DIR --port N');
+if (!values.folder || !values.port) throw new Error('usage: clickhouse/main.ts --folder DIR --port N');
 
 const engine = openEngine(values.folder);
 const server = makeServer(engine);
@@ -18,10 +18,10 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   process.on(signal, () => {
     if (stopping) return;
     stopping = true;
-    console.log(`${signal}: finishing what runs`);
-    // Clients keep their connections open: each is closed as soon as it has had its answer.
+    console.log(`${signal}: finishing running statements`);
+    // Clients keep their connections open, so each is closed once it has had its answer.
     setInterval(() => server.closeIdleConnections(), 20);
-    // The engine goes after the last answer: closing it earlier would cut a statement in the middle.
+    // The engine closes after the last answer: earlier would cut a statement off.
     server.close(() => {
       engine.close();
       process.exit(0);

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';
 import type { Statement } from './engine.ts';
 
-/** A request that is wrong before the engine sees it; says it as ClickHouse would. */
+/** A request that is refused before the engine sees it, with the error that ClickHouse would give. */
 export class RequestError extends Error {
   readonly code: number;
   constructor(code: number, type: string, message: string) {
@@ -14,8 +14,8 @@ export class RequestError extends Error {
 }
 
 /**
- * Reads a statement as ClickHouse's HTTP interface takes it: the text in `query`, in the body, or begun in the one and
- * continued in the other; every other parameter is a setting, `param_name` a value of `{name:Type}`.
+ * Reads a statement as ClickHouse's HTTP interface does. Its text is in `query`, in the body, or begins in `query` and goes
+ * on in the body. `param_name` is a value of `{name:Type}`; every other parameter is a setting.
  */
 export async function readStatement(request: IncomingMessage, url: URL): Promise<Statement | undefined> {
   const given = new URLSearchParams(url.search);
@@ -40,7 +40,7 @@ export async function readStatement(request: IncomingMessage, url: URL): Promise
     if (name.startsWith('param_')) parameters[name.slice('param_'.length)] = value;
     else if (!notSettings.has(name)) settings[name] = value;
   }
-  // As the server does it: what may be repeated by anybody on the way must not write.
+  // As in the server: proxies may repeat a GET, so it must not write.
   if (request.method !== 'POST') settings.readonly ??= '2';
 
   const header = (name: string) => [request.headers[name]].flat()[0];
@@ -54,8 +54,8 @@ export async function readStatement(request: IncomingMessage, url: URL): Promise
   };
 }
 
-// What the HTTP interface itself understands, beside the settings of the engine. The answer is always complete before
-// its first byte is sent, so waiting for the end of the query needs nothing.
+// Parameters of the HTTP interface itself, not settings of the engine. The answer is always complete before its first byte
+// is sent, so wait_end_of_query needs no work.
 const notSettings = new Set(
   (
     'query query_id database default_format user password role quota_key session_timeout session_check ' +
@@ -64,7 +64,7 @@ const notSettings = new Set(
 );
 
 function notImplemented(what: string): RequestError {
-  return new RequestError(48, 'NOT_IMPLEMENTED', `${what} is not supported by this front`);
+  return new RequestError(48, 'NOT_IMPLEMENTED', `${what} is not supported here`);
 }
 
 async function unpack(body: Buffer, encoding: string | undefined): Promise<Buffer> {
@@ -85,7 +85,7 @@ const decompressors: Record<string, (body: Buffer) => Promise<Buffer> | Buffer> 
   zstd: promisify(zstdDecompress),
 };
 
-// The engine would run several statements, a ClickHouse server refuses them: what passes here must pass there.
+// The engine would run several statements, but a ClickHouse server refuses them, so they are refused here too.
 function refuseSeveral(sql: string): void {
   if (/^\s*insert\b.*\bformat\b/is.test(sql)) return;
   const bare = sql.replace(/'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`\\]|\\.)*`|--[^\n]*|\/\*.*?\*\//gs, (part) =>

@@ -1,0 +1,46 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { envFile, readEnvFile, writeEnvFile } from './home.ts';
+
+const folder = join(process.env.TEST_FOLDER ?? '', 'a home');
+const token = "it's a $token";
+
+test.before(() => {
+  mkdirSync(folder, { recursive: true });
+  writeEnvFile({ folder }, { KEYTALLY_TOKEN: token, DATABASE_URL: 'postgres://127.0.0.1/keytally' });
+});
+
+for (const shell of ['sh', 'bash', 'zsh'].filter(isInstalled)) {
+  test(`after ${shell} reads the env file, its child processes have the token and no DATABASE_URL`, () => {
+    const print =
+      'process.stdout.write(JSON.stringify([process.env.KEYTALLY_TOKEN, process.env.DATABASE_URL ?? null]))';
+    const script = `. "$FOLDER/env"; "$NODE" -e '${print}'; printf ' %s' "$DATABASE_URL"`;
+    const env = { PATH: process.env.PATH, FOLDER: folder, NODE: process.execPath };
+    const out = execFileSync(shell, ['-c', script], { encoding: 'utf8', env });
+    assert.is(out, `${JSON.stringify([token, null])} postgres://127.0.0.1/keytally`);
+  });
+}
+
+test('the env file is read back as it was written, also one of before it exported anything', () => {
+  const values = { KEYTALLY_TOKEN: token, DATABASE_URL: 'postgres://127.0.0.1/keytally' };
+  assert.equal(readEnvFile({ folder }), values);
+  writeFileSync(
+    envFile({ folder }),
+    "KEYTALLY_TOKEN='it'\\''s a $token'\nDATABASE_URL='postgres://127.0.0.1/keytally'\n",
+  );
+  assert.equal(readEnvFile({ folder }), values);
+});
+
+test.run();
+
+function isInstalled(shell: string): boolean {
+  try {
+    execFileSync(shell, ['-c', 'true']);
+    return true;
+  } catch {
+    return false;
+  }
+}

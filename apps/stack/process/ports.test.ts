@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { freePorts, reservePort } from './ports.ts';
+
+const module = JSON.stringify(import.meta.resolve('./ports.ts'));
+const [FROM, BELOW, COUNT] = [20_000, 20_080, 15];
+
+test('two processes that look for ports at one moment never get a port in common while both live', async () => {
+  const finders = [find(), find()];
+  try {
+    const [first = [], second = []] = await Promise.all(finders.map(({ ports }) => ports));
+    assert.equal([first.length, second.length], [COUNT, COUNT]);
+    assert.ok(first.every((port) => port >= FROM && port < BELOW));
+    assert.equal(
+      first.filter((port) => second.includes(port)),
+      [],
+    );
+    for (const port of first) assert.not.ok(await reservePort(port), `${port} is another's`);
+  } finally {
+    for (const { stop } of finders) await stop();
+  }
+});
+
+test('the ports of a process that ended can be had again', async () => {
+  const finder = find();
+  const [port = 0] = await finder.ports;
+  await finder.stop();
+  assert.ok(await reservePort(port));
+  assert.not.ok(await reservePort(port), 'it is reserved now');
+});
+
+test('a process never gets the same port twice', async () => {
+  const found = (await Promise.all([freePorts(COUNT), freePorts(COUNT)])).flat();
+  assert.is(new Set(found).size, 2 * COUNT);
+});
+
+test.run();
+
+/** A process that finds ports, tells them, and lives on. */
+function find() {
+  const code = `import { freePorts } from ${module};
+    console.log(JSON.stringify(await freePorts(${COUNT}, [], ${BELOW})));
+    setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  return {
+    ports: once(child.stdout.setEncoding('utf8'), 'data').then(([text]) => JSON.parse(String(text)) as number[]),
+    async stop() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}

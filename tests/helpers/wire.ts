@@ -1,0 +1,31 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+
+/** A connection to a server that can be cut, and mended again. */
+export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void> };
+
+/** Puts a wire before the server of a URL. While it is cut, the server is unavailable to those who use the wire's URL. */
+export async function wireTo(url: string): Promise<Wire> {
+  const { hostname, port } = new URL(url);
+  const sockets = new Set<Socket>();
+  const server = createServer((inner) => {
+    const outer = connect(Number(port), hostname);
+    inner.pipe(outer).pipe(inner);
+    for (const socket of [inner, outer]) sockets.add(socket.on('error', () => socket.destroy()));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const wired = new URL(url);
+  wired.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url: wired.href,
+    async cut() {
+      const closed = once(server, 'close');
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+    async mend() {
+      await once(server.listen(Number(wired.port), '127.0.0.1'), 'listening');
+    },
+  };
+}
