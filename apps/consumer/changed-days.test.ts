@@ -25,12 +25,12 @@ test('a process marks a record once a day; it marks it again on a new day, and f
   };
   const [first] = await marked(now, NOON);
   assert.equal(await marked(now, NOON + 1), [first]);
-  // The day is over by the clock that was read after the insert: it may have been rolled up meanwhile.
+  // By the clock that was read after the insert the day is over: it may have been rolled up meanwhile.
   const [second] = await marked(now, NOON + DAY_MS);
   assert.ok(second! > first!);
   const [third] = await marked(now, NOON + DAY_MS);
   assert.ok(third! > second!);
-  // The clock was set back: what was marked before may have been cleared.
+  // The clock was set back: the earlier mark may have been cleared.
   const [fourth] = await marked(now, NOON);
   assert.ok(fourth! > third!);
 });

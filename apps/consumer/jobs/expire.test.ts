@@ -39,9 +39,9 @@ test('expired rows are removed, changes only up to the first that waits, and how
   const waits = await change('waits', null);
   const last = await change('old, above the one that waits', '25 hours');
   assert.ok(second < third && waits < last);
-  // A transaction of any other test on the same server that is still open holds the removal back, as it must.
+  // An open transaction of another test on this server holds the removal back, as it must.
   const removeAll = () =>
-    eventually('nothing older is open', async () => {
+    eventually('no older transaction is open', async () => {
       await removeExpired(sql, never);
       const [{ xmin }] = await sql<
         [{ xmin: number }]

@@ -32,7 +32,7 @@ test('last use and used credits are copied to Postgres; unknown keys and late ev
   assert.equal(await read(), { usedMicros: 300, version: 1, untouched: true, lastUsedAt: at(3).timeMs });
   assert.is((await sql`select from key_last_used`).count, 1);
 
-  // Newer ones are in the books since long before the time looked at now.
+  // The newer events have been in the books since before the time that this run looks at.
   await sql`update job_watermarks set at = ${Date.now() + 61_000} where job = 'recent_use'`;
   await sleep(1_100);
   await own.book(now, [at(2, now - 2_000_000)]);

@@ -100,10 +100,7 @@ test('one run sums up many records and days', async () => {
   assert.is((await own.world.sql`select from usage_marks where billing_id = any(${records})`).count, 0);
   const [sums] = await own.rows(
     `select toUInt32(count()) as rows, toUInt32(sum(cost_micros)) as cost from usage_daily final
-     where billing_id in {records:Array(String)}`.replace(
-      '{records:Array(String)}',
-      `(${records.map((id) => `'${id}'`).join(',')})`,
-    ),
+     where billing_id in (${records.map((id) => `'${id}'`).join(',')})`,
   );
   assert.equal(sums, { rows: 1_350, cost: 2_700 });
 });

@@ -9,7 +9,7 @@ type Position = Pick<ChangedDay, 'billingId' | 'day'>;
 const RECORDS_AT_ONCE = 200;
 // A day is summed up only some time after its end. Events from around midnight are then in it, and a server that takes
 // over with a clock slightly behind can't open the day again.
-const SETTLE_MS = 10 * 60_000;
+const AFTER_DAY_END_MS = 10 * 60_000;
 
 /**
  * Sums up every changed day that is over by Redis's clock.
@@ -22,7 +22,7 @@ export async function rollUp({ sql, books }: { sql: Sql; books: Books }, nowMs: 
   let last: Position = { billingId: '', day: '0001-01-01' };
   for (;;) {
     signal.throwIfAborted();
-    const days = await nextChangedDays(sql, last, dayOf(nowMs - SETTLE_MS));
+    const days = await nextChangedDays(sql, last, dayOf(nowMs - AFTER_DAY_END_MS));
     if (days.length === 0) return;
     await sumUp(books, days[0]!.day, days);
     await clearMarks(sql, days);
