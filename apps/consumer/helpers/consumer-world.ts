@@ -1,16 +1,16 @@
-import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { encodeEvent, eventColumns, eventRow, EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
 import { makeOutboxReader } from '../../../shared/events/outbox-reader.ts';
 import type { Source } from '../../../shared/events/source.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf, SHARDS } from '../../../shared/values/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../../shared/stores/keyspace.ts';
-import { makeLogger } from '../../../shared/runtime/log.ts';
-import { makeMetrics } from '../../../shared/runtime/metrics.ts';
+import { makeLogger, type Logger } from '../../../shared/runtime/log.ts';
+import { makeMetrics, type Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Running } from '../../../shared/runtime/run.ts';
-import { connectRedis } from '../../../shared/stores/redis.ts';
+import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { makeWorld } from '../../../tests/helpers/world.ts';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeMarkChangedDays } from '../changed-days.ts';
 import { startConsuming } from '../consume.ts';
 import { makeSettleLateEvents } from '../settle-late-events.ts';
@@ -21,28 +21,40 @@ export type ConsumerWorld = Awaited<ReturnType<typeof makeConsumerWorld>>;
 /** The fields of an outbox event that a test chooses. */
 type TestEntry = { id?: string; seq?: number };
 
+type Servers = { world: World; redis: ShardedRedis; books: Books; metrics: Metrics; log: Logger };
+
 export async function makeConsumerWorld() {
   const world = await makeWorld([]);
   // These tests make things fail on purpose.
   const log = makeLogger('test', 'silent');
   const metrics = makeMetrics('test');
   const redis = connectRedis(world.env.REDIS_URL!, log);
-  const node = redis.node(0);
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  const consuming: Running[] = [];
   await redis.connected(5_000);
-
-  const rows = async <Row>(query: string, query_params: Record<string, unknown> = {}): Promise<Row[]> =>
-    (await books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Row>();
-
+  const servers: Servers = { world, redis, books, metrics, log };
   return {
-    world,
-    log,
-    redis,
-    node,
-    books,
-    rows,
-    metrics,
+    ...servers,
+    node: redis.node(0),
+    ...outboxTools(servers),
+    ...consumingTools(servers),
+    ...booksTools(servers),
+    async stop() {
+      await Promise.all([redis.close(), books.close()]);
+      await world.stop();
+    },
+  };
+}
+
+/** So many events of one record, by their sequence numbers. */
+export function numbered(count: number): TestEntry[] {
+  return Array.from({ length: count }, (_, i) => ({ seq: i + 1 }));
+}
+
+const KEY = newId('key');
+
+function outboxTools({ redis }: Servers) {
+  const node = redis.node(0);
+  return {
     /** Appends events as verify.lua does, and gives their ids. */
     async append(billingId: string, entries: TestEntry[]): Promise<string[]> {
       const timeMs = await redis.now();
@@ -55,6 +67,23 @@ export async function makeConsumerWorld() {
       for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
       return ids;
     },
+    /** Entries in all outboxes, and how many of them were delivered but not acknowledged. */
+    async waiting(): Promise<{ entries: number; pending: number }> {
+      const sum = { entries: 0, pending: 0 };
+      for (let shard = 0; shard < SHARDS; shard++) {
+        sum.entries += await node.client.xlen(keyspace.outbox(shard));
+        const pending = await node.client.xpending(keyspace.outbox(shard), OUTBOX_GROUP).catch(() => [0]);
+        sum.pending += pending[0] as number;
+      }
+      return sum;
+    },
+  };
+}
+
+function consumingTools({ world, redis, books, metrics, log }: Servers) {
+  const node = redis.node(0);
+  const consuming: Running[] = [];
+  return {
     /** A reader of all outboxes, under a consumer's name. */
     reader(name: string, claimIdleMs = 30_000): Source {
       return makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs });
@@ -80,6 +109,15 @@ export async function makeConsumerWorld() {
     async stopConsuming(): Promise<void> {
       await Promise.all(consuming.splice(0).map((running) => running.stop()));
     },
+  };
+}
+
+function booksTools({ world, books }: Servers) {
+  const rows = async <Row>(query: string, query_params: Record<string, unknown> = {}): Promise<Row[]> =>
+    (await books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Row>();
+
+  return {
+    rows,
     /** Inserts events and marks their days, as the consumer does with a batch. */
     async book(nowMs: number, events: UsageEvent[]): Promise<void> {
       await books.client.insert({
@@ -94,16 +132,6 @@ export async function makeConsumerWorld() {
     changedDays(billingId: string) {
       return world.sql<{ day: string; mark: number }[]>`
         select day, mark from usage_marks where billing_id = ${billingId} order by day`;
-    },
-    /** Entries in all outboxes, and how many of them were delivered but not acknowledged. */
-    async waiting(): Promise<{ entries: number; pending: number }> {
-      const sum = { entries: 0, pending: 0 };
-      for (let shard = 0; shard < SHARDS; shard++) {
-        sum.entries += await node.client.xlen(keyspace.outbox(shard));
-        const pending = await node.client.xpending(keyspace.outbox(shard), OUTBOX_GROUP).catch(() => [0]);
-        sum.pending += pending[0] as number;
-      }
-      return sum;
     },
     /** How many rows, distinct events and micro-credits the books have of a record. */
     async booked(billingId: string): Promise<{ physical: number; events: number; cost: number }> {
@@ -126,16 +154,5 @@ export async function makeConsumerWorld() {
                 values (${billingId}, ${team.id}, ${workspaceId}, 'm', 0, 0, true)`;
       return { workspaceId, keyId, billingId };
     },
-    async stop() {
-      await Promise.all([redis.close(), books.close()]);
-      await world.stop();
-    },
   };
 }
-
-/** So many events of one record, by their sequence numbers. */
-export function numbered(count: number): TestEntry[] {
-  return Array.from({ length: count }, (_, i) => ({ seq: i + 1 }));
-}
-
-const KEY = newId('key');
