@@ -2,19 +2,19 @@ import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 
-/** Marks the days of events that were inserted; `nowMs` is Redis's clock, read after the insert. */
+/** Marks the days of inserted events as changed. `nowMs` is Redis's clock, read after the insert. */
 export type MarkChangedDays = (events: UsageEvent[], nowMs: number) => Promise<void>;
 
-// About 100 bytes each. Forgetting them costs marks that were not needed, nothing else.
+// About 100 bytes each. A process that forgets them only marks some days once more than needed.
 const MAX_REMEMBERED = 500_000;
 const MARK_WITHIN_MS = 15_000;
 
 /**
- * Marks (billing record, day) pairs, so that their sums are computed anew once the day is over. A mark gets another
- * number each time, which tells a rollup in progress that it may have missed something.
+ * Marks (billing record, day) pairs whose sums have to be computed again. Each mark gets a new number, which tells a
+ * rollup in progress that it may have missed an event.
  *
- * Today's records that this process already marked today are left out: an open day is never rolled up, so its marks
- * stay. That saves nearly all of the writes.
+ * Records that this process has already marked for today are left out. An open day is never rolled up, so its marks
+ * stay. This saves nearly all of the writes.
  */
 export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
   let today = '';
@@ -31,13 +31,13 @@ export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
       if (day !== today || !marked.has(billingId)) pairs.set(billingId + day, { billingId, day });
     }
     if (pairs.size === 0) return;
-    await withTimeout(MARK_WITHIN_MS, mark(sql, [...pairs.values()]));
+    await withTimeout(MARK_WITHIN_MS, insertMarks(sql, [...pairs.values()]));
     for (const { billingId, day } of pairs.values()) if (day === today) marked.add(billingId);
   };
 }
 
-async function mark(sql: Sql, pairs: { billingId: string; day: string }[]): Promise<void> {
-  // In one order, so that two consumers can not wait for each other.
+async function insertMarks(sql: Sql, pairs: { billingId: string; day: string }[]): Promise<void> {
+  // Always in one order, so that two consumers never wait for each other.
   await sql`
     insert into usage_marks (billing_id, day)
     select billing_id, day

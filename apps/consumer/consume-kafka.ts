@@ -1,27 +1,26 @@
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import { startConsuming, type ConsumeOptions } from './consume.ts';
-import { kafkaSource } from './kafka-source.ts';
+import { makeKafkaReader } from './kafka-reader.ts';
 import { startWatchdog } from './watchdog.ts';
 
 type Options = Omit<ConsumeOptions, 'source'> & {
   kafka: Kafka;
-  /** Whether all stores that are written to answer. */
+  /** Whether Redis, Postgres and ClickHouse all answer. */
   reachable(): Promise<boolean>;
   watchdogSeconds: number;
-  /** Ends the process: reading can't go on in it. */
+  /** Ends the process, because it can't go on reading. */
   end(error: Error): void;
 };
 
-/** Carries events from Kafka to the books, and sees to it that this never comes to a standstill unnoticed. */
-export function consumeKafka({ kafka, reachable, watchdogSeconds, end, ...parts }: Options): Running {
-  const { metrics, log } = parts;
-  const source = kafkaSource({ kafka, metrics, log, ended: end });
-  const consuming = startConsuming({ source, ...parts });
-  const { assigned } = source;
+/** Carries events from Kafka to the books, and ends the process when that hangs. */
+export function consumeKafka({ kafka, reachable, watchdogSeconds, end, ...options }: Options): Running {
+  const { metrics, log } = options;
+  const source = makeKafkaReader({ kafka, metrics, log, ended: end });
+  const consuming = startConsuming({ source, ...options });
   const watchdog = startWatchdog({
     kafka,
-    assigned,
+    assigned: source.assigned,
     reachable,
     afterMs: watchdogSeconds * 1000,
     metrics,
@@ -31,7 +30,7 @@ export function consumeKafka({ kafka, reachable, watchdogSeconds, end, ...parts 
   return {
     async stop() {
       await Promise.all([watchdog.stop(), consuming.stop()]);
-      // After the last commit, which it still makes.
+      // The source stops after the consumer, whose last batch it still commits.
       await source.stop();
       await kafka.close();
     },

@@ -3,7 +3,7 @@ import type { Books } from '../../shared/stores/clickhouse.ts';
 import { eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import type { Source } from '../../shared/events/outbox-reader.ts';
+import type { Source } from '../../shared/events/source.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import type { SettleLateEvents } from './settle-late-events.ts';
@@ -21,10 +21,10 @@ export type ConsumeOptions = {
 };
 
 /**
- * Carries events from a source to the books.
- * 1. Insert. Dying here: the events come again, and are the same rows.
- * 2. Mark the days they belong to. Dying here: as above; a day that is over would not be summed up without its mark.
- * 3. Set the balances that had lost some of them. Dying here: as above; those balances would stay too low.
+ * Carries events from a source to the books. After a crash at any step the source gives the events again.
+ * 1. Insert the events. Inserted again, they are the same rows.
+ * 2. Mark their days as changed. Without the mark, a day that is over would not be summed up again.
+ * 3. Settle balances that lack late events. Without this step they would stay too low.
  */
 export function startConsuming({
   source,
@@ -41,13 +41,13 @@ export function startConsuming({
     idle: () => metrics.consumerLagSeconds.set(0),
     async deliver(events, signal) {
       await retry(signal, log, 'inserting usage events', () => insertEvents(books, events));
-      await retry(signal, log, 'marking days', async () => {
-        // The clock is read after the insert: a day that is open now can not have been summed up without these rows.
+      await retry(signal, log, 'marking changed days', async () => {
+        // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
         const nowMs = await now();
         await markChangedDays(events, nowMs);
         metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
       });
-      await retry(signal, log, 'settling what came late', () => settleLateEvents(events));
+      await retry(signal, log, 'settling late events', () => settleLateEvents(events));
       metrics.consumedEvents.inc(events.length);
     },
   });

@@ -5,7 +5,8 @@ import { connectKafka } from '../../shared/events/kafka.ts';
 import { listen } from '../../shared/http/listen.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
-import { outboxSource, perNode } from '../../shared/events/outbox-reader.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { makeProbes, makeProbeServer } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
@@ -22,8 +23,8 @@ await run(log, async () => {
 
   const outbox = watchOutbox(redis, Infinity, metrics, log);
   const name = config.CONSUMER_NAME;
-  const relaying = perNode(redis, log, (node, shards) =>
-    startRelay({ source: outboxSource({ node, shards, name, metrics, log }), kafka, metrics, log }),
+  const relaying = startPerNode(redis, log, (node, shards) =>
+    startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log }),
   );
   const probe = makeProbes(metrics, { redis: () => redis.now(), kafka: () => kafka.ready() });
   const server = await listen(makeProbeServer(probe), { host: config.HOST, port: config.PORT });

@@ -1,16 +1,16 @@
 import type { Balance } from './balances.ts';
 import type { Books } from '../stores/clickhouse.ts';
 
-/** Numbers of one epoch of a record that no event in the books has. */
+/** Consecutive numbers of one epoch of a billing record that no event in the books has. */
 export type MissingNumbers = {
   epoch: number;
-  /** The event before them (undefined: they are the first of the epoch), and the one after (undefined: the last). */
+  /** The event before them (undefined at the beginning of the epoch), and the one after (undefined at its end). */
   afterNumber: number;
   afterEvent: string | undefined;
   beforeNumber: number | undefined;
   beforeEvent: string | undefined;
   events: number;
-  /** What they cost together, by the balances before and after, where both are known. */
+  /** What they cost together: the difference of the balances before and after them, where both are known. */
   micros: number | undefined;
 };
 
@@ -19,15 +19,14 @@ type Row = [
   ...[event: string, witness: number, seq: string, before: string],
 ];
 
-/** The gaps of some records, by the order of their numbers; up to those that their balances know. */
+/** Finds the missing numbers of some records, in order, up to the last numbers that their balances know. */
 export async function findMissingNumbers(books: Books, balances: Balance[]): Promise<Map<string, MissingNumbers[]>> {
-  const gaps = new Map<string, MissingNumbers[]>();
-  if (balances.length === 0) return gaps;
-  const add = (billingId: string, gap: MissingNumbers) => gaps.set(billingId, [...(gaps.get(billingId) ?? []), gap]);
-  for (const [billingId, epoch, lastEvent, lastSeq, lastUsed, event, witness, seq, before] of await between(
-    books,
-    balances,
-  )) {
+  const found = new Map<string, MissingNumbers[]>();
+  if (balances.length === 0) return found;
+  const add = (billingId: string, missing: MissingNumbers) =>
+    found.set(billingId, [...(found.get(billingId) ?? []), missing]);
+  for (const row of await missingBetween(books, balances)) {
+    const [billingId, epoch, lastEvent, lastSeq, lastUsed, event, witness, seq, before] = row;
     const events = Number(seq) - Number(lastSeq) - (witness ? 0 : 1);
     add(billingId, {
       epoch,
@@ -39,15 +38,15 @@ export async function findMissingNumbers(books: Books, balances: Balance[]): Pro
       micros: Number(before) - Number(lastUsed),
     });
   }
-  for (const gap of await atTheEnd(books, balances)) add(gap.billingId, gap);
-  return gaps;
+  for (const missing of await missingAtEnd(books, balances)) add(missing.billingId, missing);
+  return found;
 }
 
 /**
- * Where a number does not follow the one before it. An adjustment has the number of the event that it stands behind, so
- * that its cost is in the balance of the line before the gap. A witness is no event: its own number is missing too.
+ * Finds numbers that do not follow the number before. An adjustment carries the number of the event before it, so its
+ * cost is in the balance before the missing numbers. A witness is not the event of its number: that number is missing too.
  */
-async function between(books: Books, balances: Balance[]): Promise<Row[]> {
+async function missingBetween(books: Books, balances: Balance[]): Promise<Row[]> {
   const answer = await books.client.query({
     query: `
       select billing_id, epoch, if(last_epoch = epoch, last_event, ''), toString(if(last_epoch = epoch, last_seq, 0) as after_seq),
@@ -62,20 +61,20 @@ async function between(books: Books, balances: Balance[]): Promise<Row[]> {
       )
       where kind != 'adjustment' and toInt64(seq) > toInt64(after_seq) + (kind != 'witness')
       order by billing_id, epoch, seq`,
-    query_params: { ids: balances.map(({ place }) => place.id) },
+    query_params: { ids: balances.map(({ billing }) => billing.id) },
     format: 'JSONCompactEachRow',
   });
   return answer.json<Row>();
 }
 
-/** Numbers that a balance knows and that come after all that the books have of their epoch. */
-async function atTheEnd(books: Books, balances: Balance[]): Promise<(MissingNumbers & { billingId: string })[]> {
+/** Finds numbers that a balance knows and that come after the last one that the books have of their epoch. */
+async function missingAtEnd(books: Books, balances: Balance[]): Promise<(MissingNumbers & { billingId: string })[]> {
   const answer = await books.client.query({
     query: `
       select billing_id, epoch, toString(max(seq)), argMax(event_id, (seq, number)), toString(argMax(used_micros, (seq, number)))
       from usage_events final where billing_id in {ids:Array(String)} and kind != 'witness'
       group by billing_id, epoch`,
-    query_params: { ids: balances.map(({ place }) => place.id) },
+    query_params: { ids: balances.map(({ billing }) => billing.id) },
     format: 'JSONCompactEachRow',
   });
   const rows = await answer.json<[billingId: string, epoch: number, seq: string, event: string, used: string]>();
@@ -85,21 +84,21 @@ async function atTheEnd(books: Books, balances: Balance[]): Promise<(MissingNumb
       { seq: Number(seq), event, used: Number(used) },
     ]),
   );
-  return balances.flatMap(({ place, numbers, usedMicros }) => {
+  return balances.flatMap(({ billing, numbers, usedMicros }) => {
     const newest = Math.max(...numbers.keys());
     return [...numbers].flatMap(([epoch, number]) => {
-      const last = lasts.get(`${place.id} ${epoch}`);
+      const last = lasts.get(`${billing.id} ${epoch}`);
       const lastSeq = last?.seq ?? 0;
       if (lastSeq >= number) return [];
       return {
-        billingId: place.id,
+        billingId: billing.id,
         epoch,
         afterNumber: lastSeq,
         afterEvent: last?.event,
         beforeNumber: undefined,
         beforeEvent: undefined,
         events: number - lastSeq,
-        // Only of the newest epoch is the balance after its last number known.
+        // The balance after an epoch's last number is known for the newest epoch only.
         micros: epoch === newest && last ? usedMicros - last.used : undefined,
       };
     });

@@ -1,35 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  lastBalance,
-  lateOf,
-  readBalances,
-  readBooks,
-  grantOfOpenShards,
-  settle,
-  sum,
-  type Balance,
-  type EpochInBooks,
-  type BillingRef,
-} from './balances.ts';
+import { readBalances, type Balance } from './balances.ts';
+import type { BillingRef } from './billing-refs.ts';
+import { lastBalance, lateUsage, readBookedEpochs, sum, type BookedEpoch } from './booked-epochs.ts';
+import { grantOfOpenShards, settle } from './settle.ts';
 import type { Books } from '../stores/clickhouse.ts';
 import { booksWatermark } from '../events/watermark.ts';
 import { findMissingNumbers, type MissingNumbers } from './missing-numbers.ts';
 import type { Query } from '../stores/postgres.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 
-/** What comparing a billing record's balances came to. */
+/** The result of comparing a billing record's balance with its books. */
 export type Reconciliation = {
-  place: BillingRef;
-  /** The books have everything, less, or more than Redis; or what they lack is on its way to them still. */
+  billing: BillingRef;
+  /** The books have as much as Redis, less, or more; or the events that they lack are still on their way. */
   status: 'EXACT' | 'MISSING' | 'TOO_MUCH' | 'ON_ITS_WAY';
   usedMicros: number;
   bookedMicros: number;
   lastMicros: number;
-  /** Used credits that the books do not have, or have too much of (negative). */
+  /** Used credits that the books lack; negative when they have too many. */
   differenceMicros: number;
-  /** Between which events numbers are missing. */
-  gaps: MissingNumbers[];
-  /** Gaps of which the balance holds nothing: usage that went down with a Redis. */
+  /** Numbers that the balance knows and the books lack. */
+  missing: MissingNumbers[];
+  /** Numbers that neither has: usage that was lost with a Redis. */
   losses: MissingNumbers[];
 };
 
@@ -38,76 +30,76 @@ export type Stores = { sql: Query; redis: ShardedRedis; books: Books };
 const LOOK_EVERY_MS = 250;
 
 /**
- * Compares, for some records, Redis's balance with the sum of distinct events, the last balance in the books and the
- * numbers of events. Events may be on their way meanwhile: a balance is judged by the events up to its own numbers, once
- * the books have all that happened before it was read, or `patienceMs` have passed.
+ * Compares the balances of some records in Redis with the sum of their distinct events, the last balance in the books and
+ * the numbers of the events. Traffic may go on: a balance is compared with the events up to its own numbers. Where it
+ * differs, it is compared again once the books hold all events from before it was read, or after `patienceMs`.
  */
-export async function reconcile(stores: Stores, places: BillingRef[], patienceMs: number): Promise<Reconciliation[]> {
+export async function reconcile(stores: Stores, billings: BillingRef[], patienceMs: number): Promise<Reconciliation[]> {
   const { sql, redis, books } = stores;
   const until = performance.now() + patienceMs;
-  const first = await compare(stores, await settled(stores, places));
-  const unlike = first.filter(({ result }) => result.status !== 'EXACT' || result.losses.length > 0);
-  if (unlike.length === 0) return first.map(({ result }) => result);
+  const first = await compare(stores, await readSettled(stores, billings));
+  const differing = first.filter(({ result }) => result.status !== 'EXACT' || result.losses.length > 0);
+  if (differing.length === 0) return first.map(({ result }) => result);
 
-  const readMs = Math.max(...unlike.map(({ balance }) => balance.atMs));
+  const readMs = Math.max(...differing.map(({ balance }) => balance.atMs));
   while ((await booksWatermark(sql)) <= readMs && performance.now() < until) await sleep(LOOK_EVERY_MS);
   const arrived = (await booksWatermark(sql)) > readMs;
-  const balances = unlike.map(({ balance }) => balance);
-  // What came late meanwhile is in the books now, and not in a balance of before.
+  const balances = differing.map(({ balance }) => balance);
+  // Events that arrived late meanwhile are in the books and not yet in these balances.
   const late = await settle(redis, books, balances, grantOfOpenShards(redis, balances));
-  const settledIds = new Set(late.map(({ place }) => place.id));
+  const settledIds = new Set(late.map(({ billing }) => billing.id));
   const fresh = await readBalances(
     redis,
-    late.map(({ place }) => place),
+    late.map(({ billing }) => billing),
   );
-  const again = await compare(stores, [...balances.filter(({ place }) => !settledIds.has(place.id)), ...fresh]);
-  const second = new Map(again.map(({ balance, result }) => [balance.place.id, result]));
+  const again = await compare(stores, [...balances.filter(({ billing }) => !settledIds.has(billing.id)), ...fresh]);
+  const second = new Map(again.map(({ balance, result }) => [balance.billing.id, result]));
   return first.map(({ balance, result }) => {
-    const final = second.get(balance.place.id) ?? result;
+    const final = second.get(balance.billing.id) ?? result;
     const undecided =
-      (second.has(balance.place.id) && !arrived) || (final.status !== 'EXACT' && settledIds.has(balance.place.id));
+      (second.has(balance.billing.id) && !arrived) || (final.status !== 'EXACT' && settledIds.has(balance.billing.id));
     return undecided ? { ...final, status: 'ON_ITS_WAY' } : final;
   });
 }
 
-/** Balances as Redis has them; those that lack what the books have are set first. */
-async function settled({ redis, books }: Stores, places: BillingRef[]): Promise<Balance[]> {
-  const balances = await readBalances(redis, places);
+/** Reads balances, after settling those that lack what the books have. */
+async function readSettled({ redis, books }: Stores, billings: BillingRef[]): Promise<Balance[]> {
+  const balances = await readBalances(redis, billings);
   const changed = await settle(redis, books, balances, grantOfOpenShards(redis, balances));
   if (changed.length === 0) return balances;
-  const ids = new Set(changed.map(({ place }) => place.id));
+  const ids = new Set(changed.map(({ billing }) => billing.id));
   const fresh = await readBalances(
     redis,
-    changed.map(({ place }) => place),
+    changed.map(({ billing }) => billing),
   );
-  return [...balances.filter(({ place }) => !ids.has(place.id)), ...fresh];
+  return [...balances.filter(({ billing }) => !ids.has(billing.id)), ...fresh];
 }
 
 async function compare(
   { books }: Stores,
   balances: Balance[],
 ): Promise<{ balance: Balance; result: Reconciliation }[]> {
-  const epochs = await readBooks(books, balances);
-  const compared = balances.map((balance) => compareOne(balance, epochs.get(balance.place.id) ?? []));
-  const holed = compared.filter(({ holed }) => holed).map(({ balance }) => balance);
-  const gaps = await findMissingNumbers(books, holed);
+  const epochs = await readBookedEpochs(books, balances);
+  const compared = balances.map((balance) => compareOne(balance, epochs.get(balance.billing.id) ?? []));
+  const incomplete = compared.filter(({ incomplete }) => incomplete).map(({ balance }) => balance);
+  const found = await findMissingNumbers(books, incomplete);
   return compared.map(({ balance, result }) => {
-    const own = (gap: MissingNumbers) => gap.afterNumber < (balance.numbers.get(gap.epoch) ?? 0);
-    // What the books have of this epoch that the balance does not know of came after it was read.
-    const all = (gaps.get(balance.place.id) ?? []).filter((gap) => gap.epoch < balance.epoch || own(gap));
-    return { balance, result: { ...result, gaps: all.filter(own), losses: all.filter((gap) => !own(gap)) } };
+    const isKnown = ({ epoch, afterNumber }: MissingNumbers) => afterNumber < (balance.numbers.get(epoch) ?? 0);
+    // Numbers of this epoch that the balance does not know belong to events from after it was read.
+    const all = (found.get(balance.billing.id) ?? []).filter((one) => one.epoch < balance.epoch || isKnown(one));
+    return { balance, result: { ...result, missing: all.filter(isKnown), losses: all.filter((one) => !isKnown(one)) } };
   });
 }
 
-function compareOne(balance: Balance, epochs: EpochInBooks[]) {
+function compareOne(balance: Balance, epochs: BookedEpoch[]) {
   const inBooks = new Map(epochs.map((one) => [one.epoch, one]));
   const known = epochs.flatMap((one) => one.adjustments).filter(({ number }) => number <= balance.adjustment);
   const bookedMicros = sum([
     ...epochs.map((one) => one.ownMicros + one.lateMicros),
     ...known.map(({ micros }) => micros),
   ]);
-  // What of the late part came after the balance was read is no difference, but not taken over yet.
-  const late = lateOf(balance, epochs);
+  // Late events from after the balance was read are not in it yet. That is no difference.
+  const late = lateUsage(balance, epochs);
   const notTakenOver = late.events > balance.lateEvents ? late.micros - balance.lateMicros : 0;
   const differenceMicros = balance.usedMicros + notTakenOver - bookedMicros;
   const numbersMissing = [...balance.numbers].some(([epoch, last]) => (inBooks.get(epoch)?.ownNumbers ?? 0) !== last);
@@ -116,33 +108,33 @@ function compareOne(balance: Balance, epochs: EpochInBooks[]) {
   const complete = !numbersMissing && !adjustmentsMissing;
   const exact = complete && differenceMicros === 0 && (lastMicros === balance.usedMicros || notTakenOver !== 0);
   const result: Reconciliation = {
-    place: balance.place,
+    billing: balance.billing,
     status: exact ? 'EXACT' : differenceMicros < 0 ? 'TOO_MUCH' : 'MISSING',
     usedMicros: balance.usedMicros,
     bookedMicros,
     lastMicros,
     differenceMicros,
-    gaps: [],
+    missing: [],
     losses: [],
   };
-  const holed = numbersMissing || epochs.some((one) => one.numbers < one.lastNumber);
-  return { balance, result, holed };
+  const incomplete = numbersMissing || epochs.some((one) => one.numbers < one.lastNumber);
+  return { balance, result, incomplete };
 }
 
-/** Notes losses of records that are exact otherwise; gives those that nobody was told of yet. */
-export async function tellLosses(
+/** Stores the losses of records that are exact otherwise, and gives those that are new. */
+export async function storeLosses(
   sql: Query,
   results: Reconciliation[],
-): Promise<{ place: BillingRef; loss: MissingNumbers }[]> {
+): Promise<{ billing: BillingRef; loss: MissingNumbers }[]> {
   const found = results
     .filter(({ status }) => status === 'EXACT')
-    .flatMap(({ place, losses }) => losses.map((loss) => ({ place, loss })));
-  const told = await Promise.all(
-    found.map(async ({ place, loss }) => {
+    .flatMap(({ billing, losses }) => losses.map((loss) => ({ billing, loss })));
+  const isNew = await Promise.all(
+    found.map(async ({ billing, loss }) => {
       const { epoch, afterNumber, events, micros } = loss;
       const rows = await sql`
         insert into usage_losses as known (billing_id, epoch, after_seq, events, amount_micros)
-        values (${place.id}, ${epoch}, ${afterNumber}, ${events}, ${micros ?? 0})
+        values (${billing.id}, ${epoch}, ${afterNumber}, ${events}, ${micros ?? 0})
         on conflict (billing_id, epoch, after_seq) do update
         set events = excluded.events, amount_micros = excluded.amount_micros, found_at = now()
         where known.events < excluded.events
@@ -150,5 +142,5 @@ export async function tellLosses(
       return rows.length > 0;
     }),
   );
-  return found.filter((_, i) => told[i]);
+  return found.filter((_, i) => isNew[i]);
 }

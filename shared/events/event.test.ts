@@ -1,7 +1,8 @@
+import { globSync, readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { decodeEvent, encodeEvent, EVENT_FIELD, readEvent, UnreadableEvent } from './event.ts';
+import { decodeEvent, encodeEvent, eventFields, EVENT_FIELD, readEvent, UnreadableEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
 
@@ -31,19 +32,19 @@ const others = fc
   .map((kind) => testEvent({ kind, keyId: '', billingId: event.billingId, costMicros: 0 }));
 const events = fc.oneof(verifications, adjustments, others);
 
-test('an event comes out of Kafka as it went in, whatever its texts hold, and is what the outbox had', () => {
+test('an event that is written and read again is the same event and the same bytes, whatever its texts hold', () => {
   fc.assert(
-    fc.property(events, (one) => {
-      const value = encodeEvent(one);
-      assert.equal(decodeEvent(Buffer.from(value)), one);
+    fc.property(events, (event) => {
+      const value = encodeEvent(event);
+      assert.equal(decodeEvent(Buffer.from(value)), event, 'from Kafka');
       const entry = [EVENT_FIELD, value];
-      assert.equal(readEvent(entry), one, 'the entry that it came from');
-      assert.is(encodeEvent(readEvent(entry)), value, 'again, it is the same bytes');
+      assert.equal(readEvent(entry), event, 'from the outbox');
+      assert.is(encodeEvent(readEvent(entry)), value, 'the same bytes');
     }),
   );
 });
 
-test('what is no event is told by its field and never by its content', () => {
+test('an entry that is not an event is refused with the name of the wrong field, never with its content', () => {
   const value = JSON.parse(encodeEvent(event)) as Record<string, unknown>;
   const wrong: [unknown, RegExp][] = [
     [null, /not a JSON object/],
@@ -63,6 +64,22 @@ test('what is no event is told by its field and never by its content', () => {
     assert.throws(() => decodeEvent(Buffer.from(JSON.stringify(one))), isUnreadable(message));
   assert.throws(() => decodeEvent(Buffer.from('{"i":"secret')), isUnreadable(/^the value is not JSON$/));
   assert.throws(() => decodeEvent(null), isUnreadable(/^there is no value$/));
+});
+
+test('the Lua scripts write exactly the JSON names that the table of fields has for what only Redis knows', () => {
+  const folder = new URL('../stores/lua/', import.meta.url);
+  const sources = globSync('**/*.lua', { cwd: folder }).map((name) => readFileSync(new URL(name, folder), 'utf8'));
+  const code = sources.join('\n').replace(/--.*$/gm, '');
+  const written = new Set([...code.matchAll(/"(\w+)":/g)].map(([, name]) => name!));
+  const { timeMs, keyId, billingId, usedMicros, sequence, epoch } = eventFields;
+  const known = [timeMs, keyId, billingId, usedMicros, sequence, epoch].map(({ json }) => json);
+  assert.equal([...written].toSorted(), known.toSorted());
+});
+
+test('no two fields share a JSON name or a column', () => {
+  const fields = Object.values(eventFields);
+  assert.is(new Set(fields.map(({ json }) => json)).size, fields.length);
+  assert.is(new Set(fields.map(({ column }) => column)).size, fields.length);
 });
 
 test.run();

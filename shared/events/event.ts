@@ -1,192 +1,211 @@
 import { isId } from '../values/ids.ts';
 
+/**
+ * What an event tells:
+ * - verification: a call was answered VALID.
+ * - adjustment: used credits were corrected.
+ * - settlement: Redis took a balance over from the books.
+ * - witness: the balance after a verification that Redis has lost, as a verify process remembers it.
+ */
 export const eventKinds = ['verification', 'adjustment', 'settlement', 'witness'] as const;
 export type EventKind = (typeof eventKinds)[number];
 
-/**
- * One line of the books, as a script stamped it; it never changes afterwards. A verification that was VALID; an adjustment
- * of used credits; a settlement, which tells a balance that Redis took over from the books; or a witness, which tells
- * the balance of a verification that Redis has lost.
- */
-export type UsageEvent = {
-  kind: EventKind;
-  id: string;
-  timeMs: number;
-  /** The UTC day of its time, of an adjustment the one that it is booked on. */
-  day: string;
-  /** Empty but for a verification. */
-  keyId: string;
-  /** Empty when the key is not metered. */
-  billingId: string;
-  usageName: string;
-  /** Negative for an adjustment that gives credits back. */
-  costMicros: number;
-  /** The billing record's used micro-credits after this event. */
-  usedMicros: number;
-  epoch: number;
-  /** Of an adjustment, that of the event before it. */
-  sequence: number;
-  /** Of an adjustment, its own number within the record, from 1; else 0. */
-  number: number;
-  route: string;
-  /** Access token of an adjustment, and why it was made. */
-  actor: string;
-  reason: string;
-};
-
-/** An entry that is no event; the message names the field and never its content. */
+/** An entry that is not an event. The message names the wrong field and never shows its content. */
 export class UnreadableEvent extends Error {}
 
-type Begun = { kind: EventKind; id: string; billingId: string } & Partial<
-  Pick<
-    UsageEvent,
-    'usageName' | 'costMicros' | 'day' | 'number' | 'reason' | 'actor' | 'usedMicros' | 'epoch' | 'sequence'
-  >
->;
+type Field<Value extends string | number> = {
+  /** The field's name in an event's JSON. Lua scripts write some of these names; event.test.ts compares them. */
+  json: string;
+  /** The field's column in usage_events. */
+  column: string;
+  /** Checks a JSON value and gives it, or throws `UnreadableEvent`. */
+  read(value: unknown, name: string, kind: EventKind): Value;
+  /** For a field that only an adjustment has in its JSON: the value that every other kind has. */
+  unlessAdjustment?(event: { timeMs: number }): Value;
+  /** The value for ClickHouse, where it is another one. */
+  toColumn?(value: Value): string;
+};
 
-/** The JSON of an event that is no verification, without its end: a script goes on with what only it knows. */
-export function beginEvent(event: Begun): string {
-  const { kind, id, billingId, usageName = '', costMicros = 0, day, number, reason, actor } = event;
-  const { usedMicros, epoch, sequence } = event;
-  const fields = {
-    x: kind,
-    i: id,
-    b: billingId,
-    n: usageName,
-    c: costMicros,
-    k: '',
-    r: '',
-    d: day,
-    a: number,
-    w: actor,
-    y: reason,
-  };
-  return JSON.stringify({ ...fields, u: usedMicros, e: epoch, s: sequence }).slice(0, -1);
-}
+const MAX_INT = Number.MAX_SAFE_INTEGER;
+const MAX_UINT32 = 2 ** 32 - 1;
+// ClickHouse's Date ends in 2149. No event is older than 2020.
+const EARLIEST_MS = Date.UTC(2020, 0);
+const LATEST_MS = Date.UTC(2149, 0);
 
-/** The one field of an entry in the outbox; its value is the event as JSON, and so is a value in Kafka. */
+/**
+ * Every field of an event: its name in JSON, its column, and how it is checked. All that reads or writes events is
+ * derived from this table. Its order is that of the JSON that verify.lua writes, so the same event is always the same
+ * bytes.
+ */
+export const eventFields = {
+  /** The JSON of a verification leaves it out. */
+  kind: field({ json: 'x', column: 'kind', read: readKind }),
+  id: field({ json: 'i', column: 'event_id', read: readId }),
+  route: field({ json: 'r', column: 'route', read: readText }),
+  /** Negative for an adjustment that gives credits back. */
+  costMicros: field({ json: 'c', column: 'cost_micros', read: readCost }),
+  usageName: field({ json: 'n', column: 'usage_name', read: readText }),
+  /** Redis's clock when the script ran. */
+  timeMs: field({ json: 't', column: 'time', read: whole(EARLIEST_MS, LATEST_MS), toColumn: timestamp }),
+  /** Empty unless the event is a verification. */
+  keyId: field({ json: 'k', column: 'key_id', read: readKeyId }),
+  /** Empty for a verification of a key that is not metered. */
+  billingId: field({ json: 'b', column: 'billing_id', read: readBillingId }),
+  /**
+   * The billing record's used micro-credits after this event. They are below zero for a while when an adjustment comes
+   * before Redis has learned of lost usage again.
+   */
+  usedMicros: field({ json: 'u', column: 'used_micros', read: whole(-MAX_INT, MAX_INT) }),
+  /** For an adjustment, the sequence number of the event before it. */
+  sequence: field({ json: 's', column: 'seq', read: whole(0, MAX_INT) }),
+  epoch: field({ json: 'e', column: 'epoch', read: whole(0, MAX_UINT32) }),
+  /** The UTC day of `timeMs`; for an adjustment, the day that it is booked on. */
+  day: field({ json: 'd', column: 'day', read: readDay, unlessAdjustment: ({ timeMs }) => dayOf(timeMs) }),
+  /** An adjustment's own number within its billing record, from 1. */
+  number: field({ json: 'a', column: 'number', read: whole(1, MAX_UINT32), unlessAdjustment: () => 0 }),
+  /** The access token that made an adjustment. */
+  actor: field({ json: 'w', column: 'actor', read: readText, unlessAdjustment: () => '' }),
+  /** Why an adjustment was made. */
+  reason: field({ json: 'y', column: 'reason', read: readText, unlessAdjustment: () => '' }),
+};
+
+/** One line of the books, as a script stamped it. It never changes afterwards. */
+export type UsageEvent = {
+  [Name in keyof typeof eventFields]: ReturnType<(typeof eventFields)[Name]['read']>;
+};
+
+/** The one field of an outbox entry. Its value is the event's JSON, and so is the value of a Kafka record. */
 export const EVENT_FIELD = 'e';
 
-/** Reads an entry of the outbox: names and values in turn. Throws `UnreadableEvent`. */
-export function readEvent(fields: readonly string[]): UsageEvent {
-  const [name, value] = fields;
-  if (name !== EVENT_FIELD || fields.length !== 2)
-    throw new UnreadableEvent(`the entry is not one field ${EVENT_FIELD}`);
-  return decodeEvent(value);
+type Begun = Pick<UsageEvent, 'kind' | 'id' | 'billingId'> & Partial<UsageEvent>;
+
+/** The JSON of an event without its closing brace: the script that appends the event adds what only Redis knows. */
+export function beginEvent(event: Begun): string {
+  return toJson({ route: '', costMicros: 0, usageName: '', keyId: '', ...event }).slice(0, -1);
 }
 
-/** An event as JSON, a verification exactly as verify.lua writes it: the same event is always the same bytes. */
+/** An event as JSON, for a verification the very bytes that verify.lua writes. */
 export function encodeEvent(event: UsageEvent): string {
-  const { id: i, route: r, costMicros: c, usageName: n, timeMs: t } = event;
-  const { keyId: k, billingId: b, usedMicros: u, sequence: s, epoch: e } = event;
-  const { kind, day: d, number: a, actor: w, reason: y } = event;
-  const line = { i, r, c, n, t, k, b, u, s, e };
-  if (kind === 'verification') return JSON.stringify(line);
-  return JSON.stringify({ x: kind, ...line, ...(kind === 'adjustment' && { d, a, w, y }) });
+  return toJson(event);
+}
+
+/** Reads an outbox entry: names and values in turn. Throws `UnreadableEvent`. */
+export function readEvent(entry: readonly string[]): UsageEvent {
+  const [name, value] = entry;
+  if (name !== EVENT_FIELD || entry.length !== 2)
+    throw new UnreadableEvent(`the entry is not one field ${EVENT_FIELD}`);
+  return decodeEvent(value);
 }
 
 /** Reads an event from its JSON. Throws `UnreadableEvent`. */
 export function decodeEvent(value: Buffer | string | null | undefined): UsageEvent {
   if (value === null || value === undefined) throw new UnreadableEvent('there is no value');
-  let given: unknown;
+  let json: unknown;
   try {
-    given = JSON.parse(value.toString());
+    json = JSON.parse(value.toString());
   } catch {
     throw new UnreadableEvent('the value is not JSON');
   }
-  if (typeof given !== 'object' || given === null) throw new UnreadableEvent('the value is not a JSON object');
-  return fromFields(given as Record<string, unknown>);
+  if (typeof json !== 'object' || json === null) throw new UnreadableEvent('the value is not a JSON object');
+  return fromJson(json as Record<string, unknown>);
 }
 
-function fromFields(given: Record<string, unknown>): UsageEvent {
-  const kind = eventKinds.find((one) => one === (given['x'] ?? 'verification'));
-  if (!kind) throw new UnreadableEvent('field x is not a kind');
-  const eventId = id(given, 'i');
-  const timeMs = whole(given, 't', EARLIEST_MS, LATEST_MS);
-  const least = kind === 'adjustment' ? -Number.MAX_SAFE_INTEGER : 0;
-  const adjusts = kind === 'adjustment';
-  return {
-    kind,
-    id: eventId,
-    timeMs,
-    day: adjusts ? dayText(given, 'd') : dayOf(timeMs),
-    keyId: kind === 'verification' ? id(given, 'k') : '',
-    billingId: kind === 'verification' && given.b === '' ? '' : id(given, 'b'),
-    usageName: text(given, 'n'),
-    costMicros: whole(given, 'c', least, Number.MAX_SAFE_INTEGER),
-    // What was given back before what was used is known again leaves less than nothing for a while.
-    usedMicros: whole(given, 'u', -Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER),
-    epoch: whole(given, 'e', 0, 2 ** 32 - 1),
-    sequence: whole(given, 's', 0, Number.MAX_SAFE_INTEGER),
-    number: adjusts ? whole(given, 'a', 1, 2 ** 32 - 1) : 0,
-    route: text(given, 'r'),
-    actor: adjusts ? text(given, 'w') : '',
-    reason: adjusts ? text(given, 'y') : '',
-  };
+/** The columns of usage_events that `eventRow` fills, in its order. */
+export const eventColumns = Object.values(eventFields).map(({ column }) => column) as [string, ...string[]];
+
+/** An event as a row of usage_events, for JSONCompactEachRow: both sides work half as much as with JSONEachRow. */
+export function eventRow(event: UsageEvent): (string | number)[] {
+  return fields.map(([name, { toColumn }]) => (toColumn ? toColumn(event[name]) : event[name]));
 }
 
 /** The UTC day of an instant, `YYYY-MM-DD`. */
 export function dayOf(timeMs: number): string {
   const number = Math.floor(timeMs / DAY_MS);
-  // Asked for every event, and nearly always the same.
+  // Every event asks, and nearly all are of the same day.
   if (number !== lastDay.number) lastDay = { number, text: new Date(timeMs).toISOString().slice(0, 10) };
   return lastDay.text;
-}
-
-/** The columns of usage_events that `eventRow` fills, in its order. */
-export const eventColumns: [string, ...string[]] = [
-  ...(['billing_id', 'day', 'event_id', 'kind', 'key_id', 'usage_name', 'cost_micros', 'used_micros'] as const),
-  ...(['epoch', 'seq', 'number', 'route', 'actor', 'reason', 'time'] as const),
-];
-
-/** An event as a row of usage_events (JSONCompactEachRow: half of what JSONEachRow costs both sides). */
-export function eventRow(event: UsageEvent): (string | number)[] {
-  return [
-    event.billingId,
-    event.day,
-    event.id,
-    event.kind,
-    event.keyId,
-    event.usageName,
-    event.costMicros,
-    event.usedMicros,
-    event.epoch,
-    event.sequence,
-    event.number,
-    event.route,
-    event.actor,
-    event.reason,
-    new Date(event.timeMs).toISOString().slice(0, 23),
-  ];
 }
 
 const DAY_MS = 86_400_000;
 let lastDay = { number: NaN, text: '' };
 
-// What ClickHouse's Date holds ends in 2149; before 2020 nothing of this was there.
-const EARLIEST_MS = Date.UTC(2020, 0);
-const LATEST_MS = Date.UTC(2149, 0);
+const fields = Object.entries(eventFields) as [keyof UsageEvent, Field<string | number>][];
+const fieldsOfAdjustment = fields;
+const fieldsOfOthers = fields.filter(([, { unlessAdjustment }]) => !unlessAdjustment);
+const fieldsOfVerification = fieldsOfOthers.filter(([name]) => name !== 'kind');
 
-function text(given: Record<string, unknown>, name: string): string {
-  const value = given[name];
+function toJson(event: Begun): string {
+  const json: Record<string, unknown> = {};
+  for (const [name, field] of fieldsInJson(event.kind)) json[field.json] = event[name];
+  return JSON.stringify(json);
+}
+
+function fieldsInJson(kind: EventKind): typeof fields {
+  if (kind === 'verification') return fieldsOfVerification;
+  return kind === 'adjustment' ? fieldsOfAdjustment : fieldsOfOthers;
+}
+
+function fromJson(json: Record<string, unknown>): UsageEvent {
+  const kind = readKind(json[eventFields.kind.json], eventFields.kind.json);
+  const event = {} as Record<keyof UsageEvent, string | number>;
+  for (const [name, field] of fields) {
+    event[name] =
+      field.unlessAdjustment && kind !== 'adjustment'
+        ? field.unlessAdjustment(event as { timeMs: number })
+        : field.read(json[field.json], field.json, kind);
+  }
+  return event as UsageEvent;
+}
+
+/** Keeps the exact type of a field's value. */
+function field<Value extends string | number>(field: Field<Value>): Field<Value> {
+  return field;
+}
+
+function readKind(value: unknown, name: string): EventKind {
+  const kind = eventKinds.find((one) => one === (value ?? 'verification'));
+  if (!kind) throw new UnreadableEvent(`field ${name} is not a kind`);
+  return kind;
+}
+
+function readText(value: unknown, name: string): string {
   if (typeof value !== 'string') throw new UnreadableEvent(`field ${name} is missing`);
   return value;
 }
 
-function id(given: Record<string, unknown>, name: string): string {
-  const value = text(given, name);
-  if (!isId(value)) throw new UnreadableEvent(`field ${name} is not an id`);
-  return value;
+function readId(value: unknown, name: string): string {
+  const id = readText(value, name);
+  if (!isId(id)) throw new UnreadableEvent(`field ${name} is not an id`);
+  return id;
 }
 
-function dayText(given: Record<string, unknown>, name: string): string {
-  const value = text(given, name);
-  if (!/^\d{4}-\d\d-\d\d$/.test(value)) throw new UnreadableEvent(`field ${name} is not a day`);
-  return value;
+function readKeyId(value: unknown, name: string, kind: EventKind): string {
+  return kind === 'verification' ? readId(value, name) : '';
 }
 
-function whole(given: Record<string, unknown>, name: string, min: number, max: number): number {
-  const value = given[name];
+function readBillingId(value: unknown, name: string, kind: EventKind): string {
+  return kind === 'verification' && value === '' ? '' : readId(value, name);
+}
+
+function readCost(value: unknown, name: string, kind: EventKind): number {
+  return kind === 'adjustment' ? wholeBetween(value, name, -MAX_INT, MAX_INT) : wholeBetween(value, name, 0, MAX_INT);
+}
+
+function readDay(value: unknown, name: string): string {
+  const day = readText(value, name);
+  if (!/^\d{4}-\d\d-\d\d$/.test(day)) throw new UnreadableEvent(`field ${name} is not a day`);
+  return day;
+}
+
+function whole(min: number, max: number) {
+  return (value: unknown, name: string): number => wholeBetween(value, name, min, max);
+}
+
+function wholeBetween(value: unknown, name: string, min: number, max: number): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) return value;
   throw new UnreadableEvent(`field ${name} is not a whole number of its range`);
+}
+
+function timestamp(timeMs: number): string {
+  return new Date(timeMs).toISOString().slice(0, 23);
 }

@@ -8,23 +8,23 @@ const SAME_LINE_EVERY_MS = 10_000;
 // About 100 bytes each.
 const MAX_REMEMBERED_KEYS = 100_000;
 
-/** Where a record goes: by its key as every client of Kafka does it, but reckoned once for each key. */
+/** Chooses partitions by key as every Kafka client does, but hashes each key only once. */
 export const makePartitioner: ICustomPartitioner = () => {
   const byHash = Partitioners.DefaultPartitioner();
-  const known = new Map<string, number>();
+  const chosen = new Map<string, number>();
   let partitions = 0;
   return function choosePartition(args) {
     const { message, partitionMetadata } = args;
     if (typeof message.key !== 'string') return byHash(args);
-    if (partitionMetadata.length !== partitions || known.size > MAX_REMEMBERED_KEYS) known.clear();
+    if (partitionMetadata.length !== partitions || chosen.size > MAX_REMEMBERED_KEYS) chosen.clear();
     partitions = partitionMetadata.length;
-    let partition = known.get(message.key);
-    if (partition === undefined) known.set(message.key, (partition = byHash(args)));
+    let partition = chosen.get(message.key);
+    if (partition === undefined) chosen.set(message.key, (partition = byHash(args)));
     return partition;
   };
 };
 
-/** A kafkajs client. Each use of it connects by itself. */
+/** A kafkajs client. Its producers, consumers and admins connect one by one. */
 export function makeClient(config: KafkaConfig, program: string, log: Logger): Client {
   stopEmptyTimers();
   return new Client({
@@ -32,22 +32,22 @@ export function makeClient(config: KafkaConfig, program: string, log: Logger): C
     brokers: config.KAFKA_BROKERS,
     connectionTimeout: 3_000,
     requestTimeout: 10_000,
-    // Short: whoever calls tries again, and tells it.
+    // Few and short: every caller of ours tries again and logs it.
     retry: { initialRetryTime: 100, maxRetryTime: 1_000, retries: 3 },
     ...(config.KAFKA_TLS && { ssl: config.KAFKA_TLS_CA ? { ca: [config.KAFKA_TLS_CA] } : true }),
-    ...login(config),
+    ...saslOf(config),
     logLevel: logLevel.WARN,
     logCreator: () => logLines(log),
   });
 }
 
-/** A client for a broker on this machine, which says nothing. */
+/** A client for a broker on this machine that logs nothing. */
 export function makeQuietClient(brokers: string[]): Client {
   stopEmptyTimers();
   return new Client({ clientId: 'keytally', brokers, logLevel: logLevel.NOTHING, retry: { retries: 0 } });
 }
 
-function login(config: KafkaConfig): Pick<Options, 'sasl'> {
+function saslOf(config: KafkaConfig): Pick<Options, 'sasl'> {
   const { KAFKA_SASL_MECHANISM: mechanism, KAFKA_SASL_USERNAME: username, KAFKA_SASL_PASSWORD: password } = config;
   switch (mechanism) {
     case '':
@@ -63,8 +63,8 @@ function login(config: KafkaConfig): Pick<Options, 'sasl'> {
   }
 }
 
-// While a broker is away kafkajs tells every attempt, several times: the same line is logged once in a while. Only what
-// names places and causes is passed on.
+// While a broker is unavailable kafkajs logs every attempt several times, so the same line is logged once in 10 s. Only
+// fields that say where and why are passed on.
 function logLines(log: Logger): (entry: LogEntry) => void {
   const lastMs = new Map<string, number>();
   return ({ namespace, log: { message, broker, groupId, topic, partition, error } }) => {
@@ -81,9 +81,9 @@ type RequestQueue = { pending: unknown[]; throttledUntil: number };
 let stopped = false;
 
 /**
- * After each answer kafkajs 2.2.4 sets a timer that lies in the past. It ends at once and sets the next: a thousand
- * times a second for each connection, with a warning of Node's (its issues 1704 and 1751, both open). The timer is
- * needed only where a request waits or the broker asked for a pause.
+ * After each answer kafkajs 2.2.4 sets a timer for a moment in the past. It fires at once and sets the next, a thousand
+ * times a second for each connection, and Node warns (kafkajs issues 1704 and 1751, both open). The timer is needed only
+ * while a request waits or the broker has asked for a pause.
  */
 function stopEmptyTimers(): void {
   if (stopped) return;
@@ -92,7 +92,7 @@ function stopEmptyTimers(): void {
     prototype: { scheduleCheckPendingRequests(this: RequestQueue): void };
   };
   const schedule = prototype.scheduleCheckPendingRequests;
-  prototype.scheduleCheckPendingRequests = function scheduleWhereNeeded() {
+  prototype.scheduleCheckPendingRequests = function scheduleIfNeeded() {
     if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this);
   };
 }

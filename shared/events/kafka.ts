@@ -2,38 +2,39 @@ import type { Admin, Producer } from 'kafkajs';
 import { ConfigError } from '../runtime/config.ts';
 import type { KafkaConfig } from '../runtime/programs.ts';
 import { makeClient, makePartitioner, makeQuietClient } from './kafka-client.ts';
-import { consumeTopic, type Consuming, type Handlers } from './kafka-consumer.ts';
+import { consumeTopic, type Consuming, type ConsumeHandlers } from './kafka-consumer.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
 export type Outgoing = { key: string | Buffer | null; value: string | Buffer; headers?: Record<string, string> };
 
-/** How far a partition's consumer group is: records up to `committed` are done, those up to `end` are there. */
+/** How far the consumer group is in a partition: it has done the records up to `committed` of those up to `end`. */
 export type Progress = { partition: number; committed: number; end: number };
 
-/** Kafka as we use it. Nothing outside of the files named kafka knows which client is behind it. */
+/** Kafka as we use it. Only the files named kafka know which client library is behind it. */
 export type Kafka = {
-  /** Usage events, and records among them that are none. */
+  /** `usage` carries usage events; `dead` keeps records that are not events. */
   topics: { usage: string; dead: string };
-  /** Makes the topics that are missing; one that is there stays as it is. */
+  /** Creates missing topics and leaves existing ones as they are. */
   ensureTopics(): Promise<void>;
-  /** Settles when every replica that keeps up has the records. Rejected: some may be there, and can be sent again. */
+  /** Resolves once every in-sync replica has the records. When it rejects, Kafka may have some; send all again. */
   produce(topic: string, records: Outgoing[]): Promise<void>;
   /** Reads the usage topic as a member of the group that writes the books. */
-  consume(handlers: Handlers): Consuming;
-  /** How far that group is, by partition. */
+  consume(handlers: ConsumeHandlers): Consuming;
+  /** How far that group is in each partition. */
   progress(): Promise<Progress[]>;
   ready(): Promise<boolean>;
   close(): Promise<void>;
 };
 
-// A partition's part of a request must fit into a broker's max.message.bytes, by default 1 MiB, whatever the keys are.
+// Each partition's part of a request must fit into the broker's max.message.bytes (default 1 MiB), even when all records
+// of a request have the same key.
 const BYTES_PER_REQUEST = 700_000;
 const ANSWER_WITHIN_MS = 15_000;
 const DISCONNECT_WITHIN_MS = 3_000;
 const HOUR_MS = 3_600_000;
 
-/** Connects to Kafka, lazily, and again when it was away. */
+/** A connection to Kafka that is opened on first use, and again after Kafka was unavailable. */
 export function connectKafka(config: KafkaConfig, program: string, log: Logger): Kafka {
   if (config.KAFKA_BROKERS.length === 0) throw new ConfigError(['KAFKA_BROKERS must be set with BUS=kafka']);
   const client = makeClient(config, program, log);
@@ -41,7 +42,7 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
   const topics = { usage: `${prefix}.usage.v1`, dead: `${prefix}.dead.v1` };
   const group = `${prefix}.books`;
   const producer = reconnecting<Producer>(() =>
-    // Not idempotent: with this client that can lose a batch when an answer is lost. Repeating is harmless here.
+    // Not idempotent: kafkajs's idempotent producer can lose a batch when an answer is lost. Repeated events are harmless.
     client.producer({ idempotent: false, createPartitioner: makePartitioner, allowAutoTopicCreation: false }),
   );
   const admin = reconnecting<Admin>(() => client.admin());
@@ -52,7 +53,7 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
     ensureTopics: ensure,
     async produce(topic, records) {
       await producer.use((connected) =>
-        Promise.all(requests(records).map((messages) => connected.send({ topic, messages, acks: -1 }))),
+        Promise.all(splitIntoRequests(records).map((messages) => connected.send({ topic, messages, acks: -1 }))),
       );
     },
     consume: (handlers) => consumeTopic({ client, topic: topics.usage, group, prepare: ensure, log, ...handlers }),
@@ -64,7 +65,7 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
   };
 }
 
-/** Whether a broker of this machine answers as one that serves: for who waits for its start. */
+/** Whether a broker on this machine has started and serves requests. */
 export async function kafkaAnswers(brokers: string[]): Promise<boolean> {
   const admin = reconnecting<Admin>(() => makeQuietClient(brokers).admin());
   return admin
@@ -82,21 +83,21 @@ async function ensureTopics(admin: Admin, topics: Kafka['topics'], config: Kafka
   const present = await admin.listTopics();
   const replicas = config.KAFKA_TOPIC_REPLICATION;
   const durable = {
-    // Else retention goes by the time of an event, which may be late.
+    // Otherwise retention goes by the time of an event, and could delete a late one.
     'message.timestamp.type': 'LogAppendTime',
     'min.insync.replicas': String(Math.max(1, replicas - 1)),
-    // Where no other broker has it, it is on the disk before it is acknowledged.
+    // Without another broker that has it, a record is on disk before it is acknowledged.
     ...(replicas === 1 && { 'flush.messages': '1' }),
   };
   const retentionMs = String(config.KAFKA_TOPIC_RETENTION_HOURS * HOUR_MS);
   const wanted = [
     { topic: topics.usage, partitions: config.KAFKA_TOPIC_PARTITIONS, settings: { 'retention.ms': retentionMs } },
-    // Kept until somebody has looked.
+    // Kept until an operator has looked at them.
     { topic: topics.dead, partitions: 1, settings: { 'retention.ms': '-1' } },
   ];
   const missing = wanted.filter(({ topic }) => !present.includes(topic));
   if (missing.length === 0) return;
-  // False when another program was first with all of them.
+  // It gives false when another program created them first.
   await admin.createTopics({
     topics: missing.map(({ topic, partitions, settings }) => ({
       topic,
@@ -113,30 +114,30 @@ async function progress(admin: Admin, topic: string, group: string): Promise<Pro
     admin.fetchTopicOffsets(topic),
     admin.fetchOffsets({ groupId: group, topics: [topic] }),
   ]);
-  const done = new Map(committed?.partitions.map(({ partition, offset }) => [partition, Number(offset)]));
+  const offsets = new Map(committed?.partitions.map(({ partition, offset }) => [partition, Number(offset)]));
   return ends.map(({ partition, high, low }) => {
-    // -1: nothing was committed yet; below `low`: what was not read in time is gone.
-    return { partition, committed: Math.max(done.get(partition) ?? -1, Number(low)), end: Number(high) };
+    // -1: nothing is committed yet. Below `low`: Kafka has deleted records that nobody read in time.
+    return { partition, committed: Math.max(offsets.get(partition) ?? -1, Number(low)), end: Number(high) };
   });
 }
 
-/** Cuts records into parts that fit into a request each. */
-function requests(records: Outgoing[]): Outgoing[][] {
-  const parts: Outgoing[][] = [];
+/** Splits records into requests of a size that brokers accept. */
+function splitIntoRequests(records: Outgoing[]): Outgoing[][] {
+  const requests: Outgoing[][] = [];
   let size = Infinity;
   for (const record of records) {
     if (size > BYTES_PER_REQUEST) {
-      parts.push([]);
+      requests.push([]);
       size = 0;
     }
-    parts.at(-1)!.push(record);
-    // In characters: what is not ASCII is up to three times that, for which there is room.
+    requests.at(-1)!.push(record);
+    // Counted in characters. The limit leaves room for those that take two or three bytes.
     size += (record.key?.length ?? 0) + record.value.length + 32;
   }
-  return parts;
+  return requests;
 }
 
-/** A connection that is made when it is needed, and made anew after a failure: what one leaves behind is not trusted. */
+/** Connects on first use, and again after a failure, because a failed connection's state is not trusted. */
 function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promise<void> }>(make: () => T) {
   let current: Promise<T> | undefined;
   return {
@@ -152,7 +153,7 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
       }
     },
     async close(): Promise<void> {
-      // One that is still being made is left to itself.
+      // A connection that is still being opened is not waited for longer than this.
       if (current) await withTimeout(DISCONNECT_WITHIN_MS, current.then(drop)).catch(() => {});
       current = undefined;
     },
@@ -167,7 +168,7 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
     return fresh;
   }
 
-  async function drop(one: T): Promise<void> {
-    await withTimeout(DISCONNECT_WITHIN_MS, one.disconnect()).catch(() => {});
+  async function drop(connection: T): Promise<void> {
+    await withTimeout(DISCONNECT_WITHIN_MS, connection.disconnect()).catch(() => {});
   }
 }

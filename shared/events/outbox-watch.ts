@@ -6,25 +6,25 @@ import type { ShardedRedis } from '../stores/redis.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
-/** Watches how many usage events wait in Redis, so that none is dropped for want of room. */
+/** Counts the usage events that wait in Redis, so that debits stop before Redis runs out of memory. */
 export type OutboxWatch = Loop & { full(): boolean };
 
 const EVERY_MS = 500;
 const WITHIN_MS = 1_000;
 
-/** Looks at every shard's outbox twice a second. Above `maxEntries`, whatever would debit a billing record has to wait. */
+/** Looks at every shard's outbox twice a second. From `maxEntries` on it is full: no billing record is debited until it drains. */
 export function watchOutbox(redis: ShardedRedis, maxEntries: number, metrics: Metrics, log: Logger): OutboxWatch {
   let full = false;
-  const repeating = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
+  const loop = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
     const { entries, oldestAgeMs } = await outboxState(redis);
     full = entries >= maxEntries;
     metrics.outboxEntries.set(entries);
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
   });
-  return { ...repeating, full: () => full };
+  return { ...loop, full: () => full };
 }
 
-/** How many usage events wait in all outboxes, and the age of the oldest, by the clock that stamped it. */
+/** How many usage events wait in all outboxes, and the age of the oldest by Redis's clock. */
 export async function outboxState(redis: ShardedRedis): Promise<{ entries: number; oldestAgeMs: number }> {
   const ofNodes = await Promise.all([...redis.byNode()].map(async ([node, shards]) => nodeState(node, shards)));
   return {
@@ -34,12 +34,12 @@ export async function outboxState(redis: ShardedRedis): Promise<{ entries: numbe
 }
 
 async function nodeState(node: RedisNode, shards: number[]) {
-  const [{ entries, oldestMs }, nowMs] = await Promise.all([streams(node, shards), node.now()]);
+  const [{ entries, oldestMs }, nowMs] = await Promise.all([readOutboxes(node, shards), node.now()]);
   return { entries, oldestAgeMs: Math.max(0, nowMs - oldestMs) };
 }
 
-/** How many entries a server's outboxes hold, and when the oldest was appended. */
-async function streams(node: RedisNode, shards: number[]): Promise<{ entries: number; oldestMs: number }> {
+/** How many entries the outboxes of a server hold, and when the oldest was appended. */
+async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ entries: number; oldestMs: number }> {
   const pipeline = node.client.pipeline();
   for (const shard of shards) {
     pipeline.xlen(keyspace.outbox(shard));
@@ -55,13 +55,13 @@ async function streams(node: RedisNode, shards: number[]): Promise<{ entries: nu
   return { entries: entries.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };
 }
 
-/** The moment (Redis's clock, in ms) before which every event has left the outbox: the earliest of all servers. */
+/** The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers. */
 export async function outboxWatermark(redis: ShardedRedis): Promise<number> {
   const ofNodes = await Promise.all(
     [...redis.byNode()].map(async ([node, shards]) => {
-      // The clock first: what is appended while the streams are looked at is younger.
+      // The clock is read first: an event that is appended while we look at the streams is younger.
       const nowMs = await node.now();
-      const { oldestMs } = await streams(node, shards);
+      const { oldestMs } = await readOutboxes(node, shards);
       return Math.min(nowMs, oldestMs);
     }),
   );

@@ -1,27 +1,27 @@
 import type { Logger } from '../runtime/log.ts';
-import type { Batch, Source } from './outbox-reader.ts';
+import type { Batch, Source } from './source.ts';
 import { retry } from '../runtime/retry.ts';
 import type { Running } from '../runtime/run.ts';
 
 type PumpOptions = {
   source: Source;
-  /** Puts a batch where it belongs, before it is acknowledged; a step that fails is to be repeated while the signal lets. */
+  /** Delivers a batch's events. It repeats a step that fails, until the signal says to stop. */
   deliver(events: Batch['events'], signal: AbortSignal): Promise<void>;
-  /** Called when the source had nothing. */
+  /** Called when the source gave no batch. */
   idle?(): void;
   log: Logger;
 };
 
 /**
- * Carries usage events from a source to where they belong, until stopped. One batch is read while the one before it is
- * delivered, never more: what can't be delivered makes the events wait where they are.
- * 1. Deliver. Dying here: the events come again, and count once whatever was done with them before.
- * 2. Acknowledge. Only now may the source forget them.
+ * Delivers usage events from a source until stopped. It reads one batch while it delivers the one before, never more:
+ * events that can't be delivered wait in the source.
+ * 1. Deliver. After a crash here the source gives the events again, and they count once.
+ * 2. Acknowledge. Only now may the source forget the events.
  */
 export function startPump({ source, deliver, idle, log }: PumpOptions): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const done = carryAll();
+  const done = pumpAll();
   return {
     async stop() {
       stopping.abort();
@@ -29,23 +29,23 @@ export function startPump({ source, deliver, idle, log }: PumpOptions): Running 
     },
   };
 
-  async function carryAll(): Promise<void> {
-    let carried = Promise.resolve();
+  async function pumpAll(): Promise<void> {
+    let pumped = Promise.resolve();
     while (!signal.aborted) {
       const batch = await retry(signal, log, 'reading usage events', () => source.read(signal)).catch(() => undefined);
-      await carried;
-      if (batch) carried = carry(batch);
+      await pumped;
+      if (batch) pumped = pumpOne(batch);
       else idle?.();
     }
-    await carried;
+    await pumped;
   }
 
-  async function carry({ events, acknowledge }: Batch): Promise<void> {
+  async function pumpOne({ events, acknowledge }: Batch): Promise<void> {
     try {
       if (events.length > 0) await deliver(events, signal);
       await retry(signal, log, 'acknowledging usage events', acknowledge);
     } catch (error) {
-      log.warn({ error, events: events.length }, 'stopped before a batch was done; its events will come again');
+      log.warn({ error, events: events.length }, 'stopped before a batch was acknowledged; its events will come again');
     }
   }
 }

@@ -8,8 +8,8 @@ import { startLoop, type Loop } from '../runtime/loop.ts';
 const EVERY_MS = 1_000;
 
 /**
- * Notes again and again up to which moment (Redis's clock, in ms) all events are in the books: those before it have left
- * the outbox, and what Kafka held after that is committed.
+ * Stores every second how complete the books are: they hold all events from before a moment of Redis's clock, in ms.
+ * Those events have left the outbox, and the consumers have committed what Kafka held once they had left it.
  */
 export function trackWatermark({
   sql,
@@ -22,26 +22,27 @@ export function trackWatermark({
   kafka: Kafka | undefined;
   log: Logger;
 }): Loop {
-  let inKafka: { reachMs: number; ends: Map<number, number> } | undefined;
-  return startLoop(EVERY_MS, log, 'noting how far the books are', async () => {
-    const reachMs = await outboxWatermark(redis);
-    if (!kafka) return note(sql, reachMs);
+  // A watermark of the outbox, and the ends of Kafka's partitions, read after it.
+  let pending: { beforeMs: number; ends: Map<number, number> } | undefined;
+  return startLoop(EVERY_MS, log, 'storing the watermark of the books', async () => {
+    const beforeMs = await outboxWatermark(redis);
+    if (!kafka) return store(sql, beforeMs);
     const progress = await kafka.progress();
-    inKafka ??= { reachMs, ends: new Map(progress.map(({ partition, end }) => [partition, end])) };
-    const { ends } = inKafka;
+    pending ??= { beforeMs, ends: new Map(progress.map(({ partition, end }) => [partition, end])) };
+    const { ends } = pending;
     if (progress.some(({ partition, committed }) => committed < (ends.get(partition) ?? 0))) return;
-    await note(sql, inKafka.reachMs);
-    inKafka = undefined;
+    await store(sql, pending.beforeMs);
+    pending = undefined;
   });
 }
 
-async function note(sql: Sql, reachMs: number): Promise<void> {
+async function store(sql: Sql, beforeMs: number): Promise<void> {
   await sql`
-    insert into job_watermarks (job, at) values ('books_reach', ${reachMs})
+    insert into job_watermarks (job, at) values ('books_reach', ${beforeMs})
     on conflict (job) do update set at = excluded.at`;
 }
 
-/** Up to which moment (Redis's clock, in ms) all events are in the books, as noted last. */
+/** The moment (Redis's clock, in ms) before which all events are in the books, as last stored. */
 export async function booksWatermark(sql: Query): Promise<number> {
   const [row] = await sql<{ at: number }[]>`select at from job_watermarks where job = 'books_reach'`;
   return row?.at ?? 0;

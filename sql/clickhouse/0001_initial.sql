@@ -1,10 +1,11 @@
--- The books. One row per event; writing a row twice is harmless, because the table's key is the event's identity.
--- Besides verifications: `adjustment` corrects used credits and belongs to the day that it is booked on, has a number of
--- its own (per record, from 1), an actor and a reason, and stands behind the event whose `seq` it carries; `settlement`
--- tells a balance that Redis took over from the books; `witness` tells the balance of a verification that a verify
--- process had answered before Redis lost it. The last two cost nothing and are no usage.
--- An adjustment that was applied again after Redis lost it replaces the event of its first time: the higher epoch stays.
--- fsync: else an acknowledged batch can be lost with the machine, while Redis keeps the debit.
+-- The books: one row for each event. Writing a row twice is harmless, because the table's key is the event's identity.
+-- The kinds besides verifications:
+-- - adjustment: a correction of used credits. It belongs to the day that it is booked on, and has a number of its own
+--   within the record (from 1), an actor and a reason. Its `seq` is that of the event before it.
+-- - settlement: the balance after Redis took usage over from the books. It costs nothing and is not usage.
+-- - witness: the balance after a verification that Redis has lost. It costs nothing and is not usage.
+-- When Redis loses an adjustment and it is applied again, its event replaces the first one: the higher epoch stays.
+-- fsync: without it a machine that dies can lose an acknowledged batch, while Redis keeps the debits.
 create table if not exists usage_events (
   billing_id  String,
   day         Date,
@@ -29,9 +30,9 @@ partition by toYYYYMM(day)
 order by (billing_id, day, event_id)
 settings fsync_after_insert = 1, fsync_part_directory = 1;
 
--- Whole-day sums of days that are over, always computed anew from usage_events, never incremented. The number of
--- distinct events is the version: a computation that saw fewer never replaces one that saw more. `events` of them are
--- verifications, the others adjustments.
+-- Sums of whole days that are over. They are always computed from usage_events and never incremented. `all_events`, the
+-- number of distinct events, is the version: sums of fewer events never replace sums of more. `events` counts the
+-- verifications among them; the others are adjustments.
 create table if not exists usage_daily (
   billing_id  String,
   day         Date,

@@ -1,5 +1,6 @@
--- The truth of all settings. Amounts are whole micro-credits; instants that clients give or get as integers are Unix
--- milliseconds. A foreign key between two rows of a team carries the team, so that no row can point into another one.
+-- All settings; Postgres has the truth of them. Amounts are whole micro-credits. Times that clients send or get as
+-- integers are Unix milliseconds. A foreign key between two rows of a team includes the team, so no row can refer to
+-- another team's.
 
 create table teams (
   id         text primary key,
@@ -25,7 +26,7 @@ create table access_tokens (
 );
 create index on access_tokens (shard);
 
--- Apart from access_tokens, as key_last_used is from api_keys.
+-- Separate from access_tokens for the reason that key_last_used is separate from api_keys.
 create table token_last_used (
   token_id     text primary key,
   team_id      text not null,
@@ -48,7 +49,7 @@ create table workspaces (
   unique (team_id, id)
 );
 
--- What a foreign key would do, could it look into an array: a token is limited to workspaces of its own team alone.
+-- Limits a token to workspaces of its own team. A foreign key can't: it does not look into an array.
 create function refuse_foreign_workspaces() returns trigger language plpgsql as $$
 begin
   if exists (select from unnest(new.workspace_ids) as named (id)
@@ -60,7 +61,7 @@ end $$;
 create trigger access_tokens_own_workspaces before insert or update of team_id, workspace_ids on access_tokens
   for each row execute function refuse_foreign_workspaces();
 
--- A scope's ref is its number within the workspace, never used again: what a key's copy in Redis points at.
+-- A scope's ref is its number within the workspace. It is never used again, because copies of keys in Redis refer to it.
 create table scopes (
   id             text primary key,
   team_id        text not null,
@@ -106,7 +107,8 @@ create index on api_keys (workspace_id, customer_id, id);
 create index on api_keys (workspace_id, external_meter_id, id);
 create index on api_keys (shard, id);
 
--- Every text a key ever had. The current one has neither date; one that a rotation replaced works until valid_until.
+-- Every secret that a key has had, as a hash. The current one has neither date. One that a rotation replaced works until
+-- valid_until.
 create table key_texts (
   hash        text primary key,
   team_id     text not null,
@@ -118,7 +120,7 @@ create table key_texts (
 create index on key_texts (key_id);
 create unique index key_texts_current on key_texts (key_id) where replaced_at is null;
 
--- Flags: 1 create, 2 read, 4 update, 8 delete. Grants of a deleted scope stay and count for nothing.
+-- Flags: 1 create, 2 read, 4 update, 8 delete. Grants of a deleted scope stay and have no effect.
 create table key_grants (
   team_id  text not null,
   key_id   text not null,
@@ -130,7 +132,7 @@ create table key_grants (
   foreign key (team_id, scope_id) references scopes (team_id, id)
 );
 
--- Apart from api_keys, so that noting a use neither bumps a key's version nor rewrites its row.
+-- Separate from api_keys, so that storing a use neither changes a key's version nor rewrites its row.
 create table key_last_used (
   key_id       text primary key,
   team_id      text not null,
@@ -138,7 +140,7 @@ create table key_last_used (
   foreign key (team_id, key_id) references api_keys (team_id, id)
 ) with (fillfactor = 70);
 
--- used_micros is a copy for reading while Redis is away; the truth of it is Redis's and the books'. last_adjustment is the
+-- used_micros is a copy to read while Redis is unavailable; Redis and the books have the truth. last_adjustment is the
 -- number of the newest row in adjustments.
 create table billing_records (
   id                text primary key,
@@ -181,8 +183,8 @@ end $$;
 create trigger credit_ledger_append_only before update or delete or truncate on credit_ledger
   for each statement execute function refuse_change();
 
--- Who changed what, written with the change: texts of keys and tokens are never part of before and after. The operator
--- has no token and makes no request.
+-- Who changed what, written in the transaction of the change. Before and after never contain the secret of a key or
+-- token. token_id and request_id are null for a change that an operator made by a command.
 create table audit_log (
   id          text primary key,
   team_id     text not null references teams,
@@ -201,8 +203,8 @@ create index on audit_log (team_id, resource_id, id);
 create trigger audit_log_append_only before update or delete or truncate on audit_log
   for each statement execute function refuse_change();
 
--- Corrections of used credits. Redis applies number n of a record only after n - 1, so that none counts twice; the id is
--- the identity of its event in the books.
+-- Corrections of used credits. Redis applies number n of a record only after n - 1, so none counts twice. The id is the
+-- identity of the event in the books.
 create table adjustments (
   id            text primary key,
   team_id       text not null,
@@ -236,8 +238,9 @@ create table link_tokens (
 );
 create index on link_tokens (expires_at);
 
--- The private key is encrypted with AES-256-GCM under a key derived from the master key that `sealed_under` names, bound to
--- kid and team; a retired key has none any more. `longest_seconds` is the longest lifetime of a JWT that it signed.
+-- The private key is encrypted with AES-256-GCM, bound to kid and team, under a key derived from the master key that
+-- `sealed_under` names. A retired key has no private key. `longest_seconds` is the longest lifetime of a JWT that the key
+-- has signed.
 create table signing_keys (
   kid               text primary key,
   team_id           text not null references teams,
@@ -250,7 +253,7 @@ create table signing_keys (
 );
 create unique index signing_keys_current on signing_keys (team_id) where retired_at is null;
 
--- The first answer to a request that carried an Idempotency-Key, encrypted under a key that only the caller can complete.
+-- The first answer to a request with an Idempotency-Key, encrypted under a key that only the caller can complete.
 create table idempotency_keys (
   token_id     text not null,
   team_id      text not null,
@@ -265,8 +268,9 @@ create table idempotency_keys (
 );
 create index on idempotency_keys (created_at);
 
--- The outbox of changes on their way to Redis: written in the transaction of the change, applied right after it, and
--- again by a sweeper if the process died in between. `tx` orders them for the checkpoints; a null shard means all.
+-- The outbox of changes on their way to Redis. A row is written in the transaction of its change and applied right after
+-- it; if the process dies in between, a sweeper applies it. `tx` orders the rows for the checkpoints. A null shard means
+-- all shards.
 create table changes (
   id         bigint generated always as identity primary key,
   kind       text not null check (kind in ('token', 'workspace', 'scope', 'key', 'billing', 'adjustment')),
@@ -279,14 +283,14 @@ create table changes (
 create index on changes (tx);
 create index changes_waiting on changes (id) where applied_at is null;
 
--- The epoch of each Redis shard outlives Redis: a repeated one could hide a lost event.
+-- The epoch of each Redis shard. It outlives Redis, because a repeated epoch could hide a lost event.
 create table shards (
   shard smallint primary key,
   epoch bigint not null default 0
 );
 insert into shards (shard) select generate_series(0, 63);
 
--- Days of a billing record whose sums in usage_daily are not (or no longer) whole.
+-- Days of a billing record whose sums in usage_daily are not, or no longer, complete. `mark` changes with every change.
 create sequence usage_marks_seq;
 create table usage_marks (
   billing_id text not null,
@@ -296,8 +300,8 @@ create table usage_marks (
 );
 create index on usage_marks (day);
 
--- Usage that went down with a Redis and was told to the operator: verifications after a number of an epoch of which
--- neither the books nor Redis know any more.
+-- Usage that was lost with a Redis and reported to the operator: verifications after a number of an epoch that neither
+-- the books nor Redis know.
 create table usage_losses (
   billing_id    text not null,
   epoch         bigint not null,

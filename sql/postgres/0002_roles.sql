@@ -1,5 +1,5 @@
--- What each program may do here: the migrations belong to the owner, api and consumer log in as roles of their own; verify
--- and relay never come here. A role gets its password and may log in once the migrations are told one.
+-- What each program may do in Postgres. The owner runs the migrations; api and consumer log in as roles of their own;
+-- verify and relay do not use Postgres. A role can log in once it has a password, which `migrate` sets if it gets one.
 do $$ begin
   create role keytally_api;
 exception when duplicate_object or unique_violation then null;
@@ -10,7 +10,7 @@ exception when duplicate_object or unique_violation then null;
 end $$;
 
 grant select, insert on teams to keytally_api;
--- Locking a team's row takes the right to change something of it.
+-- Locking a team's row requires the right to update one of its columns.
 grant update (name) on teams to keytally_api;
 grant select, insert, update on
   access_tokens, workspaces, scopes, api_keys, key_texts, billing_records, link_tokens, signing_keys, idempotency_keys,
@@ -30,9 +30,9 @@ grant select, insert, update, delete on usage_marks to keytally_consumer;
 grant usage on sequence usage_marks_seq to keytally_consumer;
 grant select, delete on idempotency_keys, link_tokens, changes to keytally_consumer;
 
--- The second line of defence behind each query's own condition on the team: the api sees and writes rows of the team
--- that its transaction named in `keytally.team`, and none where none was named. What serves all teams (authentication,
--- bringing changes into force, rebuilding Redis) names `*`.
+-- A second line of defence behind each query's own condition on the team. The api sees and writes only rows of the team
+-- that its transaction names in `keytally.team`, and no rows when it names none. Work for all teams (authentication,
+-- applying changes, rebuilding Redis) names `*`.
 create function is_of_team(team text) returns boolean language sql stable
   return current_setting('keytally.team', true) in (team, '*');
 

@@ -1,9 +1,9 @@
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 
-/** The event of a verification, but for what a test wants otherwise. */
-export function testEvent(more: Partial<UsageEvent>): UsageEvent {
-  const timeMs = more.timeMs ?? Date.now();
+/** The event of a verification, with the fields that a test chooses. */
+export function testEvent(chosen: Partial<UsageEvent>): UsageEvent {
+  const timeMs = chosen.timeMs ?? Date.now();
   return {
     kind: 'verification',
     id: newId('evt'),
@@ -20,6 +20,6 @@ export function testEvent(more: Partial<UsageEvent>): UsageEvent {
     route: '',
     actor: '',
     reason: '',
-    ...more,
+    ...chosen,
   };
 }

@@ -8,7 +8,7 @@ import * as assert from 'uvu/assert';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
-import { outboxSource } from '../../shared/events/outbox-reader.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState } from '../../shared/events/outbox-watch.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
@@ -98,7 +98,7 @@ test('a relay may read, take over, acknowledge and set aside entries', async () 
   await sharded.connected(5_000);
   const metrics = makeMetrics('test');
   await redis.admin.xadd(keyspace.outbox(0), '*', 'e', 'no event');
-  const source = outboxSource({ node: sharded.node(0), shards: [0, 1], name: 'relay-1', metrics, log });
+  const source = makeOutboxReader({ node: sharded.node(0), shards: [0, 1], name: 'relay-1', metrics, log });
   const stop = new AbortController();
   await eventually('it is set aside', async () => {
     const taken = await source.read(stop.signal);

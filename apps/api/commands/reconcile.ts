@@ -1,5 +1,5 @@
 import '../../../shared/runtime/require-node.ts';
-import { billingRefsAfter } from '../../../shared/books/balances.ts';
+import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { MissingNumbers } from '../../../shared/books/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
@@ -17,15 +17,15 @@ await runTool('reconcile', async (stores) => {
   const lines: string[][] = [];
   let seen = 0;
   for (let after = '', more = true; more;) {
-    const places = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
-    for (const one of await reconcile(stores, places, PATIENCE_MS)) {
+    const billings = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+    for (const one of await reconcile(stores, billings, PATIENCE_MS)) {
       counts[one.status] += 1;
       lines.push(...linesOf(one));
     }
-    seen += places.length;
+    seen += billings.length;
     progress.show(() => `compared ${seen.toLocaleString('en')} of ${total.toLocaleString('en')} billing records`);
-    after = places.at(-1)?.id ?? after;
-    more = places.length === RECORDS_AT_ONCE;
+    after = billings.at(-1)?.id ?? after;
+    more = billings.length === RECORDS_AT_ONCE;
   }
   progress.end();
   if (lines.length > 0) console.log(table(['billing record', 'status', 'credits', 'events', 'between'], lines));
@@ -36,16 +36,16 @@ await runTool('reconcile', async (stores) => {
   return unlike > 0 ? 1 : counts.ON_ITS_WAY > 0 ? 2 : 0;
 });
 
-function linesOf({ place, status, differenceMicros, gaps, losses }: Reconciliation): string[][] {
+function linesOf({ billing, status, differenceMicros, missing, losses }: Reconciliation): string[][] {
   const ofGap = (what: string) => (gap: MissingNumbers) => [
-    place.id,
+    billing.id,
     what,
     gap.micros === undefined ? '' : formatCredits(gap.micros),
     String(gap.events),
     `${gap.epoch}/${gap.afterNumber} and ${gap.beforeNumber === undefined ? 'the end' : `${gap.epoch}/${gap.beforeNumber}`}`,
   ];
-  const difference = status === 'EXACT' ? [] : [[place.id, status, formatCredits(differenceMicros), '', '']];
-  return [...difference, ...gaps.map(ofGap('  gap')), ...losses.map(ofGap('lost with Redis'))];
+  const difference = status === 'EXACT' ? [] : [[billing.id, status, formatCredits(differenceMicros), '', '']];
+  return [...difference, ...missing.map(ofGap('  gap')), ...losses.map(ofGap('lost with Redis'))];
 }
 
 function table(headings: string[], rows: string[][]): string {

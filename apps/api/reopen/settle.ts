@@ -1,12 +1,6 @@
-import {
-  billingRefsAfter,
-  readBalances,
-  grantOfOpenShards,
-  settle,
-  type Balance,
-  type BillingRef,
-  type WriteGrant,
-} from '../../../shared/books/balances.ts';
+import { readBalances, type Balance } from '../../../shared/books/balances.ts';
+import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
+import { grantOfOpenShards, settle, type WriteGrant } from '../../../shared/books/settle.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
@@ -28,19 +22,19 @@ const SETTLE_FOR_MS = 10 * 60_000;
 export async function settleEmptied(
   stores: Stores,
   shards: number[],
-  right: WriteGrant,
+  grant: WriteGrant,
   onProgress: OnProgress,
 ): Promise<void> {
   const { sql, redis, books } = stores;
   const rows = inBatches<BillingRef, string>(
     '',
-    (place) => place.id,
+    (billing) => billing.id,
     (after, limit) => billingRefsAfter(sql, { shards }, after, limit),
   );
-  for await (const places of rows) {
-    const balances = places.map((place) => unknown(place, right(place.shard).epoch));
-    await settle(redis, books, balances, right);
-    onProgress(places.length);
+  for await (const billings of rows) {
+    const balances = billings.map((billing) => unknown(billing, grant(billing.shard).epoch));
+    await settle(redis, books, balances, grant);
+    onProgress(billings.length);
   }
 }
 
@@ -52,7 +46,7 @@ export async function settleEmptied(
 export async function settleBehind(
   stores: Stores,
   claims: Claim[],
-  right: WriteGrant,
+  grant: WriteGrant,
   patienceMs: number,
 ): Promise<() => Promise<void>> {
   const { redis, log } = stores;
@@ -60,12 +54,12 @@ export async function settleBehind(
   if (behind.length === 0) return async () => {};
   try {
     const before = async () => {
-      const places = await laterInBooks(stores, behind);
-      const found = await readBalances(redis, places, undefined, (shard) => right(shard).fence);
+      const billings = await laterInBooks(stores, behind);
+      const found = await readBalances(redis, billings, undefined, (shard) => grant(shard).fence);
       await settleAll(
         stores,
-        found.map((balance) => ({ ...balance, epoch: right(balance.place.shard).epoch })),
-        right,
+        found.map((balance) => ({ ...balance, epoch: grant(balance.billing.shard).epoch })),
+        grant,
       );
     };
     await withTimeout(patienceMs, before());
@@ -82,8 +76,8 @@ export async function settleBehind(
   }
 }
 
-async function settleAll({ redis, books, log }: Stores, balances: Balance[], right: WriteGrant): Promise<void> {
-  const settled = await settle(redis, books, balances, right);
+async function settleAll({ redis, books, log }: Stores, balances: Balance[], grant: WriteGrant): Promise<void> {
+  const settled = await settle(redis, books, balances, grant);
   if (settled.length > 0)
     log.warn({ records: settled.length }, 'balances were behind the books and are taken from them');
 }
@@ -112,7 +106,7 @@ async function laterInBooks({ sql, books }: Stores, claims: Claim[]): Promise<Bi
  * Adjustments that neither a shard nor the books have any more wait in the outbox of changes again: those of an emptied
  * or long outdated shard above the number that it has now, of others those that came after its checkpoint.
  */
-export async function recordLostAdjustments({ sql, redis }: Stores, claims: Claim[], right: WriteGrant): Promise<void> {
+export async function recordLostAdjustments({ sql, redis }: Stores, claims: Claim[], grant: WriteGrant): Promise<void> {
   const shards = claims.map((one) => one.shard);
   const rows = inBatches<BillingRef & { lastAdjustment: number }, string>(
     '',
@@ -122,8 +116,8 @@ export async function recordLostAdjustments({ sql, redis }: Stores, claims: Clai
     where shard = any(${shards}) and last_adjustment > 0 and id > ${after} order by id limit ${limit}`,
   );
   for await (const records of rows) {
-    const balances = await readBalances(redis, records, undefined, (shard) => right(shard).fence);
-    const applied = new Map(balances.map(({ place, adjustment }) => [place.id, adjustment]));
+    const balances = await readBalances(redis, records, undefined, (shard) => grant(shard).fence);
+    const applied = new Map(balances.map(({ billing, adjustment }) => [billing.id, adjustment]));
     const lost = records.filter((record) => (applied.get(record.id) ?? 0) < record.lastAdjustment);
     if (lost.length === 0) continue;
     // Old enough for the sweeper to apply them at once.
@@ -137,7 +131,7 @@ export async function recordLostAdjustments({ sql, redis }: Stores, claims: Clai
   }
 }
 
-function unknown(place: BillingRef, epoch: number): Balance {
+function unknown(billing: BillingRef, epoch: number): Balance {
   const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
-  return { place, atMs: 0, epoch, ...nothing, numbers: new Map() };
+  return { billing, atMs: 0, epoch, ...nothing, numbers: new Map() };
 }

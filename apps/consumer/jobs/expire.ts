@@ -2,9 +2,9 @@ import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 
 const ROWS_AT_ONCE = 5_000;
 
-/** Removes rows that are of no use any more, in transactions of a few thousand. */
+/** Removes rows that have expired, in transactions of a few thousand. */
 export async function removeExpired(sql: Sql, signal: AbortSignal): Promise<void> {
-  for (const remove of [removeKeptAnswers, removeLinkTokens, pruneChanges]) {
+  for (const remove of [removeIdempotencyKeys, removeLinkTokens, pruneChanges]) {
     let removed: number;
     do {
       signal.throwIfAborted();
@@ -13,7 +13,7 @@ export async function removeExpired(sql: Sql, signal: AbortSignal): Promise<void
   }
 }
 
-async function removeKeptAnswers(tx: Query): Promise<number> {
+async function removeIdempotencyKeys(tx: Query): Promise<number> {
   const { count } = await tx`
     delete from idempotency_keys where ctid in (
       select ctid from idempotency_keys where created_at < now() - interval '24 hours' limit ${ROWS_AT_ONCE})`;
@@ -29,9 +29,9 @@ async function removeLinkTokens(tx: Query): Promise<number> {
 }
 
 /**
- * Prunes changes that were applied long ago, oldest first, and notes how far: a shard whose checkpoint lies before that
- * is written whole when it is reopened. Never one above a change that waits or that can not be seen yet, so that no
- * shard that follows along is ever behind what was pruned.
+ * Prunes changes that were applied more than a day ago, oldest first, and stores how far: a shard with an earlier
+ * checkpoint is written whole when it is reopened. A change that waits, or that no query can see yet, stops the pruning,
+ * so an open shard never falls behind it.
  */
 async function pruneChanges(tx: Query): Promise<number> {
   const [pruned] = await tx<{ count: number; upTo: number | null }[]>`

@@ -3,12 +3,12 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 
 type Stores = { sql: Sql; books: Books };
 
-// Longer than an insert may take: one that takes longer is given up and sent again, with a newer inserted_at.
+// Longer than an insert may take. A slower one is given up and sent again, with a newer inserted_at.
 const MARGIN_MS = 60_000;
 
 /**
- * Copies to Postgres what the events that were inserted since the last time say: when keys were last used, and how many
- * credits billing records have used. Looking at an event twice changes nothing.
+ * Copies to Postgres when keys were last used and how many credits billing records have used, from the events that were
+ * inserted since the last run. Reading an event twice changes nothing.
  */
 export async function copyRecentUse({ sql, books }: Stores, signal: AbortSignal): Promise<void> {
   const [watermark] = await sql<{ at: number }[]>`select at from job_watermarks where job = 'recent_use'`;
@@ -58,7 +58,7 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
     signal.throwIfAborted();
     const rows = chunk.map((row) => row.json());
     const used = new Map(rows.map(([billingId, usedMicros]) => [billingId, Number(usedMicros)]));
-    // An event that came late may have newer ones that are in the books for longer than this looks back.
+    // A late event is not the last one: newer events may have been inserted before the time that this run looks at.
     const late = rows.filter((row) => row[3] === 1);
     for (const [billingId, usedMicros] of await lastUsed(stores.books, late)) used.set(billingId, Number(usedMicros));
     await stores.sql`

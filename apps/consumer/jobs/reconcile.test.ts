@@ -12,7 +12,7 @@ import { testEvent } from '../../../tests/helpers/events.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { reconcileAll, reconcileLost } from './reconcile.ts';
 
-// The books proved against balances: exact, or by how much not and between which two events; and never wrong while events
+// Reconciling: a record is exact, or differs by an amount and between two events; and it never differs only because events
 // are on their way.
 
 const test = suite('reconcile');
@@ -36,12 +36,12 @@ test.after(async () => {
   await world.stop();
 });
 
-test('events on their way are no difference, and without traffic or with it, all that arrived is exact', async () => {
+test('events on their way are no difference, and books that have all events are exact, also during traffic', async () => {
   const one = await customers.meteredKey('1000000');
   for (let i = 0; i < 5; i++) await spend(one, '1');
   assert.is((await proof(one)).status, 'ON_ITS_WAY');
   const hasty = await world.start('api', { REQUEST_DEADLINE_MS: '4500' });
-  assert.is((await proof(one, hasty.url)).status, 'ON_ITS_WAY', 'whatever the deadline');
+  assert.is((await proof(one, hasty.url)).status, 'ON_ITS_WAY', 'with another deadline too');
   await hasty.stop();
   const consumer = await world.start('consumer');
   await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
@@ -56,7 +56,7 @@ test('events on their way are no difference, and without traffic or with it, all
   await consumer.stop();
 });
 
-test('an event that is missing from the books is told with its amount and its place, one too many with its amount', async () => {
+test('missing events are reported with their amount and the events around them, an invented one with its amount', async () => {
   const consumer = await world.start('consumer');
   const [lacking, invented] = [await customers.meteredKey('1000'), await customers.meteredKey('1000')];
   for (const usage of ['1', '2.5', '4', '8']) await spend(lacking, usage);
@@ -76,9 +76,9 @@ test('an event that is missing from the books is told with its amount and its pl
   });
   const found = await proof(lacking);
   assert.equal([found.status, found.difference, found.losses], ['MISSING', '6.5', []], JSON.stringify(found));
-  const [gap] = found.gaps;
-  assert.equal([gap.events, gap.credits, gap.after.number, gap.before.number], [2, '6.5', 1, 4]);
-  assert.match(gap.after.eventId, /^evt_/);
+  const [missing] = found.gaps;
+  assert.equal([missing.events, missing.credits, missing.after.number, missing.before.number], [2, '6.5', 1, 4]);
+  assert.match(missing.after.eventId, /^evt_/);
 
   const metrics = makeMetrics('test');
   const stores = { sql: world.sql, redis, books };
@@ -90,7 +90,7 @@ test('an event that is missing from the books is told with its amount and its pl
   await consumer.stop();
 });
 
-test('usage that only a verify process remembers is told once, by name and amount', async () => {
+test('usage that only a verify process remembers is reported once, with its record and amount', async () => {
   const consumer = await world.start('consumer');
   const one = await customers.meteredKey('1000');
   await spend(one, '1');
@@ -103,7 +103,7 @@ test('usage that only a verify process remembers is told once, by name and amoun
       format: 'JSONEachRow',
     })
   ).json<{ epoch: number }>();
-  // As if the shard had been opened anew since, with what came after the first event lost.
+  // As if the shard had been reopened since, and had lost what came after the first event.
   const lost = { kind: 'witness' as const, keyId: '', billingId: id, costMicros: 0, epoch: row!.epoch - 1 };
   await books.client.insert({
     table: 'usage_events',

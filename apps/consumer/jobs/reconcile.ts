@@ -1,33 +1,33 @@
-import { billingRefsAfter } from '../../../shared/books/balances.ts';
+import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { reconcile, tellLosses, type Reconciliation, type Stores } from '../../../shared/books/reconcile.ts';
+import { reconcile, storeLosses, type Reconciliation, type Stores } from '../../../shared/books/reconcile.ts';
 
 const PATIENCE_MS = 30_000;
 const RECORDS_AT_ONCE = 1_000;
-// As long as a shard that was lost may take to come back, and the events of before to arrive.
+// As long as a lost shard may take to come back, and its earlier events to arrive.
 const LOOK_BACK_MS = 15 * 60_000;
 
-/** Compares all billing records; tells differences by log and metric, and what was found to be lost. */
+/** Compares all billing records with the books, and reports differences and losses in the log and the metrics. */
 export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
-  const count = { unlike: 0, undecided: 0 };
+  const count = { differing: 0, undecided: 0 };
   let after = '';
   for (;;) {
     signal.throwIfAborted();
-    const places = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
-    const results = await reconcile(stores, places, PATIENCE_MS);
-    await tell(stores, results, metrics, log);
-    count.unlike += results.filter(isUnlike).length;
+    const billings = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+    const results = await reconcile(stores, billings, PATIENCE_MS);
+    await report(stores, results, metrics, log);
+    count.differing += results.filter(differs).length;
     count.undecided += results.filter((one) => one.status === 'ON_ITS_WAY').length;
-    after = places.at(-1)?.id ?? after;
-    if (places.length < RECORDS_AT_ONCE) break;
+    after = billings.at(-1)?.id ?? after;
+    if (billings.length < RECORDS_AT_ONCE) break;
   }
-  metrics.unlikeRecords.set(count.unlike);
+  metrics.unlikeRecords.set(count.differing);
   metrics.undecidedRecords.set(count.undecided);
 }
 
-/** Compares the records of which verify processes remembered what Redis lost: soon after it, not at the next full hour. */
+/** Compares the records that a loss of Redis may concern, soon after it and not only once an hour. */
 export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
   const answer = await stores.books.client.query({
     query: `select distinct billing_id from usage_events
@@ -39,30 +39,30 @@ export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logge
   for (let i = 0; i < ids.length; i += RECORDS_AT_ONCE) {
     signal.throwIfAborted();
     const some = ids.slice(i, i + RECORDS_AT_ONCE);
-    const places = await billingRefsAfter(stores.sql, { ids: some }, '', RECORDS_AT_ONCE);
-    await tell(stores, await reconcile(stores, places, PATIENCE_MS), metrics, log);
+    const billings = await billingRefsAfter(stores.sql, { ids: some }, '', RECORDS_AT_ONCE);
+    await report(stores, await reconcile(stores, billings, PATIENCE_MS), metrics, log);
   }
 }
 
-async function tell(stores: Stores, results: Reconciliation[], metrics: Metrics, log: Logger): Promise<void> {
-  for (const { place, status, differenceMicros, gaps } of results.filter(isUnlike)) {
+async function report(stores: Stores, results: Reconciliation[], metrics: Metrics, log: Logger): Promise<void> {
+  for (const { billing, status, differenceMicros, missing } of results.filter(differs)) {
     const difference = formatCredits(differenceMicros);
     log.error(
-      { billingId: place.id, status, difference, gaps },
+      { billingId: billing.id, status, difference, gaps: missing },
       'the books and the balance of a billing record differ',
     );
   }
-  for (const { place, loss } of await tellLosses(stores.sql, results)) {
+  for (const { billing, loss } of await storeLosses(stores.sql, results)) {
     metrics.lostEvents.inc(loss.events);
     const credits = formatCredits(loss.micros ?? 0);
     metrics.lostMicros.inc(Math.max(0, loss.micros ?? 0));
     log.error(
-      { billingId: place.id, events: loss.events, credits, epoch: loss.epoch, after: loss.afterNumber },
+      { billingId: billing.id, events: loss.events, credits, epoch: loss.epoch, after: loss.afterNumber },
       'usage was lost with Redis',
     );
   }
 }
 
-function isUnlike({ status }: Reconciliation): boolean {
+function differs({ status }: Reconciliation): boolean {
   return status === 'MISSING' || status === 'TOO_MUCH';
 }

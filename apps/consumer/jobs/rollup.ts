@@ -2,42 +2,44 @@ import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { dayOf } from '../../../shared/events/event.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 
-type Mark = { billingId: string; day: string; mark: number };
+/** A changed day of a billing record. `mark` is another number after each change. */
+type ChangedDay = { billingId: string; day: string; mark: number };
+type Position = Pick<ChangedDay, 'billingId' | 'day'>;
 
 const RECORDS_AT_ONCE = 200;
-// A day is left to settle after its end: stragglers of midnight are summed up once, and a clock that is a little
-// behind (a server that took over) can not open a day again that was summed up already.
-const SETTLE_MS = 10 * 60_000;
+// A day is summed up only some time after its end. Events from around midnight are then in it, and a server that takes
+// over with a clock slightly behind can't open the day again.
+const AFTER_DAY_END_MS = 10 * 60_000;
 
 /**
- * Sums up every marked day that is over by Redis's clock.
- * 1. Remember the marks of a chunk. Until they are cleared, readers read those days live.
- * 2. Compute the whole days anew from the events. Dying here or repeating it is harmless.
- * 3. Clear the marks whose number is still the same. Another number: an event came meanwhile, and the next run
- *    computes that day again.
+ * Sums up every changed day that is over by Redis's clock.
+ * 1. Read the marks of some days. Until they are cleared, readers sum up those days from the events.
+ * 2. Sum up the whole days from the events. A crash here, or a repetition, is harmless.
+ * 3. Clear the marks that still have the same number. A mark with another number means that an event came meanwhile; the
+ *    next run sums up its day again.
  */
 export async function rollUp({ sql, books }: { sql: Sql; books: Books }, nowMs: number, signal: AbortSignal) {
-  let last: Pick<Mark, 'billingId' | 'day'> = { billingId: '', day: '0001-01-01' };
+  let last: Position = { billingId: '', day: '0001-01-01' };
   for (;;) {
     signal.throwIfAborted();
-    const marks = await nextMarks(sql, last, dayOf(nowMs - SETTLE_MS));
-    if (marks.length === 0) return;
-    await sumUp(books, marks[0]!.day, marks);
-    await clear(sql, marks);
-    last = marks.at(-1)!;
+    const days = await nextChangedDays(sql, last, dayOf(nowMs - AFTER_DAY_END_MS));
+    if (days.length === 0) return;
+    await sumUp(books, days[0]!.day, days);
+    await clearMarks(sql, days);
+    last = days.at(-1)!;
   }
 }
 
-/** The marks after the last one, of one day, in order: each run passes each mark once, however often it changes. */
-async function nextMarks(sql: Sql, last: Pick<Mark, 'billingId' | 'day'>, beforeDay: string): Promise<Mark[]> {
-  const marks = await sql<Mark[]>`
+/** The next records that changed on one day, in order: a run handles each once, however often its mark changes. */
+async function nextChangedDays(sql: Sql, last: Position, beforeDay: string): Promise<ChangedDay[]> {
+  const days = await sql<ChangedDay[]>`
     select billing_id, day, mark from usage_marks
     where day < ${beforeDay} and day >= ${last.day} and (day, billing_id) > (${last.day}, ${last.billingId})
     order by day, billing_id limit ${RECORDS_AT_ONCE}`;
-  return marks.filter((mark) => mark.day === marks[0]!.day);
+  return days.filter(({ day }) => day === days[0]!.day);
 }
 
-async function sumUp(books: Books, day: string, marks: Mark[]): Promise<void> {
+async function sumUp(books: Books, day: string, days: ChangedDay[]): Promise<void> {
   await books.client.command({
     query: `insert into usage_daily (billing_id, day, usage_name, cost_micros, events, all_events)
             select billing_id, day, usage_name, sum(cost_micros), countIf(kind = 'verification'), count()
@@ -45,13 +47,13 @@ async function sumUp(books: Books, day: string, marks: Mark[]): Promise<void> {
             where day = {day:Date} and billing_id in {billingIds:Array(String)}
               and kind in ('verification', 'adjustment')
             group by billing_id, day, usage_name`,
-    query_params: { day, billingIds: marks.map((mark) => mark.billingId) },
+    query_params: { day, billingIds: days.map(({ billingId }) => billingId) },
   });
 }
 
-async function clear(sql: Sql, marks: Mark[]): Promise<void> {
+async function clearMarks(sql: Sql, days: ChangedDay[]): Promise<void> {
   await sql`
     delete from usage_marks as current
-    using unnest(${marks.map((mark) => mark.billingId)}::text[], ${marks.map((mark) => mark.mark)}::bigint[]) as summed (billing_id, mark)
-    where current.billing_id = summed.billing_id and current.day = ${marks[0]!.day} and current.mark = summed.mark`;
+    using unnest(${days.map(({ billingId }) => billingId)}::text[], ${days.map(({ mark }) => mark)}::bigint[]) as summed (billing_id, mark)
+    where current.billing_id = summed.billing_id and current.day = ${days[0]!.day} and current.mark = summed.mark`;
 }

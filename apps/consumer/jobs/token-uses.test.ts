@@ -22,7 +22,7 @@ test.after(async () => {
   await Promise.all([redis.close(), world.stop()]);
 });
 
-test('the list of access tokens tells when each was last used, on verify as on the api', async () => {
+test('the list of access tokens shows when each was last used, on verify as on the api', async () => {
   const gateway = await newToken(['key:verify']);
   const reader = await newToken(['workspace:read']);
   const unused = await newToken(['key:read']);
@@ -32,7 +32,7 @@ test('the list of access tokens tells when each was last used, on verify as on t
   await must(200, world.call('get', '/api/v1/workspace', undefined, { token: reader.token }));
   for (const { id } of [gateway, reader]) {
     const { lastUsedAt } = await eventually(
-      'its use is told',
+      'its use is listed',
       async () => (await listed(id)).lastUsedAt && listed(id),
       60_000,
     );
@@ -41,7 +41,7 @@ test('the list of access tokens tells when each was last used, on verify as on t
   assert.not.ok('lastUsedAt' in (await listed(unused.id)));
 });
 
-test('the newest use counts, in whatever order uses are told; what was copied is removed later, and lost by nobody', async () => {
+test('the newest use counts, in any order of uses; uses that were copied are removed later, and none is lost', async () => {
   const { id } = await newToken(['key:read']);
   const [row] = await world.sql<[{ shard: number }]>`select shard from access_tokens where id = ${id}`;
   const name = keyspace.tokenUses(row.shard);
@@ -61,15 +61,15 @@ test('the newest use counts, in whatever order uses are told; what was copied is
   const uses = noteTokenUses(redis, log);
   uses.note(row.shard, id);
   await uses.stop();
-  const told = Number(await client.zscore(name, id));
-  assert.ok(told >= now, 'what is stopped tells what it knows');
+  const noted = Number(await client.zscore(name, id));
+  assert.ok(noted >= now, 'stopping writes the uses that wait');
   await copyTokenUses(world.sql, redis);
-  assert.is(await lastUsed(), told);
-  assert.is(await client.zscore(name, 'tok_nobody'), null, 'what was copied long ago is gone');
+  assert.is(await lastUsed(), noted);
+  assert.is(await client.zscore(name, 'tok_nobody'), null, 'a use that was copied long ago is removed');
 
   await client.zadd(name, now - 5_000, id);
   await copyTokenUses(world.sql, redis);
-  assert.is(await lastUsed(), told, 'an older use changes nothing');
+  assert.is(await lastUsed(), noted, 'an older use changes nothing');
 });
 
 test.run();

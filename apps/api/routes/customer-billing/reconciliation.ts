@@ -59,7 +59,7 @@ export default route({
         bookedCredits: formatCredits(found.bookedMicros),
         lastBalance: formatCredits(found.lastMicros),
         difference: formatCredits(found.differenceMicros),
-        gaps: found.gaps.map(presentGap),
+        gaps: found.missing.map(presentGap),
         losses: found.losses.map(presentGap),
       },
     };

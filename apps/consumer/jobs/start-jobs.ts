@@ -4,17 +4,21 @@ import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { Running } from '../../../shared/runtime/run.ts';
 
-/** Work done again and again. A job that is stopped or dies in the middle is simply done again. */
+/** Work at set times. It may be cut off anywhere: the next run does all of it again. */
 export type Job = { name: string; cron: string; work(signal: AbortSignal): Promise<void> };
 
-/** `connect` makes a connection for one run of a job, which ends it. */
-type Tools = { connect: () => Sql; metrics: Metrics; log: Logger };
+type StartJobsOptions = {
+  /** Opens a connection for one run of a job, which closes it. */
+  connect: () => Sql;
+  metrics: Metrics;
+  log: Logger;
+};
 
 /**
- * Runs each job at its times: never twice at once, not in this process and not in any other. A failure is logged, and
- * the next time comes all the same.
+ * Runs each job at its times, and never twice at once, neither in this process nor in another. A failure is logged, and
+ * the job runs again at its next time.
  */
-export function startJobs(jobs: Job[], { connect, metrics, log }: Tools): Running {
+export function startJobs(jobs: Job[], { connect, metrics, log }: StartJobsOptions): Running {
   const stopping = new AbortController();
   const running = new Map<string, Promise<void>>();
   const tasks = jobs.map((job) =>
@@ -27,7 +31,7 @@ export function startJobs(jobs: Job[], { connect, metrics, log }: Tools): Runnin
           runJob(job).finally(() => running.delete(job.name)),
         );
       },
-      // A time that was missed while this process was busy is made up for by the next one.
+      // A time that this process missed while it was busy needs no warning: the next one makes up for it.
       { timezone: 'UTC', suppressMissedWarning: true },
     ),
   );
@@ -44,23 +48,23 @@ export function startJobs(jobs: Job[], { connect, metrics, log }: Tools): Runnin
     const observe = (outcome: string) =>
       metrics.jobSeconds.observe({ job: name, outcome }, (performance.now() - started) / 1000);
     try {
-      if (await alone(connect, name, () => work(stopping.signal))) observe('done');
+      if (await runUnlessElsewhere(connect, name, () => work(stopping.signal))) observe('done');
     } catch (error) {
       if (stopping.signal.aborted) return;
       observe('failed');
-      log.warn({ error, job: name }, 'a job failed; it is done again at its next time');
+      log.warn({ error, job: name }, 'a job failed; it runs again at its next time');
     }
   }
 }
 
 /**
- * Does some work unless another process does it; gives whether it was done. The lock goes with its connection, which is
- * in no pool: the driver (postgres 3.4) gives one that was lost and made again to others, whose it would be by the end.
+ * Does the work unless another process is doing it, and gives whether it did. The lock ends with its connection, so the
+ * connection is in no pool: after a reconnect, the driver (postgres 3.4) would share it with other queries.
  */
-async function alone(connect: () => Sql, name: string, work: () => Promise<void>): Promise<boolean> {
+async function runUnlessElsewhere(connect: () => Sql, name: string, work: () => Promise<void>): Promise<boolean> {
   const own = connect();
   try {
-    // Reserved, or it would be closed as an idle one.
+    // Reserved: an idle connection would be closed during the work.
     const connection = await own.reserve();
     const [lock] = await connection<{ taken: boolean }[]>`
       select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext(${name})) as taken`;

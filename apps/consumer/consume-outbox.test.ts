@@ -1,0 +1,75 @@
+// The consumer and the outbox: another server, an emptied one, and entries that are not events.
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { newId } from '../../shared/values/ids.ts';
+import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { eventually } from '../../tests/helpers/world.ts';
+import { makeConsumerWorld, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
+
+let own: ConsumerWorld;
+const test = suite('consume the outbox');
+test.before(async () => {
+  own = await makeConsumerWorld();
+});
+test.after.each(() => own.stopConsuming());
+test.after(() => own.stop());
+
+test('an entry is acknowledged only on the server that delivered it: on another its id may belong to another entry', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(10));
+  const { metrics, log } = own;
+  let elsewhere = false;
+  const node = { ...own.node, runId: () => (elsewhere ? 'another' : own.node.runId()) };
+  const reader = makeOutboxReader({ node, shards: [...ALL_SHARDS], name: 'c1', metrics, log });
+  const batch = (await reader.read(AbortSignal.timeout(5_000))) ?? (await reader.read(AbortSignal.timeout(5_000)));
+  assert.is(batch!.events.length, 10);
+  elsewhere = true;
+  await batch!.acknowledge();
+  assert.equal(await own.waiting(), { entries: 10, pending: 10 });
+  elsewhere = false;
+  await batch!.acknowledge();
+  assert.equal(await own.waiting(), { entries: 0, pending: 0 });
+});
+
+test('in an emptied Redis the groups are created again, and new entries are read', async () => {
+  const one = own.consume(own.reader('c1'));
+  for (let i = 0; i < 2; i++) {
+    const billingId = newId('bill');
+    await own.append(billingId, numbered(10));
+    await eventually('inserted', async () => (await own.booked(billingId)).events === 10);
+    await own.node.client.flushdb();
+  }
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(10));
+  await eventually('inserted', async () => (await own.booked(billingId)).events === 10);
+  await eventually('acknowledged', async () => (await own.waiting()).entries === 0);
+  await one.stop();
+});
+
+test('an entry that is not an event is set aside with the reason and holds no other up', async () => {
+  const billingId = newId('bill');
+  const shard = shardOf(billingId);
+  await own.append(billingId, numbered(5));
+  const stream = keyspace.outbox(shard);
+  const broken = ['e', JSON.stringify({ i: newId('evt'), r: '', c: 1, t: Date.now(), k: newId('key'), b: billingId })];
+  const entry = await own.node.client.xadd(stream, '*', ...broken);
+  await own.node.client.xadd(stream, '*', 'hello', 'world');
+  await own.append(billingId, numbered(5));
+  const one = own.consume(own.reader('c1'));
+  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
+  await one.stop();
+  assert.is((await own.booked(billingId)).events, 10);
+  const dead = await own.node.client.xrange(keyspace.dead(shard), '-', '+');
+  assert.equal(
+    dead.map(([, fields]) => fields),
+    [
+      ['reason', 'field n is missing', 'entry', entry, ...broken],
+      ['reason', 'the entry is not one field e', 'entry', dead[1]![1][3], 'hello', 'world'],
+    ],
+  );
+  assert.match(await own.metrics.registry.metrics(), /keytally_unreadable_events_total\{.*\} 2\n/);
+});
+
+test.run();

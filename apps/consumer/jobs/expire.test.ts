@@ -1,0 +1,72 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { newId } from '../../../shared/values/ids.ts';
+import { eventually } from '../../../tests/helpers/world.ts';
+import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { removeExpired } from './expire.ts';
+
+const never = new AbortController().signal;
+let own: ConsumerWorld;
+const test = suite('expire');
+test.before(async () => {
+  own = await makeConsumerWorld();
+});
+test.after(() => own.stop());
+
+test('expired rows are removed, changes only up to the first that waits, and how far is stored', async () => {
+  const { sql, team } = own.world;
+  const [token] = await sql<{ id: string }[]>`select id from access_tokens limit 1`;
+  const { workspaceId } = await own.storeKeyAndBilling();
+  for (const age of ['25 hours', '23 hours']) {
+    await sql`insert into idempotency_keys (token_id, team_id, key_hash, request_hash, created_at)
+              values (${token!.id}, ${team.id}, ${age}, '', now() - ${age}::interval)`;
+  }
+  for (const age of ['31 days', '29 days']) {
+    await sql`insert into link_tokens (id, team_id, workspace_id, customer_id, hash, expires_at)
+              values (${newId('link')}, ${team.id}, ${workspaceId}, 'c', ${age}, extract(epoch from now() - ${age}::interval) * 1000)`;
+  }
+  await sql`delete from changes`;
+  const change = async (entity: string, applied: string | null) => {
+    const [row] = await sql<{ tx: number }[]>`
+      insert into changes (kind, entity_id, created_at, applied_at)
+      values ('key', ${entity}, now() + interval '1 hour', now() - ${applied}::interval) returning tx::text::bigint as tx`;
+    return row!.tx;
+  };
+  await change('old', '25 hours');
+  const second = await change('old too', '25 hours');
+  await change('new', '23 hours');
+  const third = await change('old, below the one that waits', '25 hours');
+  const waits = await change('waits', null);
+  const last = await change('old, above the one that waits', '25 hours');
+  assert.ok(second < third && waits < last);
+  // An open transaction of another test on this server holds the removal back, as it must.
+  const removeAll = () =>
+    eventually('no older transaction is open', async () => {
+      await removeExpired(sql, never);
+      const [{ xmin }] = await sql<
+        [{ xmin: number }]
+      >`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xmin`;
+      return xmin > last;
+    });
+
+  await removeAll();
+  assert.equal(
+    (await sql`select key_hash from idempotency_keys`).map((row) => row.keyHash),
+    ['23 hours'],
+  );
+  assert.equal(
+    (await sql`select hash from link_tokens`).map((row) => row.hash),
+    ['29 days'],
+  );
+  const left = async () => (await sql`select entity_id from changes order by id`).map((row) => row.entityId);
+  const pruned = async () => (await sql`select at from job_watermarks where job = 'changes_pruned'`)[0]!.at;
+  assert.equal(await left(), ['new', 'waits', 'old, above the one that waits']);
+  assert.is(await pruned(), third);
+
+  await sql`update changes set applied_at = now() where entity_id = 'waits'`;
+  await removeAll();
+  assert.equal(await left(), ['new', 'waits']);
+  assert.is(await pruned(), last);
+});
+
+test.run();

@@ -1,0 +1,124 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
+import { newId } from '../../../shared/values/ids.ts';
+import { testEvent } from '../../../tests/helpers/events.ts';
+import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { rollUp } from './rollup.ts';
+
+const DAY_MS = 86_400_000;
+const NOON = Date.UTC(2026, 2, 10, 12);
+const never = new AbortController().signal;
+let own: ConsumerWorld;
+const test = suite('rollup');
+test.before(async () => {
+  own = await makeConsumerWorld();
+});
+test.after(() => own.stop());
+
+test('an open day stays marked; a day that is over is summed up by usage name and unmarked', async () => {
+  const billingId = newId('bill');
+  const yesterday = NOON - DAY_MS;
+  await own.book(NOON, [
+    usage(billingId, { timeMs: yesterday, usageName: 'a', costMicros: 5 }),
+    usage(billingId, { timeMs: yesterday, usageName: 'a', costMicros: 0 }),
+    usage(billingId, { timeMs: yesterday, usageName: 'b', costMicros: 9_000_000_000_000_000 }),
+    usage(billingId, { timeMs: NOON, usageName: 'a', costMicros: 7 }),
+    usage('', { timeMs: yesterday }),
+  ]);
+  assert.equal(
+    (await own.changedDays(billingId)).map(({ day }) => day),
+    [dayOf(yesterday), dayOf(NOON)],
+  );
+  await rollUp(stores(), NOON, never);
+  assert.equal(
+    (await own.changedDays(billingId)).map(({ day }) => day),
+    [dayOf(NOON)],
+  );
+  assert.equal(await daily(billingId), [
+    { day: dayOf(yesterday), name: 'a', cost: '5', events: '2' },
+    { day: dayOf(yesterday), name: 'b', cost: '9000000000000000', events: '1' },
+  ]);
+  assert.is((await own.world.sql`select from usage_marks where billing_id = ''`).count, 0);
+});
+
+test('a day is summed up ten minutes after its end, not before', async () => {
+  const billingId = newId('bill');
+  const midnight = Date.UTC(2026, 2, 10);
+  await own.book(midnight, [usage(billingId, { timeMs: midnight - 1 })]);
+  await rollUp(stores(), midnight + 9 * 60_000, never);
+  assert.is((await own.changedDays(billingId)).length, 1);
+  await rollUp(stores(), midnight + 10 * 60_000, never);
+  assert.is((await own.changedDays(billingId)).length, 0);
+});
+
+test('a late event marks its day again, and the sums are computed again; repeated events do not count', async () => {
+  const billingId = newId('bill');
+  const first = usage(billingId, { timeMs: NOON - DAY_MS, costMicros: 3 });
+  await own.book(NOON, [first]);
+  await rollUp(stores(), NOON, never);
+  const late = usage(billingId, { timeMs: NOON - DAY_MS, costMicros: 4 });
+  await own.book(NOON, [late, first, late]);
+  assert.is((await own.changedDays(billingId)).length, 1);
+  await rollUp(stores(), NOON, never);
+  assert.is((await own.changedDays(billingId)).length, 0);
+  assert.equal(await daily(billingId), [{ day: dayOf(first.timeMs), name: 'default', cost: '7', events: '2' }]);
+});
+
+test('a mark that changes while its day is summed up is not cleared', async () => {
+  const billingId = newId('bill');
+  await own.book(NOON, [usage(billingId, { timeMs: NOON - DAY_MS })]);
+  const [before] = await own.changedDays(billingId);
+  const client = new Proxy(own.books.client, {
+    get: (target, name) =>
+      name === 'command'
+        ? async (...args: Parameters<typeof target.command>) => {
+            await target.command(...args);
+            await own.book(NOON, [usage(billingId, { timeMs: NOON - DAY_MS })]);
+          }
+        : Reflect.get(target, name, target),
+  });
+  await rollUp({ ...stores(), books: { ...own.books, client } }, NOON, never);
+  const [after] = await own.changedDays(billingId);
+  assert.ok(after!.mark > before!.mark);
+  await rollUp(stores(), NOON, never);
+  assert.is((await own.changedDays(billingId)).length, 0);
+  assert.equal(
+    (await daily(billingId)).map((row) => row.events),
+    ['2'],
+  );
+});
+
+test('one run sums up many records and days', async () => {
+  const records = Array.from({ length: 450 }, () => newId('bill'));
+  const days = [1, 2, 40];
+  await own.book(
+    NOON,
+    records.flatMap((id) => days.map((ago) => usage(id, { timeMs: NOON - ago * DAY_MS, costMicros: 2 }))),
+  );
+  await rollUp(stores(), NOON, never);
+  assert.is((await own.world.sql`select from usage_marks where billing_id = any(${records})`).count, 0);
+  const [sums] = await own.rows(
+    `select toUInt32(count()) as rows, toUInt32(sum(cost_micros)) as cost from usage_daily final
+     where billing_id in (${records.map((id) => `'${id}'`).join(',')})`,
+  );
+  assert.equal(sums, { rows: 1_350, cost: 2_700 });
+});
+
+test.run();
+
+function stores() {
+  return { sql: own.world.sql, books: own.books };
+}
+
+function usage(billingId: string, more: Partial<UsageEvent> = {}): UsageEvent {
+  return testEvent({ timeMs: NOON, billingId, ...more });
+}
+
+function daily(billingId: string) {
+  return own.rows<{ day: string; name: string; cost: string; events: string }>(
+    `select toString(day) as day, usage_name as name, toString(cost_micros) as cost, toString(events) as events
+     from usage_daily final where billing_id = {billingId:String} order by usage_daily.day, name`,
+    { billingId },
+  );
+}

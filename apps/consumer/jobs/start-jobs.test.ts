@@ -1,0 +1,45 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { connectPostgres } from '../../../shared/stores/postgres.ts';
+import { eventually } from '../../../tests/helpers/world.ts';
+import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { startJobs, type Job } from './start-jobs.ts';
+
+let own: ConsumerWorld;
+const test = suite('jobs');
+test.before(async () => {
+  own = await makeConsumerWorld();
+});
+test.after(() => own.stop());
+
+test('a job never runs twice at once and runs again after a failure, and stopping waits for it', async () => {
+  let now = 0;
+  let most = 0;
+  let runs = 0;
+  let stopped = 0;
+  const job: Job = {
+    name: 'test',
+    cron: '* * * * * *',
+    async work(signal) {
+      most = Math.max(most, ++now);
+      runs += 1;
+      await sleep(1_200, undefined, { signal }).catch(() => (stopped += 1));
+      now -= 1;
+      if (runs === 1) throw new Error('the first time fails');
+    },
+  };
+  const { world, metrics, log } = own;
+  const connect = () => connectPostgres(world.env.DATABASE_URL!, { max: 1 });
+  const processes = [1, 2].map(() => startJobs([job], { connect, metrics, log }));
+  await eventually('it ran again', async () => runs >= 2);
+  await Promise.all(processes.map((one) => one.stop()));
+  assert.equal([now, most], [0, 1]);
+  const text = await metrics.registry.metrics();
+  assert.match(text, /keytally_job_seconds_count\{(?=.*job="test").*outcome="failed".*\} 1\n/);
+  const after = runs;
+  await sleep(1_100);
+  assert.is(runs, after);
+});
+
+test.run();
