@@ -4,7 +4,8 @@ import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { loadShard, type Entry } from '../sync/entries.ts';
+import type { Entry } from '../sync/change.ts';
+import { loadShard } from '../sync/entries.ts';
 import { rebuild } from './rebuild.ts';
 import { runTool, type ToolStores } from './tool.ts';
 

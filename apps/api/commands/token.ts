@@ -5,7 +5,7 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
 import { recordAudit } from '../resources/audit.ts';
-import type { Change } from '../sync/entries.ts';
+import type { Change } from '../sync/change.ts';
 import { applyChanges, recordChanges } from '../sync/sync.ts';
 import { createFullToken, findOrCreateTeam, presentToken } from '../resources/tokens.ts';
 

@@ -14,11 +14,11 @@ import { readJson } from '../../../shared/http/read-json.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
-import type { Change } from '../sync/entries.ts';
+import type { Change, StoredChange } from '../sync/change.ts';
 import { claimKey, keepAnswer, repeatable, type KeptAnswer, type Repeatable } from './idempotency.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { ApiRoute, Services } from './route.ts';
-import { applyChanges, recordChanges, type Recorded } from '../sync/sync.ts';
+import { applyChanges, recordChanges } from '../sync/sync.ts';
 
 /** What a request passes through besides its handler. */
 export type Pipeline = {
@@ -234,7 +234,7 @@ function refusalOf(text: string): ApiError {
 async function bringIntoForce({ sql, services, log }: Pipeline, changeIds: number[]): Promise<void> {
   if (changeIds.length === 0) return;
   try {
-    const waiting = await sql<Recorded[]>`
+    const waiting = await sql<StoredChange[]>`
       select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
     await applyChanges(sql, services.redis, waiting);
   } catch (error) {

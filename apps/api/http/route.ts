@@ -6,7 +6,7 @@ import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { Route } from '../../../shared/contract/route.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
-import type { Change } from '../sync/entries.ts';
+import type { Change } from '../sync/change.ts';
 
 /** What the api's handlers work with, besides the request. */
 export type Services = {

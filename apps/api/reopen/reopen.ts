@@ -7,10 +7,11 @@ import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { inBatches } from '../sync/batches.ts';
 import { claim, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
-import { loadChanged, loadShard, type Entry } from '../sync/entries.ts';
+import type { Entry, StoredChange } from '../sync/change.ts';
+import { loadChanged, loadShard } from '../sync/entries.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import { recordLostAdjustments, settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
-import { writeEntries, type Recorded, type Writer } from '../sync/sync.ts';
+import { writeEntries, type EntryGrant } from '../sync/sync.ts';
 
 export type Reopening = Stores & { stalePostgres: StalePostgresWatch; log: Logger };
 
@@ -70,15 +71,15 @@ export async function reopen(
     const epochs = await orGiveUp(nextEpochs(parts, claims));
     const right = (shard: number) => ({ fence: `build:${token}`, epoch: epochs.get(shard)! });
     const { horizon, change } = await progressOf(sql);
-    const writer: Writer = { fence: () => `build:${token}`, change };
+    const grant: EntryGrant = { fence: () => `build:${token}`, change };
     const openUp = async (some: Claim[]) => {
       await recordLostAdjustments(parts, some, right);
       await Promise.all(some.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon])));
     };
 
-    await writeChanges(parts, writer, kept);
+    await writeChanges(parts, grant, kept);
     // Asked for only now: what was removed before or while the changes were read shows here.
-    for (const one of await longOutdated(sql, kept)) await writeWhole(parts, writer, one.shard);
+    for (const one of await longOutdated(sql, kept)) await writeWhole(parts, grant, one.shard);
     finish = await settleBehind(parts, kept, right, CLOSED_AT_LEAST_MS);
     await openUp(kept);
 
@@ -86,7 +87,7 @@ export async function reopen(
     const rest = [...emptied];
     const oneByOne = async () => {
       for (let one = rest.shift(); one; one = rest.shift()) {
-        await writeWhole(parts, writer, one.shard, onProgress);
+        await writeWhole(parts, grant, one.shard, onProgress);
         await booked;
         await settleEmptied(parts, [one.shard], right, onProgress);
         await openUp([one]);
@@ -113,13 +114,18 @@ async function progressOf(sql: Sql): Promise<{ horizon: number; change: number }
   return row;
 }
 
-async function writeChanges({ sql, redis }: Reopening, writer: Writer, claims: Claim[]): Promise<void> {
-  for await (const entries of loadSince(sql, claims)) await writeEntries(sql, redis, writer, entries);
+async function writeChanges({ sql, redis }: Reopening, grant: EntryGrant, claims: Claim[]): Promise<void> {
+  for await (const entries of loadSince(sql, claims)) await writeEntries(sql, redis, grant, entries);
 }
 
-async function writeWhole({ sql, redis }: Reopening, writer: Writer, shard: number, onProgress: OnProgress = () => {}) {
+async function writeWhole(
+  { sql, redis }: Reopening,
+  grant: EntryGrant,
+  shard: number,
+  onProgress: OnProgress = () => {},
+) {
   for await (const entries of loadShard(sql, shard)) {
-    await writeEntries(sql, redis, writer, entries);
+    await writeEntries(sql, redis, grant, entries);
     onProgress(entries.length);
   }
 }
@@ -135,7 +141,7 @@ async function* loadSince(sql: Sql, claims: Claim[]): AsyncGenerator<Entry[]> {
   const since = Math.min(...claims.map((one) => one.checkpoint));
   const shards = claims.map((one) => one.shard);
   const wanted = new Set(shards);
-  const rows = inBatches<Recorded, number>(
+  const rows = inBatches<StoredChange, number>(
     0,
     (change) => change.id,
     (after, limit) => sql`

@@ -7,7 +7,8 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { isPostgresStale, type StalePostgresWatch } from './stale-postgres.ts';
-import { applyChanges, type Recorded } from './sync.ts';
+import type { StoredChange } from './change.ts';
+import { applyChanges } from './sync.ts';
 
 const EVERY_MS = 1_000;
 const CHECKPOINT_EVERY_MS = 10_000;
@@ -43,7 +44,7 @@ async function findOlder(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatc
 async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
   const open = await openShards(redis, LOOK_WITHIN_MS);
   // What a closed shard waits for must not keep the others waiting.
-  const waiting = await sql<Recorded[]>`
+  const waiting = await sql<StoredChange[]>`
     select id, kind, entity_id, shard from changes
     where applied_at is null and created_at < now() - interval '3 seconds'
       and (shard = any(${[...open.keys()]}) or (shard is null and ${open.size === SHARDS}))
