@@ -53,7 +53,7 @@ await run(log, async () => {
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes,
-    pipeline: {
+    handling: {
       services: {
         redis,
         books,

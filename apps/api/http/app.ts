@@ -9,12 +9,12 @@ import { openApi } from '../../../shared/contract/openapi.ts';
 import type { ProbeAnswer } from '../../../shared/http/probes.ts';
 import { requestId } from '../../../shared/http/request-id.ts';
 import { cors } from './cors.ts';
-import { handle, type Pipeline } from './handle.ts';
-import type { ApiRoute } from './route.ts';
+import { handle } from './handle.ts';
+import type { ApiRoute, HandleOptions } from './route.ts';
 
 type AppOptions = {
   routes: readonly ApiRoute[];
-  pipeline: Pipeline;
+  handling: HandleOptions;
   probe(path: string): Promise<ProbeAnswer | undefined>;
   metrics: Metrics;
   log: Logger;
@@ -23,7 +23,7 @@ type AppOptions = {
 };
 
 /** The api as a Koa application: observe, let other origins in, answer errors, probes, route. */
-export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
+export function makeApp({ routes, handling, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
   const app = new Koa();
   app.use(observe(log, metrics));
   app.use(cors(corsOrigins));
@@ -32,7 +32,7 @@ export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, cors
 
   const router = new Router({ strict: true, sensitive: true });
   for (const route of routes) {
-    router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, pipeline));
+    router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, handling));
   }
   app.use(router.routes());
   app.use(unknownPath(router));
