@@ -23,7 +23,8 @@ import { limitCalls } from './http/limit-calls.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
-import { keepSealed, makeSigningKeys } from './resources/signing-keys.ts';
+import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
+import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startSweeper } from './sync/sweeper.ts';
 
 const config = readConfig(...programs.api);
@@ -47,7 +48,7 @@ await run(log, async () => {
     uses,
     keepShardsOpen({ sql, redis, books, stalePostgres, log }),
     startSweeper(sql, redis, stalePostgres, log),
-    keepSealed(sql, masterKeys, log),
+    resealSigningKeys(sql, masterKeys, log),
   ];
 
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
