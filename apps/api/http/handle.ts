@@ -4,11 +4,11 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
-import { readJson } from '../../../shared/http/read-json.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
 import { answerOf, send, type Answer } from './answer.ts';
 import { describeRequest, type Repeatable } from './idempotency.ts';
+import { bodyReader } from './read-body.ts';
 import type { AnyCall, ApiRoute, HandleOptions } from './route.ts';
 import { writeInTransaction, writeTooLate, type WriteProgress } from './write-transaction.ts';
 
@@ -22,7 +22,8 @@ const NOBODY: Caller = { tokenId: '', teamId: '', permissions: new Set(), worksp
 export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware {
   const readParams = route.params && parameterValidator(route.params);
   const readQuery = parameterValidator(route.query ?? { type: 'object', additionalProperties: false });
-  const readBody = route.body && bodyValidator(route.body);
+  const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
+  const validateBody = route.body && bodyValidator(route.body);
   const verifies = route.permission === 'key:verify';
   const authenticate = verifies ? options.authenticateForVerify : options.authenticate;
 
@@ -39,8 +40,8 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     const clientAddress = options.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for'));
     const caller = await authorize(ctx, clientAddress);
     // An optional body that is left out is the same as an empty object.
-    const json = readBody && (await readJson(ctx.req, route.bodyLimit ?? BODY_LIMIT));
-    const body = readBody?.(json === undefined && route.bodyOptional ? {} : json);
+    const json = validateBody && (await readBody(ctx));
+    const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
     const call = {
       ...options.services,
       sql: route.permission ? asTeam(options.teamSql, caller.teamId) : options.sql,
