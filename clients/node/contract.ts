@@ -67,6 +67,10 @@ export interface Contract {
       billing?: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -791,6 +795,10 @@ export interface Contract {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -818,6 +826,10 @@ export interface Contract {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -840,13 +852,46 @@ export interface Contract {
       workspaceId: string;
       /** your own id of the meter, which ties keys to the billing record of the same meter */
       externalMeterId: string;
-      /** credits to add, at most six decimals */
-      refill: number;
+      /** credits to add, as decimal text or as a JSON number; above 0, at most six decimals, at most 9000000000 */
+      refill: string | number;
     };
     output: {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Get a billing record by its id (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+    };
+    output: {
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -913,6 +958,10 @@ export interface Contract {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */

@@ -57,6 +57,8 @@ export async function presentBilling(redis: ShardedRedis, row: BillingRow): Prom
 export function billingSettings(row: BillingRow) {
   return {
     id: row.id,
+    workspaceId: row.workspaceId,
+    externalMeterId: row.externalMeterId,
     totalCredits: formatCredits(row.totalMicros),
     allowOverages: row.allowOverages,
     ...(row.spendCapMicros !== null && { spendCap: formatCredits(row.spendCapMicros) }),

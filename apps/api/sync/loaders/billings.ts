@@ -45,6 +45,8 @@ function entryOf(record: BillingRow): Entry {
 function answerPart(record: BillingRow): string {
   const part = {
     id: record.id,
+    workspaceId: record.workspaceId,
+    externalMeterId: record.externalMeterId,
     totalCredits: formatCredits(record.totalMicros),
     allowOverages: record.allowOverages,
     ...(record.spendCapMicros !== null && { spendCap: formatCredits(record.spendCapMicros) }),

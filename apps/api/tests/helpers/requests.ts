@@ -107,6 +107,7 @@ export const requests: Record<string, MatrixRequest> = {
     limited: 40404,
   },
   'get /api/v1/customer-billing/{bid}/reconciliation': { make: ofBilling, limited: 40404 },
+  'get /api/v1/customer-billing/{bid}': { make: ofBilling, limited: 40404 },
   'patch /api/v1/customer-billing/{bid}': {
     make: (things) => ({ ...ofBilling(things), body: { allowOverages: true } }),
     limited: 40404,
