@@ -74,6 +74,24 @@ test('no answer has room for a field that is not described', () => {
   assert.equal(free, []);
 });
 
+test('every list that is read page by page answers one array and nextCursor', () => {
+  const lists = routes.filter(({ query }) => query && 'cursor' in query.properties);
+  assert.ok(lists.length > 4);
+  for (const { method, path, query, response } of lists) {
+    assert.ok('limit' in query.properties, `${method} ${path}`);
+    const fields = Object.entries<any>(response.properties).map(([name, { type }]) => (type === 'array' ? type : name));
+    assert.equal(fields, ['array', 'nextCursor'], `${method} ${path}`);
+    assert.equal(response.required.length, 1, `${method} ${path}: the last page has no nextCursor`);
+  }
+});
+
+test('every answer with a billing record names its workspace and its meter', () => {
+  const records = routes.flatMap(({ response }) => response.properties.billing ?? []);
+  assert.is(records.length, 6);
+  for (const { required } of records)
+    for (const name of ['id', 'workspaceId', 'externalMeterId']) assert.ok(required.includes(name), name);
+});
+
 test('an answer that is not as described is found', async () => {
   const path = '/api/v1/workspace';
   const made = await world.call('post', path, { name: 'w' });
