@@ -65,7 +65,7 @@ await run(log, async () => {
       sql,
       teamSql,
       authenticate: limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)),
-      // A verification must not wait for Postgres, here as little as on verify's own port.
+      // A verification must not wait for Postgres, neither here nor on the verify app.
       authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
@@ -77,7 +77,7 @@ await run(log, async () => {
       postgres: () => sql`select 1`,
       redis: () => requireOpen(redis, 1_000),
       clickhouse: () => books.ready(),
-      // Postgres is not older than what is in force.
+      // Not ready while Postgres is older than Redis.
       settings: async () => stalePostgres.refuse(),
     }),
     metrics,

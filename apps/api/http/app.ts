@@ -22,7 +22,7 @@ type AppOptions = {
   corsOrigins: readonly string[];
 };
 
-/** The api as a Koa application: observe, let other origins in, answer errors, probes, route. */
+/** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
 export function makeApp({ routes, handling, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
   const app = new Koa();
   app.use(observe(log, metrics));
@@ -44,12 +44,12 @@ function observe(log: Logger, metrics: Metrics): Koa.Middleware {
     const started = performance.now();
     ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
     ctx.set('X-Request-Id', ctx.state['requestId'] as string);
-    // What may be kept says so itself.
+    // The defaults of every answer; one that may be cached overrides them.
     ctx.set({ 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' });
     await next();
     const seconds = (performance.now() - started) / 1000;
     const { method, status } = ctx;
-    // The route, never the path: a path may hold a link token.
+    // Log the route, never the path: a path may hold a link token.
     const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';
     metrics.httpSeconds.observe({ method, route, status }, seconds);
     log.info(
@@ -87,7 +87,7 @@ function probes(probe: AppOptions['probe'], docs: AppOptions['probe']): Koa.Midd
   };
 }
 
-/** Tells a path that does not exist from a method that it does not take. */
+/** 404 for a path that does not exist, 405 for a method that the path does not take. */
 function unknownPath(router: Router): Koa.Middleware {
   return (ctx) => {
     const allowed = METHODS.filter((method) => router.match(ctx.path, method).route);

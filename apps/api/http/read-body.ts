@@ -29,7 +29,7 @@ export function bodyReader(limit: number): (ctx: Koa.Context) => Promise<unknown
 
   return async (ctx) => {
     if (!hasJsonBody(ctx.req.headers, limit)) return undefined;
-    // It says "identity" in whatever spelling, of which koa-body knows only one.
+    // What it says is "identity" in some spelling; koa-body knows only the lower-case one.
     delete ctx.req.headers['content-encoding'];
     await readBytes(ctx, async () => {});
     const bytes = ctx.request.body as unknown;

@@ -36,7 +36,7 @@ import getWorkspace from './workspace/get.ts';
 import listWorkspaces from './workspace/list.ts';
 import updateWorkspace from './workspace/update.ts';
 
-/** The whole API on one page. */
+/** Every operation of the API, in the order of the documentation. */
 export const routes: readonly ApiRoute[] = [
   verifyApiKey,
   createApiKey,

@@ -108,7 +108,7 @@ test('granting what the workspace does not have names it and stores nothing', as
     assert.equal([answer.status, answer.body.error.code], [400, 40003], answer.text);
     assert.match(answer.body.error.message, 'unknown:one');
     assert.equal(answer.body.error.details, [
-      { path: '/scopes/1/representation', message: 'is no scope of the workspace' },
+      { path: '/scopes/1/representation', message: 'is not a scope of the workspace' },
     ]);
   }
   assert.is(await count(), before);
