@@ -15,7 +15,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('a billing record is made, read and changed', async () => {
+test('a billing record is created, read by meter and by id, and changed', async () => {
   const externalMeterId = 'meter / 1 ü';
   const made = await world.call('post', PATH, { workspaceId, externalMeterId });
   assert.is(made.status, 201, made.text);
@@ -45,7 +45,7 @@ test('a billing record is made, read and changed', async () => {
   assert.equal((await get(externalMeterId)).body, cleared.body);
 });
 
-test('a record begins with what it is given, in canonical form', async () => {
+test('a new record has the given settings, in canonical form', async () => {
   const body = {
     workspaceId,
     externalMeterId: 'given',
@@ -59,7 +59,7 @@ test('a record begins with what it is given, in canonical form', async () => {
   assert.is(billing.allowOverages, true);
 });
 
-test('a workspace has one record for each meter, also when two are made at once', async () => {
+test('a workspace has one record for each meter, also when several are created at once', async () => {
   const body = { workspaceId, externalMeterId: 'raced' };
   const answers = await Promise.all(Array.from({ length: 8 }, () => world.call('post', PATH, body)));
   assert.is(answers.filter((answer) => answer.status === 201).length, 1);
@@ -100,7 +100,7 @@ test('bad input is a 400 that names the field', async () => {
   assert.is((await get('new')).body.error.code, 40404, 'nothing was made');
 });
 
-test('without a token, without the permission, or for another team, nothing is told', async () => {
+test('no answer tells anything without a token, without the permission, or to another team', async () => {
   const { id } = await newRecord('ours', { totalCredits: '1' });
   const query = `?workspaceId=${workspaceId}&externalMeterId=ours`;
   const ids = { workspaceId, externalMeterId: 'ours' };
@@ -130,7 +130,7 @@ test('without a token, without the permission, or for another team, nothing is t
   assert.is((await get('ours')).body.billing.totalCredits, '1');
 });
 
-test('what does not exist is a 404, and what is no id is nothing that exists', async () => {
+test('an unknown record is a 404, also under an id of a wrong form', async () => {
   assert.is((await get('none')).body.error.code, 40404);
   const refill = { workspaceId, externalMeterId: 'none', refill: 1 };
   assert.is((await world.call('post', `${PATH}/refill`, refill)).body.error.code, 40404);
@@ -143,7 +143,7 @@ test('what does not exist is a 404, and what is no id is nothing that exists', a
   assert.is(nowhere.body.error.code, 40302);
 });
 
-test('usedCredits is what Redis counts, and the snapshot while Redis can not tell', async () => {
+test('usedCredits is what Redis counts, and the snapshot while Redis cannot tell', async () => {
   const { id } = await newRecord('used');
   await world.sql`update billing_records set used_micros = 3000000 where id = ${id}`;
   assert.is((await get('used')).body.billing.usedCredits, '0', 'a record in force without a count has used nothing');
@@ -168,7 +168,7 @@ test('usedCredits is what Redis counts, and the snapshot while Redis can not tel
   await redis.close();
 });
 
-test('while Redis is away a record is read with its snapshot, and no refill is stored', async () => {
+test('while Redis is unavailable, a record answers its snapshot, and no refill is stored', async () => {
   const { id } = await newRecord('away', { totalCredits: '10' });
   await world.sql`update billing_records set used_micros = 4500000 where id = ${id}`;
   const wire = await wireTo(world.env.REDIS_URL!);

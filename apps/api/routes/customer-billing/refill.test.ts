@@ -13,7 +13,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('each refill adds exactly its amount and writes one line of the ledger', async () => {
+test('each refill adds exactly its amount and writes one row of the ledger', async () => {
   const { id } = await newRecord('refilled', { totalCredits: '0.000001' });
   const refills = [1, 0.000001, 0.1, 0.2, 1234567.123456, 8_000_000_000];
   let total = 1;
@@ -53,7 +53,7 @@ test('each refill adds exactly its amount and writes one line of the ledger', as
   });
 });
 
-test('50 refills at once all count', async () => {
+test('50 concurrent refills all count', async () => {
   const { id } = await newRecord('busy');
   const answers = await Promise.all(
     Array.from({ length: 50 }, (_, i) =>
@@ -68,7 +68,7 @@ test('50 refills at once all count', async () => {
   assert.is(ledger.at(-1).totalCredits, '1225.00005');
 });
 
-test('a refill repeated with its Idempotency-Key adds once, also at once', async () => {
+test('a refill repeated with its Idempotency-Key adds once, also when the repetitions are concurrent', async () => {
   const { id } = await newRecord('repeated');
   const body = { workspaceId, externalMeterId: 'repeated', refill: 2.5 };
   const headers = { 'Idempotency-Key': 'refill-once' };
@@ -115,7 +115,7 @@ test('a refill is decimal text or a JSON number, and text is exact where a numbe
   );
 });
 
-test('what is no amount is a 400 that names the field', async () => {
+test('a wrong amount is a 400 that names the field', async () => {
   await newRecord('bad');
   const numbers = [0, -1, 0.0000001, 1.0000001, 9_000_000_001, 1e300];
   const texts = ['0', '0.000000', '', ' 1', '+1', '-1', '1.', '.5', '1e3', '1,5', '1.0000001', '9000000000.000001'];

@@ -41,7 +41,7 @@ test('a JWT is signed, verified by the service, and verified by its published ke
   assert.is(outside.payload.sub, 'user-1');
 });
 
-test('without aud and exp, a JWT lives an hour and is meant for nobody in particular', async () => {
+test('without aud and exp, a JWT lives for an hour and names no recipient', async () => {
   const { jwt } = (await world.call('post', PATH, { payload: {} })).body;
   const { exp, iat } = decodeJwt(jwt);
   assert.is(exp! - iat!, 3600);
@@ -58,7 +58,7 @@ test('a JWT expires on the second, and then keeps its payload', async () => {
   assert.equal((await verify(`${head}.${longer}.${signature}`)).body, { status: 'INVALID' });
 });
 
-test('what the service did not sign for this team is INVALID, and tells nothing', async () => {
+test('a JWT that the service did not sign for this team is INVALID, and its payload is not answered', async () => {
   const { jwt } = (await world.call('post', PATH, { payload: { a: 1 } })).body;
   const [head, body, signature] = jwt.split('.');
   const { kid } = decodeProtectedHeader(jwt);
@@ -100,8 +100,8 @@ test('what the service did not sign for this team is INVALID, and tells nothing'
   }
 });
 
-test('what our own key signed with a foreign issuer, critical header or lacking claim is INVALID', async () => {
-  // Signed with the real key: only the checks beyond the signature can refuse these.
+test('a JWT of our own key is INVALID with a foreign issuer, a critical header or a missing claim', async () => {
+  // Signed with the real key: only checks beyond the signature can refuse these JWTs.
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1 });
   const keys = makeSigningKeys([Buffer.from(world.env.MASTER_KEY!, 'base64')]);
   const { kid, privateKey } = await sql.begin((tx) => keys.current(tx, world.team.id, 60));
@@ -158,7 +158,7 @@ test('bad input is a 400 that names the field', async () => {
   }
   const raw = '['.repeat(30_000) + ']'.repeat(30_000);
   const deep = await world.call('post', `${PATH}/rotate`, undefined, { raw, headers: { 'Idempotency-Key': 'deep' } });
-  assert.is(deep.status, 400, 'nor does a body pass where none is wanted');
+  assert.is(deep.status, 400, 'a body is checked even where none is expected');
   assert.is((await world.call('post', PATH, { payload: nested(10) })).status, 201);
   assert.is((await world.call('post', PATH, { payload: {}, exp: 31_536_000 })).status, 201);
 });

@@ -28,7 +28,7 @@ test('after a rotation new JWTs carry the new key and old ones keep verifying', 
   );
 });
 
-test('a retired key leaves the key set once no JWT that it signed can be in force, and still tells EXPIRED from INVALID', async () => {
+test('a retired key leaves the key set once none of its JWTs can be in force, and still tells EXPIRED from INVALID', async () => {
   const { id, token } = await world.newTeam();
   const sign = async (exp: number) => (await world.call('post', PATH, { payload: {}, exp }, { token })).body.jwt;
   const kids = async () => {
@@ -43,16 +43,16 @@ test('a retired key leaves the key set once no JWT that it signed can be in forc
   const retire = (secondsAgo: number) => world.sql`
     update signing_keys set retired_at = now() - make_interval(secs => ${secondsAgo}) where kid = ${retired!}`;
   await retire(7_200);
-  assert.equal(await kids(), [retired, current], 'the longest of its JWTs may be in force');
+  assert.equal(await kids(), [retired, current], 'its JWT with the longest lifetime may be in force');
   await retire(7_200 + 301);
   assert.equal(await kids(), [current]);
   await sleep(decodeJwt(short).exp! * 1000 - Date.now() + 20);
   assert.is((await world.call('post', `${PATH}/verify`, { jwt: short }, { token })).body.status, 'EXPIRED');
   const [row] = await world.sql`select private_encrypted from signing_keys where kid = ${retired!}`;
-  assert.is(row!.privateEncrypted, null, 'what signs no more can not be stolen any more');
+  assert.is(row!.privateEncrypted, null, 'the private key of a retired key is gone, so nobody can steal it');
 });
 
-test('a team gets one key, however many JWTs it asks for first and at once', async () => {
+test('a team gets one key, also when its first JWTs are requested at once', async () => {
   const { id, token } = await world.newTeam();
   const answers = await Promise.all(
     Array.from({ length: 8 }, (_, i) => world.call('post', PATH, { payload: { i } }, { token })),
@@ -61,7 +61,7 @@ test('a team gets one key, however many JWTs it asks for first and at once', asy
   assert.is((await world.call('get', `/.well-known/jwks.json?team=${id}`)).body.keys.length, 1);
 });
 
-test('the key set of all teams is the sum of theirs, and of an unknown one empty', async () => {
+test("the key set of all teams contains each team's keys, and that of an unknown team is empty", async () => {
   const { id, token } = await world.newTeam();
   assert.equal((await world.call('get', `/.well-known/jwks.json?team=${id}`)).body, { keys: [] });
   await world.call('post', PATH, { payload: {} }, { token });

@@ -1,16 +1,16 @@
 import * as fc from 'fast-check';
 
-/** What is said to a server over one connection, and what it must make of it. */
+/** What is sent over one connection, and how many answers the server must give. */
 export type WireCase = {
   name: string;
   parts: (string | Buffer)[];
   pauseMs: number;
   halfClose: boolean;
-  /** How many answers must come; 0 where closing the connection is answer enough. */
+  /** How many answers must come; 0 if closing the connection is enough. */
   answers: number;
 };
 
-/** Requests that no HTTP client would send. Whatever of one is unfinished ends with our half of the connection. */
+/** Requests that no HTTP client would send. An unfinished one ends when we close our half of the connection. */
 export function wireCases(token: string): fc.Arbitrary<WireCase> {
   const auth = `Authorization: Bearer ${token}\r\n`;
   const all = [...requestLines(), ...targets(auth), ...headers(auth), ...bodies(auth)];
@@ -25,7 +25,7 @@ export function wireCases(token: string): fc.Arbitrary<WireCase> {
   return fc.oneof({ arbitrary: whole, weight: 5 }, pipelined());
 }
 
-/** Several requests sent at once; each one's answer must come in its turn. */
+/** Several requests sent at once; the answers must come in the same order. */
 function pipelined(): fc.Arbitrary<WireCase> {
   const paths = fc.constantFrom('/healthz', '/nowhere', '/api/v1/workspace', '/%');
   return fc
@@ -45,7 +45,7 @@ function get(target: string, headers = HOST): string {
   return `GET ${target} HTTP/1.1\r\n${headers}\r\n`;
 }
 
-// Request lines and what comes in their place.
+// Request lines, and bytes that are none.
 function requestLines(): Case[] {
   return [
     ['HTTP/1.0', 'GET /healthz HTTP/1.0\r\n\r\n', 1],
@@ -87,7 +87,7 @@ function targets(auth: string): Case[] {
   ];
 }
 
-// Headers, missing, doubled, odd and too many.
+// Headers: missing, repeated, odd and too many.
 function headers(auth: string): Case[] {
   return [
     ['no host', get('/healthz', ''), 1],
@@ -104,7 +104,7 @@ function headers(auth: string): Case[] {
   ];
 }
 
-// Bodies, and the headers that say how long they are.
+// Bodies, and the headers that announce their length.
 function bodies(auth: string): Case[] {
   const verify = (body: string, headers: string) =>
     `POST /api/v1/api-key/verify HTTP/1.1\r\n${HOST}${auth}${headers}\r\n${body}`;
