@@ -106,7 +106,7 @@ type Build = {
 };
 
 /**
- * Notes how far Postgres has come before anything is read from it: whoever makes a later change applies it. All writes
+ * Notes how far Postgres has come before anything is read from it: a later change is applied by the request that makes it. All writes
  * stand behind the build token, so that another builder's claim stops us at the next one.
  */
 async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept, emptied }: Claimed): Promise<Build> {

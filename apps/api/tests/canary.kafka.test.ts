@@ -148,7 +148,7 @@ test('secrets pass through crashes of a connection, of Redis and of the programs
   const verify = await world.start('verify', { REDIS_URL: wire.url });
   const call = () => world.call('post', verify.url + VERIFY_PATH, { key: things.keyText }, { token });
   await wire.cut();
-  await eventually('Redis is away', async () => (await call()).status === 503);
+  await eventually('Redis is unavailable', async () => (await call()).status === 503);
   await verify.stop('SIGABRT');
 
   // A Postgres backend that dies while the key's secret is among the parameters of its statement.
