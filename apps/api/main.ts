@@ -24,7 +24,8 @@ import { limitCalls } from './http/limit-calls.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
-import { keepSealed, makeSigningKeys } from './resources/signing-keys.ts';
+import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
+import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startSweeper } from './sync/sweeper.ts';
 
 const config = readConfig(...programs.api);
@@ -48,13 +49,13 @@ await run(log, async () => {
     uses,
     keepShardsOpen({ sql, redis, books, stalePostgres, log }),
     startSweeper(sql, redis, stalePostgres, log),
-    keepSealed(sql, masterKeys, log),
+    resealSigningKeys(sql, masterKeys, log),
   ];
 
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes,
-    pipeline: {
+    handling: {
       services: {
         redis,
         books,
@@ -65,7 +66,7 @@ await run(log, async () => {
       sql,
       teamSql,
       authenticate: limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)),
-      // A verification must not wait for Postgres, here as little as on verify's own port.
+      // A verification must not wait for Postgres, neither here nor on the verify app.
       authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
@@ -77,7 +78,7 @@ await run(log, async () => {
       postgres: () => sql`select 1`,
       redis: () => requireOpen(redis, 1_000),
       clickhouse: () => books.ready(),
-      // Postgres is not older than what is in force.
+      // Not ready while Postgres is older than Redis.
       settings: async () => stalePostgres.refuse(),
     }),
     metrics,

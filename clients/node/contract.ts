@@ -67,6 +67,10 @@ export interface Contract {
       billing?: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -103,14 +107,14 @@ export interface Contract {
         | 'NO_BILLING_RECORD';
     };
   };
-  /** Create an API key; the answer alone holds its text (`key:write`). */
+  /** Create an API key; only this answer contains the secret (`key:write`). */
   'post /api/v1/api-key': {
     input: {
       /** name that people see */
       name: string;
       /** id of the workspace */
       workspaceId: string;
-      /** what the key may do; a representation that is given twice is refused */
+      /** what the key may do; each representation at most once */
       scopes?:
         | Array<{
             /** what the scope stands for, unique in its workspace */
@@ -148,7 +152,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** the key with its middle left out */
+        /** the key without its middle part */
         maskedKey: string;
         /** what keys start with */
         prefix: string;
@@ -169,7 +173,7 @@ export interface Contract {
         customerId?: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
-        /** id of the billing record of its meter, once there is one */
+        /** id of the billing record of its meter, once one exists */
         billingId?: string;
         /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
         metadata?: Record<string, unknown>;
@@ -185,19 +189,19 @@ export interface Contract {
         updatedAt: string;
         /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
         lastUsedAt?: string;
-        /** the key itself, in this answer alone */
+        /** the key itself; only this answer contains it */
         key: string;
       };
     };
   };
-  /** List the API keys of a workspace, deleted ones too unless asked otherwise (`key:read`). */
+  /** List the API keys of a workspace, also deleted ones unless filtered out (`key:read`). */
   'get /api/v1/workspace/{id}/api-keys': {
     input: {
       /** id of the workspace */
       id: string;
-      /** most items in one answer */
+      /** maximum number of items in one answer */
       limit?: number | undefined;
-      /** `nextCursor` of the answer before */
+      /** `nextCursor` of the previous answer */
       cursor?: string | undefined;
       /** your own id of the customer */
       customerId?: string | undefined;
@@ -212,7 +216,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** the key with its middle left out */
+        /** the key without its middle part */
         maskedKey: string;
         /** what keys start with */
         prefix: string;
@@ -233,7 +237,7 @@ export interface Contract {
         customerId?: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
-        /** id of the billing record of its meter, once there is one */
+        /** id of the billing record of its meter, once one exists */
         billingId?: string;
         /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
         metadata?: Record<string, unknown>;
@@ -254,7 +258,7 @@ export interface Contract {
       nextCursor?: string;
     };
   };
-  /** Get an API key, without its text (`key:read`). */
+  /** Get an API key, without its secret (`key:read`). */
   'get /api/v1/workspace/{id}/api-key/{akid}': {
     input: {
       /** id of the workspace */
@@ -268,7 +272,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** the key with its middle left out */
+        /** the key without its middle part */
         maskedKey: string;
         /** what keys start with */
         prefix: string;
@@ -289,7 +293,7 @@ export interface Contract {
         customerId?: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
-        /** id of the billing record of its meter, once there is one */
+        /** id of the billing record of its meter, once one exists */
         billingId?: string;
         /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
         metadata?: Record<string, unknown>;
@@ -320,7 +324,7 @@ export interface Contract {
       enabled?: boolean | undefined;
       /** when it expires, in Unix milliseconds; in the future */
       expiresAt?: number | null | undefined;
-      /** what the key may do; a representation that is given twice is refused */
+      /** what the key may do; each representation at most once */
       scopes?:
         | Array<{
             /** what the scope stands for, unique in its workspace */
@@ -350,7 +354,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** the key with its middle left out */
+        /** the key without its middle part */
         maskedKey: string;
         /** what keys start with */
         prefix: string;
@@ -371,7 +375,7 @@ export interface Contract {
         customerId?: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
-        /** id of the billing record of its meter, once there is one */
+        /** id of the billing record of its meter, once one exists */
         billingId?: string;
         /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
         metadata?: Record<string, unknown>;
@@ -390,14 +394,14 @@ export interface Contract {
       };
     };
   };
-  /** Give an API key a new text; the answer alone holds it (`key:write`). */
+  /** Give an API key a new secret; only this answer contains it (`key:write`). */
   'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
     input: {
       /** id of the workspace */
       id: string;
       /** id of the API key */
       akid: string;
-      /** how long, at most, earlier texts stay valid beside the new one, with the same limits and credits; 0: they are invalid at once */
+      /** for how long at most earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */
       graceSeconds?: number | undefined;
     };
     output: {
@@ -406,7 +410,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** the key with its middle left out */
+        /** the key without its middle part */
         maskedKey: string;
         /** what keys start with */
         prefix: string;
@@ -427,7 +431,7 @@ export interface Contract {
         customerId?: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
-        /** id of the billing record of its meter, once there is one */
+        /** id of the billing record of its meter, once one exists */
         billingId?: string;
         /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
         metadata?: Record<string, unknown>;
@@ -443,7 +447,7 @@ export interface Contract {
         updatedAt: string;
         /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
         lastUsedAt?: string;
-        /** the key itself, in this answer alone */
+        /** the key itself; only this answer contains it */
         key: string;
       };
     };
@@ -462,7 +466,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** the key with its middle left out */
+        /** the key without its middle part */
         maskedKey: string;
         /** what keys start with */
         prefix: string;
@@ -483,7 +487,7 @@ export interface Contract {
         customerId?: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId?: string;
-        /** id of the billing record of its meter, once there is one */
+        /** id of the billing record of its meter, once one exists */
         billingId?: string;
         /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
         metadata?: Record<string, unknown>;
@@ -542,9 +546,9 @@ export interface Contract {
   /** List the workspaces that the access token may use (`workspace:read`). */
   'get /api/v1/workspace': {
     input: {
-      /** most items in one answer */
+      /** maximum number of items in one answer */
       limit?: number | undefined;
-      /** `nextCursor` of the answer before */
+      /** `nextCursor` of the previous answer */
       cursor?: string | undefined;
     };
     output: {
@@ -717,7 +721,7 @@ export interface Contract {
       };
     };
   };
-  /** Change a scope; keys that were granted it follow (`workspace:write`). */
+  /** Change a scope, also for the keys that have it (`workspace:write`). */
   'patch /api/v1/workspace/{id}/scope/{sid}': {
     input: {
       /** id of the workspace */
@@ -748,7 +752,7 @@ export interface Contract {
       };
     };
   };
-  /** Delete a scope and with it every grant of it (`workspace:write`). */
+  /** Delete a scope, and with it every grant of it (`workspace:write`). */
   'delete /api/v1/workspace/{id}/scope/{sid}': {
     input: {
       /** id of the workspace */
@@ -780,7 +784,7 @@ export interface Contract {
       workspaceId: string;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId: string;
-      /** credits to begin with: decimal text, at most six decimals, at most 9000000000 */
+      /** initial credits: decimal text, at most six decimals, at most 9000000000 */
       totalCredits?: string | undefined;
       /** whether use may go on beyond totalCredits */
       allowOverages?: boolean | undefined;
@@ -791,6 +795,10 @@ export interface Contract {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -818,6 +826,10 @@ export interface Contract {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -840,13 +852,17 @@ export interface Contract {
       workspaceId: string;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId: string;
-      /** credits to add, at most six decimals */
-      refill: number;
+      /** credits to add, as decimal text or as a JSON number; above 0, at most six decimals, at most 9000000000 */
+      refill: string | number;
     };
     output: {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -862,18 +878,47 @@ export interface Contract {
       };
     };
   };
-  /** Correct the used credits of a billing record, in its balance and its books alike (`billing:write`). */
+  /** Get a billing record by its id (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+    };
+    output: {
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Correct the used credits of a billing record, in its balance and in its books (`billing:write`). */
   'post /api/v1/customer-billing/{bid}/adjustment': {
     input: {
       /** id of the billing record */
       bid: string;
-      /** credits used more, or, negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
+      /** credits used in addition, or, if negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
       amount: string;
-      /** why, as it stands in the books */
+      /** why; the books keep it */
       reason: string;
-      /** the day to book it on, preset today, YYYY-MM-DD in UTC */
+      /** the day to book it on, default today, YYYY-MM-DD in UTC */
       day?: string | undefined;
-      /** what is counted, preset "default" */
+      /** what is counted, default "default" */
       usageName?: string | undefined;
     };
     output: {
@@ -882,15 +927,15 @@ export interface Contract {
         id: string;
         /** id of the billing record */
         billingId: string;
-        /** which one of the record's adjustments it is */
+        /** number of the adjustment; each record's start at 1 */
         number: number;
-        /** credits used more, or given back: decimal text, at most six decimals, at most 9000000000 either way */
+        /** credits used in addition, or, if negative, given back: decimal text, at most six decimals, at most 9000000000 either way */
         amount: string;
         usageName: string;
-        /** the day that it is booked on, YYYY-MM-DD in UTC */
+        /** the day it is booked on, YYYY-MM-DD in UTC */
         day: string;
         reason: string;
-        /** id of the access token that asked for it */
+        /** id of the access token that made the adjustment */
         tokenId: string;
         /** X-Request-Id of the request */
         requestId: string;
@@ -899,7 +944,7 @@ export interface Contract {
       };
     };
   };
-  /** Change whether a billing record may be overdrawn, and its spend cap (`billing:write`). */
+  /** Change whether a billing record allows overages, and its spend cap (`billing:write`). */
   'patch /api/v1/customer-billing/{bid}': {
     input: {
       /** id of the billing record */
@@ -913,6 +958,10 @@ export interface Contract {
       billing: {
         /** id of the billing record */
         id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
         /** credits used: decimal text, at most six decimals, at most 9000000000 */
@@ -933,9 +982,9 @@ export interface Contract {
     input: {
       /** id of the billing record */
       bid: string;
-      /** most items in one answer */
+      /** maximum number of items in one answer */
       limit?: number | undefined;
-      /** `nextCursor` of the answer before */
+      /** `nextCursor` of the previous answer */
       cursor?: string | undefined;
     };
     output: {
@@ -946,13 +995,13 @@ export interface Contract {
         billingId: string;
         /** credits added: decimal text, at most six decimals, at most 9000000000 */
         amount: string;
-        /** totalCredits after it: decimal text, at most six decimals, at most 9000000000 */
+        /** totalCredits after the refill: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
-        /** id of the access token that asked for it */
+        /** id of the access token that made the refill */
         tokenId: string;
         /** X-Request-Id of the request */
         requestId: string;
-        /** when they were added, RFC 3339 in UTC */
+        /** when the credits were added, RFC 3339 in UTC */
         createdAt: string;
       }>;
       /** where the next page starts; absent on the last one */
@@ -969,20 +1018,20 @@ export interface Contract {
       reconciliation: {
         /** id of the billing record */
         billingId: string;
-        /** whether the books have all that was used, less, or more; or it is on its way to them still */
+        /** whether the books contain all usage, less, or more; or events are still on their way to them */
         status: 'EXACT' | 'MISSING' | 'TOO_MUCH' | 'ON_ITS_WAY';
-        /** used credits as they are debited: decimal text, at most six decimals, at most 9000000000 either way */
+        /** used credits as Redis debits them: decimal text, at most six decimals, at most 9000000000 either way */
         usedCredits: string;
         /** the sum of all distinct events in the books: decimal text, at most six decimals, at most 9000000000 either way */
         bookedCredits: string;
         /** used credits after the last event in the books: decimal text, at most six decimals, at most 9000000000 either way */
         lastBalance: string;
-        /** used credits that the books lack; negative: that they have too much of: decimal text, at most six decimals, at most 9000000000 either way */
+        /** used credits missing in the books; negative: too much is booked: decimal text, at most six decimals, at most 9000000000 either way */
         difference: string;
         /** where events are missing */
         gaps: Array<{
           after: {
-            /** how often the shard of the record was opened before it */
+            /** the epoch of the record's shard, which grows each time the shard opens */
             epoch: number;
             /** the number of the event in its epoch */
             number: number;
@@ -990,7 +1039,7 @@ export interface Contract {
             eventId?: string;
           };
           before?: {
-            /** how often the shard of the record was opened before it */
+            /** the epoch of the record's shard, which grows each time the shard opens */
             epoch: number;
             /** the number of the event in its epoch */
             number: number;
@@ -999,13 +1048,13 @@ export interface Contract {
           };
           /** how many numbers are missing */
           events: number;
-          /** what they cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
+          /** their cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
           credits?: string;
         }>;
-        /** usage that went down with a Redis and is in neither */
+        /** usage that was lost with a Redis server, and is neither debited nor booked */
         losses: Array<{
           after: {
-            /** how often the shard of the record was opened before it */
+            /** the epoch of the record's shard, which grows each time the shard opens */
             epoch: number;
             /** the number of the event in its epoch */
             number: number;
@@ -1013,7 +1062,7 @@ export interface Contract {
             eventId?: string;
           };
           before?: {
-            /** how often the shard of the record was opened before it */
+            /** the epoch of the record's shard, which grows each time the shard opens */
             epoch: number;
             /** the number of the event in its epoch */
             number: number;
@@ -1022,7 +1071,7 @@ export interface Contract {
           };
           /** how many numbers are missing */
           events: number;
-          /** what they cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
+          /** their cost, by the balances before and after them: decimal text, at most six decimals, at most 9000000000 either way */
           credits?: string;
         }>;
       };
@@ -1037,7 +1086,7 @@ export interface Contract {
       from?: string | undefined;
       /** last day, YYYY-MM-DD in UTC */
       to?: string | undefined;
-      /** only what is counted under this name */
+      /** only usage of this name */
       usageName?: string | undefined;
     };
     output: {
@@ -1050,7 +1099,7 @@ export interface Contract {
         totalBillingUsage: string;
         /** what is counted */
         billingUsageName: string;
-        /** verifications, those that cost nothing too */
+        /** number of verifications, also of those that cost nothing */
         events: number;
       }>;
     };
@@ -1064,7 +1113,7 @@ export interface Contract {
       from?: string | undefined;
       /** last day, YYYY-MM-DD in UTC */
       to?: string | undefined;
-      /** only what is counted under this name */
+      /** only usage of this name */
       usageName?: string | undefined;
     };
     output: string;
@@ -1074,7 +1123,7 @@ export interface Contract {
     input: {
       /** claims of your own: a JSON object of at most 4096 bytes and 10 levels, without keys __proto__, constructor and prototype */
       payload: Record<string, unknown>;
-      /** whom it is meant for */
+      /** the recipient that the JWT is meant for */
       aud?: string | undefined;
       /** lifetime in seconds */
       exp?: number | undefined;
@@ -1092,15 +1141,15 @@ export interface Contract {
     };
     output: {
       status: 'VALID' | 'EXPIRED' | 'INVALID';
-      /** as it was given, when the signature is good */
+      /** the payload as it was signed; present if the signature is good */
       payload?: Record<string, unknown>;
       /** when it expires, in Unix seconds */
       exp?: number;
-      /** whom it is meant for */
+      /** the recipient that the JWT is meant for */
       aud?: string;
     };
   };
-  /** Sign with a new key from now on; what earlier keys signed keeps verifying (`token:write`). */
+  /** Sign with a new key from now on; JWTs of earlier keys keep verifying (`token:write`). */
   'post /api/v1/jwt/rotate': {
     input: {};
     output: {
@@ -1108,10 +1157,10 @@ export interface Contract {
       kid: string;
     };
   };
-  /** Public signing keys as a JWK set, for verifying JWTs without the service. */
+  /** Get public signing keys as a JWK set, to verify JWTs without the service. */
   'get /.well-known/jwks.json': {
     input: {
-      /** id of the team whose keys are wanted; without it, those of all teams */
+      /** id of the team whose keys to answer; absent: all teams */
       team?: string | undefined;
     };
     output: {
@@ -1134,7 +1183,7 @@ export interface Contract {
       workspaceId: string;
       /** your own id of the customer */
       customerId: string;
-      /** your own id of the billing that is to be linked */
+      /** your own id of the billing to link */
       externalBillingId?: string | undefined;
       /** lifetime in seconds */
       expiresIn?: number | undefined;
@@ -1143,7 +1192,7 @@ export interface Contract {
       linkToken: {
         /** id of the link token */
         id: string;
-        /** the link token, shown this once */
+        /** the link token; only this answer contains it */
         token: string;
         /** when it expires, in Unix milliseconds */
         expiresAt: number;
@@ -1151,7 +1200,7 @@ export interface Contract {
         workspaceId: string;
         /** your own id of the customer */
         customerId: string;
-        /** your own id of the billing that is to be linked */
+        /** your own id of the billing to link */
         externalBillingId?: string;
       };
     };
@@ -1171,7 +1220,7 @@ export interface Contract {
       workspaceId?: string;
       /** your own id of the customer */
       customerId?: string;
-      /** your own id of the billing that is to be linked */
+      /** your own id of the billing to link */
       externalBillingId?: string;
     };
   };
@@ -1190,11 +1239,11 @@ export interface Contract {
       workspaceId?: string;
       /** your own id of the customer */
       customerId?: string;
-      /** your own id of the billing that is to be linked */
+      /** your own id of the billing to link */
       externalBillingId?: string;
     };
   };
-  /** Create an access token that may do at most what yours may (`token:write`). */
+  /** Create an access token with at most the rights of your own (`token:write`). */
   'post /api/v1/access-token': {
     input: {
       /** name that people see */
@@ -1215,7 +1264,7 @@ export interface Contract {
         | 'token:write'
         | 'audit:read'
       >;
-      /** workspaces it is limited to; absent: all of the team */
+      /** the workspaces it is limited to; absent: all of the team */
       workspaceIds?: Array<string> | undefined;
       /** when it expires, in Unix milliseconds; in the future */
       expiresAt?: number | undefined;
@@ -1226,7 +1275,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** what may be shown of its text */
+        /** the part of the token that may be shown */
         maskedToken: string;
         permissions: Array<
           | 'workspace:read'
@@ -1244,7 +1293,7 @@ export interface Contract {
           | 'token:write'
           | 'audit:read'
         >;
-        /** workspaces it is limited to; absent: all */
+        /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
@@ -1252,17 +1301,17 @@ export interface Contract {
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
-        /** its text, shown this once */
+        /** the secret; only this answer contains it */
         token: string;
       };
     };
   };
-  /** List access tokens, revoked ones too, without their text (`token:write`). */
+  /** List access tokens, also revoked ones, without their secrets (`token:write`). */
   'get /api/v1/access-token': {
     input: {
-      /** most items in one answer */
+      /** maximum number of items in one answer */
       limit?: number | undefined;
-      /** `nextCursor` of the answer before */
+      /** `nextCursor` of the previous answer */
       cursor?: string | undefined;
     };
     output: {
@@ -1271,7 +1320,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** what may be shown of its text */
+        /** the part of the token that may be shown */
         maskedToken: string;
         permissions: Array<
           | 'workspace:read'
@@ -1289,7 +1338,7 @@ export interface Contract {
           | 'token:write'
           | 'audit:read'
         >;
-        /** workspaces it is limited to; absent: all */
+        /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
@@ -1306,7 +1355,7 @@ export interface Contract {
       nextCursor?: string;
     };
   };
-  /** Revoke an access token, your own included; it is refused within a second (`token:write`). */
+  /** Revoke an access token, also your own; within a second it is refused (`token:write`). */
   'delete /api/v1/access-token/{id}': {
     input: {
       /** id of the access token */
@@ -1318,7 +1367,7 @@ export interface Contract {
         id: string;
         /** name that people see */
         name: string;
-        /** what may be shown of its text */
+        /** the part of the token that may be shown */
         maskedToken: string;
         permissions: Array<
           | 'workspace:read'
@@ -1336,7 +1385,7 @@ export interface Contract {
           | 'token:write'
           | 'audit:read'
         >;
-        /** workspaces it is limited to; absent: all */
+        /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
@@ -1354,13 +1403,13 @@ export interface Contract {
   /** List who changed what, oldest first (`audit:read`). */
   'get /api/v1/audit-log': {
     input: {
-      /** most items in one answer */
+      /** maximum number of items in one answer */
       limit?: number | undefined;
-      /** `nextCursor` of the answer before */
+      /** `nextCursor` of the previous answer */
       cursor?: string | undefined;
-      /** only what this access token asked for */
+      /** only changes that this access token made */
       tokenId?: string | undefined;
-      /** only changes of this kind of thing */
+      /** only changes of this kind of resource */
       resource?:
         | 'access_token'
         | 'adjustment'
@@ -1371,9 +1420,9 @@ export interface Contract {
         | 'signing_key'
         | 'workspace'
         | undefined;
-      /** only changes of this thing */
+      /** only changes of this resource */
       resourceId?: string | undefined;
-      /** only what this request changed */
+      /** only changes of this request */
       requestId?: string | undefined;
       /** first day, YYYY-MM-DD in UTC */
       from?: string | undefined;
@@ -1384,19 +1433,19 @@ export interface Contract {
       auditLog: Array<{
         /** id of the audit entry */
         id: string;
-        /** method and path of the operation; of the operator, the command */
+        /** method and path of the operation, or the command of the operator */
         operation: string;
         resource:
           'access_token' | 'adjustment' | 'api_key' | 'billing' | 'link_token' | 'scope' | 'signing_key' | 'workspace';
         /** id of what changed */
         resourceId: string;
-        /** id of the access token that asked for it; absent: the operator did */
+        /** id of the access token that made the change; absent: the operator */
         tokenId?: string;
         /** X-Request-Id of the request */
         requestId?: string;
-        /** as it was; absent: it was made, without secrets */
+        /** as it was; absent: it was created, without secrets */
         before?: Record<string, unknown>;
-        /** as it is since; absent: it is gone, without secrets */
+        /** as it is since then; absent: it is gone, without secrets */
         after?: Record<string, unknown>;
         /** when it changed, RFC 3339 in UTC */
         createdAt: string;

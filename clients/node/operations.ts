@@ -26,6 +26,7 @@ export const operations = {
   billing: {
     create: 'post /api/v1/customer-billing',
     get: 'get /api/v1/customer-billing',
+    getById: 'get /api/v1/customer-billing/{bid}',
     refill: 'post /api/v1/customer-billing/refill',
     update: 'patch /api/v1/customer-billing/{bid}',
     ledger: 'get /api/v1/customer-billing/{bid}/ledger',

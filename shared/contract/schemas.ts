@@ -65,6 +65,8 @@ export const scopeEntry = object({
 /** A billing record, section 2 of the specification. */
 export const billing = object({
   id: id('billing record'),
+  workspaceId: id('workspace'),
+  externalMeterId,
   totalCredits: credits('credits bought'),
   usedCredits: credits('credits used'),
   allowOverages: Type.Boolean({ description: 'whether use may go on beyond totalCredits' }),

@@ -4,32 +4,32 @@ import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import { reopen } from '../reopen/reopen.ts';
 import { progressLine, runTool, type ToolStores } from './tool.ts';
 
-// Writes everything in Redis anew, from Postgres and the books: `npm run rebuild`. Verification answers 503 meanwhile,
-// each server's shards until they are whole.
+// Writes everything in Redis again, from Postgres and the books: `npm run rebuild`. Meanwhile verify answers 503 for each
+// shard until that shard is whole.
 
-const settled: StalePostgresWatch = { note: () => {}, refuse: () => {} };
+const neverStale: StalePostgresWatch = { note: () => {}, refuse: () => {} };
 
-/** Closes all shards and fills them again; tells how far it is. */
+/** Closes all shards and fills them again; shows its progress. */
 export async function rebuild(stores: ToolStores): Promise<void> {
   const started = performance.now();
   const total = await recordsOf(stores.sql);
   const progress = progressLine();
   let done = 0;
-  const written = (records: number) => {
+  const onProgress = (records: number) => {
     done += records;
     const share = Math.min(99, Math.floor((100 * done) / Math.max(1, total)));
     progress.show(() => `${done.toLocaleString('en')} records written, about ${share} %, ${seconds(started)}`);
   };
   await Promise.all(
     [...stores.redis.byNode()].map(([node, shards]) =>
-      reopen({ ...stores, stalePostgres: settled }, node, shards, true, written),
+      reopen({ ...stores, stalePostgres: neverStale }, node, shards, { rebuild: true, onProgress }),
     ),
   );
   progress.end();
   console.log(`Redis is rebuilt: ${done.toLocaleString('en')} records in ${seconds(started)}`);
 }
 
-/** About how many records Redis holds: a workspace and its scopes once for each shard. */
+/** About how many records Redis holds; workspaces and scopes have a copy in each of 64 shards. */
 async function recordsOf(sql: Sql): Promise<number> {
   const [row] = await sql<[{ total: number }]>`
     select (select count(*) from key_texts) + (select count(*) from access_tokens) + 2 * (select count(*) from billing_records)

@@ -5,8 +5,8 @@ import type { MissingNumbers } from '../../../shared/books/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
 import { progressLine, runTool } from './tool.ts';
 
-// Compares all billing records with their books: `npm run reconcile`. Exits with 1 on any difference, with 2 when events
-// were on their way for too long to tell.
+// Compares all billing records with their books: `npm run reconcile`. Exits with 1 if any differs, else with 2 if events
+// were on their way for too long to decide.
 const RECORDS_AT_ONCE = 500;
 const PATIENCE_MS = 30_000;
 
@@ -17,27 +17,27 @@ await runTool('reconcile', async (stores) => {
   const lines: string[][] = [];
   let seen = 0;
   for (let after = '', more = true; more;) {
-    const billings = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
-    for (const one of await reconcile(stores, billings, PATIENCE_MS)) {
-      counts[one.status] += 1;
-      lines.push(...linesOf(one));
+    const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+    for (const result of await reconcile(stores, refs, PATIENCE_MS)) {
+      counts[result.status] += 1;
+      lines.push(...linesOf(result));
     }
-    seen += billings.length;
+    seen += refs.length;
     progress.show(() => `compared ${seen.toLocaleString('en')} of ${total.toLocaleString('en')} billing records`);
-    after = billings.at(-1)?.id ?? after;
-    more = billings.length === RECORDS_AT_ONCE;
+    after = refs.at(-1)?.id ?? after;
+    more = refs.length === RECORDS_AT_ONCE;
   }
   progress.end();
   if (lines.length > 0) console.log(table(['billing record', 'status', 'credits', 'events', 'between'], lines));
-  const unlike = counts.MISSING + counts.TOO_MUCH;
+  const differing = counts.MISSING + counts.TOO_MUCH;
   console.log(
-    `${counts.EXACT.toLocaleString('en')} exact, ${unlike} differ, ${counts.ON_ITS_WAY} undecided: events were on their way`,
+    `${counts.EXACT.toLocaleString('en')} exact, ${differing} differ, ${counts.ON_ITS_WAY} undecided because events were on their way`,
   );
-  return unlike > 0 ? 1 : counts.ON_ITS_WAY > 0 ? 2 : 0;
+  return differing > 0 ? 1 : counts.ON_ITS_WAY > 0 ? 2 : 0;
 });
 
 function linesOf({ billing, status, differenceMicros, missing, losses }: Reconciliation): string[][] {
-  const ofGap = (what: string) => (gap: MissingNumbers) => [
+  const lineOf = (what: string) => (gap: MissingNumbers) => [
     billing.id,
     what,
     gap.micros === undefined ? '' : formatCredits(gap.micros),
@@ -45,7 +45,7 @@ function linesOf({ billing, status, differenceMicros, missing, losses }: Reconci
     `${gap.epoch}/${gap.afterNumber} and ${gap.beforeNumber === undefined ? 'the end' : `${gap.epoch}/${gap.beforeNumber}`}`,
   ];
   const difference = status === 'EXACT' ? [] : [[billing.id, status, formatCredits(differenceMicros), '', '']];
-  return [...difference, ...missing.map(ofGap('  gap')), ...losses.map(ofGap('lost with Redis'))];
+  return [...difference, ...missing.map(lineOf('  gap')), ...losses.map(lineOf('lost with Redis'))];
 }
 
 function table(headings: string[], rows: string[][]): string {

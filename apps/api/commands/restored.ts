@@ -5,21 +5,22 @@ import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { loadShard, type Entry } from '../sync/entries.ts';
+import type { Entry } from '../sync/change.ts';
+import { loadShard } from '../sync/entries.ts';
 import { rebuild } from './rebuild.ts';
 import { runTool, type ToolStores } from './tool.ts';
 
-// After Postgres was restored from a backup that is older than what Redis has: `npm run restored`. What was changed since
-// is known to Redis by its version alone, so that it is decided for safety: whatever may have been taken back since is
-// refused until somebody has looked.
-// 1. Compare every record of Postgres with Redis's.
-// 2. In one transaction: disable, revoke and delete what was changed since, and begin a new generation of versions, above
-//    all that were ever given.
-// 3. Write Redis anew. Dying before this: run it again.
+// Run this after Postgres was restored from a backup that is older than Redis: `npm run restored`. Of a change after the
+// backup, Redis knows only that the record has a newer version. To be safe, everything that may have been taken back by
+// such a change is refused until somebody has looked at it.
+// 1. Compare every record of Postgres with Redis.
+// 2. In one transaction: disable, revoke or delete what was changed after the backup, and begin a new generation of
+//    versions above all earlier ones.
+// 3. Write Redis again. After a crash before this step, run the command again.
 
 type Newer = { entry: Entry; value: string };
 
-// Versions of a generation stay below the next one's, and of a thousand generations below 2^53.
+// The versions of a generation stay below those of the next, and those of a thousand generations below 2^53.
 const GENERATION = 1_000_000_000_000;
 const ASK_WITHIN_MS = 5_000;
 const CHANGED_LATER = 'changed after the backup:';
@@ -42,7 +43,7 @@ await runTool('restored', async (stores) => {
   return 0;
 });
 
-/** What Redis has a newer version of than Postgres; of copies in every shard, the first. */
+/** Records of which Redis has a newer version than Postgres; one entry for each, however many shards have a copy. */
 async function findNewer(sql: Sql, redis: ShardedRedis): Promise<Newer[]> {
   const newer = new Map<string, Newer>();
   for (const shard of ALL_SHARDS) {
@@ -66,7 +67,7 @@ async function refuseNewer(tx: Transaction, newer: Newer[]): Promise<void> {
   await tx`update api_keys set enabled = false, updated_at = now() where id = any(${ids('key')})`;
   await tx`update access_tokens set revoked_at = coalesce(revoked_at, now()) where id = any(${ids('token')})`;
   await tx`update scopes set deleted_at = coalesce(deleted_at, now()) where id = any(${ids('scope')})`;
-  // A limit that was lowered stays so.
+  // If the limit was lowered after the backup, it stays low.
   for (const { entry, value } of newer.filter(({ entry }) => entry.kind === 'billing')) {
     await tx`
       update billing_records set spend_cap_micros = least(spend_cap_micros, ${limitOf(value)})
@@ -87,7 +88,7 @@ async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustm
     where billing_records.id = booked.id`;
 }
 
-/** The number of the last adjustment of each record that the books have some of. */
+/** The number of each record's last adjustment in the books. */
 async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, number>> {
   const answer = await books.client.query({
     query: "select billing_id, max(number) from usage_events where kind = 'adjustment' group by billing_id",
@@ -96,7 +97,7 @@ async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, nu
   return new Map(await answer.json<[billingId: string, number: number]>());
 }
 
-/** How many keys and tokens Redis knows of which Postgres does not. */
+/** How many secrets of keys and tokens Redis knows and Postgres does not. */
 async function unknownRecords({ sql, redis }: ToolStores): Promise<{ keys: number; tokens: number }> {
   const count = { keys: 0, tokens: 0 };
   for (const [node] of redis.byNode()) {
@@ -120,21 +121,21 @@ async function unknownRecords({ sql, redis }: ToolStores): Promise<{ keys: numbe
 
 function report(newer: Newer[], unknown: { keys: number; tokens: number }): void {
   const say = (kind: Entry['kind'], what: string) => {
-    for (const { entry } of newer.filter((one) => one.entry.kind === kind))
+    for (const { entry } of newer.filter(({ entry }) => entry.kind === kind))
       console.log(`${CHANGED_LATER} ${entry.id} ${what}`);
   };
-  say('key', 'is disabled; enable it if it is to be valid');
-  say('token', 'is revoked; make another');
-  say('scope', 'is deleted; make it again if it is needed');
-  say('workspace', 'has the defaults of the backup; look at its limits and addresses');
-  for (const { entry, value } of newer.filter((one) => one.entry.kind === 'billing')) {
+  say('key', 'is disabled; enable it if it should be valid');
+  say('token', 'is revoked; create another one');
+  say('scope', 'is deleted; create it again if you need it');
+  say('workspace', 'has the defaults of the backup; check its rate limit and allowed addresses');
+  for (const { entry, value } of newer.filter(({ entry }) => entry.kind === 'billing')) {
     const [before, now] = [limitOf(value), limitOf(entry.value)].map(formatCredits);
     console.log(
-      `${CHANGED_LATER} ${entry.id} had a limit of ${before} credits and has that of the backup, ${now}, or less`,
+      `${CHANGED_LATER} ${entry.id} had a limit of ${before} credits and now has at most that of the backup, ${now}`,
     );
   }
   console.log(
-    `made after the backup, and invalid from now on: ${unknown.keys} key texts, ${unknown.tokens} access tokens`,
+    `created after the backup, and invalid from now on: ${unknown.keys} secrets of API keys, ${unknown.tokens} access tokens`,
   );
 }
 

@@ -6,11 +6,11 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
 import { recordAudit } from '../resources/audit.ts';
-import type { Change } from '../sync/entries.ts';
+import type { Change } from '../sync/change.ts';
 import { applyChanges, recordChanges } from '../sync/sync.ts';
 import { createFullToken, findOrCreateTeam, presentToken } from '../resources/tokens.ts';
 
-// Prints a full access token of a team alone on standard output: `npm run -s token -- --team NAME`.
+// Creates an access token with every permission and prints nothing else: `npm run -s token -- --team NAME`.
 const team = readTeam();
 if (!team || team.length > 128) {
   console.error('name the team, in at most 128 characters: npm run -s token -- --team NAME');
@@ -35,7 +35,7 @@ const { text, change } = await sql.begin(async (tx) => {
   return { text: token.text, change: { ...change, id } };
 });
 
-// In force at once where Redis can be reached; else it comes into force by itself, soon after Redis is back.
+// In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
 const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'));
 await redis
   .connected(2_000)
@@ -45,7 +45,7 @@ await redis.close();
 await sql.end();
 console.log(text);
 
-// undefined for what is no such command line.
+// undefined if the command line is wrong.
 function readTeam(): string | undefined {
   try {
     return parseArgs({ options: { team: { type: 'string' } } }).values.team;

@@ -9,7 +9,7 @@ export type ToolStores = { sql: Sql; redis: ShardedRedis; books: Books; log: Log
 
 const CONNECTED_WITHIN_MS = 5_000;
 
-/** Runs an operator's command on the three stores; its result is the exit code, a failure is told in one line. */
+/** Runs an operator's command on the three stores. Its result is the exit code; a failure prints one line. */
 export async function runTool(name: string, work: (stores: ToolStores) => Promise<number>): Promise<void> {
   const log = makeLogger(name, 'silent');
   try {
@@ -29,7 +29,7 @@ export async function runTool(name: string, work: (stores: ToolStores) => Promis
   }
 }
 
-/** Shows how far a command is: on a terminal in one line that is written over, else every few seconds. */
+/** Shows the progress of a command: on a terminal in one line that is overwritten, elsewhere every few seconds. */
 export function progressLine(everyMs = process.stderr.isTTY ? 200 : 5_000) {
   let shownAt = performance.now();
   return {

@@ -9,12 +9,12 @@ import { openApi } from '../../../shared/contract/openapi.ts';
 import type { ProbeAnswer } from '../../../shared/http/probes.ts';
 import { requestId } from '../../../shared/http/request-id.ts';
 import { cors } from './cors.ts';
-import { handle, type Pipeline } from './handle.ts';
-import type { ApiRoute } from './route.ts';
+import { handle } from './handle.ts';
+import type { ApiRoute, HandleOptions } from './route.ts';
 
 type AppOptions = {
   routes: readonly ApiRoute[];
-  pipeline: Pipeline;
+  handling: HandleOptions;
   probe(path: string): Promise<ProbeAnswer | undefined>;
   metrics: Metrics;
   log: Logger;
@@ -22,8 +22,8 @@ type AppOptions = {
   corsOrigins: readonly string[];
 };
 
-/** The api as a Koa application: observe, let other origins in, answer errors, probes, route. */
-export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
+/** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
+export function makeApp({ routes, handling, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
   const app = new Koa();
   app.use(observe(log, metrics));
   app.use(cors(corsOrigins));
@@ -32,7 +32,7 @@ export function makeApp({ routes, pipeline, probe, metrics, log, publicUrl, cors
 
   const router = new Router({ strict: true, sensitive: true });
   for (const route of routes) {
-    router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, pipeline));
+    router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, handling));
   }
   app.use(router.routes());
   app.use(unknownPath(router));
@@ -44,12 +44,12 @@ function observe(log: Logger, metrics: Metrics): Koa.Middleware {
     const started = performance.now();
     ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
     ctx.set('X-Request-Id', ctx.state['requestId'] as string);
-    // What may be kept says so itself.
+    // The defaults of every answer; one that may be cached overrides them.
     ctx.set({ 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' });
     await next();
     const seconds = (performance.now() - started) / 1000;
     const { method, status } = ctx;
-    // The route, never the path: a path may hold a link token.
+    // Log the route, never the path: a path may hold a link token.
     const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';
     metrics.httpSeconds.observe({ method, route, status }, seconds);
     log.info(
@@ -87,7 +87,7 @@ function probes(probe: AppOptions['probe'], docs: AppOptions['probe']): Koa.Midd
   };
 }
 
-/** Tells a path that does not exist from a method that it does not take. */
+/** 404 for a path that does not exist, 405 for a method that the path does not take. */
 function unknownPath(router: Router): Koa.Middleware {
   return (ctx) => {
     const allowed = METHODS.filter((method) => router.match(ctx.path, method).route);

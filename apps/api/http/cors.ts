@@ -6,8 +6,8 @@ const REQUEST_HEADERS = 'Authorization, Content-Type, Idempotency-Key, X-Request
 const ANSWER_HEADERS = 'Retry-After, X-Request-Id';
 
 /**
- * Lets web pages of these origins call the api (CORS); pages of all others, and of all where none is named, are kept out
- * by their browsers. Never with cookies, of which there are none here: a page needs an access token of its own.
+ * Lets web pages of these origins call the api (CORS). Browsers keep out the pages of all other origins, and of every
+ * origin if the list is empty. Cookies are never allowed, the api has none: a page needs an access token of its own.
  */
 export function cors(origins: readonly string[]): Koa.Middleware {
   return (ctx, next) => {

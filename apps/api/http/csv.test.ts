@@ -4,7 +4,7 @@ import { csv, prefersCsv } from './csv.ts';
 
 const test = suite('CSV');
 
-test('what holds a comma, a quote or a line break is quoted', () => {
+test('a field with a comma, a quote or a line break is quoted', () => {
   const text = csv(
     ['a', 'b'],
     [
@@ -17,7 +17,7 @@ test('what holds a comma, a quote or a line break is quoted', () => {
   assert.is(text, 'a,b\r\n"x,y",1\r\n"say ""no""",-2.5\r\n"two\nlines",\r\nplain ü,0\r\n');
 });
 
-test('text that a spreadsheet would run as a formula stays text, and amounts stay numbers', () => {
+test('a spreadsheet runs no field as a formula, and amounts stay numbers', () => {
   for (const name of ['=1+1', '+SUM(A1)', '-A1', '@cmd', '\t=1', '＝1+1', '-', '+5']) {
     assert.is(csv(['n'], [[name]]), `n\r\n'${name}\r\n`);
   }
@@ -25,7 +25,7 @@ test('text that a spreadsheet would run as a formula stays text, and amounts sta
   for (const amount of ['-1.5', '-0.000001', '12', 'a=b']) assert.is(csv(['n'], [[amount]]), `n\r\n${amount}\r\n`);
 });
 
-test('the Accept header decides, JSON when it does not', () => {
+test('the Accept header chooses the format, and JSON is the default', () => {
   for (const accept of ['text/csv', 'TEXT/CSV; header=present', 'text/csv, */*', 'application/json;q=0.5, text/csv']) {
     assert.ok(prefersCsv(accept), accept);
   }

@@ -3,7 +3,7 @@ export function csv(names: readonly string[], rows: readonly (readonly (string |
   return [names, ...rows].map((row) => `${row.map(field).join(',')}\r\n`).join('');
 }
 
-/** Whether an Accept header would rather have CSV than JSON (RFC 9110); between equals, what it names first. */
+/** Whether an Accept header prefers CSV to JSON (RFC 9110); of two equal preferences the first one counts. */
 export function prefersCsv(accept: string | undefined): boolean {
   const asked = (accept ?? '').split(',').map((range) => {
     const [type, ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
@@ -16,8 +16,8 @@ export function prefersCsv(accept: string | undefined): boolean {
 
 const amount = /^-?\d+(\.\d+)?$/;
 
-// A spreadsheet takes text that starts like a formula for one, and runs it; with an apostrophe before it, it is text.
-// A negative amount starts that way too and stays a number.
+// A spreadsheet runs text that starts like a formula; an apostrophe before it keeps it text. A negative amount starts
+// with a minus too, and stays a number.
 function field(value: string | number): string {
   const text = String(value);
   const guarded = /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) && !amount.test(text) ? `'${text}` : text;

@@ -4,16 +4,21 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Transaction } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values/seal.ts';
 
-/** An answer as it is kept: its status, its JSON text, and the changes that it promised to be in force. */
+/** A kept answer: its status, its JSON text, and the ids of the changes that it reports as in force. */
 export type KeptAnswer = { status: number; text: string; changeIds: number[] };
 
-/** A request that may be repeated; `secret` is what only its caller knows: the access token's text and the Idempotency-Key. */
+/** A request that carries an Idempotency-Key; `secret` is what only its caller knows: the access token and that key. */
 export type Repeatable = { tokenId: string; teamId: string; keyHash: string; requestHash: string; secret: string };
 
 const WAIT_FOR_FIRST = '5s';
 
 /** Describes a request that carries an Idempotency-Key. */
-export function repeatable(caller: Caller, tokenText: string, idempotencyKey: string, request: string): Repeatable {
+export function describeRequest(
+  caller: Caller,
+  tokenText: string,
+  idempotencyKey: string,
+  request: string,
+): Repeatable {
   return {
     tokenId: caller.tokenId,
     teamId: caller.teamId,
@@ -24,8 +29,8 @@ export function repeatable(caller: Caller, tokenText: string, idempotencyKey: st
 }
 
 /**
- * Takes the Idempotency-Key for this transaction, or gives the answer that it was used for. While another transaction
- * holds it, the insert waits: Postgres decides the race.
+ * Claims the Idempotency-Key for this transaction, or returns the answer kept under it. While another transaction holds
+ * the key, the insert waits: Postgres decides the race.
  */
 export async function claimKey(
   tx: Transaction,
@@ -45,14 +50,14 @@ export async function claimKey(
 
   const [kept] = await tx<{ requestHash: string; status: number; answer: Buffer; changeIds: number[] }[]>`
     select request_hash, status, answer, change_ids from idempotency_keys where token_id = ${tokenId} and key_hash = ${keyHash}`;
-  // It ran out between the two statements: the next attempt is the first again.
+  // The kept answer expired between the two statements: the caller's next attempt counts as the first.
   if (!kept) throw busy();
   if (kept.requestHash !== requestHash) throw new ApiError('idempotency_mismatch');
   const text = sealerOf(masterKeys, secret).unseal(kept.answer, `${tokenId} ${keyHash}`);
   return { status: kept.status, text, changeIds: kept.changeIds };
 }
 
-/** Keeps the answer, in the transaction of the change that it answers: both are stored, or neither. */
+/** Keeps the answer in the transaction of the change: both are stored, or neither. */
 export async function keepAnswer(
   tx: Transaction,
   masterKeys: MasterKeys,

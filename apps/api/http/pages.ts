@@ -4,11 +4,11 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 
 const CURSOR = 'd3NfMDFrYWZjNnYzbmYwcXRtaGQ3ZDVyeXgyczkuM2Y5dEtxX2ExYkM0';
 
-/** Query parameters of a list, besides its own filters. */
+/** The query parameters of every paged list; a list adds its own filters. */
 export const pageParameters = {
-  limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'most items in one answer' }),
+  limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'maximum number of items in one answer' }),
   cursor: Type.Optional(
-    Type.String({ maxLength: 256, description: '`nextCursor` of the answer before', examples: [CURSOR] }),
+    Type.String({ maxLength: 256, description: '`nextCursor` of the previous answer', examples: [CURSOR] }),
   ),
 };
 
@@ -17,8 +17,8 @@ export const nextCursor = Type.Optional(
 );
 
 /**
- * The page of a list that a query asks for: items after this id, one more than wanted, to know whether there is a next
- * page, and what makes the cursor to it. `list` names the list, with the id of whose list it is.
+ * The page of a list that a query asks for. Read `take` items after the id `after`, one more than the page holds: `cut`
+ * then knows whether a next page exists and makes its cursor. `list` names the list and its owner's id.
  */
 export function pageOf({ limit, cursor }: { limit: number; cursor?: string }, list: string) {
   return {
@@ -32,8 +32,8 @@ export function pageOf({ limit, cursor }: { limit: number; cursor?: string }, li
   };
 }
 
-// A cursor is the last id of a page with a mark of its list, opaque, so that it may become something else one day. Another
-// list's would otherwise give a page from the middle, or an empty one, without a word.
+// A cursor is the last id of a page and a mark of its list. Without the mark, another list's cursor would silently give a
+// page from the middle, or an empty one. It is opaque, so that its content may change one day.
 function encode(id: string, list: string): string {
   const mark = createHash('sha256').update(`${list} ${id}`).digest('base64url').slice(0, 12);
   return Buffer.from(`${id}.${mark}`).toString('base64url');

@@ -1,31 +1,54 @@
 import type { TObject, TSchema } from 'typebox';
-import type { Books } from '../../../shared/stores/clickhouse.ts';
-import type { Verify } from '../../../shared/verification/verifier.ts';
-import type { Query } from '../../../shared/stores/postgres.ts';
-import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
+import type { Caller } from '../../../shared/contract/caller.ts';
 import type { Route } from '../../../shared/contract/route.ts';
+import type { Logger } from '../../../shared/runtime/log.ts';
+import type { Books } from '../../../shared/stores/clickhouse.ts';
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import type { MasterKeys } from '../../../shared/values/seal.ts';
+import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
-import type { Change } from '../sync/entries.ts';
+import type { Change } from '../sync/change.ts';
+import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 
 /** What the api's handlers work with, besides the request. */
 export type Services = {
   /** A transaction where the route `writes`, else the pool. */
   sql: Query;
-  /** Says that an entity changed and must come into force in Redis; `shard` where it lives in one alone. */
+  /** Records that an entity changed and must come into force in Redis; `shard` names its only shard, if it has just one. */
   changed(kind: Change['kind'], entityId: string, shard?: number): void;
-  /** Says what it was and has become, for the audit log. */
+  /** Records the state before and after a change, for the audit log. */
   audit: Audit;
   redis: ShardedRedis;
   books: Books;
   signingKeys: SigningKeys;
   verify: Verify;
-  /** Within how long a request has to be answered. */
+  /** How long a request may take until its answer. */
   deadlineMs: number;
 };
 
-// oxlint-disable-next-line no-explicit-any -- a list of routes holds handlers of unlike bodies
+/** What `handle` needs to serve the routes. */
+export type HandleOptions = {
+  services: Omit<Services, 'sql' | 'changed' | 'audit'>;
+  /** Sees every team: for work that serves all of them. */
+  sql: Sql;
+  /** Sees the team that a transaction names: for what a request asks. */
+  teamSql: Sql;
+  authenticate: AuthenticateFrom;
+  authenticateForVerify: AuthenticateFrom;
+  limitCalls(caller: Caller): Promise<void>;
+  clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  stalePostgres: StalePostgresWatch;
+  masterKeys: MasterKeys;
+  log: Logger;
+};
+
+// oxlint-disable-next-line no-explicit-any -- one list holds routes whose handlers take different bodies
 export type ApiRoute = Route<any, any, any, any, Services>;
+// oxlint-disable-next-line no-explicit-any -- each handler knows the type of its own call
+export type AnyCall = any;
 
 /** Defines a route of the api; its types follow from its schemas. */
 export function route<

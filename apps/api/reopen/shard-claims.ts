@@ -2,13 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 
-/** A closed shard that is ours to reopen, and what it knows of itself. */
+/** A closed shard that is ours to reopen, with what its own record says. */
 export type Claim = { shard: number; emptied: boolean; checkpoint: number; epoch: number; sinceMs: number };
 
 export const STEP_WITHIN_MS = 2_000;
 const NAMES_AT_ONCE = 2_000;
 
-/** Claims shards for reopening: those that are closed, or, with `close`, all, which closes them. */
+/** Claims shards for reopening: with `begin` the closed ones, with `close` all of them, which closes them. */
 export async function claim(
   node: RedisNode,
   how: 'begin' | 'close',
@@ -32,7 +32,7 @@ export async function claim(
     }));
 }
 
-/** Holds claims for as long as it takes. Writing nothing behind the build token does it, and revives none that is gone. */
+/** Renews claims, by writing nothing behind the build token. A claim that has run out is not revived. */
 export async function renew(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
   await Promise.all(
     claims.map(({ shard }) => {
@@ -42,26 +42,26 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
   );
 }
 
-/** Removes what is left of settings and balances; what Postgres does not know would never be changed again. */
+/** Removes all settings and balances of shards: nobody would ever change a record that Postgres does not have. */
 export async function wipe(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
-  const ours = new Set(claims.map((one) => one.shard));
+  const ours = new Set(claims.map((claim) => claim.shard));
   let cursor = '0';
   do {
     const [next, names] = await node.client.scan(cursor, 'MATCH', '{??}:[ktwb]:*', 'COUNT', NAMES_AT_ONCE);
     cursor = next;
     const byShard = Map.groupBy(names, (name) => Number(name.slice(1, 3)));
     await Promise.all(
-      [...byShard].map(async ([shard, some]) => {
+      [...byShard].map(async ([shard, ofShard]) => {
         if (!ours.has(shard)) return;
-        const [status] = await node.script('wipe', [keyspace.meta(shard), ...some], [token], STEP_WITHIN_MS);
+        const [status] = await node.script('wipe', [keyspace.meta(shard), ...ofShard], [token], STEP_WITHIN_MS);
         if (status !== 'OK') throw new Error(`shard ${shard} was claimed by another builder`);
       }),
     );
   } while (cursor !== '0');
 }
 
-/** Opens a shard that was brought up to date, once it was closed for long enough. */
+/** Opens a shard that is up to date, as soon as it has been closed for long enough. */
 export async function open(node: RedisNode, shard: number, args: (string | number)[]): Promise<void> {
   for (;;) {
     const [status, , waitMs] = await node.script('open', [keyspace.meta(shard)], args, STEP_WITHIN_MS);

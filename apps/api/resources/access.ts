@@ -3,7 +3,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import { asPostgresUnavailable, type Query, type Sql } from '../../../shared/stores/postgres.ts';
 
-/** Loads access tokens from Postgres, so that what needs no verification state works without Redis. */
+/** Loads access tokens from Postgres, so that operations that need no verification state work without Redis. */
 export function tokensFromPostgres(sql: Sql) {
   return async function load(_shard: number, hash: string): Promise<Caller | undefined> {
     const [row] = await sql<{ id: string; teamId: string; permissions: string[]; workspaceIds: string[] | null }[]>`
@@ -18,12 +18,12 @@ export function tokensFromPostgres(sql: Sql) {
   };
 }
 
-/** Whether the access token may use the workspace, should it exist in its team. */
+/** Whether the access token may use the workspace, provided that the workspace exists in its team. */
 export function mayUse(caller: Caller, workspaceId: string): boolean {
   return isId(workspaceId) && (caller.workspaceIds === undefined || caller.workspaceIds.includes(workspaceId));
 }
 
-/** Throws 403 unless the workspace exists in the caller's team and its token may use it; unknown or forbidden looks the same. */
+/** Throws 403 unless the workspace exists in the caller's team and its token may use it. Unknown and forbidden look the same. */
 export async function requireWorkspace(sql: Query, caller: Caller, workspaceId: string): Promise<void> {
   const found = mayUse(caller, workspaceId)
     ? await sql`select from workspaces where id = ${workspaceId} and team_id = ${caller.teamId}`
@@ -31,9 +31,9 @@ export async function requireWorkspace(sql: Query, caller: Caller, workspaceId: 
   if (found.length === 0) throw new ApiError('workspace_forbidden');
 }
 
-/** Throws 403 for an access token that is limited to workspaces: what it asks for concerns the whole team. */
+/** Throws 403 for an access token that is limited to workspaces, in an operation on the whole team. */
 export function requireWholeTeam(caller: Caller): void {
   if (caller.workspaceIds === undefined) return;
-  const message = 'The access token is limited to workspaces, and this concerns the whole team.';
+  const message = 'The access token is limited to workspaces, and this operation concerns the whole team.';
   throw new ApiError('workspace_forbidden', { message });
 }

@@ -15,10 +15,10 @@ export const auditResources = [
 ] as const;
 export type AuditResource = (typeof auditResources)[number];
 
-/** What happened to one thing: it was made where there is no `before`, and is gone where there is no `after`. */
+/** A change of one resource. Without `before` it was created; without `after` it is gone. */
 export type AuditLine = { resource: AuditResource; id: string; before: object | undefined; after: object | undefined };
 
-/** Writes a line of the audit log with the change that it tells of. What changed nothing leaves none. */
+/** Adds a line to the audit log, in the transaction of the change. If nothing changed, no line is stored. */
 export type Audit = (
   resource: AuditResource,
   id: string,
@@ -26,7 +26,7 @@ export type Audit = (
   after: object | undefined,
 ) => void;
 
-/** Who asked for a change, and by what; the operator has no token, and asks on the command line. */
+/** Who changed something, and how. The operator has no token and uses the command line. */
 export type AuditOrigin = {
   teamId: string;
   tokenId: Caller['tokenId'] | null;
@@ -34,7 +34,7 @@ export type AuditOrigin = {
   requestId: string | null;
 };
 
-/** A request as the origin of a change. */
+/** The origin of a change that a request makes. */
 export function originOf(
   { method, path }: Pick<Operation, 'method' | 'path'>,
   { teamId, tokenId }: Caller,
@@ -43,14 +43,14 @@ export function originOf(
   return { teamId, tokenId, operation: `${method.toUpperCase()} ${path}`, requestId };
 }
 
-/** Stores lines in the transaction of the changes that they tell of. */
+/** Stores lines in the transaction of their changes. */
 export async function recordAudit(sql: Query, origin: AuditOrigin, lines: AuditLine[]): Promise<void> {
   const { teamId, tokenId, operation, requestId } = origin;
-  const told = lines.map((line) => ({ ...line, was: textOf(line.before), is: textOf(line.after) }));
-  for (const { resource, id, was, is } of told.filter((line) => line.was !== line.is)) {
+  const texts = lines.map((line) => ({ ...line, before: textOf(line.before), after: textOf(line.after) }));
+  for (const { resource, id, before, after } of texts.filter((line) => line.before !== line.after)) {
     await sql`
       insert into audit_log (id, team_id, token_id, operation, resource, resource_id, before, after, request_id)
-      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${was}::text::json, ${is}::text::json,
+      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${before}::text::json, ${after}::text::json,
               ${requestId})`;
   }
 }

@@ -29,7 +29,7 @@ export const billingColumns = (sql: Query) => sql`
   id, workspace_id, external_meter_id, shard, total_micros, used_micros, allow_overages, spend_cap_micros,
   created_at, updated_at`;
 
-/** A billing record of the caller's team that its token may use; any other looks like one that does not exist. */
+/** A billing record of the caller's team that its token may use; 404 for any other, as if it did not exist. */
 export async function requireBilling(
   sql: Query,
   caller: Caller,
@@ -45,7 +45,7 @@ export async function requireBilling(
   return row;
 }
 
-/** A row as it is answered, with its used credits as they are now. */
+/** A row as the API answers it, with its current used credits. */
 export async function presentBilling(redis: ShardedRedis, row: BillingRow): Promise<Static<typeof billing>> {
   return {
     ...billingSettings(row),
@@ -53,10 +53,12 @@ export async function presentBilling(redis: ShardedRedis, row: BillingRow): Prom
   };
 }
 
-/** What of a row is set by requests, and not by use. */
+/** The part of a row that requests set; verifications change the rest. */
 export function billingSettings(row: BillingRow) {
   return {
     id: row.id,
+    workspaceId: row.workspaceId,
+    externalMeterId: row.externalMeterId,
     totalCredits: formatCredits(row.totalMicros),
     allowOverages: row.allowOverages,
     ...(row.spendCapMicros !== null && { spendCap: formatCredits(row.spendCapMicros) }),
@@ -65,7 +67,7 @@ export function billingSettings(row: BillingRow) {
   };
 }
 
-/** The amount of a field in micro-credits; 400 above the most that a record holds, which the schema's pattern lets pass. */
+/** The amount of a field in micro-credits; 400 above the maximum of a record, which the schema's pattern does not check. */
 export function creditsIn(field: string, text: string): number {
   const micros = parseCredits(text);
   if (micros !== undefined) return micros;
@@ -74,8 +76,8 @@ export function creditsIn(field: string, text: string): number {
 }
 
 /**
- * Used micro-credits as Redis counts them; `undefined` while it can't tell: it is away, the shard is closed, or the
- * record has not come into force there. Then the snapshot in the row is the best that is known.
+ * Used micro-credits as Redis counts them; `undefined` while Redis is unavailable, the shard is closed, or the record has
+ * not come into force there. Then the row's snapshot is the best known value.
  */
 async function usedNow(redis: ShardedRedis, row: BillingRow): Promise<number | undefined> {
   try {

@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import type { SigningKey, SigningKeys } from './signing-keys.ts';
 
-/** A JWT as text; this one is nobody's. */
+/** A JWT as text; the example belongs to nobody. */
 export const jwt = Type.String({
   description: 'the JWT',
   examples: ['eyJhbGciOiJFZERTQSIsImtpZCI6ImtQcksiLCJ0eXAiOiJKV1QifQ.eyJyb2xlIjoiYWRtaW4ifQ.c2lnbmF0dXJl'],
@@ -12,11 +12,11 @@ export const jwt = Type.String({
 export const audience = Type.String({
   minLength: 1,
   maxLength: 256,
-  description: 'whom it is meant for',
+  description: 'the recipient that the JWT is meant for',
   examples: ['https://app.example.com'],
 });
 
-/** The claims that the service sets; a payload may hold none of them. */
+/** The claims that the service sets; a payload may not contain them. */
 export const registeredClaims = ['iss', 'aud', 'exp', 'iat', 'nbf', 'jti'] as const;
 
 const ALGORITHM = 'EdDSA';
@@ -29,7 +29,7 @@ export type NewJwt = {
   nowSeconds: number;
 };
 
-/** What a JWT turned out to be. Times are Unix seconds, as in the claims themselves. */
+/** The result of verifying a JWT. Times are Unix seconds, as in the claims. */
 export type JwtResult =
   { status: 'VALID' | 'EXPIRED'; payload: Record<string, unknown>; exp: number; aud?: string } | { status: 'INVALID' };
 
@@ -47,8 +47,8 @@ export function signJwt({ kid, privateKey }: SigningKey, jwt: NewJwt): Promise<s
 }
 
 /**
- * Tells what a JWT is to a team. The algorithm is pinned and the key is the team's own of exactly this kid, whatever
- * the header says of other keys and places to fetch them from (`jwk`, `jku`, `x5c`, `x5u`): those are never looked at.
+ * Verifies a JWT for a team. The algorithm is pinned, and the key is the team's own key of exactly this kid. Keys in the
+ * header, or places to fetch keys from (`jwk`, `jku`, `x5c`, `x5u`), are ignored.
  */
 export async function verifyJwt(
   sql: Query,
@@ -68,22 +68,22 @@ export async function verifyJwt(
       },
       { algorithms: [ALGORITHM], issuer: teamId, requiredClaims: ['exp', 'iat', 'jti'], currentDate: now },
     );
-    return { status: 'VALID', ...answered(payload) };
+    return { status: 'VALID', ...resultOf(payload) };
   } catch (error) {
-    // jose compares the time last: what is expired has passed every other check.
-    if (error instanceof errors.JWTExpired) return { status: 'EXPIRED', ...answered(error.payload) };
+    // jose checks the time last: an expired JWT has passed every other check.
+    if (error instanceof errors.JWTExpired) return { status: 'EXPIRED', ...resultOf(error.payload) };
     if (error instanceof errors.JOSEError) return { status: 'INVALID' };
     throw error;
   }
 }
 
-// One text for one JWT: no white space, and no unused bits of base64url that could differ.
+// Each JWT has exactly one valid text: no white space, and no differing unused bits in its base64url.
 function isCanonical(jwt: string): boolean {
   const parts = jwt.split('.');
   return parts.length === 3 && parts.every((part) => Buffer.from(part, 'base64url').toString('base64url') === part);
 }
 
-function answered(claims: JWTPayload) {
+function resultOf(claims: JWTPayload) {
   const given = Object.entries(claims).filter(([name]) => !(registeredClaims as readonly string[]).includes(name));
   return {
     payload: Object.fromEntries(given),

@@ -7,7 +7,7 @@ import type { grants } from './keys.ts';
 
 type Holder = { teamId: string; workspaceId: string; keyId: string };
 
-/** Grants a key these scopes and no others; 400 when one is not a scope of the workspace, or is given twice. */
+/** Grants a key exactly these scopes; 400 if the workspace does not have one of them, or one is given twice. */
 export async function replaceGrants(sql: Query, { teamId, workspaceId, keyId }: Holder, scopes: Static<typeof grants>) {
   const wanted = scopes.map((scope) => scope.representation);
   const found = await sql<{ id: string; representation: string }[]>`
@@ -30,9 +30,9 @@ function refuseUnknown(wanted: string[], scopeIds: Map<string, string>): void {
   const details = wanted.flatMap((representation, i) =>
     scopeIds.has(representation)
       ? []
-      : [{ path: `/scopes/${i}/representation`, message: 'is no scope of the workspace' }],
+      : [{ path: `/scopes/${i}/representation`, message: 'is not a scope of the workspace' }],
   );
-  // What was given may be a key that slipped into the wrong place.
+  // The client may have put a key into the wrong field.
   const names = [...new Set(unknown)].map(hideSecrets).join(', ');
   const message = `The workspace has no scope ${names}; create it first.`;
   throw new ApiError('unknown_scope', { message, details });
@@ -43,6 +43,6 @@ function refuseTwice(wanted: string[]): void {
     wanted.indexOf(representation) === i ? [] : [{ path: `/scopes/${i}/representation`, message: 'is given twice' }],
   );
   if (details.length === 0) return;
-  const message = 'The request is not valid: scopes holds a representation twice; put all its flags into one entry.';
+  const message = 'The request is not valid: scopes contains a representation twice; put all its flags into one entry.';
   throw new ApiError('invalid_request', { message, details });
 }

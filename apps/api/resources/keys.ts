@@ -21,14 +21,14 @@ import { requireWorkspace } from './access.ts';
 const apiKeyFields = {
   id: id('API key'),
   name,
-  maskedKey: Type.String({ description: 'the key with its middle left out', examples: ['acme_17aT****JpQ1'] }),
+  maskedKey: Type.String({ description: 'the key without its middle part', examples: ['acme_17aT****JpQ1'] }),
   prefix,
   expiresAt: Type.Optional(instant('when it expires; absent: never')),
   scopes: Type.Array(scopeEntry),
   enabled: Type.Boolean({ description: 'whether it may be used', examples: [true] }),
   customerId: Type.Optional(customerId),
   externalMeterId: Type.Optional(externalMeterId),
-  billingId: Type.Optional(id('billing record', ' of its meter, once there is one')),
+  billingId: Type.Optional(id('billing record', ' of its meter, once one exists')),
   metadata: Type.Optional(metadata),
   rateLimitPerSecond: Type.Optional(rateLimit),
   allowedIPs: Type.Optional(allowedIps),
@@ -38,11 +38,11 @@ const apiKeyFields = {
   lastUsedAt: Type.Optional(timestamp('when it last verified as VALID; at most a minute behind')),
 };
 
-/** An API key as it is answered, section 2 of the specification. */
+/** An API key as the API answers it (section 2 of the specification). */
 export const apiKey = object(apiKeyFields);
 export const apiKeyWithText = object({
   ...apiKeyFields,
-  key: secretText('the key itself, in this answer alone', 'acme'),
+  key: secretText('the key itself; only this answer contains it', 'acme'),
 });
 
 /** The path of one key. */
@@ -50,7 +50,7 @@ export const keyParams = object({ id: id('workspace'), akid: id('API key') });
 
 export const grants = Type.Array(scopeEntryInput, {
   maxItems: 100,
-  description: 'what the key may do; a representation that is given twice is refused',
+  description: 'what the key may do; each representation at most once',
 });
 
 const JSON_OID = 114;
@@ -75,7 +75,7 @@ type KeyRow = {
   lastUsedAt: number | null;
 };
 
-/** Reads a workspace's keys, `k` in what follows: a where clause and the rest of the statement. */
+/** Reads keys; `rest` is the where clause and the end of the statement, in which the keys are `k`. */
 export function selectKeys(sql: Query, rest: ReturnType<Query>) {
   return sql<KeyRow[]>`
     select k.id, k.name, k.masked_key, k.prefix, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
@@ -91,14 +91,14 @@ export function selectKeys(sql: Query, rest: ReturnType<Query>) {
     ${rest}`;
 }
 
-/** A key of a workspace that the caller may use, as it is answered. */
+/** Reads one key as the API answers it; the caller must have checked that the token may use the workspace. */
 export async function readKey(sql: Query, { id, akid }: { id: string; akid: string }) {
   const [row] = await selectKeys(sql, sql`where k.workspace_id = ${id} and k.id = ${isId(akid) ? akid : ''}`);
   if (!row) throw new ApiError('key_not_found');
   return presentKey(row);
 }
 
-/** Takes the lock of a key's row, under which its version counts, or throws 403 or 404. */
+/** Locks a key's row, so that its versions count one after the other; throws 403 or 404. */
 export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: string; akid: string }) {
   await requireWorkspace(sql, caller, id);
   const [row] = await sql<{ shard: number; prefix: string; deleted: boolean }[]>`
@@ -108,12 +108,12 @@ export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: st
   return row;
 }
 
-/** Metadata as a statement's value; jsonb, as which the driver would send it, takes no NUL in a text. */
+/** Metadata as a parameter of type json. The driver would send jsonb, which refuses NUL in text. */
 export function metadataValue(sql: Query, metadata: Record<string, unknown> | null | undefined) {
   return metadata && sql.typed(metadata, JSON_OID);
 }
 
-/** A row as it is answered: what is not set is left out. */
+/** A row as the API answers it: values that are not set are left out. */
 export function presentKey(row: KeyRow) {
   const { customerId, externalMeterId, billingId, metadata, rateLimitPerSecond, allowedIps } = row;
   return {

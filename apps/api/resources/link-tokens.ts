@@ -5,10 +5,10 @@ import { customerId } from '../../../shared/contract/schemas.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
 
-/** The billing that a link token is to link. */
-export const externalBillingId = textOf(256, 'your own id of the billing that is to be linked', 'inv_2026_11');
+/** The caller's own billing that a link token links. */
+export const externalBillingId = textOf(256, 'your own id of the billing to link', 'inv_2026_11');
 
-/** What a link token is worth, section 2 of the specification. The caller's own expired or revoked ones keep their fields. */
+/** The result of validating a link token (section 2 of the specification). The team's own expired or revoked tokens keep their fields. */
 export const linkTokenResult = object({
   valid: Type.Boolean({ description: 'whether it is in force', examples: [true] }),
   expiresAt: Type.Optional(instant('when it expires')),
@@ -26,12 +26,12 @@ export type LinkTokenRow = {
   externalBillingId: string | null;
 };
 
-/** Whether a text has a link token's form; any other is unknown without asking Postgres. */
+/** Whether a text has the form of a link token; any other text is unknown, without a query. */
 export function isLinkToken(text: string): boolean {
   return text.startsWith(`${LINK_TOKEN_PREFIX}_`) && keyShard(text) !== undefined;
 }
 
-/** A row as it is answered. */
+/** A row as the API answers it. */
 export function presentLinkToken({ valid, expiresAt, workspaceId, customerId, externalBillingId }: LinkTokenRow) {
   return {
     valid,

@@ -4,9 +4,9 @@ import type { Query } from '../../../shared/stores/postgres.ts';
 type Value = string | number | boolean | string[] | Parameter<Record<string, unknown>> | null | undefined;
 
 /**
- * The assignments of a PATCH: each value that was given (`null` clears), the next version and the time of the change.
- * A field's name in camelCase is its column. Where nothing was given nothing changes, unless
- * `more` does, which is not in the row.
+ * The assignments of a PATCH: each given value (`null` clears), the next version and the time of the change. Names in
+ * camelCase become column names. Without any value the row stays as it is, unless `more` says that something outside the
+ * row changes.
  */
 export function set(sql: Query, values: Record<string, Value>, more = false) {
   const given = Object.entries(values).filter(([, value]) => value !== undefined);

@@ -18,7 +18,7 @@ const description = nullable(
   }),
 );
 
-/** A workspace scope as it is answered, section 2 of the specification. */
+/** A workspace scope as the API answers it (section 2 of the specification). */
 export const scope = object({
   id: id('scope'),
   name,
@@ -50,12 +50,12 @@ export type ScopeRow = {
 /** The columns of a ScopeRow, for a select or a returning. */
 export const scopeColumns = (sql: Query) => sql`id, name, representation, description, created_at, updated_at`;
 
-/** The condition for the scope that a path names, in a workspace that the caller may use. */
+/** The condition that selects the scope of a path. */
 export function isScopeOf(sql: Query, { id, sid }: { id: string; sid: string }) {
   return sql`workspace_id = ${id} and id = ${isId(sid) ? sid : ''} and deleted_at is null`;
 }
 
-/** Takes the lock of a scope's row, or throws 403 or 404. */
+/** Locks a scope's row; throws 403 or 404. */
 export async function lockScope(sql: Query, caller: Caller, params: { id: string; sid: string }): Promise<ScopeRow> {
   await requireWorkspace(sql, caller, params.id);
   const [row] = await sql<ScopeRow[]>`

@@ -2,10 +2,8 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { calculateJwkThumbprint } from 'jose';
 import { Type, type Static } from 'typebox';
 import { object } from '../../../shared/contract/schema-kinds.ts';
-import type { Logger } from '../../../shared/runtime/log.ts';
-import type { Query, Sql } from '../../../shared/stores/postgres.ts';
-import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
-import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values/seal.ts';
 
 /** The id of a signing key: its thumbprint (RFC 7638). */
 export const kid = Type.String({
@@ -28,75 +26,42 @@ export const publicJwk = object({
 export type PublicJwk = Static<typeof publicJwk>;
 
 export type SigningKey = { kid: string; privateKey: KeyObject };
-/** One that was just made, and the kid of the one that it replaces. */
+/** A key that was just made, and the kid of the key that it replaces. */
 export type NewSigningKey = SigningKey & { isNew: true; replaces: string | undefined };
 
-/** The Ed25519 keys with which a team's JWTs are signed; private ones are stored encrypted. */
+/** The Ed25519 keys that sign a team's JWTs; private keys are stored encrypted. */
 export type SigningKeys = {
-  /**
-   * The team's current key, for a JWT that lives so long; the first is made when it is first asked for, so `sql` is a
-   * transaction.
-   */
+  /** The team's current key, for a JWT of this lifetime. The first call makes the first key, so `sql` is a transaction. */
   current(sql: Query, teamId: string, lifetimeSeconds: number): Promise<SigningKey | NewSigningKey>;
-  /** Makes a new current key, in a transaction; what the earlier ones signed keeps verifying. */
+  /** Makes a new current key, in a transaction. JWTs that earlier keys signed keep verifying. */
   rotate(sql: Query, teamId: string): Promise<NewSigningKey>;
   /** The public key of exactly this kid, if it is the team's. */
   find(sql: Query, teamId: string, kid: string): Promise<KeyObject | undefined>;
-  /** Public keys as JWKs (RFC 7517), of one team or of all: those of which a JWT may be in force. */
+  /** Public keys as JWKs (RFC 7517), of one team or of all teams: every key whose JWTs may still be in force. */
   jwks(sql: Query, teamId?: string): Promise<PublicJwk[]>;
 };
 
-// A JWT may be signed a moment after its key was retired, by a request that had begun before.
+// A request that began before its key was retired may sign a JWT a moment after.
 const SIGNED_LATE_SECONDS = 300;
-const SEAL_EVERY_MS = 600_000;
 
 export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
-  const sealer = makeSealer(masterKeys, PURPOSE);
-
-  async function stored(sql: Query, teamId: string): Promise<(SigningKey & { longestSeconds: number }) | undefined> {
-    const [row] = await sql<{ kid: string; privateEncrypted: Buffer; longestSeconds: number }[]>`
-      select kid, private_encrypted, longest_seconds from signing_keys where team_id = ${teamId} and retired_at is null`;
-    if (!row) return undefined;
-    const pem = sealer.unseal(row.privateEncrypted, bound(teamId, row.kid));
-    return { kid: row.kid, privateKey: createPrivateKey(pem), longestSeconds: row.longestSeconds };
-  }
-
-  // The team's row is the lock: of two first uses at once, the second finds the key that the first made.
-  async function lock(sql: Query, teamId: string): Promise<void> {
-    await sql`select from teams where id = ${teamId} for no key update`;
-  }
-
-  async function replace(sql: Query, teamId: string): Promise<NewSigningKey> {
-    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-    const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.export({ format: 'jwk' }).x! } as const;
-    const kid = await calculateJwkThumbprint(jwk);
-    const published: PublicJwk = { ...jwk, kid, alg: 'EdDSA', use: 'sig' };
-    const sealed = sealer.seal(privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(), bound(teamId, kid));
-    const [replaced] = await sql<{ kid: string }[]>`
-      update signing_keys set retired_at = now(), private_encrypted = null, sealed_under = null
-      where team_id = ${teamId} and retired_at is null returning kid`;
-    await sql`
-      insert into signing_keys (kid, team_id, public_jwk, private_encrypted, sealed_under)
-      values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed}, ${sealer.keyName})`;
-    return { kid, privateKey, isNew: true, replaces: replaced?.kid };
-  }
-
+  const sealer = signingKeySealer(masterKeys);
   return {
     async current(sql, teamId, lifetimeSeconds) {
-      let key: (SigningKey & { longestSeconds?: number }) | undefined = await stored(sql, teamId);
+      let key: (SigningKey & { longestSeconds?: number }) | undefined = await readCurrent(sql, sealer, teamId);
       if (!key) {
-        await lock(sql, teamId);
-        key = (await stored(sql, teamId)) ?? (await replace(sql, teamId));
+        await lockTeam(sql, teamId);
+        key = (await readCurrent(sql, sealer, teamId)) ?? (await replaceCurrent(sql, sealer, teamId));
       }
-      // Seldom: only what is to live longer than all before it is written down.
+      // Rarely: only a lifetime longer than all before it is written down.
       if (lifetimeSeconds > (key.longestSeconds ?? 0))
         await sql`
           update signing_keys set longest_seconds = greatest(longest_seconds, ${lifetimeSeconds}) where kid = ${key.kid}`;
       return key;
     },
     async rotate(sql, teamId) {
-      await lock(sql, teamId);
-      return replace(sql, teamId);
+      await lockTeam(sql, teamId);
+      return replaceCurrent(sql, sealer, teamId);
     },
     async find(sql, teamId, kid) {
       const [row] = await sql<{ publicJwk: PublicJwk }[]>`
@@ -114,34 +79,42 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
   };
 }
 
-/**
- * Brings signing keys that were encrypted under another master key under the current one, now and every ten minutes: so
- * also one that a program made that did not have it yet. One that opens under none of them is told as an error.
- */
-export function keepSealed(sql: Sql, masterKeys: MasterKeys, log: Logger): Loop {
-  const sealer = makeSealer(masterKeys, PURPOSE);
-  return startLoop(SEAL_EVERY_MS, log, 'encrypting signing keys anew', async () => {
-    const rows = await sql<{ kid: string; teamId: string; privateEncrypted: Buffer }[]>`
-      select kid, team_id, private_encrypted from signing_keys where sealed_under <> ${sealer.keyName}`;
-    let sealed = 0;
-    for (const { kid, teamId, privateEncrypted } of rows) {
-      let pem: string;
-      try {
-        pem = sealer.unseal(privateEncrypted, bound(teamId, kid));
-      } catch {
-        log.error({ kid }, 'a signing key opens neither under MASTER_KEY nor under MASTER_KEY_PREVIOUS');
-        continue;
-      }
-      // Unless it was changed meanwhile.
-      const { count } = await sql`
-        update signing_keys
-        set private_encrypted = ${sealer.seal(pem, bound(teamId, kid))}, sealed_under = ${sealer.keyName}
-        where kid = ${kid} and private_encrypted = ${privateEncrypted}`;
-      sealed += count;
-    }
-    if (sealed > 0) log.info({ keys: sealed }, 'signing keys were encrypted under the current master key');
-  });
+/** Encrypts private keys. */
+export function signingKeySealer(masterKeys: MasterKeys): Sealer {
+  return makeSealer(masterKeys, 'signing keys');
 }
 
-const PURPOSE = 'signing keys';
-const bound = (teamId: string, kid: string) => `${teamId} ${kid}`;
+/** What an encrypted private key is bound to: it opens for no other team and under no other kid. */
+export function sealedFor(teamId: string, kid: string): string {
+  return `${teamId} ${kid}`;
+}
+
+type StoredKey = SigningKey & { longestSeconds: number };
+
+async function readCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<StoredKey | undefined> {
+  const [row] = await sql<{ kid: string; privateEncrypted: Buffer; longestSeconds: number }[]>`
+    select kid, private_encrypted, longest_seconds from signing_keys where team_id = ${teamId} and retired_at is null`;
+  if (!row) return undefined;
+  const pem = sealer.unseal(row.privateEncrypted, sealedFor(teamId, row.kid));
+  return { kid: row.kid, privateKey: createPrivateKey(pem), longestSeconds: row.longestSeconds };
+}
+
+// The team's row is the lock: of two requests that need the first key at once, the second finds the key of the first.
+async function lockTeam(sql: Query, teamId: string): Promise<void> {
+  await sql`select from teams where id = ${teamId} for no key update`;
+}
+
+async function replaceCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<NewSigningKey> {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.export({ format: 'jwk' }).x! } as const;
+  const kid = await calculateJwkThumbprint(jwk);
+  const published: PublicJwk = { ...jwk, kid, alg: 'EdDSA', use: 'sig' };
+  const sealed = sealer.seal(privateKey.export({ format: 'pem', type: 'pkcs8' }), sealedFor(teamId, kid));
+  const [replaced] = await sql<{ kid: string }[]>`
+    update signing_keys set retired_at = now(), private_encrypted = null, sealed_under = null
+    where team_id = ${teamId} and retired_at is null returning kid`;
+  await sql`
+    insert into signing_keys (kid, team_id, public_jwk, private_encrypted, sealed_under)
+    values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed}, ${sealer.keyName})`;
+  return { kid, privateKey, isNew: true, replaces: replaced?.kid };
+}

@@ -11,9 +11,11 @@ import { name } from '../../../shared/contract/schemas.ts';
 const accessTokenFields = {
   id: id('access token'),
   name,
-  maskedToken: Type.String({ description: 'what may be shown of its text', examples: ['kt_17aT****JpQ1'] }),
+  maskedToken: Type.String({ description: 'the part of the token that may be shown', examples: ['kt_17aT****JpQ1'] }),
   permissions: Type.Array(Type.Enum([...permissions])),
-  workspaceIds: Type.Optional(Type.Array(id('workspace'), { description: 'workspaces it is limited to; absent: all' })),
+  workspaceIds: Type.Optional(
+    Type.Array(id('workspace'), { description: 'the workspaces it is limited to; absent: all' }),
+  ),
   expiresAt: Type.Optional(instant('when it expires')),
   revoked: Type.Boolean({ description: 'whether it was revoked; that is final' }),
   createdAt: timestamp('when it was made'),
@@ -21,14 +23,14 @@ const accessTokenFields = {
 
 const lastUsedAt = Type.Optional(timestamp('when it was last used; at most a minute behind'));
 const revokedAt = Type.Optional(timestamp('when it was revoked'));
-/** An access token as it is answered, and as it is answered this once, with its text. */
+/** An access token as the API answers it; newAccessToken is the one answer that contains the secret. */
 export const accessToken = object(
   { ...accessTokenFields, lastUsedAt, revokedAt },
   { examples: [exampleOf(object({ ...accessTokenFields, lastUsedAt }))] },
 );
 export const newAccessToken = object({
   ...accessTokenFields,
-  token: secretText('its text, shown this once', ACCESS_TOKEN_PREFIX),
+  token: secretText('the secret; only this answer contains it', ACCESS_TOKEN_PREFIX),
 });
 
 export type TokenRow = {
@@ -50,13 +52,13 @@ export const tokenColumns = (sql: Query) => sql`
   (select last_used_at from token_last_used where token_id = access_tokens.id) as last_used_at`;
 
 /**
- * The condition under which a caller sees a token: one of its team, and where the caller is limited to workspaces, one
- * that is limited to some of them too.
+ * The condition under which a caller sees a token: the token belongs to the caller's team. If the caller is limited to
+ * workspaces, the token must be limited to some of the same workspaces.
  */
 export const withinReach = (sql: Query, { teamId, workspaceIds }: Caller) => sql`
   team_id = ${teamId} ${workspaceIds ? sql`and workspace_ids <@ ${[...workspaceIds]}::text[]` : sql``}`;
 
-/** A row as it is answered: what is not set is left out. */
+/** A row as the API answers it: values that are not set are left out. */
 export function presentToken(row: TokenRow) {
   const { id, name, maskedToken, permissions, workspaceIds, expiresAt, revokedAt, lastUsedAt, createdAt } = row;
   return {
@@ -81,7 +83,7 @@ type NewToken = {
   expiresAt?: number | undefined;
 };
 
-/** Stores a new access token; its text is given here and nowhere else. The caller says that it `changed`. */
+/** Stores a new access token and returns its secret, which nothing else contains. The caller must report it as `changed`. */
 export async function createToken(sql: Query, { teamId, name, permissions, workspaceIds, expiresAt }: NewToken) {
   const shard = randomShard();
   const text = makeKeyText(ACCESS_TOKEN_PREFIX, shard);
@@ -94,14 +96,14 @@ export async function createToken(sql: Query, { teamId, name, permissions, works
   return { tokenId, text, shard, row };
 }
 
-/** Finds a team by its name or makes it. */
+/** Finds a team by its name, or creates it. */
 export async function findOrCreateTeam(sql: Query, name: string): Promise<string> {
   await sql`insert into teams (id, name) values (${newId('team')}, ${name}) on conflict (name) do nothing`;
   const [team] = await sql<[{ id: string }]>`select id from teams where name = ${name}`;
   return team.id;
 }
 
-/** A token with every permission for a team, as the operator hands it out. */
+/** Creates a token with every permission, as the operator hands it out. */
 export async function createFullToken(sql: Query, teamId: string) {
   return createToken(sql, { teamId, name: 'operator', permissions });
 }

@@ -13,7 +13,7 @@ export const expirationSeconds = Type.Integer({
   examples: [2_592_000],
 });
 
-/** A workspace as it is answered, section 2 of the specification. */
+/** A workspace as the API answers it (section 2 of the specification). */
 export const workspace = object({
   id: id('workspace'),
   name,
@@ -26,7 +26,7 @@ export const workspace = object({
   updatedAt: timestamp('when it last changed'),
 });
 
-/** The defaults that a workspace gives its keys; in a PATCH, `null` clears one. */
+/** The defaults of a workspace's keys; in a PATCH, `null` clears one. */
 export const workspaceDefaults = {
   defaultKeyPrefix: Type.Optional(nullable(prefix)),
   defaultAllowedIPs: Type.Optional(nullable(allowedIps)),
@@ -51,7 +51,7 @@ export const workspaceColumns = (sql: Query) => sql`
   id, name, team_id, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration,
   created_at, updated_at`;
 
-/** Takes the lock of a workspace's row, or throws 403. */
+/** Locks a workspace's row; throws 403. */
 export async function lockWorkspace(sql: Query, caller: Caller, workspaceId: string): Promise<WorkspaceRow> {
   const [row] = mayUse(caller, workspaceId)
     ? await sql<WorkspaceRow[]>`
@@ -62,7 +62,7 @@ export async function lockWorkspace(sql: Query, caller: Caller, workspaceId: str
   return row;
 }
 
-/** A row as it is answered: what is not set is left out. */
+/** A row as the API answers it: values that are not set are left out. */
 export function presentWorkspace(row: WorkspaceRow) {
   const { defaultKeyPrefix, defaultRateLimitPerSecond, defaultExpiration } = row;
   return {

@@ -13,6 +13,7 @@ import listAuditLog from './audit-log/list.ts';
 import adjustBilling from './customer-billing/adjust.ts';
 import createBilling from './customer-billing/create.ts';
 import getBilling from './customer-billing/get.ts';
+import getBillingById from './customer-billing/get-by-id.ts';
 import billingLedger from './customer-billing/ledger.ts';
 import reconcileBilling from './customer-billing/reconciliation.ts';
 import refillBilling from './customer-billing/refill.ts';
@@ -35,7 +36,7 @@ import getWorkspace from './workspace/get.ts';
 import listWorkspaces from './workspace/list.ts';
 import updateWorkspace from './workspace/update.ts';
 
-/** The whole API on one page. */
+/** Every operation of the API, in the order of the documentation. */
 export const routes: readonly ApiRoute[] = [
   verifyApiKey,
   createApiKey,
@@ -59,6 +60,7 @@ export const routes: readonly ApiRoute[] = [
   createBilling,
   getBilling,
   refillBilling,
+  getBillingById,
   adjustBilling,
   updateBilling,
   billingLedger,

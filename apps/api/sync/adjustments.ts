@@ -20,17 +20,17 @@ type Adjustment = {
 
 const WITHIN_MS = 2_000;
 
-/** Applies adjustments, each record's by their numbers, those before them that it lacks included. */
+/** Applies adjustments in the order of their numbers, including earlier ones that the record in Redis lacks. */
 export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<void> {
   for (const adjustment of await load(sql, ids)) {
     const status = await apply(redis, adjustment);
     if (status === 'OK') continue;
     const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
-    for (const one of missing) if ((await apply(redis, one)) !== 'OK') throw notApplied(one, 'a gap');
+    for (const earlier of missing) if ((await apply(redis, earlier)) !== 'OK') throw notApplied(earlier, 'a gap');
   }
 }
 
-/** Applies one; gives OK, or the number of the last one when there is some before it that was not applied. */
+/** Applies one adjustment; returns OK, or the number of the last applied one if earlier ones are missing. */
 async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<string> {
   const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard } = adjustment;
   const node = redis.node(shard);

@@ -1,9 +1,11 @@
 import { orGiveUp } from '../../../shared/stores/postgres.ts';
 
+const BATCH = 1000;
+
 /**
- * Reads a table in batches, each after the last row of the one before. Not with a cursor: the driver ends one whose
- * connection was lost as if it had read everything, and a shard would be opened with keys missing. The next batch is on
- * its way while one is worked on.
+ * Reads a table in batches, each after the last row of the one before; the next batch is read while the caller works on
+ * one. A cursor would not do: when its connection is lost, the driver ends it as if it had read everything, and a shard
+ * would open with keys missing.
  */
 export async function* inBatches<Row, Position>(
   start: Position,
@@ -14,10 +16,13 @@ export async function* inBatches<Row, Position>(
   while (next) {
     const rows: Row[] = await next;
     next = rows.length < BATCH ? undefined : orGiveUp(read(positionOf(rows.at(-1)!), BATCH));
-    // Whoever stops reading has no use for how that ends.
+    // A caller that stops early never awaits this read: its failure must not count as unhandled.
     next?.catch(() => {});
     if (rows.length > 0) yield rows;
   }
 }
 
-const BATCH = 1000;
+/** Reads a table in batches, in the order of its ids. */
+export function batchesById<Row extends { id: string }>(read: (after: string, limit: number) => Promise<Row[]>) {
+  return inBatches<Row, string>('', (row) => row.id, read);
+}

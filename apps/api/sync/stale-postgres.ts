@@ -4,20 +4,21 @@ import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 
-/** Whether Postgres was found to be older than Redis: restored from a backup, without what Redis was given since. */
+/** Remembers whether Postgres is older than Redis: restored from a backup, without the changes that Redis received since. */
 export type StalePostgresWatch = {
   note(stale: boolean): void;
-  /** Throws while it is: what would be written stands on settings that are not the last ones. */
+  /** Throws while it is older: a write would build on outdated settings. */
   refuse(): void;
 };
 
-/** Tells an operator, by log and metric, when Postgres is found to be older than Redis, and when no longer. */
+/** Tells operators, by log and metric, when Postgres is found to be older than Redis and when it no longer is. */
 export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgresWatch {
   let known = false;
   return {
     note(stale) {
       metrics.settingsOlder.set(stale ? 1 : 0);
-      if (stale && !known) log.error('Postgres is older than Redis: nothing is changed until `npm run restored`');
+      if (stale && !known)
+        log.error('Postgres is older than Redis: changes are refused until `npm run restored` was run');
       if (!stale && known) log.warn('Postgres is no longer older than Redis');
       known = stale;
     },
@@ -27,7 +28,7 @@ export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgres
   };
 }
 
-/** Whether open shards were given changes that this Postgres has not made yet. */
+/** Whether open shards hold changes that this Postgres has not made. */
 export async function isPostgresStale(sql: Sql, open: Iterable<OpenShard>): Promise<boolean> {
   const [made] = await sql<[{ last: number }]>`select last_value as last from changes_id_seq`;
   return [...open].some(({ change }) => change > made.last);

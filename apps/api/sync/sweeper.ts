@@ -7,27 +7,28 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { isPostgresStale, type StalePostgresWatch } from './stale-postgres.ts';
-import { applyChanges, type Recorded } from './sync.ts';
+import type { StoredChange } from './change.ts';
+import { applyChanges } from './sync.ts';
 
 const EVERY_MS = 1_000;
 const CHECKPOINT_EVERY_MS = 10_000;
 const CHECKPOINT_WITHIN_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
 
-/** Applies changes whose process died, or lost Redis, between the commit and the apply; and moves the checkpoints on. */
+/** Applies changes whose process died, or lost Redis, between the commit and the apply; also advances the checkpoints. */
 export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch, log: Logger): Loop {
   let checkpoint = 0;
   let checkpointed = 0;
   return startLoop(EVERY_MS, log, 'sweeping changes', async () => {
-    if (await findOlder(sql, redis, watch)) return;
+    if (await sweepUnlessStale(sql, redis, watch)) return;
     if (performance.now() - checkpointed < CHECKPOINT_EVERY_MS) return;
     checkpoint = await moveCheckpoints(sql, redis, checkpoint);
     checkpointed = performance.now();
   });
 }
 
-/** Applies what waits, unless Postgres is older than Redis: then an operator has to decide. */
-async function findOlder(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): Promise<boolean> {
+/** Applies waiting changes, unless Postgres is older than Redis: then an operator must decide. Returns whether it is. */
+async function sweepUnlessStale(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): Promise<boolean> {
   let stale = await isPostgresStale(sql, (await openShards(redis, LOOK_WITHIN_MS)).values());
   try {
     while (!stale && (await sweep(sql, redis)) > 0);
@@ -39,11 +40,14 @@ async function findOlder(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatc
   return stale;
 }
 
-/** Applies waiting changes that are older than a request takes. Two sweepers that do the same do no harm. Gives how many. */
+/**
+ * Applies waiting changes that are older than any request; returns how many. Two sweepers may apply the same changes
+ * without harm.
+ */
 async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
   const open = await openShards(redis, LOOK_WITHIN_MS);
-  // What a closed shard waits for must not keep the others waiting.
-  const waiting = await sql<Recorded[]>`
+  // Changes for a closed shard must not hold up the others.
+  const waiting = await sql<StoredChange[]>`
     select id, kind, entity_id, shard from changes
     where applied_at is null and created_at < now() - interval '3 seconds'
       and (shard = any(${[...open.keys()]}) or (shard is null and ${open.size === SHARDS}))
@@ -55,8 +59,9 @@ async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
 }
 
 /**
- * Every transaction below xmin is over and its rows can be seen: when none of those rows waits, all shards hold every
- * change up to there. Row ids would not do, since they become visible in another order than they are given.
+ * Advances the checkpoints to the oldest running transaction (xmin): every transaction below it is over and its rows are
+ * visible, so when none of those rows waits, all shards hold every change up to there. Row ids would not do: they become
+ * visible in another order than they are assigned.
  */
 async function moveCheckpoints(sql: Sql, redis: ShardedRedis, last: number): Promise<number> {
   const open = await openShards(redis, LOOK_WITHIN_MS);

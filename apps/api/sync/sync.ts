@@ -4,19 +4,22 @@ import { versionOf } from '../../../shared/stores/records.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { applyAdjustments } from './adjustments.ts';
-import { loadChanged, type Change, type Entry } from './entries.ts';
+import type { Change, Entry, StoredChange } from './change.ts';
+import { loadChanged } from './entries.ts';
 
 const APPLY_WITHIN_MS = 2_000;
 const ENTRIES_PER_CALL = 100;
 const CALLS_AT_ONCE = 64;
 
-/** A change as it stands in the outbox. */
-export type Recorded = Change & { id: number };
+/** The right to write entries. */
+export type EntryGrant = {
+  /** What the script compares with the shard's owner: the run id of an open shard, the build token of a closed one. */
+  fence(shard: number): string;
+  /** The id of the last change that the entries contain. */
+  change: number;
+};
 
-/** What writes entries: the fence of each shard (the run id of an open one, the build token of a closed one), and the last change in them. */
-export type Writer = { fence(shard: number): string; change: number };
-
-/** Writes the outbox rows of a transaction's changes; gives their ids. */
+/** Writes the outbox rows of a transaction's changes; returns their ids. */
 export async function recordChanges(sql: Query, changes: Change[]): Promise<number[]> {
   if (changes.length === 0) return [];
   const rows = changes.map(({ kind, entityId, shard }) => ({ kind, entityId, shard }));
@@ -25,52 +28,52 @@ export async function recordChanges(sql: Query, changes: Change[]): Promise<numb
 }
 
 /**
- * Brings committed changes into force. What is written is each entity as Postgres has it now, so it does not matter
- * how often or in which order changes are applied. Fails when a shard can't be written; the sweeper then tries again.
+ * Brings committed changes into force. It writes each entity as Postgres has it now, so it does not matter how often or
+ * in which order changes are applied. It fails when a shard cannot be written; the sweeper then tries again.
  */
-export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: Recorded[]): Promise<void> {
-  const writer = {
+export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: StoredChange[]): Promise<void> {
+  const grant = {
     fence: (shard: number) => redis.node(shard).runId(),
     change: Math.max(0, ...changes.map((change) => change.id)),
   };
-  for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, redis, writer, entries);
+  for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, redis, grant, entries);
   const adjusted = changes.filter((change) => change.kind === 'adjustment').map((change) => change.entityId);
   if (adjusted.length > 0) await applyAdjustments(sql, redis, adjusted);
 }
 
-/** Writes entries, in calls of one shard each. Throws when Redis has a newer version of one than Postgres. */
-export async function writeEntries(sql: Sql, redis: ShardedRedis, writer: Writer, entries: Entry[]): Promise<void> {
+/** Writes entries, one shard per call. Throws when Redis has a newer version of an entry than Postgres. */
+export async function writeEntries(sql: Sql, redis: ShardedRedis, grant: EntryGrant, entries: Entry[]): Promise<void> {
   const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) =>
     chunks(ofShard!, ENTRIES_PER_CALL),
   );
   for (const together of chunks(calls, CALLS_AT_ONCE)) {
-    const newer = await Promise.all(together.map((call) => write(redis, writer, call)));
+    const newer = await Promise.all(together.map((call) => write(redis, grant, call)));
     if (newer.flat().length > 0) await requireKnown(sql, newer.flat());
   }
 }
 
 type Newer = { entry: Entry; version: number };
 
-/** Writes entries of one shard; gives those of which Redis has a newer version. */
-async function write(redis: ShardedRedis, { fence, change }: Writer, call: Entry[]): Promise<Newer[]> {
+/** Writes entries of one shard; returns those of which Redis has a newer version. */
+async function write(redis: ShardedRedis, { fence, change }: EntryGrant, call: Entry[]): Promise<Newer[]> {
   const { shard } = call[0]!;
   const node = redis.node(shard);
   const keys = [keyspace.meta(shard), ...call.map((entry) => entry.key)];
   const values = call.flatMap((entry) => [entry.field, entry.value, entry.lifetimeSeconds]);
   const args = [fence(shard), node.notAfter(APPLY_WITHIN_MS), change, ...values];
-  const [status, , ...left] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
+  const [status, , ...notWritten] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
   if (status !== 'OK')
     throw new ApiError('redis_unavailable', { cause: new Error(`the apply script answered ${status}`) });
   const newer: Newer[] = [];
-  // Places in KEYS, which count from 1 and begin with meta.
-  for (let i = 0; i + 1 < left.length; i += 2)
-    newer.push({ entry: call[Number(left[i]) - 2]!, version: Number(left[i + 1]) });
+  // The script answers positions in KEYS, which count from 1 and begin with meta.
+  for (let i = 0; i + 1 < notWritten.length; i += 2)
+    newer.push({ entry: call[Number(notWritten[i]) - 2]!, version: Number(notWritten[i + 1]) });
   return newer;
 }
 
 /**
- * A newer version in Redis was written by whoever read it in Postgres after us: then it is there by now. If it is not,
- * Postgres was restored from a backup.
+ * Throws unless Postgres has the newer versions that Redis has. Another process may have read and written them after our
+ * read; then Postgres has them by now. If it does not, Postgres was restored from a backup.
  */
 async function requireKnown(sql: Sql, newer: Newer[]): Promise<void> {
   const changes = newer.map(({ entry }) => ({ kind: entry.kind, entityId: entry.id, shard: entry.shard }));

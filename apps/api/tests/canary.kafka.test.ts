@@ -19,7 +19,7 @@ import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { filesWith, formsOf, textOfBooks, textOfPostgres, textOfProcesses, textOfRedis } from './helpers/canary.ts';
 import { makeThings, requests, type Things } from './helpers/requests.ts';
 
-// Secrets go through every operation and every kind of error, and are then looked for wherever something is kept.
+// Secrets pass through every operation and every kind of error; then every place that stores anything is searched for them.
 
 const marker = `marker-${Date.now()}`;
 const isSecret = (text: unknown): text is string =>
@@ -40,7 +40,7 @@ test.before(async () => {
     BUS: 'kafka',
     KAFKA_TOPIC_PARTITIONS: '4',
     LOG_LEVEL: 'trace',
-    // Reconciling waits for the books, which on a busy machine take their time.
+    // Reconciling waits for the books, which are slow on a busy machine.
     REQUEST_DEADLINE_MS: '60000',
   });
   programs = [world.api, world.verify!, await world.start('relay'), await world.start('consumer')];
@@ -51,7 +51,7 @@ test.before(async () => {
     world.call('post', '/api/v1/access-token', { name: 'canary', permissions: [...permissions] }),
   );
   token = made.body.accessToken.token;
-  // What a search must be able to find is put beside the secrets: else finding nothing would say nothing.
+  // Markers that a search must find lie beside the secrets: without them, finding nothing would prove nothing.
   things = await makeThings(world, token);
   secrets.push(token, things.keyText, things.linkToken, things.jwt);
 });
@@ -60,7 +60,7 @@ test.after(async () => {
   await Promise.all([books.close(), world.stop()]);
 });
 
-test('through every operation', async () => {
+test('secrets pass through every operation', async () => {
   const body = { key: things.keyText, route: marker, billing: { usage: '1', usageName: marker } };
   for (const { url } of [world.api, world.verify!]) {
     const answer = await must(200, world.call('post', url + VERIFY_PATH, body, marked()));
@@ -71,7 +71,7 @@ test('through every operation', async () => {
     const passed = await fetch(world.verify!.url + path, { headers: { 'X-Keytally-Token': token, ...shown } });
     assert.is(passed.status, 200, await passed.text());
   }
-  // Deletions come last: the others need what they delete.
+  // Deletions come last: the other requests need what they delete.
   const sorted = Object.entries(requests).toSorted(
     ([a], [b]) => Number(a.startsWith('delete')) - Number(b.startsWith('delete')),
   );
@@ -87,10 +87,10 @@ test('through every operation', async () => {
       for (const text of [made?.key, made?.token, made]) if (isSecret(text)) secrets.push(text);
     }
   }
-  assert.is(secrets.length, 4 + 5, 'a key, its rotation, a link token, an access token and a JWT were made on the way');
+  assert.is(secrets.length, 4 + 5, 'the requests created a key, its rotation, a link token, an access token and a JWT');
 });
 
-test('through every kind of error, whose answers do not repeat them', async () => {
+test('secrets pass through every kind of error, and no answer repeats them', async () => {
   const workspace = `/api/v1/workspace/${things.workspace}`;
   for (const secret of secrets.slice(0, 4)) {
     const wrong: [method: string, path: string, body?: unknown, options?: object][] = [
@@ -143,15 +143,15 @@ test('through every kind of error, whose answers do not repeat them', async () =
   }
 });
 
-test('through crashes: of a connection, of Redis and of the programs themselves', async () => {
+test('secrets pass through crashes of a connection, of Redis and of the programs', async () => {
   const wire = await wireTo(world.env.REDIS_URL!);
   const verify = await world.start('verify', { REDIS_URL: wire.url });
   const call = () => world.call('post', verify.url + VERIFY_PATH, { key: things.keyText }, { token });
   await wire.cut();
-  await eventually('Redis is away', async () => (await call()).status === 503);
+  await eventually('Redis is unavailable', async () => (await call()).status === 503);
   await verify.stop('SIGABRT');
 
-  // A backend that ends with the key's text among the parameters of what it was doing.
+  // A Postgres backend that dies while the key's secret is among the parameters of its statement.
   const api = await world.start('api');
   await world.sql.begin(async (tx) => {
     await tx`lock table key_texts in access exclusive mode`;
@@ -166,10 +166,10 @@ test('through crashes: of a connection, of Redis and of the programs themselves'
     return created;
   });
   await api.stop('SIGSEGV');
-  assert.match(output, /"level":(40|50|60)/, 'something of it was logged');
+  assert.match(output, /"level":(40|50|60)/, 'the crashes were logged');
 });
 
-test('they are nowhere, and what was put beside them is found', async () => {
+test('the secrets are nowhere, and the markers beside them are found', async () => {
   const needles = [...new Set(secrets)].flatMap(formsOf);
   const inBooks = () => textOfBooks(books);
   await eventually('the event is in the books', async () => (await inBooks()).includes(marker), 60_000);
@@ -187,7 +187,7 @@ test('they are nowhere, and what was put beside them is found', async () => {
     const found = needles.filter((needle) => text.includes(needle));
     assert.equal(found, [], `${place} hold a secret`);
   }
-  // What the servers keep on disk: tables, write-ahead logs, Kafka's records, and what they say. Not what other tests keep.
+  // What the servers store on disk (tables, write-ahead logs, Kafka's records) and log. Not what other tests store.
   const run = dirname(process.env.TEST_FOLDER!);
   const files = readdirSync(run).filter((name) => !name.startsWith('slot-'));
   const searched = (texts: string[]) =>

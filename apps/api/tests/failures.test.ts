@@ -9,7 +9,7 @@ import { speak } from '../../../tests/helpers/raw-http.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
-// That what fails on our side, or on its way to us, has an answer that says so.
+// A failure on our side, or on the way to us, has an answer that says so.
 
 let world: World;
 const test = suite('failures');
@@ -18,7 +18,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('a body that does not arrive in time is a 408, and what takes too long a 503', async () => {
+test('a body that does not arrive in time is a 408, and a request that takes too long a 503', async () => {
   const api = await world.start('api', { REQUEST_DEADLINE_MS: '300' });
   const head = `POST /api/v1/workspace HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${world.team.token}\r\n`;
   const slow = `${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
@@ -33,7 +33,7 @@ test('a body that does not arrive in time is a 408, and what takes too long a 50
   });
 });
 
-test('while Postgres is away its operations are a 503', async () => {
+test('while Postgres is unavailable, its operations are a 503', async () => {
   const wire = await wireTo(world.env.DATABASE_URL!);
   const api = await world.start('api', { DATABASE_URL: wire.url });
   await wire.cut();
@@ -41,7 +41,7 @@ test('while Postgres is away its operations are a 503', async () => {
   assert.equal([answer.status, answer.body.error.code], [503, 50302]);
 });
 
-test('a commit whose outcome is not known by the deadline is told as such, and is whole or not at all', async () => {
+test('a commit without an outcome at the deadline says so, and is stored whole or not at all', async () => {
   const api = await world.start('api', { REQUEST_DEADLINE_MS: '500' });
   await world.sql.unsafe(`
     create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
@@ -57,7 +57,7 @@ test('a commit whose outcome is not known by the deadline is told as such, and i
   });
 });
 
-test('a repetition that comes while the first still runs is told to wait', async () => {
+test('a repetition that arrives while the first request runs is told to wait', async () => {
   await world.sql.begin(async (tx) => {
     await tx`lock table idempotency_keys in exclusive mode`;
     const headers = { 'Idempotency-Key': 'busy' };
@@ -66,7 +66,7 @@ test('a repetition that comes while the first still runs is told to wait', async
   });
 });
 
-test('what can only be our own fault is a 500 that tells nothing of it', async () => {
+test('an internal fault is a 500 that tells nothing about it', async () => {
   const team = await world.newTeam();
   const sign = () => world.call('post', '/api/v1/jwt', { payload: {} }, { token: team.token });
   assert.is((await sign()).status, 201);
@@ -76,10 +76,10 @@ test('what can only be our own fault is a 500 that tells nothing of it', async (
   assert.equal(answer.body.error.message, 'Something went wrong on our side; it was logged with the request id.');
 });
 
-test('a change that was stored and could not be brought into force says so, and comes into force by itself', async () => {
+test('a change that is stored but not in force says so, and comes into force by itself', async () => {
   const wire = await wireTo(world.env.REDIS_URL!);
   const api = await world.start('api', { REDIS_URL: wire.url });
-  // Holds a commit until told, so that Redis goes away between it and what follows.
+  // Holds a commit until the test releases it, so that Redis fails between the commit and the apply.
   await world.sql.unsafe(`
     create function wait_at_commit() returns trigger language plpgsql as
       'begin perform pg_advisory_xact_lock(1); return null; end';
@@ -115,7 +115,7 @@ test('a change that was stored and could not be brought into force says so, and 
   assert.is(status, 'VALID');
 });
 
-test('a verification that is not decided, or could not be recorded, is a 503', async () => {
+test('a verification that cannot be decided or recorded is a 503', async () => {
   const wire = await wireTo(world.env.REDIS_URL!);
   const verify = await world.start('verify', { REDIS_URL: wire.url, OUTBOX_MAX_ENTRIES: '1' });
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
@@ -123,7 +123,7 @@ test('a verification that is not decided, or could not be recorded, is a 503', a
   const { key } = await customers.meteredKey('100');
   const codeNow = async () => (await customers.verify({ key }, { url: verify.url })).body.error?.code;
   await eventually('the outbox is full', async () => (await codeNow()) === 50306);
-  // The token's record is kept for half a second: in it, the verification itself is what fails.
+  // The access token's record is cached for half a second: within it, the verification itself fails.
   await eventually('it is undecided', async () => {
     await wire.mend().catch(() => {});
     await eventually('Redis is back', async () => (await codeNow()) === 50306);
@@ -132,11 +132,11 @@ test('a verification that is not decided, or could not be recorded, is a 503', a
   });
 });
 
-test('a change that another one overtakes is not taken for one of an older Postgres', async () => {
+test('a change that another one overtakes is not mistaken for one of an older Postgres', async () => {
   const redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
   await redis.connected(5_000);
   const overtaken = await world.sql.begin(async (tx) => {
-    // Holds the first one up between its number and its commit.
+    // Holds the first change between its number and its commit.
     await tx`lock table audit_log in exclusive mode`;
     const answer = world.call('post', '/api/v1/workspace', { name: 'overtaken' });
     await eventually('it waits', async () => (await world.sql`select from pg_locks where not granted`).length > 0);

@@ -20,15 +20,15 @@ import type { Pool } from './helpers/fuzz-values.ts';
 import { wireCases, type WireCase } from './helpers/fuzz-wire.ts';
 import { makeThings } from './helpers/requests.ts';
 
-// Whatever is sent, both servers answer as documented, in time, and live on. `make fuzz MINUTES=20 SEED=7` looks longer.
+// Whatever a client sends, both servers answer as documented, in time, and live on. `make fuzz MINUTES=20 SEED=7` runs longer.
 const seconds = Number(process.env.FUZZ_SECONDS ?? 10);
 const seed = Number(process.env.FUZZ_SEED ?? 1);
 
 const ANSWER_WITHIN_MS = 30_000;
-// What V8 may keep before it collects in earnest, on top of what it needed once warm.
+// How much more than its warm size V8 may use before it collects garbage in earnest.
 const GROWTH_MB = 200;
 const NEW_THINGS_EVERY = 300;
-// How often a request may be answered 503 on a machine that has more to do than it can.
+// How often a request is repeated that an overloaded machine answers with 503.
 const TIMES = 10;
 
 let world: World;
@@ -42,7 +42,7 @@ const pool: Pool = {
 const seen = new Map<string, number>();
 const test = suite('fuzz');
 test.before(async () => {
-  // With time for a busy machine: a 503 for want of it would be no finding.
+  // A long deadline: a 503 of a busy machine would be no finding.
   world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '5000' });
   servers = [world.api, world.verify!];
   await newThings();
@@ -58,7 +58,7 @@ test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never
     pool['key']![0]!,
     'kt_nonsense',
   ];
-  // Warm first, so that what grows after is more than code and caches.
+  // Warm up first, so that later growth is more than code and caches.
   await fuzz(seconds / 4, seed, tokens);
   const warm = servers.map(memoryMb);
   await fuzz((seconds * 3) / 4, seed + 1, tokens);
@@ -82,7 +82,7 @@ async function fuzz(forSeconds: number, seed: number, tokens: string[]): Promise
     numRuns: Infinity,
     interruptAfterTimeLimit: forSeconds * 1000,
     markInterruptAsFailure: false,
-    reporter: told,
+    reporter: reportFailure,
   };
   const operations = await Promise.all(
     servers.map(async ({ url }) => operationsOf((await (await fetch(`${url}/openapi.json`)).json()) as OpenApi)),
@@ -91,17 +91,23 @@ async function fuzz(forSeconds: number, seed: number, tokens: string[]): Promise
     const requests = operations[i]!.map((operation) =>
       requestsOf(operation, pool, tokens).map((request) => ({ operation, request })),
     );
-    // Probes are soon known, and each rotation of signing keys makes every later list of them longer.
+    // Probes need few requests, and each rotation of signing keys makes every later key set longer.
     const rare = ({ path }: Described) => (/\/jwt\/rotate$|^\/[a-z.]+$/.test(path) ? 1 : 20);
     const all = requests.map((arbitrary, at) => ({ arbitrary, weight: rare(operations[i]![at]!) }));
     return fc.asyncProperty(fc.oneof(...all), ({ operation, request }) => send(servers[i]!, operation, request));
   };
-  const wire = fc.asyncProperty(fc.nat(1), wireCases(world.team.token), (i, said) => talk(servers[i]!, said));
+  const wire = fc.asyncProperty(fc.nat(1), wireCases(world.team.token), (i, wireCase) => talk(servers[i]!, wireCase));
   await Promise.all([ofServer(0), ofServer(1), wire].map((property) => fc.assert<any>(property, options)));
 }
 
-// The shortest request that still fails, and why, without the pages of what it grew from.
-function told({ failed, seed, counterexamplePath, counterexample, errorInstance }: fc.RunDetails<unknown>): void {
+// Reports the shortest request that still fails, and why, without the pages of its history.
+function reportFailure({
+  failed,
+  seed,
+  counterexamplePath,
+  counterexample,
+  errorInstance,
+}: fc.RunDetails<unknown>): void {
   if (!failed) return;
   const why = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
   const found = JSON.stringify(counterexample).slice(0, 3_000);
@@ -125,7 +131,7 @@ async function send(server: Started, operation: Described, request: FuzzRequest)
   if (cursor) pool['cursor'] = [cursor, ...pool['cursor']!].slice(0, 8);
 }
 
-/** The answer to a request; a 503 may be the machine's, but not each time. */
+/** The answer to a request. A 503 may come from a busy machine, but not every time. */
 async function answerTo(server: Started, request: FuzzRequest, times = TIMES): Promise<RawAnswer> {
   const head = request.method === 'HEAD';
   const { answers } = await speak(server.url, [bytesOf(request)], { withinMs: ANSWER_WITHIN_MS, head });
@@ -139,12 +145,12 @@ async function answerTo(server: Started, request: FuzzRequest, times = TIMES): P
   return answerTo(server, request, times - 1);
 }
 
-async function talk({ url }: Pick<Started, 'url'>, said: WireCase, times = TIMES): Promise<void> {
-  const { name, parts, pauseMs, halfClose, answers } = said;
+async function talk({ url }: Pick<Started, 'url'>, wireCase: WireCase, times = TIMES): Promise<void> {
+  const { name, parts, pauseMs, halfClose, answers } = wireCase;
   const wanted = Math.max(1, answers);
   const spoken = await speak(url, parts, { answers: wanted, pauseMs, halfClose, withinMs: ANSWER_WITHIN_MS });
   count('connections');
-  if (times > 1 && spoken.answers.some(({ status }) => status === 503)) return talk({ url }, said, times - 1);
+  if (times > 1 && spoken.answers.some(({ status }) => status === 503)) return talk({ url }, wireCase, times - 1);
   assert.ok(
     spoken.answers.length >= answers,
     `${name}: ${spoken.answers.length} of ${answers} answers, ${spoken.rest}`,
@@ -167,7 +173,7 @@ function validatorOf(schema: object): ValidateFunction {
   return validate;
 }
 
-// Among what requests name are always some things that exist and were not yet changed or deleted.
+// Requests always find some things that exist and were not changed or deleted yet.
 async function newThings(): Promise<void> {
   const made = await eventually(
     'new things are made',

@@ -4,7 +4,7 @@ import { readConfig } from '../../../shared/runtime/config.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
-// Headers of answers; those that every answer must have are checked in every test (tests/helpers/contract.ts).
+// Headers of answers. tests/helpers/contract.ts checks those that every answer must have, in every test.
 let world: World;
 const test = suite('headers of answers');
 const OURS = 'https://app.example.com';
@@ -19,7 +19,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('answers with secrets, and errors, are kept nowhere on their way, and nothing tells what serves', async () => {
+test("no answer may be cached on its way, and none names the server's software", async () => {
   const body = { name: 'n' };
   const answers = [
     await world.call('post', '/api/v1/workspace', body),
@@ -37,7 +37,7 @@ test('answers with secrets, and errors, are kept nowhere on their way, and nothi
   }
 });
 
-test('a web page of another origin is let in by no answer, unless its origin is configured', async () => {
+test('no answer lets a web page of another origin in, unless its origin is configured', async () => {
   for (const url of [world.api.url, world.verify!.url]) {
     const answer = await world.call('options', url + VERIFY_PATH, undefined, { headers: preflight });
     assert.is(answer.status, 405);
@@ -50,7 +50,7 @@ test('a web page of another origin is let in by no answer, unless its origin is 
   }
 });
 
-test('CORS_ORIGINS lets in pages of these origins alone, also to read errors, and never with cookies', async () => {
+test('CORS_ORIGINS lets in pages of these origins only, also to read errors, and never with cookies', async () => {
   const { url } = await world.start('api', { CORS_ORIGINS: `${OURS}, http://localhost:3000` });
   const asked = await fetch(url + VERIFY_PATH, { method: 'OPTIONS', headers: preflight });
   assert.is(asked.status, 204);
@@ -82,7 +82,7 @@ test('CORS_ORIGINS lets in pages of these origins alone, also to read errors, an
   }
 });
 
-test('what is no origin is refused at the start', () => {
+test('a wrong CORS_ORIGINS stops the program at its start', () => {
   for (const CORS_ORIGINS of ['*', 'app.example.com', `${OURS}/`, `${OURS}, null`, 'javascript:alert(1)']) {
     process.env.CORS_ORIGINS = CORS_ORIGINS;
     assert.throws(() => readConfig('CORS_ORIGINS'), /CORS_ORIGINS must name origins/);
@@ -91,7 +91,7 @@ test('what is no origin is refused at the start', () => {
   assert.equal(readConfig('CORS_ORIGINS').CORS_ORIGINS, [OURS, 'http://localhost:3000']);
 });
 
-test('/docs says what its page may do: its own scripts, its own server, in no other page', async () => {
+test('the page of /docs may run its own scripts, talk to its own server, and be shown in no other page', async () => {
   for (const url of [world.api.url, world.verify!.url]) {
     const { headers, status } = await world.call('get', `${url}/docs`);
     assert.is(status, 200);

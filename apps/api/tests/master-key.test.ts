@@ -5,7 +5,7 @@ import * as assert from 'uvu/assert';
 import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
-// What is encrypted under the master key: bound to its place, and brought under another one without a gap.
+// Everything encrypted under the master key is bound to its place, and moves to a new master key without a gap.
 const PATH = '/api/v1/jwt';
 const [old, fresh] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
 let world: World;
@@ -15,7 +15,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test("a signing key's ciphertext opens in its own row alone: in another's place it signs nothing", async () => {
+test("a signing key's ciphertext opens only in its own row: in another row it signs nothing", async () => {
   const other = await world.newTeam();
   await must(201, sign(world.api));
   await must(201, sign(world.api, { token: other.token }));
@@ -30,7 +30,7 @@ test("a signing key's ciphertext opens in its own row alone: in another's place 
   await must(201, sign(world.api, { token: other.token }));
 });
 
-test('master key and signing keys are changed with overlap: no JWT and no kept answer is lost on the way', async () => {
+test('master key and signing keys are replaced with overlap: no JWT and no kept answer is lost', async () => {
   const headers = { 'Idempotency-Key': 'across' };
   const before = (await must(201, sign(world.api, { headers }))).body.jwt;
   const { kid } = decodeProtectedHeader(before);
@@ -40,7 +40,7 @@ test('master key and signing keys are changed with overlap: no JWT and no kept a
   };
   const underOld = await namesOfKeys();
 
-  // 1. All programs learn the new key, and go on under the old one. 2. All go on under the new one, and still know the old.
+  // 1. All programs learn the new key and still use the old one. 2. All use the new key and still know the old one.
   const learned = await world.start('api', { MASTER_KEY: old, MASTER_KEY_PREVIOUS: fresh });
   await world.api.stop();
   assert.equal(await namesOfKeys(), underOld);
@@ -57,7 +57,7 @@ test('master key and signing keys are changed with overlap: no JWT and no kept a
   }
   await learned.stop();
 
-  // 3. The old one is forgotten.
+  // 3. All forget the old key.
   const forgot = await world.start('api', { MASTER_KEY: fresh });
   assert.is(decodeProtectedHeader((await must(201, sign(forgot))).body.jwt).kid, kid);
   const rotated = (await must(200, world.call('post', `${forgot.url}${PATH}/rotate`))).body.kid;
@@ -66,7 +66,7 @@ test('master key and signing keys are changed with overlap: no JWT and no kept a
   for (const jwt of [before, after])
     assert.is((await world.call('post', `${forgot.url}${PATH}/verify`, { jwt })).body.status, 'VALID');
 
-  // Who has the old one alone opens nothing any more.
+  // A program with only the old key opens nothing any more.
   const behind = await world.start('api', { MASTER_KEY: old });
   await must(500, sign(behind));
 });

@@ -12,14 +12,14 @@ import { routes } from '../routes/index.ts';
 import { makeThings, requests, unknownThing, type Refusal, type Things } from './helpers/requests.ts';
 import { differences, snapshot } from './helpers/snapshot.ts';
 
-// Every operation with every kind of token: what may not be done is refused, and leaves no trace in any store.
+// Every operation with every kind of token: a forbidden request is refused and leaves no trace in any store.
 let world: World;
 let redis: Redis;
 let books: Books;
 let ours: Things;
 let theirs: Things;
 let stranger: string;
-// The state after the last call that was watched, until something is changed on purpose.
+// The snapshot after the last watched call; undefined once something was changed on purpose.
 let lastSeen: Record<string, string> | undefined;
 const test = suite('who may do what');
 test.before(async () => {
@@ -40,14 +40,14 @@ test.after(async () => {
 const guarded = routes.filter((route) => route.permission);
 const nameOf = (route: ApiRoute) => `${route.method} ${route.path}`;
 
-test('the matrix has every operation that needs a token, and no other', () => {
+test('the matrix has exactly the operations that need a token', () => {
   assert.equal(guarded.map(nameOf).toSorted(), Object.keys(requests).toSorted());
-  // What is open to all is decided here, and not by leaving a permission out.
+  // This test decides which operations are open to all: forgetting a permission does not make one open.
   const open = routes.filter((route) => !route.permission).map(nameOf);
   assert.equal(open, ['get /.well-known/jwks.json']);
 });
 
-test('who is nobody here gets 401 from every operation, and changes nothing', async () => {
+test('an unknown token gets 401 from every operation, and changes nothing', async () => {
   const { token: revoked, accessToken } = await newToken();
   await must(200, world.call('delete', `/api/v1/access-token/${accessToken.id}`));
   const { token: expired, accessToken: passing } = await newToken({ expiresAt: Date.now() + 60_000 });
@@ -77,7 +77,7 @@ test('who is nobody here gets 401 from every operation, and changes nothing', as
   }
 });
 
-test('a token with every permission but the one that is needed gets 403, and changes nothing', async () => {
+test('a token with every permission except the required one gets 403, and changes nothing', async () => {
   const tokens = await tokensFor((route) => permissions.filter((permission) => permission !== route.permission));
   for (const [route, token] of tokens) {
     await unchanged(nameOf(route), async (what) => {
@@ -86,7 +86,7 @@ test('a token with every permission but the one that is needed gets 403, and cha
   }
 });
 
-test('a token limited to another workspace reaches nothing of this one, and changes nothing', async () => {
+test('a token limited to another workspace reaches nothing in ours, and changes nothing', async () => {
   const elsewhere = (await must(201, world.call('post', '/api/v1/workspace', { name: 'elsewhere' }))).body.workspace.id;
   const limited = await world.newToken(world.team.id, permissions, [elsewhere]);
   await settled(2);
@@ -96,7 +96,7 @@ test('a token limited to another workspace reaches nothing of this one, and chan
       nameOf(route),
       async (what) => {
         for (const answer of await send(route, ours, limited)) expectRefusal(answer, [refusal], what);
-        // In a path that names its own workspace, and then a thing of the other one.
+        // A path with the stranger's own workspace, and then a resource of ours.
         const [first, second] = thingsReadBy(requests[nameOf(route)]!.make);
         if (first !== 'workspace' || !second) return;
         for (const answer of await send(route, { ...ours, workspace: elsewhere }, limited))
@@ -107,7 +107,7 @@ test('a token limited to another workspace reaches nothing of this one, and chan
   }
 });
 
-test("another team's token reaches nothing of this one, whichever of the ids is ours, and changes nothing", async () => {
+test("another team's token reaches nothing of ours, whichever of the ids is ours, and changes nothing", async () => {
   for (const route of guarded) {
     const { foreign, make } = requests[nameOf(route)]!;
     for (const taken of subsets(thingsReadBy(make))) {
@@ -118,17 +118,17 @@ test("another team's token reaches nothing of this one, whichever of the ids is 
       });
     }
     if (thingsReadBy(make).length > 0) continue;
-    // What names nothing is about their own team.
+    // A request that names nothing concerns their own team.
     for (const answer of await send(route, theirs, stranger)) expectRefusal(answer, ['their own'], nameOf(route));
     lastSeen = undefined;
   }
 });
 
-test('whoever may, may; and what then changes is what this test would have seen', async () => {
-  // A token can only be made by one that holds what it grants.
+test('every permitted request succeeds, and the snapshot sees what it changes', async () => {
+  // A token can grant only what it holds.
   const also = (route: ApiRoute) => (route.path === '/api/v1/access-token' ? (['key:read'] as const) : []);
   const tokens = await tokensFor((route) => [route.permission!, ...also(route)]);
-  // Deletions come last: the others need what they delete.
+  // Deletions come last: the other requests need what they delete.
   for (const [route, token] of tokens.toSorted(
     ([a], [b]) => Number(a.method === 'delete') - Number(b.method === 'delete'),
   )) {
@@ -140,7 +140,7 @@ test('whoever may, may; and what then changes is what this test would have seen'
     if (route === adjustBilling) await settled(5);
     const changed = differences(before, await snapshot({ sql: world.sql, redis, books }));
     const debits = route.permission === 'key:verify';
-    // Signing alone stores nothing, once the team has its key.
+    // Once the team has its key, signing stores nothing.
     const stores = route.writes === true && nameOf(route) !== 'post /api/v1/jwt';
     assert.is(changed.length > 0, stores || debits, `${nameOf(route)} changed ${changed.join(', ')}`);
   }
@@ -148,7 +148,7 @@ test('whoever may, may; and what then changes is what this test would have seen'
 
 test.run();
 
-/** A token of our team for each operation, in force. */
+/** A token of our team for each operation; all are in force. */
 async function tokensFor(granted: (route: ApiRoute) => readonly Permission[]): Promise<[ApiRoute, string][]> {
   const tokens = await Promise.all(
     guarded.map(async (route): Promise<[ApiRoute, string]> => [
@@ -169,7 +169,7 @@ function expectRefusal(answer: Answer, refusals: Refusal[], what: string): void 
   assert.ok(refusals.includes(answer.body.error?.code), `${what}: ${answer.text}`);
 }
 
-/** Sends an operation's good request, on every server that serves it. */
+/** Sends an operation's good request to every server that serves it. */
 async function send(route: ApiRoute, things: Things, token: string | null): Promise<Answer[]> {
   const { path = {}, query, body } = requests[nameOf(route)]!.make(things);
   const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name]!));
@@ -186,7 +186,7 @@ async function unchanged(what: string, act: (what: string) => Promise<void>, wat
   if (watched) assert.equal(differences(before, after), [], `${what} changed something`);
 }
 
-/** Waits until nothing is under way any more: changes on their way to Redis, events on their way to the books. */
+/** Waits until all changes are in Redis and, if `events` is given, that many events are in the books. */
 async function settled(events?: number): Promise<void> {
   lastSeen = undefined;
   await eventually('changes are in force', async () => {
@@ -211,7 +211,7 @@ function thingsReadBy(make: (things: Things) => unknown): (keyof Things)[] {
   return [...read];
 }
 
-/** Every selection of at least one. */
+/** Every subset that is not empty. */
 function subsets<T>(items: T[]): T[][] {
   return items.reduce<T[][]>((all, item) => [...all, ...all.map((one) => [...one, item])], [[]]).slice(1);
 }

@@ -39,7 +39,7 @@ test('describes every operation, with its permission, its answers and every erro
   );
 });
 
-test('every example is one of its schema', () => {
+test('every example fits its schema', () => {
   let examples = 0;
   const check = (schema: object, example: unknown, where: string) => {
     const { components } = document;
@@ -61,7 +61,7 @@ test('every example is one of its schema', () => {
   assert.ok(examples > 500, `only ${examples} were found`);
 });
 
-test('no answer has room for a field that is not described', () => {
+test('no answer allows a field that is not described', () => {
   const open: string[] = [];
   const look = (schema: any, where: string): void => {
     if (schema.type === 'object' && schema.additionalProperties !== false) open.push(where);
@@ -69,12 +69,30 @@ test('no answer has room for a field that is not described', () => {
     if (schema.items) look(schema.items, `${where}[]`);
   };
   for (const { method, path, response } of routes) look(response, `${method} ${path}`);
-  // What the client has made itself is answered as it is; before and after are what another operation answered.
+  // Objects of the client's own are answered as they are; before and after are answers of other operations.
   const free = open.filter((where) => !/\.(metadata|payload|before|after)$/.test(where));
   assert.equal(free, []);
 });
 
-test('an answer that is not as described is found', async () => {
+test('every list that is read page by page answers one array and nextCursor', () => {
+  const lists = routes.filter(({ query }) => query && 'cursor' in query.properties);
+  assert.ok(lists.length > 4);
+  for (const { method, path, query, response } of lists) {
+    assert.ok('limit' in query.properties, `${method} ${path}`);
+    const fields = Object.entries<any>(response.properties).map(([name, { type }]) => (type === 'array' ? type : name));
+    assert.equal(fields, ['array', 'nextCursor'], `${method} ${path}`);
+    assert.equal(response.required.length, 1, `${method} ${path}: the last page has no nextCursor`);
+  }
+});
+
+test('every answer with a billing record names its workspace and its meter', () => {
+  const records = routes.flatMap(({ response }) => response.properties.billing ?? []);
+  assert.is(records.length, 6);
+  for (const { required } of records)
+    for (const name of ['id', 'workspaceId', 'externalMeterId']) assert.ok(required.includes(name), name);
+});
+
+test('an answer that differs from the document is found', async () => {
   const path = '/api/v1/workspace';
   const made = await world.call('post', path, { name: 'w' });
   const refused = await world.call('post', path, {});

@@ -6,7 +6,7 @@ import { permissions } from '../../../shared/contract/caller.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
-// The operator's own tokens: how a team gets its first, changes it for another, and gets rid of one that was lost.
+// The operator's tokens: how a team gets its first token, replaces it, and revokes a lost one.
 let world: World;
 const test = suite('tokens of the operator');
 test.before(async () => {
@@ -14,7 +14,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('bootstrap: the command makes the team and its first token, with every permission, in force at once', async () => {
+test('bootstrap: the command creates the team and its first token, with every permission, in force at once', async () => {
   const token = await tokenOf('first');
   await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }, { token }));
   const { accessTokens } = (await must(200, list(token))).body;
@@ -29,7 +29,7 @@ test('bootstrap: the command makes the team and its first token, with every perm
   assert.not.ok('tokenId' in auditLog[0], 'nobody with a token asked for it');
 });
 
-test('rotation: a new token is made by the old one, which it then revokes; there is no moment without a valid one', async () => {
+test('rotation: the old token creates a new one, which revokes the old; one of them is always valid', async () => {
   const old = await tokenOf('rotating');
   const { id } = (await must(200, list(old))).body.accessTokens[0];
   const body = { name: 'operator 2', permissions: [...permissions] };
@@ -57,7 +57,7 @@ test.run();
 
 const list = (token: string) => world.call('get', '/api/v1/access-token', undefined, { token });
 
-/** What `npm run token` prints, with the rights that it has where it runs beside the api. */
+/** What `npm run token` prints, run with the same rights as beside the api. */
 async function tokenOf(team: string): Promise<string> {
   const url = new URL(process.env.TEST_API_POSTGRES_URL!);
   url.pathname = new URL(world.env.DATABASE_URL!).pathname;

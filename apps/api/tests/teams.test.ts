@@ -6,7 +6,7 @@ import { asTeam, connectPostgres, setTeam, type Sql } from '../../../shared/stor
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
-// Teams are kept apart by Postgres too, should a query ever forget its own condition.
+// Postgres keeps teams apart too, in case a query forgets its own condition.
 let world: World;
 let asApi: Sql;
 let everyTeam: Sql;
@@ -37,7 +37,7 @@ test('a query without its team filter sees the rows of the team that it runs for
   }
 });
 
-test('a change without its team filter changes rows of its own team alone, and makes none for another', async () => {
+test('a change without its team filter changes rows of its own team only, and creates none for another', async () => {
   const renamed = await asApi.begin(async (tx) => {
     await setTeam(tx, other.id);
     return tx`update workspaces set name = 'renamed' returning team_id`;
@@ -60,17 +60,17 @@ test('a change without its team filter changes rows of its own team alone, and m
   );
 });
 
-test('the team that a transaction named is forgotten with it', async () => {
-  // One connection: what was left on it would be found.
+test('the team of a transaction ends with the transaction', async () => {
+  // One connection: a leftover of the first transaction would show in the second.
   assert.is((await asTeam(asApi, other.id)`select id from workspaces`).length, 1);
   assert.is((await asApi`select id from workspaces`).length, 0);
 });
 
-test('a read as a team can not write', async () => {
+test('a read as a team cannot write', async () => {
   await refused(/read-only transaction/, async () => asTeam(asApi, other.id)`update workspaces set name = 'x'`);
 });
 
-test('each table of team rows is under row-level security, and each reference between two of them carries the team', async () => {
+test('each table with rows of teams has row-level security, and each reference between two such tables includes the team', async () => {
   const unguarded = await world.sql<{ name: string }[]>`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'team_id'
     where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace
@@ -90,7 +90,7 @@ test('each table of team rows is under row-level security, and each reference be
   );
 });
 
-test('no row can point into another team, whoever writes it', async () => {
+test('no row can point into another team, not even one that the operator writes', async () => {
   const [theirs] = await world.sql<[{ id: string }]>`select id from workspaces where team_id = ${other.id}`;
   const [key] = await world.sql<[{ id: string }]>`select id from api_keys where team_id = ${other.id}`;
   const [scope] = await world.sql<[{ id: string }]>`select id from scopes where team_id = ${other.id}`;
@@ -110,7 +110,7 @@ test('no row can point into another team, whoever writes it', async () => {
     await refused(/foreign key|not of its team|only ever added to/, plant);
 });
 
-test('the roles of the programs may do no more than they need', async () => {
+test("the programs' database roles have no more rights than they need", async () => {
   const can = async (role: string, table: string) => {
     const rows = await world.sql<{ granted: string }[]>`
       select granted from unnest(array['select', 'insert', 'update', 'delete', 'truncate']) with ordinality as u (granted, n)
@@ -154,7 +154,7 @@ async function teamTables(): Promise<{ name: string; column: string }[]> {
   return [{ name: 'teams', column: 'id' }, ...tables.map(({ name }) => ({ name, column: 'team_id' }))];
 }
 
-/** Leaves a row of the token's team in every table. */
+/** Creates a row of the token's team in every table. */
 async function fill(token: string): Promise<void> {
   const headers = () => ({ 'Idempotency-Key': randomUUID() });
   const make = async (path: string, body: object, status = 201) =>

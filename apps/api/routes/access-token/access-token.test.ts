@@ -13,7 +13,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('a token is made, listed, used and revoked', async () => {
+test('a token is created, listed, used and revoked', async () => {
   const { token: admin } = await world.newTeam();
   const workspaceId = await newWorkspace(admin);
   const expiresAt = Date.now() + 60_000;
@@ -48,7 +48,7 @@ test('a token is made, listed, used and revoked', async () => {
   assert.equal(listed[1], revoked.body.accessToken, 'a revoked token stays listed');
 });
 
-test('a revoked token is refused on every server within a second, also one that was just used', async () => {
+test('every server refuses a revoked token within a second, even if it was just used', async () => {
   const { id, token } = await newToken({ permissions: ['key:verify', 'workspace:read'] });
   const uses = {
     'api, from Postgres': () => world.call('get', '/api/v1/workspace', undefined, { token }),
@@ -168,7 +168,7 @@ test('bad input is a 400 that names the field', async () => {
   assert.is((await world.call('post', PATH, { ...good, workspaceIds: [theirs] })).body.error.code, 40008);
 });
 
-test('without a token, without the permission, or for another team, nothing is told', async () => {
+test('no answer tells anything without a token, without the permission, or to another team', async () => {
   const { id } = await newToken({ permissions: ['key:read'] });
   const { token: lesser } = await newToken({ permissions: ['workspace:write', 'key:write'] });
   for (const [method, path, body] of [

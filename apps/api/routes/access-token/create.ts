@@ -13,7 +13,7 @@ export default route({
   method: 'post',
   path: '/api/v1/access-token',
   tag: 'Access tokens',
-  summary: 'Create an access token that may do at most what yours may',
+  summary: 'Create an access token with at most the rights of your own',
   permission: 'token:write',
   status: 201,
   writes: true,
@@ -25,7 +25,7 @@ export default route({
         minItems: 1,
         maxItems: 100,
         uniqueItems: true,
-        description: 'workspaces it is limited to; absent: all of the team',
+        description: 'the workspaces it is limited to; absent: all of the team',
       }),
     ),
     expiresAt: Type.Optional(expiresAtInput),
@@ -45,22 +45,22 @@ export default route({
   },
 });
 
-type Wanted = { permissions: Permission[]; workspaceIds?: string[]; expiresAt?: number };
+type NewRights = { permissions: Permission[]; workspaceIds?: string[]; expiresAt?: number };
 
-/** Throws 403 unless the caller holds all of it: permissions, workspaces, and as long a life. */
-async function requireGrantable(sql: Query, caller: Caller, wanted: Wanted): Promise<void> {
+/** Throws 403 unless the caller's own token has these permissions and workspaces, and lives at least as long. */
+async function requireGrantable(sql: Query, caller: Caller, wanted: NewRights): Promise<void> {
   const lacking = wanted.permissions.filter((permission) => !caller.permissions.has(permission));
   if (lacking.length > 0) throw notGrantable(`it lacks ${lacking.join(', ')}`);
 
   const own = caller.workspaceIds;
   if (own && !wanted.workspaceIds?.every((workspaceId) => own.includes(workspaceId))) {
-    throw notGrantable('it is limited to workspaces; name some of them in workspaceIds');
+    throw notGrantable('it is limited to workspaces; name only those in workspaceIds');
   }
 
   const [row] = await sql<[{ expiresAt: number | null }]>`
     select expires_at from access_tokens where id = ${caller.tokenId}`;
   if (row.expiresAt !== null && (wanted.expiresAt ?? Infinity) > row.expiresAt) {
-    throw notGrantable(`it expires itself; expiresAt must be given and be at most ${row.expiresAt}`);
+    throw notGrantable(`it expires; give an expiresAt of at most ${row.expiresAt}`);
   }
 }
 

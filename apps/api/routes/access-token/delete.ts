@@ -8,7 +8,7 @@ export default route({
   method: 'delete',
   path: '/api/v1/access-token/{id}',
   tag: 'Access tokens',
-  summary: 'Revoke an access token, your own included; it is refused within a second',
+  summary: 'Revoke an access token, also your own; within a second it is refused',
   permission: 'token:write',
   writes: true,
   params: object({ id: id('access token') }),

@@ -8,7 +8,7 @@ export default route({
   method: 'get',
   path: '/api/v1/access-token',
   tag: 'Access tokens',
-  summary: 'List access tokens, revoked ones too, without their text',
+  summary: 'List access tokens, also revoked ones, without their secrets',
   permission: 'token:write',
   query: object(pageParameters),
   response: object({ accessTokens: Type.Array(accessToken), nextCursor }),

@@ -23,7 +23,7 @@ const create = (body: object = {}, options = {}) =>
   world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body }, options);
 const pathOf = (key: { id: string }) => `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
 
-test('a key of a name alone has the presets', async () => {
+test('a key created with a name alone has the defaults', async () => {
   const made = await create();
   assert.is(made.status, 201, made.text);
   const { key, ...rest } = made.body.apiKey;
@@ -46,7 +46,7 @@ test('a key of a name alone has the presets', async () => {
   assert.equal(read.body, { apiKey: rest });
 });
 
-test('a key of everything answers everything, and its text is stored nowhere', async () => {
+test('a key created with every setting answers every setting, and its secret is stored nowhere', async () => {
   const given = {
     enabled: false,
     customerId: 'customer 7',
@@ -85,7 +85,7 @@ test('a key of everything answers everything, and its text is stored nowhere', a
   assert.is(stored!['count'], 0);
 });
 
-test('a billing record of its meter and its last use are answered once they are there', async () => {
+test('a key answers the billing record of its meter and its last use once they exist', async () => {
   const { apiKey } = (await create({ externalMeterId: 'm' })).body;
   const billingId = newId('bill');
   await world.sql`
@@ -97,14 +97,14 @@ test('a billing record of its meter and its last use are answered once they are 
   assert.is(read.lastUsedAt, '2027-01-15T08:00:00.000Z');
 });
 
-test("a workspace's prefix and expiration are presets of its new keys", async () => {
+test("a workspace's prefix and expiration are the defaults of its new keys", async () => {
   const defaults = { defaultKeyPrefix: 'acme', defaultExpiration: 60, defaultRateLimitPerSecond: 5 };
   await world.call('patch', `/api/v1/workspace/${workspaceId}`, { ...defaults, defaultAllowedIPs: ['10.0.0.1'] });
   const before = Date.now();
   const { apiKey } = (await create()).body;
   assert.is(apiKey.prefix, 'acme');
   assert.ok(apiKey.expiresAt >= before + 60_000 && apiKey.expiresAt <= Date.now() + 60_000);
-  // Limits are looked up when they count, so a key does not take them over.
+  // Limits are looked up at each verification, so a new key does not copy them.
   assert.is(apiKey.rateLimitPerSecond, undefined);
   assert.is(apiKey.allowedIPs, undefined);
   const own = (await create({ prefix: 'own', expiresAt: null, allowedIPs: [] })).body.apiKey;
@@ -170,7 +170,7 @@ test('deletion is final, stays readable and may be repeated', async () => {
   assert.is((await world.call('post', `${pathOf(made)}/rotate`)).body.error.code, 40903);
 });
 
-test('an Idempotency-Key gets the same key text again, and another body none', async () => {
+test('an Idempotency-Key answers the same secret again, and refuses another body', async () => {
   const headers = { 'Idempotency-Key': `create ${workspaceId}` };
   const answers = await Promise.all([1, 2, 3].map(() => create({}, { headers })));
   for (const answer of answers) assert.equal([answer.status, answer.text], [201, answers[0]!.text]);

@@ -24,7 +24,7 @@ export default route({
   method: 'post',
   path: '/api/v1/api-key',
   tag: 'API keys',
-  summary: 'Create an API key; the answer alone holds its text',
+  summary: 'Create an API key; only this answer contains the secret',
   permission: 'key:write',
   status: 201,
   writes: true,

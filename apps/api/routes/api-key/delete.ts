@@ -20,7 +20,7 @@ export default route({
       await sql`
         update api_keys set deleted_at = now(), version = version + 1, updated_at = now() where id = ${params.akid}`;
     }
-    // Once more where it was deleted already: the first time it may have been stored and not come into force.
+    // Also for a key that was deleted before: that deletion may be stored but not yet in force.
     changed('key', params.akid, shard);
     const apiKey = await readKey(sql, params);
     audit('api_key', params.akid, before, apiKey);

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
-// That a change, once answered, holds for the very next verification.
+// Once a change is answered, it holds for the very next verification.
 
 let world: World;
 let workspacePath: string;
@@ -35,7 +35,7 @@ const create = async (body: object = {}) => {
   return { ...apiKey, change, verify, status: async (...wanted: string[]) => (await verify(...wanted)).status };
 };
 
-test('a new key is VALID, and each of many', async () => {
+test('every new key is VALID at once', async () => {
   const keys = await Promise.all(Array.from({ length: 20 }, () => create()));
   for (const status of await Promise.all(keys.map((key) => key.status()))) assert.is(status, 'VALID');
 });
@@ -62,7 +62,7 @@ test('a verification answers what the key holds', async () => {
   );
 });
 
-test('disabled, enabled, deleted', async () => {
+test('disabling, enabling and deleting a key hold at once', async () => {
   const key = await create();
   for (let i = 0; i < 5; i++) {
     await key.change({ enabled: false });
@@ -75,7 +75,7 @@ test('disabled, enabled, deleted', async () => {
   assert.is(await (await create({ enabled: false })).status(), 'DISABLED');
 });
 
-test('an expiry set, passed and cleared', async () => {
+test('setting, passing and clearing an expiry hold at once', async () => {
   const key = await create();
   const expiresAt = Date.now() + 1_500;
   await key.change({ expiresAt });
@@ -86,7 +86,7 @@ test('an expiry set, passed and cleared', async () => {
   assert.is(await key.status(), 'VALID');
 });
 
-test('scopes granted, taken, renamed and deleted', async () => {
+test('granting, removing, renaming and deleting scopes hold at once', async () => {
   const orders = await createScope('orders');
   await createScope('invoices');
   const key = await create({ scopes: [{ representation: 'orders', read: true }] });
@@ -113,14 +113,14 @@ test('scopes granted, taken, renamed and deleted', async () => {
   const { apiKey } = await succeed('get', `${workspacePath}/api-key/${key.id}`);
   assert.equal(apiKey.scopes, scopes);
 
-  // A namesake of a deleted scope is another scope, which nobody was granted yet.
+  // A new scope with the representation of a deleted one is another scope; no key has it yet.
   await createScope('purchases');
   assert.is(await key.status('purchases'), 'INVALID_SCOPES');
   await key.change({ scopes: null });
   assert.is(await key.status('invoices'), 'INVALID_SCOPES');
 });
 
-test("a rate limit of its own, and back to the workspace's", async () => {
+test("a key's own rate limit holds at once, and so does the return to the workspace's", async () => {
   const key = await create();
   assert.is((await key.verify()).rateLimit, undefined);
   await key.change({ rateLimitPerSecond: 1 });
@@ -132,7 +132,7 @@ test("a rate limit of its own, and back to the workspace's", async () => {
   assert.ok((await key.verify()).rateLimit.remaining > 1);
 });
 
-test("an allow list of its own, an empty one, and back to the workspace's", async () => {
+test("a key's own allow list holds at once, also an empty one, and so does the return to the workspace's", async () => {
   const key = await create();
   await succeed('patch', workspacePath, { defaultAllowedIPs: ['192.168.0.0/16'] });
   assert.equal([await key.status(), (await key.verify()).reason], ['INVALID', 'IP_NOT_ALLOWED']);
@@ -146,7 +146,7 @@ test("an allow list of its own, an empty one, and back to the workspace's", asyn
   assert.is(await key.status(), 'INVALID');
 });
 
-test('metadata changed and cleared', async () => {
+test('changing and clearing metadata hold at once', async () => {
   const key = await create({ metadata: { plan: 'free' } });
   await key.change({ metadata: { plan: 'paid' } });
   assert.equal((await key.verify()).metadata, { plan: 'paid' });
@@ -154,7 +154,7 @@ test('metadata changed and cleared', async () => {
   assert.is((await key.verify()).metadata, undefined);
 });
 
-test('changes at the same moment leave what Postgres has in force', async () => {
+test('after concurrent changes, what Postgres has is in force', async () => {
   const key = await create();
   await Promise.all(Array.from({ length: 12 }, (_, i) => key.change({ metadata: { i }, enabled: i % 2 === 0 })));
   const { apiKey } = await succeed('get', `${workspacePath}/api-key/${key.id}`);

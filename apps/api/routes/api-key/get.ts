@@ -7,7 +7,7 @@ export default route({
   method: 'get',
   path: '/api/v1/workspace/{id}/api-key/{akid}',
   tag: 'API keys',
-  summary: 'Get an API key, without its text',
+  summary: 'Get an API key, without its secret',
   permission: 'key:read',
   params: keyParams,
   response: object({ apiKey }),

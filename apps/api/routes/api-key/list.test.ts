@@ -45,7 +45,7 @@ test('filters narrow a list, alone and together', async () => {
   }
 });
 
-test('a key in a list is as it is alone, without its text', async () => {
+test('a list shows a key as a single read does, without its secret', async () => {
   for (const listed of (await list()).body.apiKeys) {
     assert.equal(
       (await world.call('get', `/api/v1/workspace/${workspaceId}/api-key/${listed.id}`)).body.apiKey,
@@ -73,7 +73,7 @@ test('a list is read page by page, each key once, filters kept', async () => {
   }
 });
 
-test('a query that is none is a 400', async () => {
+test('a wrong query is a 400', async () => {
   for (const [query, code] of [
     ['?enabled=maybe', 40001],
     ['?enabled=true&enabled=false', 40001],

@@ -10,7 +10,7 @@ export default route({
   method: 'get',
   path: '/api/v1/workspace/{id}/api-keys',
   tag: 'API keys',
-  summary: 'List the API keys of a workspace, deleted ones too unless asked otherwise',
+  summary: 'List the API keys of a workspace, also deleted ones unless filtered out',
   permission: 'key:read',
   params: object({ id: id('workspace') }),
   query: object({

@@ -58,7 +58,7 @@ test('bad input is a 400 that names the field, at creation and in a change', asy
   }
 });
 
-test('what a key is tied to for good can not be changed', async () => {
+test("a key's workspace, meter, customer and prefix cannot be changed", async () => {
   for (const [field, value] of [
     ['externalMeterId', 'm'],
     ['customerId', 'c'],
@@ -70,7 +70,7 @@ test('what a key is tied to for good can not be changed', async () => {
   }
 });
 
-test('metadata up to its limits is taken, and __proto__ refused at any depth', async () => {
+test('metadata up to its limits is accepted, and __proto__ is refused at any depth', async () => {
   const at4096 = { a: 'x'.repeat(4088) };
   assert.equal((await create({ metadata: at4096 })).body.apiKey.metadata, at4096);
   assert.equal((await create({ metadata: nested(5) })).body.apiKey.metadata, nested(5));
@@ -85,7 +85,7 @@ test('metadata up to its limits is taken, and __proto__ refused at any depth', a
   }
 });
 
-test('an expiresAt that is over or in seconds is refused with words', async () => {
+test('an expiresAt in the past is refused, and one in seconds gets a hint', async () => {
   const seconds = Math.floor(Date.now() / 1000) + 3600;
   for (const [expiresAt, words] of [
     [seconds, /seconds/],
@@ -100,7 +100,7 @@ test('an expiresAt that is over or in seconds is refused with words', async () =
   }
 });
 
-test('granting what the workspace does not have names it and stores nothing', async () => {
+test('granting a scope that the workspace lacks names the scope and stores nothing', async () => {
   const count = async () => (await world.sql`select from api_keys`).length;
   const before = await count();
   const scopes = [{ representation: 'known' }, { representation: 'unknown:one', read: true }];
@@ -108,14 +108,14 @@ test('granting what the workspace does not have names it and stores nothing', as
     assert.equal([answer.status, answer.body.error.code], [400, 40003], answer.text);
     assert.match(answer.body.error.message, 'unknown:one');
     assert.equal(answer.body.error.details, [
-      { path: '/scopes/1/representation', message: 'is no scope of the workspace' },
+      { path: '/scopes/1/representation', message: 'is not a scope of the workspace' },
     ]);
   }
   assert.is(await count(), before);
   assert.is((await world.call('get', path)).body.apiKey.name, 'Robot');
 });
 
-test('without a token, without the permission, or for another team, nothing is told', async () => {
+test('no answer tells anything without a token, without the permission, or to another team', async () => {
   const reader = await world.newToken(world.team.id, ['key:read']);
   const writer = await world.newToken(world.team.id, ['key:write']);
   const limited = await world.newToken(

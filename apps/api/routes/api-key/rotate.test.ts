@@ -22,7 +22,7 @@ const rotate = (key: { id: string }, body?: object, options = {}) =>
   world.call('post', `${pathOf(key)}/rotate`, body, options);
 const verify = async (key: string) => (await world.call('post', '/api/v1/api-key/verify', { key })).body;
 
-test('a rotated key has a new text and all else as it was; the old text is INVALID at once', async () => {
+test('a rotated key has a new secret and all else as before; the old secret is INVALID at once', async () => {
   const { key: old, ...made } = await create({ prefix: 'acme', externalMeterId: 'm', metadata: { a: 1 } });
   await world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultKeyPrefix: 'later' });
   const answer = await rotate(made);
@@ -37,7 +37,7 @@ test('a rotated key has a new text and all else as it was; the old text is INVAL
   assert.equal(await verify(old), { status: 'INVALID', reason: 'NOT_FOUND' });
 });
 
-test('while a grace lasts, all texts are the same key with one rate limit', async () => {
+test('during a grace, all secrets are the same key with one rate limit', async () => {
   const first = await create({ rateLimitPerSecond: 1 });
   const second = (await rotate(first, { graceSeconds: 60 })).body.apiKey;
   const third = (await rotate(first, { graceSeconds: 60 })).body.apiKey;
@@ -58,7 +58,7 @@ test('a grace ends by itself', async () => {
   assert.is((await verify(second.key)).status, 'VALID');
 });
 
-test('a rotation without a grace ends all earlier ones, even one that began days ago', async () => {
+test('a rotation without grace ends all earlier graces, even one that began days ago', async () => {
   const first = await create();
   const second = (await rotate(first, { graceSeconds: 604_800 })).body.apiKey;
   await world.sql`update key_texts set replaced_at = now() - interval '3 days' where replaced_at is not null`;
@@ -67,7 +67,7 @@ test('a rotation without a grace ends all earlier ones, even one that began days
   assert.is((await verify(third.key)).status, 'VALID');
 });
 
-test('a text whose grace is over does not stay in Redis for good', async () => {
+test('a secret whose grace is over does not stay in Redis forever', async () => {
   const first = await create();
   await rotate(first, { graceSeconds: 60 });
   const redis = new Redis(world.env['REDIS_URL']!);
@@ -76,7 +76,7 @@ test('a text whose grace is over does not stay in Redis for good', async () => {
   assert.ok(seconds > 60 && seconds < 200_000, String(seconds));
 });
 
-test('a text that was replaced long ago is taken from a Redis that still holds it', async () => {
+test('a secret that was replaced long ago is removed from a Redis that still holds it', async () => {
   const made = await create();
   const redis = new Redis(world.env['REDIS_URL']!);
   const name = keyspace.keyText(keyShard(made.key)!, hashKeyText(made.key));
@@ -85,14 +85,14 @@ test('a text that was replaced long ago is taken from a Redis that still holds i
   await redis.set(name, record);
   redis.disconnect();
   assert.is((await verify(made.key)).status, 'VALID');
-  // As after days in which neither the api nor Redis was up.
+  // As if neither the api nor Redis had run for days.
   await world.sql`update key_texts set replaced_at = now() - interval '3 days' where replaced_at is not null`;
   await world.sql`
     update changes set applied_at = null, created_at = now() - interval '3 days' where entity_id = ${made.id}`;
   await eventually('the old text is INVALID', async () => (await verify(made.key)).status === 'INVALID');
 });
 
-test('rotations at the same moment leave one text that works', async () => {
+test('concurrent rotations leave one secret that works', async () => {
   const made = await create();
   const answers = await Promise.all(Array.from({ length: 6 }, () => rotate(made)));
   const found = await Promise.all([made, ...answers.map((answer) => answer.body.apiKey)].map(({ key }) => verify(key)));
@@ -100,7 +100,7 @@ test('rotations at the same moment leave one text that works', async () => {
   assert.is(found.filter((answer) => answer.status === 'INVALID').length, 6);
 });
 
-test('an Idempotency-Key gets the same text again, and that text is the one that works', async () => {
+test('an Idempotency-Key answers the same secret again, and that secret works', async () => {
   const made = await create();
   const headers = { 'Idempotency-Key': `rotate ${made.id}` };
   const first = await rotate(made, undefined, { headers });
@@ -109,7 +109,7 @@ test('an Idempotency-Key gets the same text again, and that text is the one that
   assert.is((await rotate(made, { graceSeconds: 1 }, { headers })).body.error.code, 40904);
 });
 
-test('a body may be left out, and what is wrong in it is named', async () => {
+test('the body is optional, and an error names the wrong field', async () => {
   const made = await create();
   for (const [body, wrong] of [
     [{ graceSeconds: 604_801 }, '/graceSeconds'],

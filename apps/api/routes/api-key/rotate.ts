@@ -11,14 +11,14 @@ const graceSeconds = Type.Integer({
   maximum: MAX_GRACE_SECONDS,
   default: 0,
   description:
-    'how long, at most, earlier texts stay valid beside the new one, with the same limits and credits; 0: they are invalid at once',
+    'for how long at most earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all',
 });
 
 export default route({
   method: 'post',
   path: '/api/v1/workspace/{id}/api-key/{akid}/rotate',
   tag: 'API keys',
-  summary: 'Give an API key a new text; the answer alone holds it',
+  summary: 'Give an API key a new secret; only this answer contains it',
   permission: 'key:write',
   writes: true,
   params: keyParams,
@@ -35,7 +35,7 @@ export default route({
     const validUntil = body.graceSeconds ? now + body.graceSeconds * 1000 : null;
     const text = makeKeyText(prefix, shard);
 
-    // All texts that still work, so that a text in its grace can be ended early too: by rotating without one.
+    // All secrets that still work: a rotation without grace also ends the grace of earlier ones.
     await sql`
       update key_texts set replaced_at = now(), valid_until = ${validUntil === null ? null : sql`least(valid_until, ${validUntil})`}
       where key_id = ${params.akid} and (replaced_at is null or valid_until > ${now})`;

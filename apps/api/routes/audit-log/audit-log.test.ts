@@ -15,9 +15,9 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('every operation that changes something leaves one line: who, what, which, and by which request', async () => {
+test('every operation that changes something leaves one line: who changed what, by which request', async () => {
   const writing = routes.filter((route) => route.writes && route.path !== '/api/v1/jwt');
-  // Deletions come last: the others need what they delete.
+  // Deletions come last: the other requests need what they delete.
   for (const route of writing.toSorted((a, b) => Number(a.method === 'delete') - Number(b.method === 'delete'))) {
     const what = `${route.method.toUpperCase()} ${route.path}`;
     const { path = {}, body } = requests[`${route.method} ${route.path}`]!.make(things);
@@ -39,7 +39,7 @@ test('every operation that changes something leaves one line: who, what, which, 
   }
 });
 
-test("a team's first JWT makes its signing key, and that is told; further ones are not", async () => {
+test("a team's first JWT creates its signing key and leaves one line; later JWTs leave none", async () => {
   const { id, token } = await world.newTeam();
   for (let i = 0; i < 2; i++) await must(201, world.call('post', '/api/v1/jwt', { payload: {} }, { token }));
   const lines = (await must(200, world.call('get', PATH, undefined, { token }))).body.auditLog;
@@ -48,7 +48,7 @@ test("a team's first JWT makes its signing key, and that is told; further ones a
   assert.equal([lines[0].resource, lines[0].resourceId, lines[0].after], ['signing_key', key.kid, { kid: key.kid }]);
 });
 
-test('a change is told with what it was before and is since, and what changed nothing is not', async () => {
+test('a line holds the state before and after the change, and a request that changes nothing leaves none', async () => {
   const workspace = await newWorkspace('before');
   const path = `/api/v1/workspace/${workspace.id}`;
   const { body } = await must(200, world.call('patch', path, { name: 'after', defaultRateLimitPerSecond: 5 }));
@@ -61,7 +61,7 @@ test('a change is told with what it was before and is since, and what changed no
   assert.match(changed.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 });
 
-test('no text of a key or a token is in it', async () => {
+test('no secret of a key or a token is in the log', async () => {
   const key = await must(201, world.call('post', '/api/v1/api-key', { name: 'k', workspaceId: things.workspace }));
   const rotate = `/api/v1/workspace/${things.workspace}/api-key/${key.body.apiKey.id}/rotate`;
   const rotated = await must(200, world.call('post', rotate));
@@ -73,7 +73,7 @@ test('no text of a key or a token is in it', async () => {
   for (const text of texts) assert.not.ok(stored.includes((text as string).slice(10)), 'a secret was logged');
 });
 
-test('a repetition under the same Idempotency-Key changes nothing and is not told', async () => {
+test('a repetition under the same Idempotency-Key leaves no second line', async () => {
   const options = { headers: { 'Idempotency-Key': 'told-once' } };
   const answers = await Promise.all(
     [1, 2, 3].map(() => world.call('post', '/api/v1/workspace', { name: 'once' }, options)),
@@ -81,7 +81,7 @@ test('a repetition under the same Idempotency-Key changes nothing and is not tol
   assert.is((await auditLog(`resourceId=${answers[0]!.body.workspace.id}`)).length, 1);
 });
 
-test('the change and its line are one transaction: neither is there without the other', async () => {
+test('a change and its line are one transaction: neither exists without the other', async () => {
   const { id } = await newWorkspace('whole');
   const state = async () => [
     await world.sql`select name from workspaces where id = ${id}`,
@@ -103,7 +103,7 @@ test('the change and its line are one transaction: neither is there without the 
   assert.equal(await state(), before, 'no line without its change');
 });
 
-test('it is only ever added to', async () => {
+test('lines are only added, never changed or removed', async () => {
   for (const statement of ['update audit_log set before = null', 'delete from audit_log', 'truncate audit_log']) {
     const error = await world.sql.unsafe(statement).then(
       () => undefined,
@@ -113,7 +113,7 @@ test('it is only ever added to', async () => {
   }
 });
 
-test('it is read page by page, and by who, what and when', async () => {
+test('the log is read page by page, and filtered by who, what and when', async () => {
   const { token } = await world.newTeam();
   const other = (
     await must(

@@ -14,15 +14,15 @@ const state = (when: string) =>
 const auditEntry = object({
   id: id('audit entry'),
   operation: Type.String({
-    description: 'method and path of the operation; of the operator, the command',
+    description: 'method and path of the operation, or the command of the operator',
     examples: ['PATCH /api/v1/workspace/{id}'],
   }),
   resource: Type.Enum([...auditResources], { examples: ['workspace'] }),
   resourceId: Type.String({ description: 'id of what changed', examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
-  tokenId: Type.Optional(id('access token', ' that asked for it; absent: the operator did')),
+  tokenId: Type.Optional(id('access token', ' that made the change; absent: the operator')),
   requestId: Type.Optional(Type.String({ description: 'X-Request-Id of the request', examples: ['req-1'] })),
-  before: Type.Optional(state('was; absent: it was made')),
-  after: Type.Optional(state('is since; absent: it is gone')),
+  before: Type.Optional(state('was; absent: it was created')),
+  after: Type.Optional(state('is since then; absent: it is gone')),
   createdAt: timestamp('when it changed'),
 });
 
@@ -34,10 +34,10 @@ export default route({
   permission: 'audit:read',
   query: object({
     ...pageParameters,
-    tokenId: Type.Optional(textOf(64, 'only what this access token asked for', 'tok_01kafc6v3nf0qtmhd7d5ryx2s9')),
-    resource: Type.Optional(Type.Enum([...auditResources], { description: 'only changes of this kind of thing' })),
-    resourceId: Type.Optional(textOf(64, 'only changes of this thing', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
-    requestId: Type.Optional(textOf(128, 'only what this request changed', 'req-1')),
+    tokenId: Type.Optional(textOf(64, 'only changes that this access token made', 'tok_01kafc6v3nf0qtmhd7d5ryx2s9')),
+    resource: Type.Optional(Type.Enum([...auditResources], { description: 'only changes of this kind of resource' })),
+    resourceId: Type.Optional(textOf(64, 'only changes of this resource', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
+    requestId: Type.Optional(textOf(128, 'only changes of this request', 'req-1')),
     from: Type.Optional(day('first day')),
     to: Type.Optional(day('last day')),
   }),

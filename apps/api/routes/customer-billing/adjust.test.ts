@@ -4,7 +4,7 @@ import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
 
-// Corrections of used credits: in the balance and in the books alike, once each, whatever is lost in between.
+// A correction of used credits counts exactly once in the balance and in the books, whatever is lost in between.
 
 const test = suite('adjustments');
 let world: World;
@@ -46,7 +46,7 @@ test('an adjustment is in the balance at once and in the books on its day, with 
   assert.is((await reconciliation(id)).status, 'EXACT');
 });
 
-test('repeated with its Idempotency-Key it counts once; without one it is refused', async () => {
+test('an adjustment repeated with its Idempotency-Key counts once; without a key it is refused', async () => {
   const meter = await customers.newMeter({ totalCredits: '10' });
   const { id } = await customers.billing(meter);
   const body = { amount: '2', reason: 'r' };
@@ -61,7 +61,7 @@ test('repeated with its Idempotency-Key it counts once; without one it is refuse
   assert.is((await customers.billing(meter)).usedCredits, '2');
 });
 
-test('twenty at once are numbered one after the other, and none is lost', async () => {
+test('twenty concurrent adjustments get consecutive numbers, and none is lost', async () => {
   const meter = await customers.newMeter({ totalCredits: '10' });
   const { id } = await customers.billing(meter);
   const made = await Promise.all(
@@ -75,7 +75,7 @@ test('twenty at once are numbered one after the other, and none is lost', async 
   assert.is((await customers.billing(meter)).usedCredits, '0.2');
 });
 
-test('of an adjustment whose answer was lost, the second application changes nothing', async () => {
+test('applying an adjustment twice changes nothing the second time', async () => {
   const meter = await customers.newMeter({ totalCredits: '10' });
   const { id } = await customers.billing(meter);
   await must(201, adjust(id, { amount: '1', reason: 'r' }));
@@ -88,12 +88,12 @@ test('of an adjustment whose answer was lost, the second application changes not
   await eventually('it is booked', async () => (await customers.usage(meter)) === '1');
 });
 
-test('one that is stored but not in force says so, comes into force by itself, and the next waits for it', async () => {
+test('an adjustment that is stored but not in force says so, comes into force by itself, and the next waits for it', async () => {
   const wire = await wireTo(world.env.REDIS_URL!);
   const api = await world.start('api', { REDIS_URL: wire.url });
   const meter = await customers.newMeter({ totalCredits: '10' });
   const { id } = await customers.billing(meter);
-  // Number 1 is committed by a process that dies before it applies it.
+  // A process commits number 1 and dies before applying it.
   await world.sql.begin(async (tx) => {
     await tx`update billing_records set last_adjustment = 1 where id = ${id}`;
     await tx`
@@ -115,7 +115,7 @@ test('one that is stored but not in force says so, comes into force by itself, a
   await api.stop();
 });
 
-test('amounts that are none, days to come and more given back than used are refused', async () => {
+test('wrong amounts, days in the future and giving back more than was used are refused', async () => {
   const meter = await customers.newMeter({ totalCredits: '10' });
   const { id } = await customers.billing(meter);
   const refused = async (body: object) => {
@@ -140,7 +140,7 @@ test('amounts that are none, days to come and more given back than used are refu
   assert.is(foreign.status, 404);
 });
 
-test('an adjustment is never edited, and never removed', async () => {
+test('an adjustment is never changed or removed', async () => {
   for (const statement of ['update adjustments set amount_micros = 1', 'delete from adjustments'])
     await world.sql.unsafe(statement).then(
       () => assert.unreachable(statement),

@@ -12,12 +12,16 @@ import { route } from '../../http/route.ts';
 const adjustment = object({
   id: id('event', ' in the books'),
   billingId: id('billing record'),
-  number: Type.Integer({ minimum: 1, description: "which one of the record's adjustments it is", examples: [3] }),
-  amount: signedCredits('credits used more, or given back'),
+  number: Type.Integer({
+    minimum: 1,
+    description: "number of the adjustment; each record's start at 1",
+    examples: [3],
+  }),
+  amount: signedCredits('credits used in addition, or, if negative, given back'),
   usageName: Type.String({ examples: ['tokens'] }),
-  day: day('the day that it is booked on'),
+  day: day('the day it is booked on'),
   reason: Type.String({ examples: ['counted twice by the gateway'] }),
-  tokenId: id('access token', ' that asked for it'),
+  tokenId: id('access token', ' that made the adjustment'),
   requestId: Type.String({ description: 'X-Request-Id of the request', examples: ['adjustment-3'] }),
   createdAt: timestamp('when it was made'),
 });
@@ -26,17 +30,17 @@ export default route({
   method: 'post',
   path: '/api/v1/customer-billing/{bid}/adjustment',
   tag: 'Customer billing',
-  summary: 'Correct the used credits of a billing record, in its balance and its books alike',
+  summary: 'Correct the used credits of a billing record, in its balance and in its books',
   permission: 'billing:write',
   status: 201,
   writes: true,
   idempotencyKeyRequired: true,
   params: object({ bid: id('billing record') }),
   body: object({
-    amount: signedCredits('credits used more, or, negative, given back'),
-    reason: textOf(512, 'why, as it stands in the books', 'counted twice by the gateway'),
-    day: Type.Optional(day('the day to book it on, preset today')),
-    usageName: Type.Optional(textOf(128, 'what is counted, preset "default"', 'tokens')),
+    amount: signedCredits('credits used in addition, or, if negative, given back'),
+    reason: textOf(512, 'why; the books keep it', 'counted twice by the gateway'),
+    day: Type.Optional(day('the day to book it on, default today')),
+    usageName: Type.Optional(textOf(128, 'what is counted, default "default"', 'tokens')),
   }),
   response: object({ adjustment }),
   errors: ['billing_not_found', 'negative_usage', 'credits_too_large'],
@@ -47,7 +51,7 @@ export default route({
     const amountMicros = parseSignedCredits(amount);
     if (!amountMicros) throw notAnAmount();
 
-    // The row's lock: adjustments at once come one after the other, each with its own number.
+    // The row's lock: concurrent adjustments run one after the other, each with its own number.
     const [locked] = await sql<[{ last: number }]>`
       select last_adjustment as last from billing_records where id = ${record.id} for update`;
     const [balance] = await readBalances(redis, [record]);
@@ -87,7 +91,7 @@ export default route({
 
 const FIRST_DAY = '2020-01-01';
 
-/** What adjustments come to that are stored and not yet in force. */
+/** The sum of adjustments that are stored but not yet in force. */
 async function waiting(sql: Query, record: BillingRow, applied: number): Promise<number> {
   const [row] = await sql<[{ micros: number }]>`
     select coalesce(sum(amount_micros), 0)::bigint as micros from adjustments
@@ -101,6 +105,6 @@ function notADay(today: string): ApiError {
 }
 
 function notAnAmount(): ApiError {
-  const message = 'must not be 0, at most 9000000000 either way, with at most six decimals';
+  const message = 'must be from -9000000000 to 9000000000 and not 0, with at most six decimals';
   return new ApiError('invalid_request', { details: [{ path: '/amount', message }] });
 }

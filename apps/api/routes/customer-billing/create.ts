@@ -25,7 +25,7 @@ export default route({
   body: object({
     workspaceId: id('workspace'),
     externalMeterId,
-    totalCredits: Type.Optional(credits('credits to begin with', { default: '0' })),
+    totalCredits: Type.Optional(credits('initial credits', { default: '0' })),
     allowOverages: Type.Optional(
       Type.Boolean({ default: false, description: 'whether use may go on beyond totalCredits' }),
     ),
@@ -37,7 +37,7 @@ export default route({
   async handle({ sql, body, caller, changed, audit, redis }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
-    // Of two at once, the second waits for the first's commit and then finds the meter taken.
+    // Of two concurrent requests, the second waits for the first one's commit and then finds the meter taken.
     const [row] = await sql<BillingRow[]>`
       insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages, spend_cap_micros)
       values (${newId('bill')}, ${caller.teamId}, ${workspaceId}, ${externalMeterId}, ${meterShard(workspaceId, externalMeterId)},

@@ -9,10 +9,10 @@ const ledgerRow = object({
   id: id('ledger row'),
   billingId: id('billing record'),
   amount: credits('credits added'),
-  totalCredits: credits('totalCredits after it'),
-  tokenId: id('access token', ' that asked for it'),
+  totalCredits: credits('totalCredits after the refill'),
+  tokenId: id('access token', ' that made the refill'),
   requestId: Type.String({ description: 'X-Request-Id of the request', examples: ['refill-42'] }),
-  createdAt: timestamp('when they were added'),
+  createdAt: timestamp('when the credits were added'),
 });
 
 export default route({

@@ -8,7 +8,10 @@ import { requireBilling } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
 
 const end = object({
-  epoch: Type.Integer({ description: 'how often the shard of the record was opened before it', examples: [7] }),
+  epoch: Type.Integer({
+    description: "the epoch of the record's shard, which grows each time the shard opens",
+    examples: [7],
+  }),
   number: Type.Integer({ description: 'the number of the event in its epoch', examples: [4211] }),
   eventId: Type.Optional(id('event', ' in the books')),
 });
@@ -16,25 +19,27 @@ const gap = object({
   after: end,
   before: Type.Optional(end),
   events: Type.Integer({ description: 'how many numbers are missing', examples: [2] }),
-  credits: Type.Optional(signedCredits('what they cost, by the balances before and after them')),
+  credits: Type.Optional(signedCredits('their cost, by the balances before and after them')),
 });
 
 const reconciliation = object({
   billingId: id('billing record'),
   status: Type.Enum(['EXACT', 'MISSING', 'TOO_MUCH', 'ON_ITS_WAY'], {
     examples: ['EXACT'],
-    description: 'whether the books have all that was used, less, or more; or it is on its way to them still',
+    description: 'whether the books contain all usage, less, or more; or events are still on their way to them',
   }),
-  usedCredits: signedCredits('used credits as they are debited'),
+  usedCredits: signedCredits('used credits as Redis debits them'),
   bookedCredits: signedCredits('the sum of all distinct events in the books'),
   lastBalance: signedCredits('used credits after the last event in the books'),
-  difference: signedCredits('used credits that the books lack; negative: that they have too much of'),
+  difference: signedCredits('used credits missing in the books; negative: too much is booked'),
   gaps: Type.Array(gap, { description: 'where events are missing' }),
-  losses: Type.Array(gap, { description: 'usage that went down with a Redis and is in neither' }),
+  losses: Type.Array(gap, {
+    description: 'usage that was lost with a Redis server, and is neither debited nor booked',
+  }),
 });
 
-// Of the time for an answer, how much events on their way are waited for.
-const PATIENCE = 0.5;
+// The share of the deadline for which it waits for events that are on their way.
+const PATIENCE_SHARE = 0.5;
 
 export default route({
   method: 'get',
@@ -48,8 +53,8 @@ export default route({
 
   async handle({ sql, params, caller, redis, books, deadlineMs }) {
     const record = await requireBilling(sql, caller, params.bid);
-    const [found] = await reconcile({ sql, redis, books }, [record], PATIENCE * deadlineMs);
-    // The record has not come into force yet.
+    const [found] = await reconcile({ sql, redis, books }, [record], PATIENCE_SHARE * deadlineMs);
+    // The record is not in force yet.
     if (!found) throw new ApiError('redis_unavailable');
     return {
       reconciliation: {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { creditsFromNumber, MAX_MICROS } from '../../../../shared/values/credits.ts';
+import { CREDITS_PATTERN, creditsFromNumber, MAX_MICROS, parseCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
@@ -8,6 +8,14 @@ import { requireWorkspace } from '../../resources/access.ts';
 import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../../resources/billings.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
+
+const refill = Type.Unsafe<number | string>({
+  type: ['string', 'number'],
+  pattern: CREDITS_PATTERN,
+  exclusiveMinimum: 0,
+  description: 'credits to add, as decimal text or as a JSON number; above 0, at most six decimals, at most 9000000000',
+  examples: ['25.5'],
+});
 
 export default route({
   method: 'post',
@@ -19,17 +27,17 @@ export default route({
   body: object({
     workspaceId: id('workspace'),
     externalMeterId,
-    refill: Type.Number({ exclusiveMinimum: 0, description: 'credits to add, at most six decimals', examples: [25.5] }),
+    refill,
   }),
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
   async handle({ sql, body, caller, changed, audit, redis, requestId }) {
     await requireWorkspace(sql, caller, body.workspaceId);
-    const amountMicros = creditsFromNumber(body.refill);
-    if (amountMicros === undefined) throw notAnAmount();
+    const amountMicros = typeof body.refill === 'string' ? parseCredits(body.refill) : creditsFromNumber(body.refill);
+    if (!amountMicros) throw notAnAmount();
 
-    // The row's lock: refills at once come one after the other, each with its own line of the ledger.
+    // The row's lock: concurrent refills run one after the other, each with its own row in the ledger.
     const [before] = await sql<BillingRow[]>`
       select ${billingColumns(sql)} from billing_records
       where team_id = ${caller.teamId} and workspace_id = ${body.workspaceId}

@@ -16,7 +16,7 @@ export default route({
   method: 'patch',
   path: '/api/v1/customer-billing/{bid}',
   tag: 'Customer billing',
-  summary: 'Change whether a billing record may be overdrawn, and its spend cap',
+  summary: 'Change whether a billing record allows overages, and its spend cap',
   permission: 'billing:write',
   writes: true,
   params: object({ bid: id('billing record') }),

@@ -4,7 +4,7 @@ import { jsonObject, object } from '../../../../shared/contract/schema-kinds.ts'
 import { audience, jwt, registeredClaims, signJwt } from '../../resources/jwts.ts';
 import { route } from '../../http/route.ts';
 
-const PRESET_SECONDS = 3600;
+const DEFAULT_SECONDS = 3600;
 
 export default route({
   method: 'post',
@@ -16,14 +16,14 @@ export default route({
   // The team's first JWT makes its signing key.
   writes: true,
   body: object({
-    // A JWT of 4 KiB of payload still fits, in base64, into the 8 KiB that servers grant a request's headers.
+    // In base64, a JWT with 4 KiB of payload still fits into the 8 KiB that servers allow for a request's headers.
     payload: jsonObject('claims of your own', { maxBytes: 4096, maxDepth: 10 }, { role: 'admin' }),
     aud: Type.Optional(audience),
     exp: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: 31_536_000,
-        default: PRESET_SECONDS,
+        default: DEFAULT_SECONDS,
         description: 'lifetime in seconds',
       }),
     ),
@@ -32,7 +32,7 @@ export default route({
   errors: ['registered_claim'],
 
   async handle({ sql, body, caller, audit, signingKeys }) {
-    const { payload, aud, exp = PRESET_SECONDS } = body;
+    const { payload, aud, exp = DEFAULT_SECONDS } = body;
     refuseRegistered(payload);
     const key = await signingKeys.current(sql, caller.teamId, exp);
     if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });

@@ -8,8 +8,8 @@ export default route({
   method: 'get',
   path: '/.well-known/jwks.json',
   tag: 'JWT',
-  summary: 'Public signing keys as a JWK set, for verifying JWTs without the service',
-  query: object({ team: Type.Optional(id('team', ' whose keys are wanted; without it, those of all teams')) }),
+  summary: 'Get public signing keys as a JWK set, to verify JWTs without the service',
+  query: object({ team: Type.Optional(id('team', ' whose keys to answer; absent: all teams')) }),
   response: object({ keys: Type.Array(publicJwk) }),
 
   async handle({ sql, query, signingKeys }) {

@@ -7,7 +7,7 @@ export default route({
   method: 'post',
   path: '/api/v1/jwt/rotate',
   tag: 'JWT',
-  summary: 'Sign with a new key from now on; what earlier keys signed keeps verifying',
+  summary: 'Sign with a new key from now on; JWTs of earlier keys keep verifying',
   permission: 'token:write',
   writes: true,
   bodyOptional: true,

@@ -15,7 +15,7 @@ export default route({
     payload: Type.Optional(
       Type.Unsafe<Record<string, unknown>>({
         type: 'object',
-        description: 'as it was given, when the signature is good',
+        description: 'the payload as it was signed; present if the signature is good',
         examples: [{ role: 'admin' }],
       }),
     ),

@@ -7,7 +7,7 @@ import { requireWorkspace } from '../../resources/access.ts';
 import { externalBillingId, LINK_TOKEN_PREFIX } from '../../resources/link-tokens.ts';
 import { route } from '../../http/route.ts';
 
-const PRESET_SECONDS = 900;
+const DEFAULT_SECONDS = 900;
 
 export default route({
   method: 'post',
@@ -22,13 +22,13 @@ export default route({
     customerId,
     externalBillingId: Type.Optional(externalBillingId),
     expiresIn: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 86_400, default: PRESET_SECONDS, description: 'lifetime in seconds' }),
+      Type.Integer({ minimum: 1, maximum: 86_400, default: DEFAULT_SECONDS, description: 'lifetime in seconds' }),
     ),
   }),
   response: object({
     linkToken: object({
       id: id('link token'),
-      token: secretText('the link token, shown this once', LINK_TOKEN_PREFIX),
+      token: secretText('the link token; only this answer contains it', LINK_TOKEN_PREFIX),
       expiresAt: instant('when it expires'),
       workspaceId: id('workspace'),
       customerId,
@@ -39,7 +39,7 @@ export default route({
 
   async handle({ sql, body, caller, audit }) {
     await requireWorkspace(sql, caller, body.workspaceId);
-    const { workspaceId, customerId, externalBillingId, expiresIn = PRESET_SECONDS } = body;
+    const { workspaceId, customerId, externalBillingId, expiresIn = DEFAULT_SECONDS } = body;
     const token = makeKeyText(LINK_TOKEN_PREFIX, randomShard());
     const [row] = await sql<[{ id: string; expiresAt: number }]>`
       insert into link_tokens (id, team_id, workspace_id, customer_id, external_billing_id, hash, expires_at)

@@ -21,7 +21,7 @@ export default route({
 
   async handle({ sql, params, caller }) {
     if (!isLinkToken(params.token)) return { valid: false };
-    // One clock: the one that the lifetime was counted from.
+    // Postgres's clock, which also set the expiry.
     const [row] = await sql<LinkTokenRow[]>`
       select revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid,
              id, expires_at, workspace_id, customer_id, external_billing_id

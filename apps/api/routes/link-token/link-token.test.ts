@@ -12,7 +12,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('a link token is made, validated and revoked', async () => {
+test('a link token is created, validated and revoked', async () => {
   const body = { workspaceId, customerId: 'customer 1', externalBillingId: 'b-1' };
   const made = await world.call('post', PATH, body);
   assert.is(made.status, 201, made.text);
@@ -33,7 +33,7 @@ test('a link token is made, validated and revoked', async () => {
   assert.equal((await world.call('delete', `${PATH}/${linkToken.token}`)).body, { valid: false, ...fields });
 });
 
-test('a link token expires, and says for whom it was', async () => {
+test('an expired link token still answers its fields', async () => {
   const { linkToken } = (await world.call('post', PATH, { workspaceId, customerId: 'c', expiresIn: 1 })).body;
   const validate = async () => (await world.call('get', `${PATH}/${linkToken.token}`)).body;
   assert.is((await validate()).valid, true);
@@ -45,13 +45,13 @@ test('a link token expires, and says for whom it was', async () => {
   assert.equal(expired, { valid: false, expiresAt: linkToken.expiresAt, workspaceId, customerId: 'c' });
 });
 
-test('its text is stored nowhere', async () => {
+test("a link token's secret is stored nowhere", async () => {
   const { linkToken } = (await world.call('post', PATH, { workspaceId, customerId: 'hidden' })).body;
   const [row] = await world.sql`select * from link_tokens where id = ${linkToken.id}`;
   assert.not.ok(JSON.stringify(row).includes(linkToken.token.slice(5)));
 });
 
-test('an unknown token is not valid, and can not be revoked', async () => {
+test('an unknown token is not valid, and cannot be revoked', async () => {
   const { linkToken } = (await world.call('post', PATH, { workspaceId, customerId: 'c' })).body;
   const mistyped = linkToken.token.slice(0, -1) + (linkToken.token.endsWith('0') ? '1' : '0');
   for (const text of [mistyped, linkToken.id, 'x', '%00', world.team.token, 'lt_']) {
@@ -81,7 +81,7 @@ test('bad input is a 400 that names the field', async () => {
   }
 });
 
-test('without a token, without the permission, for another team or workspace, nothing is told', async () => {
+test('no answer tells anything without a token, without the permission, or to another team or workspace', async () => {
   const { linkToken } = (await world.call('post', PATH, { workspaceId, customerId: 'ours' })).body;
   const path = `${PATH}/${linkToken.token}`;
   const body = { workspaceId, customerId: 'theirs' };

@@ -21,7 +21,7 @@ export default route({
 
   async handle({ sql, params, body, caller, changed, audit }) {
     await requireWorkspace(sql, caller, params.id);
-    // Locks the workspace's row, so that creations in it come one after the other and the count below is exact.
+    // Locks the workspace's row: its scopes are created one after the other, and the count below is exact.
     const [{ ref }] = await sql<[{ ref: number }]>`
       update workspaces set last_scope_ref = last_scope_ref + 1 where id = ${params.id} returning last_scope_ref as ref`;
     const [row] = await sql<ScopeRow[]>`

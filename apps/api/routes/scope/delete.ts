@@ -14,7 +14,7 @@ export default route({
   method: 'delete',
   path: '/api/v1/workspace/{id}/scope/{sid}',
   tag: 'Scopes',
-  summary: 'Delete a scope and with it every grant of it',
+  summary: 'Delete a scope, and with it every grant of it',
   permission: 'workspace:write',
   writes: true,
   params: scopeParams,
@@ -23,7 +23,7 @@ export default route({
 
   async handle({ sql, params, caller, changed, audit }) {
     const before = await lockScope(sql, caller, params);
-    // The grants stay as they are and count for nothing: the cost does not depend on the number of keys.
+    // The grants stay as rows without effect: the cost does not depend on the number of keys.
     const [row] = await sql<[ScopeRow]>`
       update scopes set deleted_at = now(), version = version + 1, updated_at = now() where ${isScopeOf(sql, params)}
       returning ${scopeColumns(sql)}`;

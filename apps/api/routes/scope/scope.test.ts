@@ -17,7 +17,7 @@ test.after(() => world.stop());
 const create = (body: unknown, options = {}) => world.call('post', `${workspacePath}/scope`, body, options);
 const statuses = (answers: Answer[]) => answers.map((answer) => answer.status).toSorted((a, b) => a - b);
 
-test('a scope is made, read, listed, changed and deleted', async () => {
+test('a scope is created, read, listed, changed and deleted', async () => {
   const made = await create({ name: 'Invoices', representation: 'invoices', description: 'all of\nthem' });
   assert.is(made.status, 201, made.text);
   const { scope } = made.body;
@@ -54,7 +54,7 @@ test('a scope is made, read, listed, changed and deleted', async () => {
   assert.equal((await world.call('get', `${workspacePath}/scopes`)).body, { scopes: [second] });
 });
 
-test('a representation stands for one scope of a workspace, and is free again once that is deleted', async () => {
+test('a representation belongs to one scope of a workspace, and is free again once that scope is deleted', async () => {
   const first = (await create({ name: 'a', representation: 'invoices' })).body.scope;
   assert.is((await create({ name: 'b', representation: 'invoices' })).body.error.code, 40901);
   const other = (await create({ name: 'c', representation: 'orders' })).body.scope;
@@ -64,7 +64,7 @@ test('a representation stands for one scope of a workspace, and is free again on
   assert.is((await create({ name: 'b', representation: 'invoices' })).status, 201);
 });
 
-test('of creations at the same moment that want one representation, one succeeds', async () => {
+test('of concurrent creations with the same representation, one succeeds', async () => {
   const answers = await Promise.all(
     Array.from({ length: 8 }, (_, i) => create({ name: `n${i}`, representation: 'contested' })),
   );
@@ -72,7 +72,7 @@ test('of creations at the same moment that want one representation, one succeeds
   for (const answer of answers) if (answer.status === 409) assert.is(answer.body.error.code, 40901);
 });
 
-test('creations at the same moment of unlike representations all succeed', async () => {
+test('concurrent creations with different representations all succeed', async () => {
   const answers = await Promise.all(
     Array.from({ length: 8 }, (_, i) => create({ name: 'n', representation: `free${i}` })),
   );
@@ -130,7 +130,7 @@ test('bad input is a 400 that names the field', async () => {
   }
 });
 
-test('without a token, without the permission, or for another team, nothing is told', async () => {
+test('no answer tells anything without a token, without the permission, or to another team', async () => {
   const { scope } = (await create({ name: 'ours', representation: 'ours' })).body;
   const reader = await world.newToken(world.team.id, ['workspace:read']);
   const writer = await world.newToken(world.team.id, ['workspace:write']);

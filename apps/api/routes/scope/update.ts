@@ -18,7 +18,7 @@ export default route({
   method: 'patch',
   path: '/api/v1/workspace/{id}/scope/{sid}',
   tag: 'Scopes',
-  summary: 'Change a scope; keys that were granted it follow',
+  summary: 'Change a scope, also for the keys that have it',
   permission: 'workspace:write',
   writes: true,
   params: scopeParams,

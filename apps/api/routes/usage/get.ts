@@ -16,7 +16,11 @@ const usageRow = object({
     description: 'credits used that day, decimal text; a correction may make it negative',
   }),
   billingUsageName: Type.String({ description: 'what is counted', examples: ['tokens'] }),
-  events: Type.Integer({ minimum: 0, description: 'verifications, those that cost nothing too', examples: [1] }),
+  events: Type.Integer({
+    minimum: 0,
+    description: 'number of verifications, also of those that cost nothing',
+    examples: [1],
+  }),
 });
 type UsageAnswerRow = Static<typeof usageRow>;
 
@@ -33,14 +37,14 @@ export default route({
   query: object({
     from: Type.Optional(day('first day')),
     to: Type.Optional(day('last day')),
-    usageName: Type.Optional(textOf(128, 'only what is counted under this name', 'tokens')),
-    format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'in place of an Accept header' })),
+    usageName: Type.Optional(textOf(128, 'only usage of this name', 'tokens')),
+    format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
   }),
   response: object({ data: Type.Array(usageRow) }),
   alternative: {
     type: 'text/csv',
     description:
-      'RFC 4180, with a header line; an apostrophe stands before a name that a spreadsheet would take for a formula',
+      'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
     example: csv(COLUMNS, [['bill_01kafc6v3nf0qtmhd7d5ryx2s9', '2026-11-20', '0.25', 'tokens', 1]]),
   },
   errors: ['billing_not_found', 'usage_unavailable'],
@@ -50,7 +54,8 @@ export default route({
     if (query.from && query.to && from > to) throw fromAfterTo();
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
 
-    // The marks before the sums: a mark that is cleared in between had its sums stored first, and is only read live.
+    // Read the marks before the sums: if a mark is cleared in between, its sums are stored already, and the day is read
+    // live without need.
     const liveDays = await markedDays(sql, billingId);
     const rows = await books.dailyUsage({
       billingId,
@@ -72,7 +77,7 @@ export default route({
   },
 });
 
-// The days that the books can hold.
+// The first and last day that the books can store.
 const FIRST_DAY = '1970-01-01';
 const LAST_DAY = '2149-06-06';
 
@@ -84,15 +89,15 @@ function fromAfterTo(): ApiError {
   return new ApiError('invalid_request', { details: [{ path: 'from', message: 'must not be after to' }] });
 }
 
-/** Days whose stored sums are not, or no longer, whole. */
+/** Days whose stored sums are incomplete. */
 async function markedDays(sql: Query, billingId: string): Promise<string[]> {
   const rows = await sql<{ day: string }[]>`select day from usage_marks where billing_id = ${billingId}`;
   return rows.map((row) => row.day);
 }
 
 /**
- * From here on days are summed live. A day is over by Redis's clock and this one is ours: while they are less than a
- * day apart the answer is right without asking Redis, which may be away.
+ * The first day that is summed live. Redis's clock closes days, and this is ours: while the two are less than a day
+ * apart, the answer is right without asking Redis, which may be unavailable.
  */
 function yesterday(nowMs: number): string {
   return new Date(nowMs - DAY_MS).toISOString().slice(0, 10);

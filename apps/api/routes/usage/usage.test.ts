@@ -19,7 +19,7 @@ test.after(async () => {
   await world.stop();
 });
 
-test('rows come by day and then by name, with exact sums and every event counted once', async () => {
+test('rows are sorted by day and then by name, with exact sums and each event counted once', async () => {
   const id = await newRecord();
   const twice = { event_id: newId('evt'), usage_name: 'b', cost_micros: 1 };
   await insertEvents(id, 0, [
@@ -48,11 +48,11 @@ test('rows come by day and then by name, with exact sums and every event counted
   assert.equal((await world.call('get', `${PATH}/${await newRecord()}`)).body, { data: [] });
 });
 
-test('days that are over come from their stored sums, marked and open ones from the events', async () => {
+test('closed days come from stored sums, marked and open days from the events', async () => {
   const id = await newRecord();
   for (const ago of [0, 1, 5, 6]) {
     await insertEvents(id, ago, [{ usage_name: 'x', cost_micros: 2_000_000 }]);
-    // Told apart from the events by its amount; fewer events than a later computation saw never replace it.
+    // Its amount differs from that of the events. A later computation with fewer events never replaces it.
     await insertDaily(id, ago, 'x', 7_000_000, 3);
     await insertDaily(id, ago, 'x', 1_000_000, 2);
   }
@@ -92,7 +92,7 @@ test('from, to and usageName narrow the rows, both days included', async () => {
   assert.equal(await days("usageName='%20or%201=1%20--"), []);
 });
 
-test('CSV is asked for by Accept or by format, and is the same data', async () => {
+test('Accept or format asks for CSV, which has the same data', async () => {
   const id = await newRecord();
   await insertEvents(id, 0, [
     { usage_name: '=HYPERLINK("x")', cost_micros: 1_500_000 },
@@ -140,7 +140,7 @@ test('bad input is a 400 that names the parameter', async () => {
   }
 });
 
-test('without a token, without the permission, or for another team or workspace, nothing is told', async () => {
+test('no answer tells anything without a token, without the permission, or to another team or workspace', async () => {
   const id = await newRecord();
   const error = async (token: string | null, path = `${PATH}/${id}`) =>
     (await world.call('get', path, undefined, { token })).body.error?.code;
@@ -154,7 +154,7 @@ test('without a token, without the permission, or for another team or workspace,
   }
 });
 
-test('while ClickHouse is away usage is a 503 and everything else goes on', async () => {
+test('while ClickHouse is unavailable, usage is a 503 and everything else works', async () => {
   const id = await newRecord();
   const wire = await wireTo(world.env.CLICKHOUSE_URL!);
   const api = await world.start('api', { CLICKHOUSE_URL: wire.url });

@@ -9,7 +9,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('a workspace is made, read, listed and changed', async () => {
+test('a workspace is created, read, listed and changed', async () => {
   const made = await world.call('post', '/api/v1/workspace', { name: 'Acme' });
   assert.is(made.status, 201, made.text);
   const { workspace } = made.body;
@@ -81,7 +81,7 @@ test('a limit is a whole number from 1 to 200, in digits', async () => {
   }
 });
 
-test('a cursor that this list did not answer is a 400', async () => {
+test('a cursor of another list is a 400', async () => {
   const make = async (token: string) => {
     const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' }, { token })).body;
     for (let i = 0; i < 2; i++)
@@ -115,7 +115,7 @@ test('a cursor that this list did not answer is a 400', async () => {
   }
 });
 
-test('a PATCH of nothing changes nothing', async () => {
+test('an empty PATCH changes nothing', async () => {
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'still' })).body;
   const path = `/api/v1/workspace/${workspace.id}`;
   assert.equal((await world.call('patch', path, {})).body, { workspace });
@@ -152,7 +152,7 @@ test('bad input is a 400 that names the field', async () => {
   }
 });
 
-test('without a token, without the permission, or for another team, nothing is told', async () => {
+test('no answer tells anything without a token, without the permission, or to another team', async () => {
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'ours' })).body;
   const path = `/api/v1/workspace/${workspace.id}`;
   const missing = await world.call('get', path, undefined, { token: null });
@@ -173,13 +173,13 @@ test('without a token, without the permission, or for another team, nothing is t
   );
 });
 
-test('a token that is limited to workspaces makes no others', async () => {
+test('a token that is limited to workspaces cannot create others', async () => {
   const limited = await world.newToken(world.team.id, ['workspace:write'], [await world.newWorkspace(world.team.id)]);
   const refused = await world.call('post', '/api/v1/workspace', { name: 'more' }, { token: limited });
   assert.equal([refused.status, refused.body.error.code], [403, 40302]);
 });
 
-test('who asks is known before what is asked is read', async () => {
+test('a caller without the permission is refused before the body is read', async () => {
   const raw = { raw: '{' };
   assert.is((await world.call('post', '/api/v1/workspace', undefined, { ...raw, token: null })).status, 401);
   const reader = await world.newToken(world.team.id, ['key:read']);
@@ -202,7 +202,7 @@ test('an Idempotency-Key makes repeating a creation safe', async () => {
   assert.is(other.body.error.code, 40904);
 });
 
-test('a refusal that was kept is given again, with the request id of the repetition', async () => {
+test('a kept refusal is answered again, with the request id of the repetition', async () => {
   const create = (id: string) =>
     world.call(
       'post',

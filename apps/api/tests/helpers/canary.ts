@@ -5,18 +5,18 @@ import type { Books } from '../../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
 
 /**
- * The forms in which a secret could lie somewhere: what is secret of it as it is (not its prefix, nor a JWT's header), in
+ * The forms in which a secret could be stored: its secret part (without a key's prefix or a JWT's header) as it is, in
  * hex, and in base64.
  */
 export function formsOf(secret: string): string[] {
   const text = secret.startsWith('eyJ') ? secret.split('.').at(-1)! : secret.slice(secret.lastIndexOf('_') + 1);
   const bytes = Buffer.from(text);
-  // Base64 starts anew every three bytes: cut so that what stands before and after does not matter.
+  // Base64 encodes three bytes at a time: cut at each of the three offsets, so that neighbouring bytes do not matter.
   const base64 = [0, 1, 2].map((skip) => bytes.subarray(skip, skip + 24).toString('base64url'));
   return [text, bytes.toString('hex'), ...base64];
 }
 
-/** All that the application's tables hold, as text. */
+/** The content of all the application's tables, as text. */
 export async function textOfPostgres(sql: Sql): Promise<string> {
   const tables = await sql<{ name: string }[]>`select tablename as name from pg_tables where schemaname = 'public'`;
   const parts = await Promise.all(
@@ -30,11 +30,11 @@ const readers: Record<string, (redis: Redis, name: string) => Promise<unknown>> 
   hash: (redis, name) => redis.hgetall(name),
   stream: (redis, name) => redis.xrange(name, '-', '+'),
   zset: (redis, name) => redis.zrange(name, '0', '-1'),
-  // Gone meanwhile.
+  // The name expired meanwhile.
   none: () => Promise.resolve(''),
 };
 
-/** All that a Redis database holds, as text. */
+/** The content of a Redis database, as text. */
 export async function textOfRedis(redis: Redis): Promise<string> {
   const parts: string[] = [];
   for await (const batch of redis.scanStream({ count: 1000 })) {
@@ -47,7 +47,7 @@ export async function textOfRedis(redis: Redis): Promise<string> {
   return parts.join('\n');
 }
 
-/** All that the books hold, as text. */
+/** The content of the books, as text. */
 export async function textOfBooks({ client }: Books): Promise<string> {
   const tables = await client.query({ query: 'show tables', format: 'JSONEachRow' });
   const parts = (await tables.json<{ name: string }>()).map(async ({ name }) => {
@@ -56,7 +56,7 @@ export async function textOfBooks({ client }: Books): Promise<string> {
   return (await Promise.all(parts)).join('\n');
 }
 
-/** The files in some places that hold one of some texts: logs, data and write-ahead logs of servers. */
+/** The files in some places that contain one of some texts: logs, data and write-ahead logs of servers. */
 export function filesWith(places: string[], texts: string[]): string[] {
   // The texts come through a pipe: as arguments they would be in the list of processes.
   const found = spawnSync('grep', ['-rlaF', '-f', '-', ...places], {
@@ -64,11 +64,11 @@ export function filesWith(places: string[], texts: string[]): string[] {
     encoding: 'utf8',
   });
   if (found.error) throw found.error;
-  // 2 is that of a file that went away meanwhile.
+  // Exit code 2 only says that a file disappeared meanwhile.
   return found.stdout.split('\n').filter(Boolean);
 }
 
-/** What any process list shows: the command lines of all processes, and the environments of those that we may read. */
+/** What a list of processes shows: all command lines, and the environments that we may read. */
 export function textOfProcesses(): string {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -15,11 +15,11 @@ export type FuzzRequest = {
   target: string;
   headers: [name: string, value: string][];
   body: Buffer | undefined;
-  /** What was sent as the JSON body, where it is JSON. */
+  /** The value sent as the JSON body, if the body is JSON. */
   json: unknown;
 };
 
-/** What is read of an OpenAPI document. */
+/** The part of an OpenAPI document that is read here. */
 export type OpenApi = { paths: Record<string, Record<string, Operation>> };
 type Operation = {
   parameters?: Described['parameters'];
@@ -77,7 +77,7 @@ export function requestsOf(operation: Described, pool: Pool, tokens: string[]): 
     });
 }
 
-// What a path calls `id` is a workspace's, or an access token's.
+// `id` in a path is that of a workspace or of an access token.
 function poolOf(path: string, name: string): string {
   return name !== 'id' ? name : path.includes('/access-token/') ? 'tokenId' : 'workspaceId';
 }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 
-/** The part of JSON Schema that the OpenAPI document speaks. */
+/** The part of JSON Schema that the OpenAPI document uses. */
 export type Schema = {
   type?: string | string[];
   enum?: unknown[];
@@ -19,10 +19,10 @@ export type Schema = {
   'x-limits'?: object;
 };
 
-/** Values that exist, by the name of the field that takes them: what is made up seldom gets past the first check. */
+/** Values that exist, by the name of their field: an invented value seldom passes the first check. */
 export type Pool = Record<string, string[]>;
 
-/** Values that a schema lets pass. */
+/** Values that fit a schema. */
 export function valuesOf(schema: Schema, pool: Pool, name = ''): fc.Arbitrary<unknown> {
   if (schema.enum) return fc.constantFrom(...schema.enum);
   const types = [schema.type ?? 'object'].flat();
@@ -95,7 +95,7 @@ const broken = [
   ['9'.repeat(400), '0.'.padEnd(300, '0') + '1', 'x'.repeat(5_000), '🦀'.repeat(2_000), 'é'.repeat(129)],
 ].flat();
 
-/** Texts that have broken things before, and any others. */
+/** Texts that are known to break programs, and any others. */
 export const oddTexts = fc.oneof(fc.constantFrom(...broken), fc.string({ unit: 'binary', maxLength: 30 }));
 
 const nested = fc
@@ -111,12 +111,12 @@ const strange = (
   ] as unknown[][]
 ).flat();
 
-/** Values of any kind that hardly any field can want. */
+/** Values of any kind that hardly any field accepts. */
 export const oddValues = fc.oneof(oddTexts, nested, fc.constantFrom(...strange), fc.double(), fc.jsonValue());
 
 type Holder = Record<string, unknown>;
 
-/** A value with one place of it changed for the worse: another value, a field less, or a field too many. */
+/** A value that is wrong in one place: it holds another value, lacks a field, or has a field too many. */
 export function spoilt(value: unknown): fc.Arbitrary<unknown> {
   const places = placesOf(value);
   return fc.tuple(fc.nat(places.length - 1), oddValues, oddTexts, fc.nat(3)).map(([at, odd, field, how]) => {

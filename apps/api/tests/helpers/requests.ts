@@ -2,7 +2,7 @@ import type { Permission } from '../../../../shared/contract/caller.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 
-/** The things of one team that requests name, by the words of the matrix. */
+/** The resources of one team that requests name. */
 export type Things = {
   workspace: string;
   scope: string;
@@ -14,19 +14,19 @@ export type Things = {
   jwt: string;
 };
 
-/** What an answer to somebody else's request must be: an error's code, a body that tells nothing, or their own things alone. */
+/** The expected answer to a stranger's request: an error's code, a body that tells nothing, or only the stranger's own resources. */
 export type Refusal = number | { body: unknown } | 'their own';
 
 export type MatrixRequest = {
-  /** A good request; each of the things that it reads is then also somebody else's. */
+  /** Makes a good request. The matrix replaces each resource that it reads by a stranger's. */
   make(things: Things): { path?: Record<string, string>; query?: Record<string, string>; body?: unknown };
-  /** What a token of the same team that is limited to another workspace gets. */
+  /** The answer for a token of the same team that is limited to another workspace. */
   limited: Refusal;
-  /** What another team's token gets, where it differs from the code of the thing that is not its own. */
+  /** The answer for another team's token, if it differs from the code of `unknownThing`. */
   foreign?: Refusal;
 };
 
-/** The error that stands for a thing that is unknown, or somebody else's. */
+/** The error code for a resource that is unknown or belongs to somebody else. */
 export const unknownThing: Record<keyof Things, number> = {
   workspace: 40302,
   scope: 40402,
@@ -107,6 +107,7 @@ export const requests: Record<string, MatrixRequest> = {
     limited: 40404,
   },
   'get /api/v1/customer-billing/{bid}/reconciliation': { make: ofBilling, limited: 40404 },
+  'get /api/v1/customer-billing/{bid}': { make: ofBilling, limited: 40404 },
   'patch /api/v1/customer-billing/{bid}': {
     make: (things) => ({ ...ofBilling(things), body: { allowOverages: true } }),
     limited: 40404,
@@ -147,7 +148,7 @@ export const requests: Record<string, MatrixRequest> = {
   'delete /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
 };
 
-/** One of each thing, in a new workspace of the token's team. Both teams use the same names. */
+/** Creates one of each resource in a new workspace of the token's team. Both teams use the same names. */
 export async function makeThings(world: World, token: string): Promise<Things> {
   const make = async (path: string, body: object) => (await must(201, world.call('post', path, body, { token }))).body;
   const workspace = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;

@@ -5,17 +5,17 @@ import type { Sql } from '../../../../shared/stores/postgres.ts';
 
 type Stores = { sql: Sql; redis: Redis; books: Books };
 
-// What programs note by themselves, whoever asks for what: how far a job came, when something was last used, and a copy
-// of the credits that Redis counts. And what is kept under an Idempotency-Key: a refusal is kept too.
+// Tables that change without a permitted request: the progress of jobs, the times of last use, and the answers kept under
+// an Idempotency-Key, since refusals are kept too. Below, also the copy of the credits that Redis counts.
 const notedByJobs = ['job_watermarks', 'key_last_used', 'token_last_used', 'idempotency_keys'];
 
-/** All that the stores hold, as one hash for each table, each name in Redis and the events in the books. */
+/** The content of the stores: a hash for each table, for each name in Redis, and for the events in the books. */
 export async function snapshot(stores: Stores): Promise<Record<string, string>> {
   const parts = await Promise.all([ofPostgres(stores.sql), ofRedis(stores.redis), ofBooks(stores.books)]);
   return Object.assign({}, ...parts);
 }
 
-/** What differs between two snapshots: the names of tables and of Redis's entries. */
+/** The names of the tables and Redis entries that differ between two snapshots. */
 export function differences(before: Record<string, string>, after: Record<string, string>): string[] {
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].filter((name) => before[name] !== after[name]);
 }
@@ -37,14 +37,14 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
 async function ofRedis(redis: Redis): Promise<Record<string, string>> {
   const names: string[] = [];
   for await (const batch of redis.scanStream({ count: 1000 })) names.push(...(batch as string[]));
-  // What a refusal leaves behind is that it was one, and that its token was used.
+  // A refusal leaves only its count and the use of its token.
   const kept = names.filter((name) => !/^\{\d\d\}:(f:|uses$)/.test(name));
   const entries = await Promise.all(kept.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
 async function ofEntry(redis: Redis, name: string): Promise<string> {
-  // A stream also holds when its readers last looked, a shard how far the sweeper came.
+  // A stream also stores when its readers last looked, and a shard how far the sweeper came.
   if (name.endsWith(':outbox')) {
     const [, length, ...rest] = (await redis.xinfo('STREAM', name)) as unknown[];
     const added = rest[rest.indexOf('entries-added') + 1];

@@ -1,0 +1,153 @@
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { requireOpen } from '../../../shared/stores/fence.ts';
+import { asPostgresUnavailable, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
+import type { Change, StoredChange } from '../sync/change.ts';
+import { applyChanges, recordChanges } from '../sync/sync.ts';
+import { answerOf, type Answer } from './answer.ts';
+import { claimKey, keepAnswer, type KeptAnswer, type Repeatable } from './idempotency.ts';
+import type { AnyCall, ApiRoute, HandleOptions, Services } from './route.ts';
+
+/** How far a writing request has come: from it a 503 says whether the change is stored. */
+export type WriteProgress = { stage: 'begun' | 'given up' | 'committing' | 'stored' };
+
+export type WriteOptions = HandleOptions & {
+  progress: WriteProgress;
+  /** Present when the request carries an Idempotency-Key. */
+  repeatable: Repeatable | undefined;
+};
+
+const OPEN_WITHIN_MS = 1_000;
+
+/**
+ * Runs a handler that changes something.
+ * 1. One transaction holds the change, its outbox rows, its audit lines and the kept answer. A crash before the commit
+ *    leaves nothing behind.
+ * 2. The transaction commits only while all touched shards are open, so that the change can come into force.
+ * 3. The changes are applied to Redis. After a crash before this step, the sweeper applies them.
+ */
+export async function writeInTransaction(route: ApiRoute, call: AnyCall, options: WriteOptions): Promise<Answer> {
+  const { teamSql, masterKeys, progress, repeatable, stalePostgres, services } = options;
+  stalePostgres.refuse();
+  const kept = await teamSql
+    .begin(async (tx): Promise<KeptAnswer> => {
+      const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
+      const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
+      if (first) return first;
+      const { status, text, changes, lines } = await attempt(route, call, tx, repeatable !== undefined);
+      const changeIds = await recordChanges(tx, changes);
+      await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);
+      const answer = { status, text, changeIds };
+      if (repeatable) await keepAnswer(tx, masterKeys, repeatable, answer);
+      if (changes.length > 0) await requireInForce(tx, services.redis, changes, changeIds);
+      await requireSameTransaction(tx, transaction);
+      if (progress.stage === 'given up') throw new ApiError('deadline');
+      progress.stage = 'committing';
+      return answer;
+    })
+    .catch((error: unknown) => {
+      throw notCommitted(error, progress);
+    });
+  progress.stage = 'stored';
+  await bringIntoForce(options, kept.changeIds);
+  if (kept.status >= 400) throw refusalOf(kept.text);
+  return { status: kept.status, type: 'application/json', text: kept.text };
+}
+
+/** The error of a request that has run out of time; marks a request that has not begun its commit as given up. */
+export function writeTooLate(progress: WriteProgress): ApiError {
+  if (progress.stage === 'stored') return new ApiError('stored_not_in_force');
+  if (progress.stage === 'committing') return new ApiError('stored_or_not');
+  progress.stage = 'given up';
+  return new ApiError('deadline', {
+    message: 'The request took too long, and nothing was stored; repeat it in a moment.',
+  });
+}
+
+/** Runs the handler in a savepoint. With an Idempotency-Key a refusal is an answer too, and is kept like any other. */
+async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefusal: boolean) {
+  const changes: Change[] = [];
+  const changed: Services['changed'] = (kind, entityId, shard) =>
+    changes.push({ kind, entityId, shard: shard ?? null });
+  const lines: AuditLine[] = [];
+  const audit: Audit = (resource, id, before, after) => lines.push({ resource, id, before, after });
+  try {
+    const result = await tx.savepoint((sql) => route.handle({ ...call, sql, changed, audit }));
+    return { ...answerOf(route, result), changes, lines };
+  } catch (error) {
+    if (!keepRefusal || !(error instanceof ApiError) || error.status >= 500) throw error;
+    return { status: error.status, text: keptRefusal(error), changes: [], lines: [] };
+  }
+}
+
+/**
+ * Refuses unless every touched shard is open and has seen no change newer than ours. A newer change is fine if Postgres
+ * has it: that change overtook ours. If Postgres lacks it, Postgres was restored from a backup.
+ */
+async function requireInForce(
+  tx: Transaction,
+  redis: ShardedRedis,
+  changes: Change[],
+  changeIds: number[],
+): Promise<void> {
+  const everywhere = changes.some((change) => change.shard === null);
+  const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
+  const open = await requireOpen(redis, OPEN_WITHIN_MS, shards);
+  const ourFirst = Math.min(...changeIds);
+  const newer = [...new Set([...open.values()].map(({ change }) => change))].filter((change) => change >= ourFirst);
+  if (newer.length === 0) return;
+  const known = await tx`select id from changes where id = any(${newer}) and id <> all(${changeIds})`;
+  if (known.length < newer.length) throw new ApiError('postgres_stale');
+}
+
+/**
+ * Ends the process when the connection is no longer in the transaction that we began. When the driver (postgres 3.4)
+ * loses a connection while we wait for Redis, it connects again and gives the connection to other requests: our commit
+ * or rollback would end their transaction.
+ */
+async function requireSameTransaction(tx: Transaction, transaction: string): Promise<void> {
+  if ((await transactionId(tx)) === transaction) return;
+  await new Promise(() => {
+    process.nextTick(() => {
+      throw new Error('a transaction lost its connection');
+    });
+  });
+}
+
+async function transactionId(tx: Transaction): Promise<string> {
+  const [row] = await tx<[{ id: string }]>`select pg_current_xact_id()::text as id`;
+  return row.id;
+}
+
+function notCommitted(error: unknown, { stage }: WriteProgress): unknown {
+  const unavailable = asPostgresUnavailable(error);
+  if (!(unavailable instanceof ApiError) || unavailable.errorName !== 'postgres_unavailable') return unavailable;
+  if (stage === 'committing') return new ApiError('stored_or_not', { cause: error });
+  const message = 'The settings store cannot be reached, and nothing was stored; repeat the request in a moment.';
+  return new ApiError('postgres_unavailable', { message, cause: error });
+}
+
+async function bringIntoForce({ sql, services, log }: HandleOptions, changeIds: number[]): Promise<void> {
+  if (changeIds.length === 0) return;
+  try {
+    const waiting = await sql<StoredChange[]>`
+      select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
+    await applyChanges(sql, services.redis, waiting);
+  } catch (error) {
+    throw new ApiError('stored_not_in_force', { cause: error });
+  }
+  await sql`update changes set applied_at = now() where id = any(${changeIds})`.catch((error: unknown) => {
+    log.warn({ error }, 'applied changes could not be marked; the sweeper applies them once more');
+  });
+}
+
+// Kept without a request id: a repetition answers with its own.
+function keptRefusal({ errorName, message, details, headers }: ApiError): string {
+  return JSON.stringify({ errorName, message, details, headers });
+}
+
+function refusalOf(text: string): ApiError {
+  const { errorName, ...options } = JSON.parse(text) as Pick<ApiError, 'errorName' | 'message' | 'headers'>;
+  return new ApiError(errorName, options);
+}

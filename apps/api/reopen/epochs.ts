@@ -1,0 +1,24 @@
+import type { Books } from '../../../shared/stores/clickhouse.ts';
+import type { Stores } from './settle.ts';
+import type { Claim } from './shard-claims.ts';
+
+/**
+ * Gives each claimed shard its next epoch. Postgres counts epochs; the next one also lies above the epoch that survived
+ * in the shard and, for an emptied shard, above those in the books: a repeated epoch could hide a lost event.
+ */
+export async function nextEpochs({ sql, books }: Stores, claims: Claim[]): Promise<Map<number, number>> {
+  const inBooks = claims.some((claim) => claim.emptied) ? await lastEpochInBooks(books) : 0;
+  const rows = await sql<{ shard: number; epoch: number }[]>`
+    update shards set epoch = greatest(shards.epoch, survived.epoch) + 1
+    from (select unnest(${claims.map((claim) => claim.shard)}::smallint[]) as shard,
+                 unnest(${claims.map((claim) => (claim.emptied ? Math.max(claim.epoch, inBooks) : claim.epoch))}::bigint[]) as epoch) as survived
+    where shards.shard = survived.shard
+    returning shards.shard, shards.epoch`;
+  return new Map(rows.map((row) => [row.shard, row.epoch]));
+}
+
+async function lastEpochInBooks({ client }: Books): Promise<number> {
+  const answer = await client.query({ query: 'select max(epoch) from usage_events', format: 'JSONCompactEachRow' });
+  const [row] = await answer.json<[epoch: number]>();
+  return row![0];
+}

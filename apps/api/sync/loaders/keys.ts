@@ -1,0 +1,102 @@
+import { keyspace } from '../../../../shared/stores/keyspace.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { flagCharacter, packRecord, tombstone } from '../../../../shared/stores/records.ts';
+import { blockBits } from '../../../../shared/values/ip.ts';
+import { inBatches } from '../batches.ts';
+import { TOMBSTONE_SECONDS, type Entry, type Selection } from '../change.ts';
+
+/** Loads API keys: an entry for each secret, of which a key has more than one while a rotation's grace lasts. */
+export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerator<Entry[]> {
+  const start = { id: '', hash: '' };
+  const batches = inBatches<KeyRow, typeof start>(
+    start,
+    ({ id, hash }) => ({ id, hash }),
+    (after, limit) => sql`
+    select k.id, k.team_id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted, k.expires_at,
+           k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.version,
+           t.hash, t.valid_until,
+           ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
+           t.replaced_at is not null as replaced,
+           g.refs, g.flags
+    from api_keys k join key_texts t on t.key_id = k.id
+    cross join lateral (
+      select coalesce(array_agg(s.ref order by g.position), '{}') as refs,
+             coalesce(array_agg(g.flags order by g.position), '{}') as flags
+      from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
+      where g.key_id = k.id) g
+    where ${'ids' in selection ? sql`k.id = any(${selection.ids})` : sql`k.shard = ${selection.shard}`}
+      -- With the last condition alone, Postgres would read all keys from the first on.
+      and k.id >= ${after.id} and t.key_id >= ${after.id} and (k.id, t.hash) > (${after.id}, ${after.hash})
+    order by k.id, t.hash limit ${limit}`,
+  );
+  for await (const keys of batches) yield keys.map(entryOf);
+}
+
+type KeyRow = {
+  id: string;
+  teamId: string;
+  workspaceId: string;
+  shard: number;
+  enabled: boolean;
+  deleted: boolean;
+  expiresAt: number | null;
+  customerId: string | null;
+  externalMeterId: string | null;
+  metadata: Record<string, unknown> | null;
+  rateLimitPerSecond: number | null;
+  allowedIps: string[] | null;
+  version: number;
+  hash: string;
+  validUntil: number | null;
+  graceSeconds: number | null;
+  replaced: boolean;
+  refs: number[];
+  flags: number[];
+};
+
+function entryOf(key: KeyRow): Entry {
+  // A replaced secret is written however long ago that was: a Redis that was down since may still hold it as valid.
+  const graceSeconds = Math.max(0, key.graceSeconds ?? 0);
+  const gone = key.replaced && graceSeconds === 0;
+  return {
+    kind: 'key',
+    id: key.id,
+    shard: key.shard,
+    key: keyspace.keyText(key.shard, key.hash),
+    field: '',
+    value: gone ? tombstone(key.version) : recordOf(key),
+    lifetimeSeconds: key.replaced ? graceSeconds + TOMBSTONE_SECONDS : 0,
+  };
+}
+
+function recordOf(key: KeyRow): string {
+  const state = key.deleted ? 'D' : key.enabled ? 'A' : 'X';
+  const ips = key.allowedIps === null ? '' : key.allowedIps.map(blockBits).join(' ') || '*';
+  return packRecord('key', {
+    version: key.version,
+    state,
+    teamId: key.teamId,
+    workspaceId: key.workspaceId,
+    keyId: key.id,
+    expiresAtMs: key.expiresAt ?? 0,
+    validUntilMs: key.validUntil ?? 0,
+    ratePerSecond: key.rateLimitPerSecond ?? '',
+    allowedIps: ips,
+    meter: key.externalMeterId ?? '',
+    workspaceFields: JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),
+    scopeFlags: key.flags.map(flagCharacter).join(''),
+    answerPart: answerPart(key),
+  });
+}
+
+// The part of a verification's answer that changes only with the key, as ready-made JSON.
+function answerPart({ id, customerId, externalMeterId, expiresAt, metadata }: KeyRow): string {
+  const part = {
+    apiKeyId: id,
+    ...(customerId !== null && { customerId }),
+    ...(externalMeterId !== null && { externalMeterId }),
+    ...(expiresAt !== null && { expiresAt }),
+    ...(metadata !== null && { metadata }),
+  };
+  return JSON.stringify(part).slice(1, -1);
+}
