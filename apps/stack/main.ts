@@ -51,7 +51,7 @@ async function run(home: Home): Promise<number> {
 async function runOnStack(home: Home, script: string): Promise<number> {
   let env = process.env;
   if (!env.DATABASE_URL) {
-    if (!findSupervisor(home)) throw new StackError(`keytally is not running in ${home.folder}: start it with make up`);
+    if (!findSupervisor(home)) throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
     const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = readEnvFile(home);
     env = programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
   }

@@ -18,7 +18,7 @@ export async function demo(home: Home): Promise<boolean> {
   const known = isHere ? readEnvFile(home) : process.env;
   const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = known;
   if (!api || !verify || !token || (!isHere && !(await answersOk(`${api}/healthz`)))) {
-    throw new StackError(`keytally is not running in ${home.folder}: start it with make up`);
+    throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
   }
   let undecided = 0;
   const client = keytally({

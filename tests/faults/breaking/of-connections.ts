@@ -26,13 +26,13 @@ export const faultsOfConnections: Fault[] = [
     },
   },
   {
-    name: 'kafka away for long',
+    name: 'kafka unavailable for long',
     expected: 'verification goes on until the outbox is full, then 503 for metered calls; drains after',
     on: onKafka,
     make: (context) => untilFull(context, 'kafka'),
   },
   {
-    name: 'clickhouse away for long',
+    name: 'clickhouse unavailable for long',
     expected: 'verification goes on until the outbox is full, then 503 for metered calls; drains after',
     on: (kind) => kind.bus === 'redis',
     make: (context) => untilFull(context, 'clickhouse'),
@@ -85,7 +85,7 @@ async function untilFull({ stage, verifier, complain }: FaultContext, server: st
   const until = performance.now() + FULL_WITHIN_MS;
   for (const proxy of stage.proxiesTo(server)) proxy.set({ kind: 'cut' });
   while (refused() < 50 && performance.now() < until) await sleep(50);
-  if (refused() === 0) complain(`with ${server} away for ${FULL_WITHIN_MS / 1000} s the outbox was never full`);
+  if (refused() === 0) complain(`with ${server} unavailable for ${FULL_WITHIN_MS / 1000} s the outbox was never full`);
   // The entries that they were given and did not deliver must be delivered by the next process.
   for (const name of stage.programs.filter((one) => /^(consumer|relay)/.test(one))) stage.signal(name, 'SIGKILL');
   await sleep(500);
