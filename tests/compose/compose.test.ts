@@ -62,11 +62,11 @@ test('a variable that is misspelt is found, whichever it is', () => {
   assert.ok(tried > 30);
 });
 
-test('every setting that the file takes from outside is told in its head or in the README', () => {
-  const told = `${text.split('\nname:', 1)[0]}\n${read('README.md')}`;
+test('the head of the file or docs/deploy.md explains every setting that the file takes from outside', () => {
+  const explained = `${text.split('\nname:', 1)[0]}\n${read('docs/deploy.md')}`;
   const taken = new Set([...text.replaceAll('$$', '').matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!));
   assert.ok(taken.size > 5);
-  for (const name of taken) assert.match(told, new RegExp(`\\b${name}\\b`));
+  for (const name of taken) assert.match(explained, new RegExp(`\\b${name}\\b`));
 });
 
 test('several containers of a service get in no one’s way', () => {
