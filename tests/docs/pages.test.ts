@@ -33,8 +33,9 @@ for (const page of readPages()) {
   if (blocks.length === 0 || runElsewhere.includes(page.path)) continue;
   // Stopping and starting the stack takes long, and make does it: once is enough.
   const shells = blocks.some(({ text }) => text.includes('make down')) ? ['sh'] : ['bash', 'sh'];
-  test(`${page.path}: every block works when pasted into ${shells.join(' and ')}, and prints what the page says`, () =>
-    Promise.all(shells.map((shell) => requireWorking(shell, blocks))));
+  test(`${page.path}: every block works in ${shells.join(' and ')}, and prints what the page says`, async () => {
+    await Promise.all(shells.map((shell) => requireWorking(shell, blocks)));
+  });
 }
 
 test.run();
