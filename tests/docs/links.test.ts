@@ -56,6 +56,20 @@ test('every page of docs/ has its box of common mistakes', () => {
   assert.equal(without, []);
 });
 
+test('every make target and npm script that a page names exists', () => {
+  const targets = new Set([...read('Makefile').matchAll(/^([a-z-]+):/gm)].map(([, name]) => name!));
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  const unknown = pages.flatMap(({ path, text }) =>
+    [...text.matchAll(/`[^`\n]+`|^```(?:sh|console)\n[^]*?^```$/gm)].flatMap(([code]) =>
+      [
+        ...named(code, /\bmake ([a-z-]+)/g, (name) => targets.has(name)),
+        ...named(code, /\bnpm run (?:-s )?([a-z-]+)/g, (name) => Object.hasOwn(scripts, name)),
+      ].map((name) => `${path}: ${name}`),
+    ),
+  );
+  assert.equal(unknown, []);
+});
+
 test('every metric that a page names is one that a program has', () => {
   const { registry: _, ...metrics } = makeMetrics('docs');
   assert.ok(Object.keys(metrics).length > 10);
@@ -100,6 +114,14 @@ test.run();
 /** The links of a page that lead into this repository. */
 function linksOf(text: string): string[] {
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link!).filter((link) => !/^[a-z]+:/.test(link));
+}
+
+function named(code: string, pattern: RegExp, exists: (name: string) => boolean): string[] {
+  return [...code.matchAll(pattern)].filter(([, name]) => !exists(name!)).map(([whole]) => whole);
+}
+
+function read(path: string): string {
+  return readFileSync(join(checkout, path), 'utf8');
 }
 
 function sources(globs: string[]): string {
