@@ -69,7 +69,7 @@ export interface Contract {
         id: string;
         /** id of the workspace */
         workspaceId: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
@@ -797,7 +797,7 @@ export interface Contract {
         id: string;
         /** id of the workspace */
         workspaceId: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
@@ -828,7 +828,7 @@ export interface Contract {
         id: string;
         /** id of the workspace */
         workspaceId: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
@@ -861,7 +861,7 @@ export interface Contract {
         id: string;
         /** id of the workspace */
         workspaceId: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
@@ -890,7 +890,7 @@ export interface Contract {
         id: string;
         /** id of the workspace */
         workspaceId: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
@@ -960,7 +960,7 @@ export interface Contract {
         id: string;
         /** id of the workspace */
         workspaceId: string;
-        /** your own id of the meter, which ties keys to the billing record of the same meter */
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
         /** credits bought: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;

@@ -62,11 +62,11 @@ test('any misspelt variable is found', () => {
   assert.ok(tried > 30);
 });
 
-test('the head of the file or the README names every setting that the file takes from outside', () => {
-  const told = `${text.split('\nname:', 1)[0]}\n${read('README.md')}`;
+test('the head of the file or docs/deploy.md explains every setting that the file takes from outside', () => {
+  const explained = `${text.split('\nname:', 1)[0]}\n${read('docs/deploy.md')}`;
   const taken = new Set([...text.replaceAll('$$', '').matchAll(/\$\{?(\w+)/g)].map(([, name]) => name!));
   assert.ok(taken.size > 5);
-  for (const name of taken) assert.match(told, new RegExp(`\\b${name}\\b`));
+  for (const name of taken) assert.match(explained, new RegExp(`\\b${name}\\b`));
 });
 
 test('a service can have several containers', () => {

@@ -93,7 +93,7 @@ test('TLS and SASL: only clients with the password are served', async () => {
   assert.match(String(unknown), /self.signed/i);
 });
 
-test('relay and consumer need no more rights than the README names', async () => {
+test('relay and consumer need no more rights than docs/security.md names', async () => {
   const owner = open({ KAFKA_TOPIC_PREFIX: 'rights' });
   await owner.ensureTopics();
   const { usage, dead } = owner.topics;

@@ -5,7 +5,7 @@ import type { Operation } from '../../../shared/contract/route.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
 import { routes } from '../routes/index.ts';
 
-// What the schemas of the OpenAPI document use; anything else ends the generator, and is then to be added.
+// The part of JSON Schema that the routes use. The generator throws on anything else: add it here then.
 type Schema = {
   type?: string | string[];
   description?: string;
@@ -17,7 +17,7 @@ type Schema = {
 };
 type Side = 'input' | 'output';
 
-// What an end client is refused for: the client's name for it, and its place in the catalogue of errors.
+// Why a guard refuses a request: the client's name for the reason, and its place in the catalogue of errors.
 const refusals: Record<string, ErrorName> = {
   NO_KEY: 'api_key_missing',
   TWO_KEYS: 'api_key_ambiguous',
@@ -34,7 +34,7 @@ const refusals: Record<string, ErrorName> = {
 
 const file = new URL('../../../clients/node/contract.ts', import.meta.url);
 
-/** The client's copy of the contract: the types of all operations, the display forms, and why a request is refused. */
+/** Renders the client's copy of the contract: the types of all operations, the display forms, the refusals. */
 export async function renderContract(): Promise<string> {
   const operations = routes.flatMap((route: Operation) => [
     operationType(route),
@@ -62,12 +62,12 @@ export async function renderContract(): Promise<string> {
 function operationType({ method, path, summary, permission, params, query, body, response }: Operation, as?: string) {
   const inputs = [params, query, body].filter((schema) => schema !== undefined) as Schema[];
   const names = inputs.flatMap((schema) => Object.keys(schema.properties ?? {}));
-  // A client sends them as one object, and tells them apart by the path's braces.
+  // The client takes path, query and body as one object, so their names must differ.
   if (new Set(names).size < names.length) throw new Error(`${method} ${path} has two inputs of one name`);
   const properties = Object.assign({}, ...inputs.map((schema) => schema.properties)) as Record<string, Schema>;
-  // The client says by its Accept header which form it wants.
+  // The client chooses JSON or CSV by its Accept header.
   delete properties.format;
-  const required = inputs.flatMap((schema) => schema.required ?? []).filter((name) => !isPreset(properties[name]));
+  const required = inputs.flatMap((schema) => schema.required ?? []).filter((name) => !hasDefault(properties[name]));
   const about = `${summary}${permission ? ` (\`${permission}\`)` : ''}.`;
   return `/** ${about} */
     '${method} ${path}${as ? ` as ${as}` : ''}': {
@@ -76,7 +76,7 @@ function operationType({ method, path, summary, permission, params, query, body,
     };`;
 }
 
-function isPreset(schema: Schema | undefined): boolean {
+function hasDefault(schema: Schema | undefined): boolean {
   return schema !== undefined && 'default' in schema;
 }
 
@@ -108,7 +108,7 @@ function oneType(type: string, schema: Schema, side: Side): string {
 function fieldsOf({ properties = {}, required = [] }: Schema, side: Side): string[] {
   return Object.entries(properties).map(([name, schema]) => {
     const optional = !required.includes(name);
-    // What is undefined is not sent.
+    // The client leaves out what is undefined.
     const type = typeOf(schema, side) + (optional && side === 'input' ? ' | undefined' : '');
     const about = schema.description ? `/** ${schema.description} */\n` : '';
     return `${about}${name}${optional ? '?' : ''}: ${type};`;

@@ -85,7 +85,7 @@ function variablesRead(service: Service): (keyof Config)[] | string {
   return reads ? [...reads] : `${entry} does not read one of the lists in shared/runtime/config.ts`;
 }
 
-// A variable for the whole file has the name and the default that the README gives.
+// A variable for the whole file has the name and the default that docs/reference/configuration.md gives.
 function interpolationProblem(variable: string, value: string): string[] {
   const [, name, fallback] = /^\$\{(\w+):-([^}]*)\}$/.exec(value) ?? [];
   if (name === undefined)

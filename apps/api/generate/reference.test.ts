@@ -1,0 +1,12 @@
+import { readFileSync } from 'node:fs';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { referenceFile, referencePages, renderReference } from './reference.ts';
+
+for (const page of referencePages) {
+  test(`docs/reference/${page}.md says what the code says (npm run reference writes it)`, () => {
+    assert.is(renderReference(page), readFileSync(referenceFile(page), 'utf8'));
+  });
+}
+
+test.run();

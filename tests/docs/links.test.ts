@@ -1,0 +1,130 @@
+// What pages say about other pages, files, metrics and log lines must be there.
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { anchorsOf, blocksOf, proseOf, readPages, type Page } from './helpers/pages.ts';
+
+const pages = readPages();
+const page = (path: string): Page => pages.find((one) => one.path === path)!;
+
+test('the README has at most 8 KB', () => {
+  assert.ok(statSync(join(checkout, 'README.md')).size <= 8_192);
+});
+
+test('every link of every page leads to a file, and every anchor to a heading', () => {
+  const broken = pages.flatMap(({ path, text }) =>
+    linksOf(text).flatMap((link) => {
+      const [file = '', anchor] = link.split('#');
+      const target = file === '' ? path : normalize(join(dirname(path), file));
+      if (!existsSync(join(checkout, target))) return [`${path}: ${link}`];
+      if (anchor === undefined) return [];
+      const there = page(target) ?? { path: target, text: readFileSync(join(checkout, target), 'utf8') };
+      return anchorsOf(there).has(anchor) ? [] : [`${path}: ${link}`];
+    }),
+  );
+  assert.equal(broken, []);
+});
+
+test('every path that a page names exists', () => {
+  const missing = pages.flatMap((one) =>
+    [...proseOf(one).matchAll(/`([^`\n]+)`/g)]
+      .map(([, code = '']) => code)
+      .filter((code) => /^(apps|bench|clients|deploy|docs|shared|sql|tests)\/[\w./*-]+$/.test(code))
+      .filter((path) => globSync(path, { cwd: checkout }).length === 0)
+      .map((path) => `${one.path}: ${path}`),
+  );
+  assert.equal(missing, []);
+});
+
+test('a block that a shell can run is marked sh, and console where it can not be run here', () => {
+  const others = pages.flatMap((one) =>
+    blocksOf(one)
+      .filter(({ language }) => ['', 'bash', 'shell', 'zsh', 'shellscript'].includes(language))
+      .map(({ text }) => `${one.path}: ${text}`),
+  );
+  assert.equal(others, []);
+});
+
+test('every page of docs/ has its box of common mistakes', () => {
+  const paths = pages.map(({ path }) => path).filter((path) => path.startsWith('docs/'));
+  const without = paths
+    .filter((path) => path === 'docs/decisions/README.md' || !path.startsWith('docs/decisions/'))
+    .filter((path) => !/^> \*\*Common mistakes\*\*$/m.test(page(path).text));
+  assert.equal(without, []);
+});
+
+test('every make target and npm script that a page names exists', () => {
+  const targets = new Set([...read('Makefile').matchAll(/^([a-z-]+):/gm)].map(([, name]) => name!));
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  const unknown = pages.flatMap(({ path, text }) =>
+    [...text.matchAll(/`[^`\n]+`|^```(?:sh|console)\n[^]*?^```$/gm)].flatMap(([code]) =>
+      [
+        ...named(code, /\bmake ([a-z-]+)/g, (name) => targets.has(name)),
+        ...named(code, /\bnpm run (?:-s )?([a-z-]+)/g, (name) => Object.hasOwn(scripts, name)),
+      ].map((name) => `${path}: ${name}`),
+    ),
+  );
+  assert.equal(unknown, []);
+});
+
+test('every metric that a page names is one that a program has', () => {
+  const { registry: _, ...metrics } = makeMetrics('docs');
+  assert.ok(Object.keys(metrics).length > 10);
+  const source = sources(['shared/runtime/*.ts']);
+  const unknown = pages.flatMap(({ path, text }) =>
+    [...text.matchAll(/keytally_\w+_(?:total|seconds|entries|events|differences|undecided|older)\b/g)]
+      .map(([name]) => name)
+      .filter((name) => !source.includes(`'${name}'`))
+      .map((name) => `${path}: ${name}`),
+  );
+  assert.equal(unknown, []);
+});
+
+test('every log line that the operations page names is one that a program writes', () => {
+  const [, part = ''] = page('docs/operations.md').text.split('## Log lines worth an alert');
+  const lines = [...part.split('\n## ')[0]!.matchAll(/^\| `([^`]+)`/gm)].map(([, line]) => line!);
+  assert.ok(lines.length > 0);
+  const source = sources(['apps/**/*.ts', 'shared/**/*.ts']);
+  assert.equal(
+    lines.filter((line) => !source.includes(line)),
+    [],
+  );
+});
+
+test('one request is followed to its row in at most 12 files and 1,200 lines', () => {
+  const [, part = ''] = page('CONTRIBUTING.md').text.split('## One request to its row');
+  const files = [...part.split('\n## ')[0]!.matchAll(/^\| `([^`]+)`/gm)].map(([, file]) => file!);
+  assert.ok(files.length > 5 && files.length <= 12, `${files.length} files`);
+  const lines = files.map((file) => readFileSync(join(checkout, file), 'utf8').trimEnd().split('\n').length);
+  const total = lines.reduce((sum, count) => sum + count, 0);
+  assert.ok(total <= 1_200, `${total} lines: ${files.map((file, i) => `${file} ${lines[i]}`).join(', ')}`);
+});
+
+test('the index of decisions has a line for each of them', () => {
+  const index = new Set(linksOf(page('docs/decisions/README.md').text));
+  const files = globSync('docs/decisions/*.md', { cwd: checkout }).map((path) => path.split('/').at(-1)!);
+  assert.equal(new Set(files.filter((name) => name !== 'README.md')), index);
+});
+
+test.run();
+
+/** The links of a page that lead into this repository. */
+function linksOf(text: string): string[] {
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link!).filter((link) => !/^[a-z]+:/.test(link));
+}
+
+function named(code: string, pattern: RegExp, exists: (name: string) => boolean): string[] {
+  return [...code.matchAll(pattern)].filter(([, name]) => !exists(name!)).map(([whole]) => whole);
+}
+
+function read(path: string): string {
+  return readFileSync(join(checkout, path), 'utf8');
+}
+
+function sources(globs: string[]): string {
+  const files = globs.flatMap((glob) => globSync(glob, { cwd: checkout }));
+  return files.map((file) => readFileSync(join(checkout, file), 'utf8')).join('\n');
+}

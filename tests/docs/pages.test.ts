@@ -1,0 +1,90 @@
+// Every `sh` block of every page, run as it stands on a stack that `make up` started.
+import { spawn } from 'node:child_process';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { blocksOf, readPages, type Block } from './helpers/pages.ts';
+
+// The checkout with a stack of its own: everything else in it is a link.
+const folder = join(process.env.TEST_FOLDER ?? '', 'checkout');
+const ownNames = ['.git', '.keytally', 'secrets'];
+// These need a gateway or a framework beside the stack; tests/gateways and clients/node/package.test.ts run them.
+const runElsewhere = ['docs/gateways.md', 'docs/protect-node.md'];
+// A busy machine may miss verify's deadline of 250 ms, or the two seconds that usage takes.
+const TRIES = 3;
+const SEPARATOR = '\u001e';
+
+let port: number;
+
+test.before(async () => {
+  mkdirSync(folder, { recursive: true, mode: 0o711 });
+  for (const name of readdirSync(checkout)) {
+    if (!ownNames.includes(name)) symlinkSync(join(checkout, name), join(folder, name));
+  }
+  do [port = 0] = await freePorts(1);
+  while (!(await isFree(port + 1)));
+});
+test.after(async () => void (await run('sh', 'make down')));
+
+for (const page of readPages()) {
+  const blocks = blocksOf(page).filter(({ language }) => language === 'sh');
+  if (blocks.length === 0 || runElsewhere.includes(page.path)) continue;
+  // Stopping and starting the stack takes long, and make does it: once is enough.
+  const shells = blocks.some(({ text }) => text.includes('make down')) ? ['sh'] : ['bash', 'sh'];
+  test(`${page.path}: every block works in ${shells.join(' and ')}, and prints what the page says`, async () => {
+    await Promise.all(shells.map((shell) => requireWorking(shell, blocks)));
+  });
+}
+
+test.run();
+
+async function requireWorking(shell: string, blocks: Block[]): Promise<void> {
+  let problem: string | undefined;
+  for (let tries = 0; tries < TRIES; tries++) {
+    problem = await tryBlocks(shell, blocks);
+    if (problem === undefined) return;
+  }
+  throw new Error(`${shell}: ${problem}`);
+}
+
+/** Runs the blocks in one shell; gives what went wrong, if anything did. */
+async function tryBlocks(shell: string, blocks: Block[]): Promise<string | undefined> {
+  const script = blocks.map(({ text }) => `printf '\\036'\n${text}`).join('\n');
+  const { code, out, err } = await run(shell, script);
+  const outputs = out.split(SEPARATOR).slice(1);
+  for (const [i, { text, expected }] of blocks.entries()) {
+    const output = outputs[i];
+    if (output === undefined) break;
+    if (expected !== undefined && !matches(output, expected) && (code === 0 || i < outputs.length - 1))
+      return `this block:\n${text}\nprinted:\n${output}\nand not:\n${expected}`;
+  }
+  return code === 0 ? undefined : `exit code ${code} in this block:\n${blocks[outputs.length - 1]?.text}\n${err}${out}`;
+}
+
+function matches(output: string, expected: string): boolean {
+  const parts = expected.trim().split('…').map(RegExp.escape);
+  return new RegExp(`^${parts.join('[^]*?')}$`).test(output.replaceAll('\r\n', '\n').trim());
+}
+
+async function run(shell: string, script: string): Promise<{ code: number; out: string; err: string }> {
+  const file = join(folder, `page.${shell}`);
+  writeFileSync(file, script);
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    STACK: 'native',
+    KEYTALLY_HOME: join(folder, '.keytally'),
+    KEYTALLY_PORT: String(port),
+  };
+  const child = spawn(shell, ['-e', file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let [out, err] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
+  const code = await new Promise<number>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code) => resolve(code ?? 1));
+  });
+  return { code, out, err };
+}
