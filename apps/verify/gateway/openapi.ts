@@ -6,7 +6,7 @@ import { dialectNames } from './dialect.ts';
 
 const refusalCodes = new Set<number>(Object.values(refusals).map(([code]) => code));
 const names = (Object.keys(errors) as ErrorName[]).filter((name) => refusalCodes.has(errors[name][0]));
-const more: ErrorName[] = ['token_missing', 'token_unknown', 'permission_missing', 'idempotency_mismatch', 'internal'];
+const more: ErrorName[] = ['token_missing', 'token_unknown', 'permission_missing', 'idempotency_mismatch'];
 
 const passed = {
   'X-Keytally-Key-Id': 'id of the API key',
