@@ -5,8 +5,8 @@ import type { Finding } from '../../../shared/verification/lookup-cache.ts';
 import { memoize } from '../../../shared/runtime/memoize.ts';
 
 /**
- * What a gateway hands on to the API behind it. Every header is always there: where there is nothing to say it is empty,
- * so that what the end client sent under its name is replaced.
+ * The headers that a gateway passes on to the API. Every header is always there, empty without a value, so that it
+ * replaces what the end client sent under its name.
  */
 export function passHeaders({ status, found }: Decision, nowMs: number): Record<string, string> {
   const { finding, usedMicros, rateLimit } = found ?? {};
@@ -20,7 +20,7 @@ export function passHeaders({ status, found }: Decision, nowMs: number): Record<
   };
 }
 
-/** The rate limit of a key that has one, and what is left of it. */
+/** The rate limit of a key, and what is left of it; nothing if the key has no limit. */
 export function limitHeaders(rateLimit: Found['rateLimit'], nowMs: number): Record<string, string> {
   if (!rateLimit) return {};
   return {
@@ -38,7 +38,7 @@ const noLimit = {
   'X-RateLimit-Reset': '',
 };
 
-// A head may hold 4 KiB of metadata: few of them are remembered.
+// A head may hold 4 KiB of metadata, so only a few are remembered.
 const KEYS_REMEMBERED = 1_000;
 type KeyPart = { apiKeyId: string; customerId?: string; externalMeterId?: string };
 const keyHeaders = memoize((head) => {
@@ -50,12 +50,12 @@ const keyHeaders = memoize((head) => {
   };
 }, KEYS_REMEMBERED);
 
-// Empty where use has no limit.
+// Empty if usage has no limit.
 function remainingCredits({ limitMicros }: Finding, usedMicros: number): string {
   return limitMicros === MAX_MICROS ? '' : formatCredits(Math.max(0, limitMicros - usedMicros));
 }
 
-// Header values are printable ASCII, without spaces at their ends: all else is percent-encoded.
+// Header values are printable ASCII without spaces at either end: all else is percent-encoded.
 function headerText(text: string): string {
   return text.replace(/[^!-~]|%/gu, encodeURIComponent);
 }

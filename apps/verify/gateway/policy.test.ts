@@ -44,7 +44,7 @@ test('a policy sets cost, usage name and scopes; a wrong one is a 400 that shows
     assert.match(error!.message, /nginx, envoy, traefik, caddy, apisix, haproxy, kong, plain/);
   }
   const { error } = await pass(`plain/${good.key}/`);
-  assert.match(error!.message, /"\[secret\]" is no part/);
+  assert.match(error!.message, /"\[secret\]" is not a part/);
   assert.is(await clients.usedCredits(), before + 2.75);
 });
 
