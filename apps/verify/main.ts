@@ -26,7 +26,7 @@ await run(log, async () => {
   if (config.WORKERS > 1 && cluster.isPrimary) return startWorkers(config.WORKERS, log);
   const metrics = makeMetrics('verify');
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
-  // A worker that takes another's place takes no call that it could only refuse; where Redis is away, it says so itself.
+  // A worker that replaces another waits for Redis, so that it takes no call that it could only refuse. Without Redis it starts all the same, and answers 503.
   await redis.connected(2_000).catch(() => {});
   const outbox = watchOutbox(redis, config.OUTBOX_MAX_ENTRIES, metrics, log);
   const witnesses = keepWitnesses(redis, log);
@@ -46,7 +46,7 @@ await run(log, async () => {
       publicUrl: config.PUBLIC_API_URL,
     }),
     config,
-    // A verification is small and in a hurry.
+    // A verification is small, and its caller waits for it.
     { headersMs: 5_000, requestMs: 8_000 },
     log,
   );

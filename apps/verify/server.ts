@@ -29,27 +29,25 @@ type HandlerOptions = Verifier & {
 };
 type Answer = { status: number; type: string; text: string; headers?: Record<string, string> };
 
-// While Redis is away every call fails the same way: a line a second tells it.
+// While Redis is unavailable every call fails the same way: one line a second says so.
 const LOG_EVERY_MS = 1_000;
-// One for all: making an error costs more than refusing.
+// One error for all calls: making one costs more than refusing the call.
 const overloaded = new ApiError('overloaded');
 
 const readVerifyBody = bodyValidator(verifyBody);
 const readNoQuery = parameterValidator(object({}));
 
-/** What the verify server answers: one POST and the probes, without a framework between the socket and the script. */
-export function makeHandler(parts: HandlerOptions): RequestListener {
-  const operations: Operation[] = [verifyOperation];
-  const docs = makeDocs(openApi(operations, parts.publicUrl, gatewayPaths), parts.publicUrl);
-  const gateway = makeGateway(parts);
-  const mayLog = throttle(LOG_EVERY_MS);
+/** Handles the requests of the verify server, without a framework between the socket and the script. */
+export function makeHandler(options: HandlerOptions): RequestListener {
+  const answer = makeAnswer(options);
+  const failure = makeFailure(options.log);
 
   return (request, response) => {
     const started = performance.now();
     const id = requestId(request.headers['x-request-id'] as string | undefined);
     const path = pathOf(request.url ?? '');
-    // Told at the door, where it costs least: work for an answer that would come late holds up all the others.
-    if (path === VERIFY_PATH && !parts.hasRoom()) return send(failure(overloaded, id));
+    // Refuse here, where it costs least: work for an answer that would come too late delays all the others.
+    if (path === VERIFY_PATH && !options.hasRoom()) return send(failure(overloaded, id));
     answer(request, path, id).then(send, (thrown: unknown) => send(failure(thrown, id)));
 
     function send({ status, type, text, headers }: Answer): void {
@@ -62,46 +60,56 @@ export function makeHandler(parts: HandlerOptions): RequestListener {
       });
       response.end(request.method === 'HEAD' ? undefined : text);
       const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
-      parts.metrics.httpSeconds.observe(
+      options.metrics.httpSeconds.observe(
         { method: request.method, route, status },
         (performance.now() - started) / 1000,
       );
     }
   };
+}
 
-  function failure(thrown: unknown, requestId: string): Answer {
-    const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
-    if (error.status === 500) parts.log.error({ requestId, error }, error.errorName);
-    const notLogged = error.status > 500 ? mayLog() : undefined;
-    if (notLogged !== undefined) parts.log.warn({ requestId, error, notLogged }, error.errorName);
-    const text = JSON.stringify(errorEnvelope(error, requestId));
-    return { status: error.status, type: 'application/json', text, headers: error.headers };
-  }
+function makeAnswer(options: HandlerOptions) {
+  const operations: Operation[] = [verifyOperation];
+  const docs = makeDocs(openApi(operations, options.publicUrl, gatewayPaths), options.publicUrl);
+  const gateway = makeGateway(options);
 
-  function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
+  return function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
     if (path === VERIFY_PATH) return verify(request);
-    return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : tell(request, path);
-  }
+    return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : probeOrDocs(request, path);
+  };
 
-  async function tell(request: IncomingMessage, path: string): Promise<Answer> {
-    const probed = (await parts.probe(path)) ?? (await docs(path));
-    if (!probed) throw new ApiError('route_not_found');
-    if (request.method === 'GET' || request.method === 'HEAD') return probed;
+  async function probeOrDocs(request: IncomingMessage, path: string): Promise<Answer> {
+    const found = (await options.probe(path)) ?? (await docs(path));
+    if (!found) throw new ApiError('route_not_found');
+    if (request.method === 'GET' || request.method === 'HEAD') return found;
     throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
   }
 
   async function verify(request: IncomingMessage): Promise<Answer> {
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
-    // Node joins what comes more than once; only Set-Cookie is an array.
+    // Node joins repeated headers into one string; only Set-Cookie is an array.
     const headers = request.headers as Record<string, string | undefined>;
-    const clientAddress = parts.clientAddress(request.socket.remoteAddress, headers['x-forwarded-for']);
-    const caller = await parts.authenticate(headers['authorization'], clientAddress);
+    const clientAddress = options.clientAddress(request.socket.remoteAddress, headers['x-forwarded-for']);
+    const caller = await options.authenticate(headers['authorization'], clientAddress);
     requirePermission(caller, 'key:verify');
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
-    const decision = await parts.verify({ caller, body, clientAddress, idempotencyKey: headers['idempotency-key'] });
+    const decision = await options.verify({ caller, body, clientAddress, idempotencyKey: headers['idempotency-key'] });
     return { status: 200, type: 'application/json', text: decision.body };
   }
+}
+
+function makeFailure(log: Logger) {
+  const mayLog = throttle(LOG_EVERY_MS);
+
+  return function failure(thrown: unknown, requestId: string): Answer {
+    const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+    if (error.status === 500) log.error({ requestId, error }, error.errorName);
+    const notLogged = error.status > 500 ? mayLog() : undefined;
+    if (notLogged !== undefined) log.warn({ requestId, error, notLogged }, error.errorName);
+    const text = JSON.stringify(errorEnvelope(error, requestId));
+    return { status: error.status, type: 'application/json', text, headers: error.headers };
+  };
 }
 
 function pathOf(url: string): string {

@@ -5,13 +5,14 @@ import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
-// What a worker tells the primary, what it asks, and what comes back: the metrics of all of them as text.
-type Asked = { keytally: 'metrics' | 'listening' };
-type Told = { keytallyMetrics: string };
+// A worker reports to the primary that it is listening, or asks it for the metrics of all workers, which come back as text.
+type Question = { keytally: 'metrics' | 'listening' };
+type Reply = { keytallyMetrics: string };
 
 /**
- * Runs this program several times behind one port, whose connections the kernel shares out (SO_REUSEPORT, on Linux and
- * FreeBSD); the primary takes none. A worker that dies is replaced; one that dies before it listened would die again, and ends them all.
+ * Runs this program several times behind one port. The kernel distributes the connections (SO_REUSEPORT, on Linux and
+ * FreeBSD); the primary takes none. A worker that dies is replaced. If it dies before it listened, its replacement would
+ * die too, so the whole program ends.
  */
 export function startWorkers(count: number, log: Logger): Running {
   const registry = new AggregatorRegistry();
@@ -20,14 +21,16 @@ export function startWorkers(count: number, log: Logger): Running {
   cluster.on('exit', (worker, code, signal) => {
     if (stopping) return;
     if (!listening.has(worker)) throw new Error(`a worker could not start: it ended with ${signal || code}`);
-    log.error({ pid: worker.process.pid, code, signal }, 'a worker ended; another takes its place');
+    log.error({ pid: worker.process.pid, code, signal }, 'a worker ended and is replaced');
     cluster.fork();
   });
-  cluster.on('message', (worker, message: Asked) => {
+  cluster.on('message', (worker, message: Question) => {
     if (message?.keytally === 'listening') listening.add(worker);
     if (message?.keytally !== 'metrics') return;
-    const answer = (text: string) => worker.isConnected() && worker.send({ keytallyMetrics: text } satisfies Told);
-    registry.clusterMetrics().then(answer, (error: unknown) => log.warn({ error }, 'could not gather metrics'));
+    const answer = (text: string) => worker.isConnected() && worker.send({ keytallyMetrics: text } satisfies Reply);
+    registry
+      .clusterMetrics()
+      .then(answer, (error: unknown) => log.warn({ error }, 'could not collect the metrics of all workers'));
   });
   for (let i = 0; i < count; i++) cluster.fork();
 
@@ -35,34 +38,34 @@ export function startWorkers(count: number, log: Logger): Running {
     async stop() {
       stopping = true;
       const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
-      const gone = workers.map((worker) => once(worker, 'exit'));
+      const exits = workers.map((worker) => once(worker, 'exit'));
       for (const worker of workers) worker.process.kill('SIGTERM');
-      await Promise.all(gone);
+      await Promise.all(exits);
     },
   };
 }
 
-/** Tells the primary, where there is one, that this worker takes connections. */
+/** Reports to the primary, if there is one, that this worker takes connections. */
 export function tellListening(): void {
-  process.send?.({ keytally: 'listening' } satisfies Asked);
+  process.send?.({ keytally: 'listening' } satisfies Question);
 }
 
-/** How a worker answers a scrape, which may reach any of them: with the metrics of all. */
+/** Gives the metrics of all workers, because a scrape may reach any one of them. */
 export function metricsOfAll(metrics: Metrics): () => Promise<string> {
   if (cluster.isPrimary) return () => metrics.registry.metrics();
   AggregatorRegistry.setRegistries(metrics.registry);
-  // Made for its effect: it is what hears the primary ask.
+  // The registry's constructor starts to listen for the primary's questions.
   void new AggregatorRegistry();
   return async () => {
-    const told = new Promise<string>((resolve) => {
-      const hear = (message: Told) => {
+    const text = new Promise<string>((resolve) => {
+      const listen = (message: Reply) => {
         if (typeof message?.keytallyMetrics !== 'string') return;
-        process.off('message', hear);
+        process.off('message', listen);
         resolve(message.keytallyMetrics);
       };
-      process.on('message', hear);
+      process.on('message', listen);
     });
-    process.send!({ keytally: 'metrics' } satisfies Asked);
-    return told;
+    process.send!({ keytally: 'metrics' } satisfies Question);
+    return text;
   };
 }

@@ -13,7 +13,7 @@ const retried: KeytallyError[] = [];
 
 const test = suite('the client');
 test.before(async () => {
-  // A busy machine is given time.
+  // A busy machine needs more time.
   world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
   [api, verify] = await Promise.all([makeProxy(world.api.url), makeProxy(world.verify!.url)]);
   client = keytally({
@@ -48,7 +48,7 @@ test('has a function for every operation of the OpenAPI document, and each POST 
     ({ name, operation }) =>
       name.startsWith('post ') && !operation.parameters.some((one: any) => one.name === 'Idempotency-Key'),
   );
-  // It only reads.
+  // Verifying a JWT only reads.
   assert.equal(
     unsafe.map(({ name }) => name),
     ['post /api/v1/jwt/verify'],
@@ -108,7 +108,7 @@ test('signs and verifies JWTs, and makes link and access tokens', async () => {
   assert.is((await client.auditLog.list({ resourceId: accessToken.id })).auditLog.length, 2);
 });
 
-test('gives every item of a list, whatever the size of its pages', async () => {
+test('gives every item of a list, whatever the page size', async () => {
   const { workspace } = await client.workspaces.create({ name: 'w' });
   const made: string[] = [];
   for (let i = 0; i < 5; i++) {
@@ -125,7 +125,7 @@ test('gives every item of a list, whatever the size of its pages', async () => {
   assert.unreachable('the workspace was not listed');
 });
 
-test('an error that keytally answers has its status, code, request id and details', async () => {
+test('an error that keytally answered has its status, code, request id and details', async () => {
   const error = await failure(client.workspaces.create({ name: '' }, { requestId: 'mine' }));
   assert.equal([error.status, error.code, error.requestId], [400, 40001, 'mine']);
   assert.is(error.details[0]!.path, '/name');
@@ -154,7 +154,7 @@ test('a call whose answer is lost is repeated and counts once', async () => {
   );
 });
 
-test('a call that hangs is given up in time for another, and a call without any answer fails', async () => {
+test('a call that hangs is given up early enough for another attempt, and a call without any answer fails', async () => {
   verify!.next('hang');
   assert.is((await client.verify({ key: 'x' }, { timeoutMs: 4_000 })).status, 'INVALID');
   verify!.fate = 'hang';
@@ -164,12 +164,12 @@ test('a call that hangs is given up in time for another, and a call without any 
   verify!.fate = 'pass';
   const nobody = keytally({ url: 'http://127.0.0.1:1', token: 'x' });
   const error = await failure(nobody.workspaces.list({}, { timeoutMs: 100 }));
-  assert.match(error.message, /can not be reached/);
+  assert.match(error.message, /cannot be reached at http:\/\/127\.0\.0\.1:1$/);
   assert.is(await nobody.ready(), false);
   assert.is(await client.ready(), true);
 });
 
-test('a call ends when it is told to, between two attempts too', async () => {
+test('a call ends when its signal aborts, between two attempts too', async () => {
   const reason = new Error('enough');
   verify!.fate = 'refuse';
   const controller = new AbortController();
@@ -184,7 +184,7 @@ test('a call ends when it is told to, between two attempts too', async () => {
   assert.is(thrown, reason);
 });
 
-test('a token does not follow a redirect, and an id never leads to another path', async () => {
+test('a token is not sent to where a redirect points, and an id never leads to another path', async () => {
   api!.next('redirect');
   assert.is((await failure(client.workspaces.list())).status, 307);
   for (const id of ['..', '.', '']) {
@@ -194,10 +194,38 @@ test('a token does not follow a redirect, and an id never leads to another path'
   }
   assert.is((await failure(client.workspaces.get({ id: 'a/../b?c#d' }))).status, 403);
   assert.is(api!.seen[0]!.url, '/api/v1/workspace/a%2F..%2Fb%3Fc%23d');
-  assert.throws(() => keytally({ url: 'ftp://a', token: 'x' }), /no address over HTTP/);
 });
 
-test('people read the statuses as the service means them', () => {
+test('a missing or wrong option is named, and a token is never repeated', () => {
+  const [url, token] = ['http://127.0.0.1:1', 'kt_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1'];
+  for (const [options, message] of [
+    [{ url: undefined, token }, "keytally(): url is missing; give the api's address, e.g. KEYTALLY_API_URL"],
+    [{ url: '', token }, "keytally(): url is missing; give the api's address, e.g. KEYTALLY_API_URL"],
+    [{ url: 'ftp://a', token }, 'keytally(): url is "ftp://a"; it must start with http:// or https://'],
+    [{ url: 'a:8081', token }, 'keytally(): url is "a:8081"; it must start with http:// or https://'],
+    [{ url: token, token }, 'keytally(): url is a token; it must start with http:// or https://'],
+    [
+      { url, verifyUrl: '', token },
+      "keytally(): verifyUrl is missing; give verify's address, e.g. KEYTALLY_VERIFY_URL, or leave it out",
+    ],
+    [{ url, verifyUrl: 'b', token }, 'keytally(): verifyUrl is "b"; it must start with http:// or https://'],
+    [{ url, token: undefined }, 'keytally(): token is missing; give an access token, e.g. KEYTALLY_TOKEN'],
+    [{ url, token: '' }, 'keytally(): token is missing; give an access token, e.g. KEYTALLY_TOKEN'],
+    [
+      { url, token: `${token}\n` },
+      'keytally(): token is wrong; it holds a space, a line break or another character that no access token has',
+    ],
+  ] as const) {
+    assert.throws(
+      () => keytally(options),
+      (error: Error) => error.message === message,
+      message,
+    );
+  }
+  assert.ok(keytally({ url, verifyUrl: undefined, token }));
+});
+
+test('the client shows the same display forms as the service', () => {
   assert.equal(displayForms, ours);
 });
 

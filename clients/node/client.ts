@@ -3,20 +3,21 @@ import type { KeytallyError } from './error.ts';
 import { operations, requestOf, VERIFY } from './operations.ts';
 import { send, type CallOptions, type Sender } from './send.ts';
 
+/** `url` and `token` may be `undefined` in type, as `process.env.NAME` is: `keytally()` throws and names what is missing. */
 export type ClientOptions = {
-  /** Address of the api; for a client that only verifies, verify's will do. */
-  url: string;
-  /** Address of verify, where it is another. */
-  verifyUrl?: string;
-  /** An access token. To verify, it needs `key:verify` alone. */
-  token: string;
-  /** After so long a call fails, whatever was tried; preset 30 s. */
+  /** Address of the api. A client that only verifies can use verify's address. */
+  url: string | undefined;
+  /** Address of verify; default `url`. */
+  verifyUrl?: string | undefined;
+  /** An access token. To verify keys, it needs the permission `key:verify` alone. */
+  token: string | undefined;
+  /** A call fails after this time, retries included; default 30 s. */
   timeoutMs?: number;
-  /** The same for a verification, which a request of yours waits for; preset 1 s. */
+  /** The same for a verification, which one of your requests waits for; default 1 s. */
   verifyTimeoutMs?: number;
-  /** In place of the runtime's own. */
+  /** Used instead of the runtime's own `fetch`. */
   fetch?: typeof fetch;
-  /** Told what failed before it is tried again. */
+  /** Called with the error of a failed attempt, before the next attempt. */
   onRetry?: (error: KeytallyError) => void;
 };
 
@@ -30,9 +31,9 @@ type Call<Name extends Operation> = (
 type Calls<Names> = { [Name in keyof Names]: Call<Names[Name] & Operation> };
 
 export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof operations)[Group]> } & {
-  /** Verifies an API key and debits its cost, once, however often it had to be sent. */
+  /** Verifies an API key and debits its cost: once, even if the request had to be sent several times. */
   verify: Call<typeof VERIFY>;
-  /** Whether keytally can verify now. */
+  /** Whether keytally can verify keys now. */
   ready(): Promise<boolean>;
 };
 
@@ -41,25 +42,26 @@ const VERIFY_TIMEOUT_MS = 1_000;
 
 /** A client of keytally: each operation is a function that takes its path, query and body as one object. */
 export function keytally(options: ClientOptions): Keytally {
-  const { url, verifyUrl = url, token, timeoutMs = TIMEOUT_MS, verifyTimeoutMs = VERIFY_TIMEOUT_MS } = options;
-  const [api, verify] = [baseOf(url), baseOf(verifyUrl)];
-  // Called as a function of its own: some runtimes refuse a fetch that is called as another object's method.
+  const { timeoutMs = TIMEOUT_MS, verifyTimeoutMs = VERIFY_TIMEOUT_MS } = options;
+  const api = baseUrl('url', options.url);
+  const verify = options.verifyUrl === undefined ? api : baseUrl('verifyUrl', options.verifyUrl);
+  // The arrow keeps fetch a plain function call: some runtimes refuse a fetch that is called as another object's method.
   const sender: Sender = {
-    token,
+    token: checkedToken(options.token),
     fetch: options.fetch ?? ((...args) => fetch(...args)),
     onRetry: options.onRetry ?? (() => {}),
   };
 
   const call =
-    (operation: string, base: string, presetMs: number) =>
+    (operation: string, base: string, defaultMs: number) =>
     async (input?: Record<string, unknown>, callOptions: CallOptions = {}): Promise<unknown> => {
-      const { path, ...sent } = requestOf(operation, input);
-      return send(sender, { ...sent, url: base + path }, { timeoutMs: presetMs, ...callOptions });
+      const { path, ...request } = requestOf(operation, input);
+      return send(sender, { ...request, url: base + path }, { timeoutMs: defaultMs, ...callOptions });
     };
-  const mapped = <T, R>(of: Record<string, T>, to: (one: T) => R) =>
-    Object.fromEntries(Object.entries(of).map(([name, one]) => [name, to(one)]));
-  const groups = mapped<Record<string, string>, object>(operations, (group) =>
-    mapped(group, (operation) => call(operation, api, timeoutMs)),
+  const mapValues = <T, R>(object: Record<string, T>, map: (value: T) => R) =>
+    Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));
+  const groups = mapValues<Record<string, string>, object>(operations, (group) =>
+    mapValues(group, (operation) => call(operation, api, timeoutMs)),
   );
 
   return {
@@ -78,22 +80,40 @@ export function keytally(options: ClientOptions): Keytally {
 type Page = { nextCursor?: string };
 type Item<Output> = { [Name in keyof Output]-?: Output[Name] extends (infer One)[] ? One : never }[keyof Output];
 
-/** All that a list holds, page by page as they are needed: `for await (const key of each(client.apiKeys.list, { id }))`. */
+/** Every item of a list; it fetches each page when it is needed: `for await (const key of each(client.apiKeys.list, { id }))`. */
 export async function* each<List extends (...args: never[]) => Promise<Page>>(
   list: List,
   ...[input]: Parameters<List> extends [input: infer Given, ...rest: unknown[]] ? [input: Given] : [input?: object]
 ): AsyncGenerator<Item<Awaited<ReturnType<List>>>, void, undefined> {
-  const next = list as unknown as (input: object) => Promise<Page & Record<string, unknown>>;
+  const fetchPage = list as unknown as (input: object) => Promise<Page & Record<string, unknown>>;
   for (let cursor: string | undefined; ;) {
-    const page = await next({ ...(input as object | undefined), ...(cursor !== undefined && { cursor }) });
+    const page = await fetchPage({ ...(input as object | undefined), ...(cursor !== undefined && { cursor }) });
     for (const items of Object.values(page)) if (Array.isArray(items)) yield* items;
     cursor = page.nextCursor;
     if (cursor === undefined) return;
   }
 }
 
-function baseOf(url: string): string {
-  const { protocol, href } = new URL(url);
-  if (!/^https?:$/.test(protocol)) throw new TypeError(`${url} is no address over HTTP`);
-  return href.replace(/\/+$/, '');
+function baseUrl(option: 'url' | 'verifyUrl', value: string | undefined): string {
+  if (!value) throw new TypeError(`keytally(): ${option} is missing; give ${expectedUrl[option]}`);
+  if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
+    // A token that was given as url by mistake must not end up in a log.
+    const shown = /^[A-Za-z]\w*_\w{20,}$/.test(value) ? 'a token' : `"${value}"`;
+    throw new TypeError(`keytally(): ${option} is ${shown}; it must start with http:// or https://`);
+  }
+  return new URL(value).href.replace(/\/+$/, '');
+}
+
+const expectedUrl = {
+  url: "the api's address, e.g. KEYTALLY_API_URL",
+  verifyUrl: "verify's address, e.g. KEYTALLY_VERIFY_URL, or leave it out",
+};
+
+// The messages never repeat the token: they end up in logs.
+function checkedToken(token: string | undefined): string {
+  if (!token) throw new TypeError('keytally(): token is missing; give an access token, e.g. KEYTALLY_TOKEN');
+  if (/^[!-~]+$/.test(token)) return token;
+  throw new TypeError(
+    'keytally(): token is wrong; it holds a space, a line break or another character that no access token has',
+  );
 }

@@ -1487,4 +1487,5 @@ export const refusals = {
   RATE_LIMITED: [42910, 'Rate Limited: a temporary block, too many requests in this second.'],
   USAGE_LIMITED: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
   AWAY: [50311, 'The API key cannot be verified right now; repeat the request in a moment.'],
+  FAILED: [50001, 'Something went wrong on our side; it was logged with the request id.'],
 } as const;

@@ -1,15 +1,15 @@
 type Details = { path: string; message: string }[];
 type Fields = { status: number; code: number; requestId?: string; details?: Details; retryAfterSeconds?: number };
 
-/** What a call fails with: an error that keytally answered, or no answer at all (status and code are 0 then). */
+/** The error of a failed call: keytally answered with an error, or did not answer at all (status and code are 0 then). */
 export class KeytallyError extends Error {
   override readonly name = 'KeytallyError';
   /** The HTTP status. */
   readonly status: number;
-  /** The number from the catalogue of errors in keytally's README; 0 where another than keytally has answered. */
+  /** The code from keytally's table of errors; 0 if something other than keytally answered. */
   readonly code: number;
   readonly requestId: string | undefined;
-  /** What was wrong where, in a request that was not valid. */
+  /** For a request that was not valid: which fields were wrong, and why. */
   readonly details: Details;
   readonly retryAfterSeconds: number | undefined;
 
@@ -22,7 +22,7 @@ export class KeytallyError extends Error {
     this.retryAfterSeconds = fields.retryAfterSeconds;
   }
 
-  /** Whether nothing was decided: keytally, or something on the way to it, is away or overloaded for the moment. */
+  /** Whether nothing was decided, because keytally or a server before it is unavailable or overloaded. */
   get isAway(): boolean {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
   }
@@ -35,13 +35,17 @@ export function isPassing(error: unknown): error is KeytallyError {
   return error instanceof KeytallyError && (error.isAway || error.code === FIRST_REQUEST_STILL_RUNS);
 }
 
-/** The error that an answer is. */
+/** Turns an answer that is not a success into an error. */
 export function errorOf(response: Response, text: string): KeytallyError {
   const { status, headers } = response;
   const { error } = envelope(text);
   const requestId = headers.get('x-request-id') ?? undefined;
   const retryAfter = Number(headers.get('retry-after') ?? NaN);
-  const { code = 0, message = `HTTP ${status}, and not by keytally: is the address right?`, details } = error ?? {};
+  const {
+    code = 0,
+    message = `HTTP ${status}, but the answer is not from keytally; check the address`,
+    details,
+  } = error ?? {};
   return new KeytallyError(message, {
     status,
     code,

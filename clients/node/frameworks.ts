@@ -1,9 +1,22 @@
 import type { Keytally } from './client.ts';
-import { decide, type GuardOptions, type Outcome } from './guard.ts';
+import type { GuardOptions } from './guard-options.ts';
+import { makeDecide, type Outcome } from './guard.ts';
+// A guard's functions get the framework's own request. A program has the types of the framework that it uses; the
+// others are not found, become `any`, and are replaced by the few fields below. No framework is a dependency.
+/** @ts-ignore */
+import type { Request as ExpressRequest } from 'express';
+/** @ts-ignore */
+import type { FastifyRequest } from 'fastify';
+/** @ts-ignore */
+import type { Context as HonoContext } from 'hono';
+/** @ts-ignore */
+import type { Context as KoaContext } from 'koa';
 
-// Frameworks by what is used of them: the client depends on none, and works with any version that has this.
+type IfFound<Type, Fields> = [0] extends [1 & Type] ? Fields : Type;
+
+// What the guards use of each framework: any version that has these fields works.
 type Headers = Record<string, string | string[] | undefined>;
-export type KoaContext = {
+export type KoaFields = {
   method: string;
   url: string;
   ip: string;
@@ -12,33 +25,36 @@ export type KoaContext = {
   headers: Headers;
   set(headers: Record<string, string>): void;
 };
-export type NodeRequest = {
+export type NodeFields = {
   method?: string | undefined;
   url?: string | undefined;
   headers: Headers;
   socket: { remoteAddress?: string | undefined };
 };
-type Express = { ip?: string; originalUrl?: string };
 export type NodeResponse = {
   statusCode: number;
   setHeader(name: string, value: string): unknown;
   end(body: string): unknown;
 };
-export type FastifyRequest = { method: string; url: string; ip: string; headers: Headers };
+export type FastifyFields = { method: string; url: string; ip: string; headers: Headers };
 export type FastifyReply = {
   code(status: number): unknown;
   headers(headers: Record<string, string>): unknown;
   send(body: string): unknown;
 };
-export type HonoContext = {
+export type HonoFields = {
   req: { method: string; url: string; header(name: string): string | undefined };
   header(name: string, value: string): void;
 };
 
 /** Middleware for Koa: `app.use(koaGuard(client, { cost: '1' }))`. */
-export function koaGuard<Context extends KoaContext>(client: Keytally, options: GuardOptions<Context> = {}) {
-  return async (ctx: Context, next: () => Promise<unknown>): Promise<void> => {
-    const { headers, refusal } = await decide(client, options, ctx, { ...viewOf(ctx), ip: ctx.ip });
+export function koaGuard<Context extends KoaFields = IfFound<KoaContext, KoaFields>>(
+  client: Keytally,
+  options: GuardOptions<Context> = {},
+) {
+  const decide = makeDecide(client, options);
+  return async (ctx: KoaFields, next: () => Promise<unknown>): Promise<void> => {
+    const { headers, refusal } = await decide(ctx as Context, { ...requestLine(ctx), ip: ctx.ip });
     ctx.set({ ...headers, ...refusal?.headers });
     if (!refusal) return void (await next());
     ctx.status = refusal.status;
@@ -46,15 +62,22 @@ export function koaGuard<Context extends KoaContext>(client: Keytally, options: 
   };
 }
 
-/** Middleware for Express, and a guard for plain `node:http`: `next` is called without an error when a request may pass. */
-export function nodeGuard<Request extends NodeRequest>(client: Keytally, options: GuardOptions<Request> = {}) {
-  return async (request: Request, response: NodeResponse, next: (error?: unknown) => void): Promise<void> => {
-    // What Express says, where it is Express: its own idea of the address, and the path before a router took its part.
-    const { ip = request.socket.remoteAddress, originalUrl: url = request.url } = request as Express;
+/**
+ * Middleware for Express and Connect: `app.use(nodeGuard(client, { cost: '1' }))`. For plain `node:http`, call the guard
+ * yourself and say the type: `nodeGuard<IncomingMessage>(client)`. It calls `next()` when a request may pass.
+ */
+export function nodeGuard<Request extends NodeFields = IfFound<ExpressRequest, NodeFields>>(
+  client: Keytally,
+  options: GuardOptions<Request> = {},
+) {
+  const decide = makeDecide(client, options);
+  return async (request: NodeFields, response: NodeResponse, next: (error?: unknown) => void): Promise<void> => {
+    // Express has its own idea of the address, and under a router `url` lacks the path where the router is mounted.
+    const { ip = request.socket.remoteAddress, originalUrl: url = request.url } = request as ExpressFields;
     const { method, headers } = request;
     let outcome: Outcome;
     try {
-      outcome = await decide(client, options, request, { ...viewOf({ method, url, headers }), ip });
+      outcome = await decide(request as Request, { ...requestLine({ method, url, headers }), ip });
     } catch (error) {
       return next(error);
     }
@@ -68,10 +91,14 @@ export function nodeGuard<Request extends NodeRequest>(client: Keytally, options
   };
 }
 
-/** A hook for Fastify: `app.addHook('onRequest', fastifyGuard(client))`; `preHandler` where the cost is in the body. */
-export function fastifyGuard<Request extends FastifyRequest>(client: Keytally, options: GuardOptions<Request> = {}) {
-  return async (request: Request, reply: FastifyReply): Promise<unknown> => {
-    const { headers, refusal } = await decide(client, options, request, { ...viewOf(request), ip: request.ip });
+/** A hook for Fastify: `app.addHook('onRequest', fastifyGuard(client))`. Use `preHandler` where the cost is in the body. */
+export function fastifyGuard<Request extends FastifyFields = IfFound<FastifyRequest, FastifyFields>>(
+  client: Keytally,
+  options: GuardOptions<Request> = {},
+) {
+  const decide = makeDecide(client, options);
+  return async (request: FastifyFields, reply: FastifyReply): Promise<unknown> => {
+    const { headers, refusal } = await decide(request as Request, { ...requestLine(request), ip: request.ip });
     reply.headers({ ...headers, ...refusal?.headers });
     if (!refusal) return undefined;
     reply.code(refusal.status);
@@ -79,34 +106,30 @@ export function fastifyGuard<Request extends FastifyRequest>(client: Keytally, o
   };
 }
 
-/** Middleware for Hono. Hono knows no address of the client: where keys have allow lists, give `ip`. */
-export function honoGuard<Context extends HonoContext>(client: Keytally, options: GuardOptions<Context> = {}) {
-  return async (c: Context, next: () => Promise<void>): Promise<Response | void> => {
+/** Middleware for Hono: `app.use(honoGuard(client))`. Hono does not know the client's address: for allow lists, give `ip`. */
+export function honoGuard<Context extends HonoFields = IfFound<HonoContext, HonoFields>>(
+  client: Keytally,
+  options: GuardOptions<Context> = {},
+) {
+  const decide = makeDecide(client, options);
+  return async (c: HonoFields, next: () => Promise<void>): Promise<Response | void> => {
     const { method, url } = c.req;
     const header = (name: string) => c.req.header(name);
-    const { headers, refusal } = await decide(client, options, c, {
-      method,
-      url: new URL(url).pathname,
-      ip: undefined,
-      header,
-    });
-    if (refusal)
+    const path = new URL(url).pathname;
+    const { headers, refusal } = await decide(c as Context, { method, url: path, ip: undefined, header });
+    if (refusal) {
       return new Response(refusal.body, { status: refusal.status, headers: { ...headers, ...refusal.headers } });
+    }
     for (const [name, value] of Object.entries(headers)) c.header(name, value);
     await next();
   };
 }
 
-function viewOf({
-  method = '',
-  url = '',
-  headers,
-}: {
-  method?: string | undefined;
-  url?: string | undefined;
-  headers: Headers;
-}) {
-  // A header that came more than once can't be one key.
+type ExpressFields = NodeFields & { ip?: string; originalUrl?: string };
+type RequestLine = { method?: string | undefined; url?: string | undefined; headers: Headers };
+
+function requestLine({ method = '', url = '', headers }: RequestLine) {
+  // A header that was sent more than once is joined, so that it cannot be one key.
   const header = (name: string) => [headers[name] ?? []].flat().join(', ');
   return { method, url, header };
 }

@@ -1,113 +1,98 @@
 import type { Keytally } from './client.ts';
 import { KeytallyError } from './error.ts';
-import type { KeptUsage, VerifyInput } from './kept-usage.ts';
-import { keysOf, type HeaderOf } from './key.ts';
+import { checkOptions, OptionError, verifyInputOf, type GuardOptions, type Seen } from './guard-options.ts';
+import type { VerifyInput } from './kept-usage.ts';
+import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Refusal, type Refused } from './refusal.ts';
 import type { Verification } from './status.ts';
 
-/** What a request costs, as decimal text, and what is counted. */
-export type Cost = { usage: string; usageName?: string };
-export type RequestedScopes = NonNullable<VerifyInput['requestedScopes']>;
-type Given<Request, Value> = Value | ((request: Request) => Value | Promise<Value>);
-
-export type GuardOptions<Request> = {
-  /** What a request costs; preset nothing. */
-  cost?: Given<Request, string | Cost>;
-  /** What the key must have been granted. */
-  scopes?: Given<Request, RequestedScopes>;
-  /** Recorded with the usage; preset the method and the path. */
-  route?: Given<Request, string>;
-  /** The end client's address, for allow lists; preset what the framework says. */
-  ip?: Given<Request, string | undefined>;
-  /** Lets requests pass while keytally can't be reached, and keeps their usage; preset: they are refused (503). */
-  open?: KeptUsage;
-};
-
-/** Whose request it is: the verification's answer, or `UNDECIDED` where `open` let it pass. */
+/** Whose request it is: the verification's answer, or `UNDECIDED` where `open` let the request pass. */
 export type Identity = Omit<Verification, 'status'> & { status: 'VALID' | 'UNDECIDED' };
 
-/** A request as a framework shows it. */
-export type Seen = { method: string; url: string; ip: string | undefined; header: HeaderOf };
-/** Headers for the answer, and the answer itself where the request is refused. */
+/** Headers for the answer, and the answer itself if the request is refused. */
 export type Outcome = { headers: Record<string, string>; refusal?: Refusal };
 
 const identities = new WeakMap<object, Identity>();
 
-/** Whose request it is, in a handler behind a guard; takes what the guard was given (Koa's and Hono's context, else the request). */
+/** Whose request it is, for a handler behind a guard. It takes what the guard got: Koa's and Hono's context, else the request. */
 export function identityOf(request: object): Identity {
   const identity = identities.get(request);
-  if (!identity) throw new Error('no keytally guard stands before this handler');
+  if (!identity) throw new Error('identityOf(): no keytally guard ran before this handler');
   return identity;
 }
 
-/** Decides whether a request may pass; if so, `identityOf(request)` knows it from here on. */
-export async function decide<Request extends object>(
-  client: Keytally,
-  options: GuardOptions<Request>,
-  request: Request,
-  seen: Seen,
-): Promise<Outcome> {
-  const requestId = requestIdOf(seen.header('x-request-id'));
-  const refuse = (why: Refused): Outcome => ({ headers: {}, refusal: refusalOf(why, requestId) });
-  const [key, another] = keysOf(seen.header);
-  if (key === undefined) return refuse('NO_KEY');
-  if (another !== undefined) return refuse('TWO_KEYS');
-  // Longer than any key of keytally's, or of other letters: nothing to ask for.
-  if (!/^[!-~]{1,256}$/.test(key)) return refuse('INVALID');
+/** Makes the function that decides whether a request may pass. If it may, `identityOf(request)` knows whose it is. */
+export function makeDecide<Request extends object>(client: Keytally, options: GuardOptions<Request>) {
+  checkOptions(options);
+  const { open, onError = logEachSecond() } = options;
 
-  const input = await verification(key, options, request, seen);
-  const idempotencyKey = crypto.randomUUID();
-  const { open } = options;
-  const passUndecided = (sentAtMs?: number): Outcome => {
-    if (!open?.keep({ input, idempotencyKey, ...(sentAtMs !== undefined && { sentAtMs }) })) return refuse('AWAY');
-    identities.set(request, { status: 'UNDECIDED' });
-    return { headers: {} };
-  };
-  if (open?.away) return passUndecided();
+  return async function decide(request: Request, seen: Seen): Promise<Outcome> {
+    const requestId = requestIdOf(seen.header('x-request-id'));
+    const refuse = (why: Refused): Outcome => ({ headers: {}, refusal: refusalOf(why, requestId) });
+    const fail = (why: 'FAILED' | 'AWAY', message: string, cause?: unknown): Outcome => {
+      onError(new Error(`keytally guard, request ${requestId}: ${message}`, { cause }), request);
+      return refuse(why);
+    };
+    const [key, another] = keysOf(seen.header);
+    if (key === undefined) return refuse('NO_KEY');
+    if (another !== undefined) return refuse('TWO_KEYS');
+    // No key of keytally's is longer or has other characters.
+    if (!/^[!-~]{1,256}$/.test(key)) return refuse('INVALID');
 
-  const sentAtMs = Date.now();
-  let answer: Verification;
-  try {
-    answer = await client.verify(input, { idempotencyKey, requestId });
-  } catch (error) {
-    if (error instanceof KeytallyError && error.isAway) return passUndecided(sentAtMs);
-    // Not the end client's fault, and not to be answered with the status that the error has for us.
-    throw new Error('keytally has refused to verify a key', { cause: error });
-  }
-  const headers = rateLimitHeaders(answer.rateLimit, Date.now());
-  const refused = refusedFor(answer.status, answer.reason);
-  if (refused) return { ...refuse(refused), headers };
-  identities.set(request, { ...answer, status: 'VALID' });
-  return { headers };
-}
+    let input: VerifyInput;
+    try {
+      input = await verifyInputOf(key, options, request, seen);
+    } catch (error) {
+      // What the caller's own function throws is for the framework's error handler.
+      if (error instanceof OptionError) return fail('FAILED', error.message, error);
+      throw error;
+    }
+    const idempotencyKey = crypto.randomUUID();
+    const keep = (sentAtMs?: number): boolean => {
+      if (!open?.keep({ input, idempotencyKey, ...(sentAtMs !== undefined && { sentAtMs }) })) return false;
+      identities.set(request, { status: 'UNDECIDED' });
+      return true;
+    };
+    if (open?.away)
+      return keep() ? { headers: {} } : fail('AWAY', 'keytally is unavailable, and no more usage can be kept');
 
-async function verification<Request>(
-  key: string,
-  options: GuardOptions<Request>,
-  request: Request,
-  { method, url, ip }: Seen,
-): Promise<VerifyInput> {
-  const { cost, scopes, route = `${method} ${url.split('?', 1)[0]}` } = options;
-  const value = async <Value>(given: Given<Request, Value>): Promise<Value> =>
-    typeof given === 'function' ? (given as (request: Request) => Promise<Value>)(request) : given;
-  const costs = await value(cost ?? '0');
-  return {
-    key,
-    billing: typeof costs === 'string' ? { usage: costs } : costs,
-    requestedScopes: scopes && [...(await value(scopes))],
-    route: (await value(route)).replace(/[^ -~]/g, '?').slice(0, 1024),
-    ip: addressOf(options.ip ? await value(options.ip) : ip),
+    const sentAtMs = Date.now();
+    let answer: Verification;
+    try {
+      answer = await client.verify(input, { idempotencyKey, requestId });
+    } catch (error) {
+      // The end client did nothing wrong, and must not see the status that the error has for this server.
+      if (!(error instanceof KeytallyError) || !error.isAway) return fail('FAILED', describe(error), error);
+      return keep(sentAtMs) ? { headers: {} } : fail('AWAY', describe(error), error);
+    }
+    const headers = rateLimitHeaders(answer.rateLimit, Date.now());
+    const refused = refusedFor(answer.status, answer.reason);
+    if (refused) return { ...refuse(refused), headers };
+    identities.set(request, { ...answer, status: 'VALID' });
+    return { headers };
   };
 }
 
-/**
- * An address that keytally takes. Where there is none, or what a header made up, it is one that no allow list has but one
- * of all addresses: if it were left out, keytally would look at this server's own.
- */
-function addressOf(text = ''): string {
-  const octet = '(?:0|[1-9]\\d?|1\\d\\d|2[0-4]\\d|25[0-5])';
-  if (new RegExp(`^${octet}(?:\\.${octet}){3}$`).test(text)) return text;
-  return text.includes(':') && URL.canParse(`http://[${text}]`) ? text : '0.0.0.0';
+function describe(error: unknown): string {
+  if (!(error instanceof KeytallyError)) return String(error);
+  const details = error.details.map(({ path, message }) => ` (${path} ${message})`).join('');
+  return `${error.code ? `keytally answered ${error.code}: ` : ''}${error.message}${details}`;
+}
+
+const LOG_EVERY_MS = 1_000;
+
+// A wrong token fails every request: one line a second says it, and how many more there were.
+function logEachSecond(): (error: Error) => void {
+  let nextMs = -Infinity;
+  let left = 0;
+  return (error) => {
+    const nowMs = performance.now();
+    if (nowMs < nextMs) return void (left += 1);
+    // oxlint-disable-next-line no-console -- the default for programs without an onError
+    console.error(left === 0 ? error.message : `${error.message} (and ${left} more since the last line)`);
+    nextMs = nowMs + LOG_EVERY_MS;
+    left = 0;
+  };
 }
 
 function requestIdOf(given: string | null | undefined): string {

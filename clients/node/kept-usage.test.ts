@@ -16,9 +16,9 @@ let server: Server | undefined;
 const lost: unknown[] = [];
 const onLost = (_: unknown, why: unknown) => void lost.push(why);
 
-const test = suite('usage that is kept while keytally is away');
+const test = suite('usage that is kept while keytally is unavailable');
 test.before(async () => {
-  // A busy machine is given time.
+  // A busy machine needs more time.
   world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
   proxy = await makeProxy(world.verify!.url);
   client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 3_000 });
@@ -38,7 +38,7 @@ test.after(async () => {
   await world.stop();
 });
 
-test('requests pass while keytally is away, unasked after the first, and are debited once when it is back', async () => {
+test('requests pass while keytally is unavailable, only the first one waits for it, and each is debited once later', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const kept = keepUsage(client, { onLost, pauseMs: 50 });
   const get = await protect(kept);
@@ -66,7 +66,7 @@ test('a call that was debited although its answer was lost is not debited again'
   assert.equal([await used(meter), lost], ['1', []]);
 });
 
-test('what is too old to be repeated is handed back, not debited twice', async () => {
+test('a call that is too old to be repeated is handed back, not debited twice', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const kept = keepUsage(client, { onLost, pauseMs: 60_000 });
   kept.keep({ input: { key, billing: { usage: '1' } }, idempotencyKey: 'a', sentAtMs: Date.now() - 50_001 });
@@ -75,7 +75,7 @@ test('what is too old to be repeated is handed back, not debited twice', async (
   assert.equal([await used(meter), lost], ['2', ['DOUBTFUL']]);
 });
 
-test('no more is kept than was agreed: beyond, requests are refused', async () => {
+test('no more calls are kept than atMost: beyond that, requests are refused', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const kept = keepUsage(client, { onLost, pauseMs: 60_000, atMost: 2 });
   const get = await protect(kept);
@@ -83,13 +83,13 @@ test('no more is kept than was agreed: beyond, requests are refused', async () =
   assert.equal(await get(key), [200, 'UNDECIDED']);
   assert.equal(await get(key), [200, 'UNDECIDED']);
   assert.equal(await get(key), [503, undefined]);
-  assert.is(await kept.flush(), 2, 'it is still away');
+  assert.is(await kept.flush(), 2, 'it is still unavailable');
   proxy.fate = 'pass';
   assert.is(await kept.flush(), 0);
   assert.is(await used(meter), '2');
 });
 
-test('usage of a key that is refused after all is handed back with its status; a rate limit only delays it', async () => {
+test('usage of a key that is refused later is handed back with its status; a rate limit only delays it', async () => {
   const { key, meter } = await customers.meteredKey('2');
   const kept = keepUsage(client, { onLost, pauseMs: 100 });
   const slow = await customers.newKey({ externalMeterId: meter, rateLimitPerSecond: 1 });
@@ -106,7 +106,7 @@ test('usage of a key that is refused after all is handed back with its status; a
   assert.equal([lost.length, first, second, third.status], [3, 'INVALID', 'USAGE_LIMITED', 400]);
 });
 
-test('keys that are known to be wrong are refused while keytally answers, whatever is kept', async () => {
+test('while keytally answers, a wrong key is refused although usage may be kept', async () => {
   const get = await protect(keepUsage(client, { onLost }));
   assert.equal(await get('key_nobody'), [401, undefined]);
   assert.equal(await get(undefined), [401, undefined]);

@@ -4,35 +4,37 @@ import type { Contract } from './contract.ts';
 import type { Status } from './status.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
-/** A verification that was not decided; `sentAtMs` where keytally may have debited it all the same. */
+/** A verification without an answer. `sentAtMs` is set if it was sent, so that keytally may have debited it. */
 export type KeptCall = { input: VerifyInput; idempotencyKey: string; sentAtMs?: number };
+type Lost = Exclude<Status, 'VALID'> | 'DOUBTFUL' | KeytallyError;
 
 export type KeptUsageOptions = {
   /**
-   * Told of usage that is not debited: the key was refused after all (its status), the client (an error), or nobody can
-   * say any more whether it was debited already (`DOUBTFUL`), since keytally knows an Idempotency-Key for 60 s.
+   * Called with usage that nobody was debited for, and the reason: keytally refused the key (its status), keytally
+   * refused the call (the error), or it is no longer known whether the call was debited (`DOUBTFUL`), because keytally
+   * keeps an Idempotency-Key for 60 s.
    */
-  onLost: (call: VerifyInput, why: Exclude<Status, 'VALID'> | 'DOUBTFUL' | KeytallyError) => void;
-  /** As many calls are kept; those beyond are refused. Preset 10,000. */
+  onLost: (call: VerifyInput, why: Lost) => void;
+  /** How many calls may be kept; beyond that, requests are refused. Default 10,000. */
   atMost?: number;
-  /** How long to wait before looking whether keytally is back; preset 1 s. */
+  /** Time between two attempts to reach keytally; default 1 s. */
   pauseMs?: number;
 };
 
 export type KeptUsage = {
   readonly size: number;
-  /** Whether keytally was away when last asked: until it is back, requests are not held up by asking. */
+  /** Whether keytally was unavailable when last asked. Until it is back, requests do not wait for it. */
   readonly away: boolean;
-  /** Keeps a call; false when there is no room for it. */
+  /** Keeps a call; false if there is no room for it. */
   keep(call: KeptCall): boolean;
-  /** Reports what is kept, as far as keytally takes it; before the process ends. Gives how many are left. */
+  /** Reports the kept usage that keytally accepts, and gives how many calls are left. Call it before the process ends. */
   flush(): Promise<number>;
 };
 
-// Less than the 60 s of an Idempotency-Key, so that a repetition is one also where it was long on its way.
+// Less than the 60 s of an Idempotency-Key: a repetition that is slow on its way must still find it.
 const REPEATABLE_MS = 50_000;
 
-/** Keeps the usage of requests that were let through while keytally was away, in memory, and reports it later. */
+/** Keeps the usage of requests that passed while keytally was unavailable, in memory, and reports it later. */
 export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsage {
   const { onLost, atMost = 10_000, pauseMs = 1_000 } = options;
   const calls = new Set<KeptCall>();
@@ -43,7 +45,7 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
   function reportLater(): void {
     if (timer !== undefined || calls.size === 0) return;
     timer = setTimeout(() => void report(), pauseMs);
-    // Kept usage alone keeps no process alive; `flush` is for its end.
+    // Kept usage alone does not keep the process running; `flush` reports it at the end.
     (timer as { unref?: () => void }).unref?.();
   }
 
@@ -57,36 +59,16 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
   }
 
   async function reportAll(): Promise<void> {
-    for (const call of calls) {
-      if (call.sentAtMs === undefined || Date.now() - call.sentAtMs < REPEATABLE_MS) continue;
-      calls.delete(call);
-      onLost(call.input, 'DOUBTFUL');
-    }
-    // Asked this way first: a call that was sent and got no answer can only be repeated for a minute.
+    giveUpOldCalls(calls, onLost);
+    // Ask for readiness first: once a call was sent and got no answer, it can be repeated for a minute only.
     if (!(await client.ready())) return;
     for (const call of calls) {
-      const outcome = await reportOne(call);
-      if (outcome === 'AWAY') {
-        away = true;
-        return;
-      }
-      away = false;
+      const outcome = await reportCall(client, call);
+      away = outcome === 'AWAY';
+      if (outcome === 'AWAY') return;
       if (outcome === 'RATE_LIMITED') continue;
       calls.delete(call);
       if (outcome !== 'VALID') onLost(call.input, outcome);
-    }
-  }
-
-  async function reportOne(call: KeptCall): Promise<Status | KeytallyError | 'AWAY'> {
-    call.sentAtMs ??= Date.now();
-    try {
-      const { status } = await client.verify(call.input, { idempotencyKey: call.idempotencyKey });
-      // Decided: whatever comes next, this one was not debited unless it is VALID.
-      delete call.sentAtMs;
-      return status;
-    } catch (error) {
-      if (!(error instanceof KeytallyError)) throw error;
-      return error.isAway ? 'AWAY' : error;
     }
   }
 
@@ -110,4 +92,26 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
       return calls.size;
     },
   };
+}
+
+// A second debit cannot be ruled out for a call that was sent too long ago, so it is not sent again.
+function giveUpOldCalls(calls: Set<KeptCall>, onLost: KeptUsageOptions['onLost']): void {
+  for (const call of calls) {
+    if (call.sentAtMs === undefined || Date.now() - call.sentAtMs < REPEATABLE_MS) continue;
+    calls.delete(call);
+    onLost(call.input, 'DOUBTFUL');
+  }
+}
+
+async function reportCall(client: Keytally, call: KeptCall): Promise<Status | KeytallyError | 'AWAY'> {
+  call.sentAtMs ??= Date.now();
+  try {
+    const { status } = await client.verify(call.input, { idempotencyKey: call.idempotencyKey });
+    // There is an answer: unless it is VALID, this call was not debited.
+    delete call.sentAtMs;
+    return status;
+  } catch (error) {
+    if (!(error instanceof KeytallyError)) throw error;
+    return error.isAway ? 'AWAY' : error;
+  }
 }

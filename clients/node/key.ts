@@ -1,9 +1,10 @@
-/** Looks a request's header up by its lower-case name. */
+/** Gives a request's header by its lower-case name. */
 export type HeaderOf = (name: string) => string | null | undefined;
 
 /**
- * The API keys of a request, which should be one. It may come as `Authorization: Bearer`, as `x-api-key`, or as either
- * part of `Authorization: Basic` with the other part blank; the same key twice is one. Headers sent twice come with a comma.
+ * The API keys that a request carries; it should be one. A key may come as `Authorization: Bearer`, as `x-api-key`, or as
+ * either part of `Authorization: Basic` with the other part blank. The same key twice counts as one. A header that was
+ * sent twice arrives as one value with a comma.
  */
 export function keysOf(header: HeaderOf): string[] {
   const [, scheme = '', credentials = ''] = /^\s*(\S+)\s+(.*?)\s*$/.exec(header('authorization') ?? '') ?? [];

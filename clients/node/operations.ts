@@ -1,6 +1,6 @@
 import type { Contract } from './contract.ts';
 
-/** What the client calls each operation; `verify`, which has an address of its own, stands beside them. */
+/** The client's name for each operation. `verify` is separate, because it may have another address. */
 export const operations = {
   apiKeys: {
     create: 'post /api/v1/api-key',
@@ -60,15 +60,15 @@ export const operations = {
 
 export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;
 
-/** What an operation is sent as: names in braces go into its path, the rest into the query or the body. */
+/** The HTTP request of an operation: inputs named in the path's braces go into the path, the rest into the query or the body. */
 export function requestOf(operation: string, input: Record<string, unknown> = {}) {
   const [verb = '', path = '', , accept = 'application/json'] = operation.split(' ');
   const rest = new Map(Object.entries(input).filter(([, value]) => value !== undefined));
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = rest.get(name);
     rest.delete(name);
-    // Dots would lead to another path.
-    if (typeof value !== 'string' || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} must be given`);
+    // "." and ".." would change the path.
+    if (typeof value !== 'string' || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} is missing or not an id`);
     return encodeURIComponent(value);
   });
   const method = verb.toUpperCase();

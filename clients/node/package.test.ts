@@ -1,18 +1,30 @@
-// The package as its users get it: packed, installed into an empty project, used with TypeScript and without.
-import { execFileSync, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+// The package as its users get it: packed, installed into an empty project, used in TypeScript and in JavaScript.
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { dirname, join } from 'node:path';
+import { cpSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import {
+  blocksOf,
+  checkout,
+  EDGE_RUNTIME,
+  exampleFor,
+  folder,
+  freePort,
+  link,
+  nodes,
+  project,
+  resolutions,
+  run,
+  strict,
+  tsc,
+  write,
+} from './helpers/project.ts';
 
-const checkout = join(import.meta.dirname, '../..');
-const folder = join(process.env.TEST_FOLDER ?? '', 'package');
-const project = join(folder, 'project');
-const tsc = join(checkout, 'node_modules/.bin/tsc');
+const pages = ['README.md', 'docs/protect-node.md', 'clients/node/README.md'];
 
 let world: World;
 let customers: Customers;
@@ -25,7 +37,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('is packed without anything that its users do not need, and installed without anything else', () => {
+test('the package holds only what its users need, and brings no other package', () => {
   const source = join(folder, 'source');
   run([tsc, '-p', join(import.meta.dirname, 'tsconfig.json'), '--outDir', join(source, 'dist')], checkout);
   for (const name of ['package.json', 'README.md']) cpSync(join(import.meta.dirname, name), join(source, name));
@@ -43,20 +55,22 @@ test('is packed without anything that its users do not need, and installed witho
   assert.equal([installed, readdirSync(join(project, 'node_modules/@keytally'))], [['@keytally'], ['client']]);
 });
 
-test('works in JavaScript', async () => {
-  const { key } = await customers.newKey();
-  write(
-    'main.js',
-    `import { each, keytally } from '@keytally/client';
-     const client = keytally({ url: '${world.api.url}', token: '${world.team.token}', verifyTimeoutMs: 20_000 });
-     const names = [];
-     for await (const { name } of each(client.workspaces.list)) names.push(name);
-     console.log(names.join(), (await client.verify({ key: '${key}' })).status);`,
-  );
-  assert.is(run([process.execPath, 'main.js'], project), 'w VALID\n');
-});
+for (const [version, node] of nodes()) {
+  test(`works in JavaScript on Node ${version}`, async () => {
+    const { key } = await customers.newKey();
+    write(
+      'main.js',
+      `import { each, keytally } from '@keytally/client';
+       const client = keytally({ url: '${world.api.url}', token: '${world.team.token}', verifyTimeoutMs: 20_000 });
+       const names = [];
+       for await (const { name } of each(client.workspaces.list)) names.push(name);
+       console.log(names.join(), (await client.verify({ key: '${key}' })).status);`,
+    );
+    assert.is(run([node, 'main.js'], project), 'w VALID\n');
+  });
+}
 
-test('works in TypeScript, which knows what may be asked and what is answered', async () => {
+test('works in TypeScript, which knows inputs and answers', async () => {
   const { key } = await customers.newKey();
   write(
     'typed.ts',
@@ -74,43 +88,81 @@ test('works in TypeScript, which knows what may be asked and what is answered', 
      if (false) await client.apiKeys.list();
      console.log(name, status, error instanceof KeytallyError && error.code);`,
   );
-  for (const resolution of ['nodenext', 'bundler']) {
-    const module = resolution === 'bundler' ? 'esnext' : resolution;
-    const options = ['--strict', '--target', 'es2022', '--module', module, '--moduleResolution', resolution];
-    run([tsc, ...options, '--types', '', 'typed.ts'], project);
+  for (const resolution of resolutions) {
+    run([tsc, ...strict(resolution), '--types', '', 'typed.ts'], project);
     assert.is(run([process.execPath, 'typed.js'], project), 'w VALID 40001\n');
   }
 });
 
-for (const framework of ['koa', 'express']) {
-  test(`protects an API in ${framework} with under ten lines, those of the README`, async () => {
-    const blocks = [...readFileSync(join(checkout, 'README.md'), 'utf8').matchAll(/```js\n([^]*?)```/g)];
-    const snippet = blocks.map(([, text]) => text!).find((text) => text.includes(`from '${framework}'`)) ?? '';
-    const lines = snippet.split('\n').filter((line) => line.trim());
-    assert.ok(lines.length > 0 && lines.length < 10, `${lines.length} lines`);
-    write(`${framework}.js`, snippet);
+test('the types work where no framework is installed, and are not any', () => {
+  write(
+    'alone.ts',
+    `import { fastifyGuard, honoGuard, koaGuard, nodeGuard, keytally } from '@keytally/client';
+     const client = keytally({ url: undefined, token: undefined });
+     nodeGuard(client, { cost: (request) => request.url ?? '1' });
+     koaGuard(client, { cost: (ctx) => ctx.url });
+     // @ts-expect-error -- no such field
+     fastifyGuard(client, { cost: (request) => request.nothing });
+     // @ts-expect-error -- no such field
+     honoGuard(client, { cost: (c) => c.nothing });`,
+  );
+  for (const resolution of resolutions)
+    run([tsc, ...strict(resolution), '--noEmit', '--types', '', 'alone.ts'], project);
+});
+
+test('every example of the pages passes strict tsc, without an annotation for the request', () => {
+  const packages = ['express', 'fastify', 'hono', 'koa', '@types/node', '@types/express', '@types/koa'];
+  for (const name of packages) link(name);
+  const examples = pages.flatMap((page) => ['js', 'ts'].flatMap((language) => blocksOf(page, language)));
+  assert.ok(examples.length >= 10, `${examples.length} examples`);
+  const files = examples.map((text, i) => write(`example-${i}.ts`, text));
+  write(
+    'framework-types.ts',
+    `import express from 'express';
+     import fastify from 'fastify';
+     import { Hono } from 'hono';
+     import Koa from 'koa';
+     import { fastifyGuard, honoGuard, keytally, koaGuard, nodeGuard } from '@keytally/client';
+     const client = keytally({ url: 'http://a', token: 'x' });
+     express().use('/v1', nodeGuard(client, { cost: (request) => request.baseUrl, scopes: () => [] }));
+     express().get('/a', nodeGuard(client, { cost: (request) => request.get('x') ?? '1' }), (_, response) => void response.end());
+     fastify().addHook('preHandler', fastifyGuard(client, { cost: (request) => request.routeOptions.url ?? String(request.body) }));
+     fastify().get('/', { onRequest: fastifyGuard(client, { route: (request) => request.hostname }) }, async () => '');
+     new Hono().use('/a/*', honoGuard(client, { ip: (c) => c.req.header('x'), cost: (c) => c.req.query('x') ?? c.req.path }));
+     new Koa().use(koaGuard(client, { cost: (ctx) => ctx.get('x'), route: (ctx) => ctx.path, onError: (_, ctx) => ctx.path }));`,
+  );
+  const types = ['--noEmit', '--skipLibCheck', '--types', 'node'];
+  for (const resolution of resolutions) {
+    run([tsc, ...strict(resolution), ...types, ...files, 'framework-types.ts'], project);
+  }
+});
+
+test('an example in Express has under ten lines in the README', () => {
+  const lines = exampleFor('README.md', 'express')
+    .split('\n')
+    .filter((line) => line.trim());
+  assert.ok(lines.length < 10, `${lines.length} lines`);
+});
+
+for (const [page, framework] of [
+  ['README.md', 'express'],
+  ['docs/protect-node.md', 'express'],
+  ['docs/protect-node.md', 'fastify'],
+  ['docs/protect-node.md', 'koa'],
+  ['docs/protect-node.md', 'hono'],
+] as const) {
+  test(`the example for ${framework} in ${page} protects an API as it stands`, async () => {
+    write('server.js', exampleFor(page, framework));
+    // An edge runtime serves the default export.
+    write('serve.js', `import { serve } from './edge.js';\nimport app from './server.js';\nserve(app);`);
+    write('edge.js', EDGE_RUNTIME);
     link(framework);
     const port = await freePort();
     const env = { KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token, PORT: String(port) };
-    const server = spawn(process.execPath, [`${framework}.js`], { cwd: project, env, stdio: 'inherit' });
+    const main = framework === 'hono' ? 'serve.js' : 'server.js';
+    const server = spawn(process.execPath, [main], { cwd: project, env, stdio: 'inherit' });
     try {
-      const { key, meter } = await meteredCustomer();
-      const get = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${port}/`, { headers });
-      await eventually('it listens', () => get({}).catch(() => undefined), 60_000);
-      // On a busy machine the second that a verification has may be over: that is a 503, and is tried again.
-      let tries = 0;
-      const decided = async (headers: Record<string, string>) => {
-        tries += 1;
-        const answer = await get(headers);
-        return answer.status === 503 ? undefined : answer;
-      };
-      const refused = await eventually('it is refused', () => decided({ 'X-API-Key': 'key_nobody' }), 30_000);
-      assert.equal([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
-      tries = 0;
-      const answer = await eventually('it passes', () => decided({ Authorization: `Bearer ${key}` }), 30_000);
-      assert.equal([answer.status, await answer.text()], [200, 'Hello cus_acme']);
-      const used = Number((await customers.billing(meter)).usedCredits);
-      assert.ok(used >= 0.25 && used <= 0.25 * tries, `${used} for ${tries} tries`);
+      await assertProtected(port);
     } finally {
       server.kill();
       await once(server, 'exit');
@@ -120,38 +172,28 @@ for (const framework of ['koa', 'express']) {
 
 test.run();
 
+async function assertProtected(port: number): Promise<void> {
+  const { key, meter } = await meteredCustomer();
+  const get = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${port}/`, { headers });
+  await eventually('it listens', () => get({}).catch(() => undefined), 60_000);
+  // On a busy machine a verification may take longer than its second: then the answer is 503, and the request is repeated.
+  let tries = 0;
+  const decided = async (headers: Record<string, string>) => {
+    tries += 1;
+    const answer = await get(headers);
+    return answer.status === 503 ? undefined : answer;
+  };
+  const refused = await eventually('it is refused', () => decided({ 'X-API-Key': 'key_nobody' }), 30_000);
+  assert.equal([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
+  tries = 0;
+  const answer = await eventually('it passes', () => decided({ Authorization: `Bearer ${key}` }), 30_000);
+  assert.equal([answer.status, await answer.text()], [200, 'Hello cus_acme']);
+  const used = Number((await customers.billing(meter)).usedCredits);
+  assert.ok(used >= 0.25 && used <= 0.25 * tries, `${used} for ${tries} tries`);
+}
+
 async function meteredCustomer(): Promise<{ key: string; meter: string }> {
   const meter = await customers.newMeter({ totalCredits: '10' });
   const { key } = await customers.newKey({ externalMeterId: meter, customerId: 'cus_acme' });
   return { key, meter };
-}
-
-function run([command, ...args]: string[], cwd: string): string {
-  try {
-    return execFileSync(command!, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-  } catch (error) {
-    const { stdout, stderr } = error as { stdout: string; stderr: string };
-    throw new Error(`${command} ${args.join(' ')}\n${stdout}${stderr}`, { cause: error });
-  }
-}
-
-function write(name: string, text: string): void {
-  mkdirSync(project, { recursive: true });
-  writeFileSync(join(project, name), text);
-}
-
-// What its user has installed besides.
-function link(name: string): void {
-  const to = join(project, 'node_modules', name);
-  mkdirSync(dirname(to), { recursive: true });
-  symlinkSync(join(checkout, 'node_modules', name), to);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

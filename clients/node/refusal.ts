@@ -5,11 +5,11 @@ export type { Refused };
 
 export type Refusal = { status: number; headers: Record<string, string>; body: string };
 
-// A second's allowance is whole again after a second; credits come by a refill, which takes people longer.
+// The rate limit is whole again after a second. Credits need a refill by a person, which takes longer.
 const RETRY_SECONDS = 1;
 const USAGE_RETRY_SECONDS = 60;
 
-/** The answer to a request that may not pass: an error envelope, with the headers that belong to its status. */
+/** The answer to a refused request: an error envelope, with the headers that belong to its status. */
 export function refusalOf(refused: Refused, requestId: string): Refusal {
   const [code, message] = refusals[refused];
   const status = Math.floor(code / 100);
@@ -26,13 +26,13 @@ export function refusalOf(refused: Refused, requestId: string): Refusal {
   };
 }
 
-/** What a verification's status refuses a request for; `undefined` when it passes. */
+/** The reason to refuse a request, from its verification's status; `undefined` if it passes. */
 export function refusedFor(status: Status, reason: string | undefined): Refused | undefined {
   if (status === 'VALID') return undefined;
   return reason === 'IP_NOT_ALLOWED' ? reason : status;
 }
 
-/** `RateLimit` of the current IETF draft, and the two older headers (the reset as Unix seconds). */
+/** `RateLimit` of the current IETF draft, and the two older headers (the reset in Unix seconds). */
 export function rateLimitHeaders(rateLimit: Verification['rateLimit'], nowMs: number): Record<string, string> {
   if (!rateLimit) return {};
   const { remaining, resetAt } = rateLimit;

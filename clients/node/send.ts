@@ -1,46 +1,51 @@
 import { errorOf, isPassing, KeytallyError } from './error.ts';
 
 export type CallOptions = {
-  /** For a repetition that you make yourself; each call has one of its own otherwise. */
+  /** Give the same key again when you repeat a call yourself; by default each call gets a new one. */
   idempotencyKey?: string;
-  /** Is echoed, and stands in keytally's logs. */
+  /** Appears in the answer and in keytally's logs. */
   requestId?: string;
-  /** After so long the call fails, whatever was tried. */
+  /** The call fails after this time, retries included. */
   timeoutMs?: number;
   signal?: AbortSignal;
 };
 export type Sender = {
   token: string;
   fetch: typeof fetch;
-  /** Told what failed before it is tried again. */
+  /** Called with the error of a failed attempt, before the next attempt. */
   onRetry: (error: KeytallyError) => void;
 };
-export type Sent = { method: string; url: string; accept: string; body: unknown };
+export type OutgoingRequest = { method: string; url: string; accept: string; body: unknown };
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 
 /**
- * Sends a request, and again while it may help and time is left. Everything is safe to repeat: what creates something or
- * takes credits has an Idempotency-Key, the same each time.
+ * Sends a request, and repeats it while that may help and time is left. Repeating is safe: every call that creates
+ * something or takes credits sends the same Idempotency-Key each time.
  */
-export async function send(sender: Sender, sent: Sent, options: CallOptions & { timeoutMs: number }): Promise<unknown> {
+export async function send(
+  sender: Sender,
+  request: OutgoingRequest,
+  options: CallOptions & { timeoutMs: number },
+): Promise<unknown> {
   const until = performance.now() + options.timeoutMs;
-  const headers = new Headers({ Authorization: `Bearer ${sender.token}`, Accept: sent.accept });
-  if (sent.body !== undefined) headers.set('Content-Type', 'application/json');
-  if (sent.method === 'POST') headers.set('Idempotency-Key', options.idempotencyKey ?? crypto.randomUUID());
+  const headers = new Headers({ Authorization: `Bearer ${sender.token}`, Accept: request.accept });
+  if (request.body !== undefined) headers.set('Content-Type', 'application/json');
+  if (request.method === 'POST') headers.set('Idempotency-Key', options.idempotencyKey ?? crypto.randomUUID());
   if (options.requestId) headers.set('X-Request-Id', options.requestId);
   const init = {
-    method: sent.method,
+    method: request.method,
     headers,
-    // A token must not follow to wherever an answer points.
+    // fetch must not send the token to the address that a redirect names.
     redirect: 'manual' as const,
-    ...(sent.body !== undefined && { body: JSON.stringify(sent.body) }),
+    ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
   };
   for (let attempt = 0; ; attempt++) {
     try {
-      // Half of what is left: an answer that was lost must leave time for another attempt.
-      return await sendOnce(sender, sent.url, init, (until - performance.now()) / 2, options.signal);
+      // Half of the time left: if this answer is lost, another attempt still has time.
+      const attemptMs = (until - performance.now()) / 2;
+      return await sendOnce(sender, { url: request.url, init, timeoutMs: attemptMs, signal: options.signal });
     } catch (error) {
       if (!isPassing(error)) throw error;
       const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
@@ -52,18 +57,14 @@ export async function send(sender: Sender, sent: Sent, options: CallOptions & { 
   }
 }
 
-async function sendOnce(
-  sender: Sender,
-  url: string,
-  init: RequestInit,
-  withinMs: number,
-  signal: AbortSignal | undefined,
-): Promise<unknown> {
+type Attempt = { url: string; init: RequestInit; timeoutMs: number; signal: AbortSignal | undefined };
+
+async function sendOnce(sender: Sender, { url, init, timeoutMs, signal }: Attempt): Promise<unknown> {
   signal?.throwIfAborted();
   const controller = new AbortController();
-  const end = () => controller.abort();
-  const timer = setTimeout(end, withinMs);
-  signal?.addEventListener('abort', end);
+  const abort = () => controller.abort();
+  const timer = setTimeout(abort, timeoutMs);
+  signal?.addEventListener('abort', abort);
   let response: Response;
   let text: string;
   try {
@@ -71,18 +72,20 @@ async function sendOnce(
     text = await response.text();
   } catch (cause) {
     signal?.throwIfAborted();
-    const message = controller.signal.aborted ? 'keytally has not answered in time' : 'keytally can not be reached';
+    const message = controller.signal.aborted
+      ? 'keytally did not answer in time'
+      : `keytally cannot be reached at ${new URL(url).origin}`;
     throw new KeytallyError(message, { status: 0, code: 0 }, { cause });
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', end);
+    signal?.removeEventListener('abort', abort);
   }
   if (!response.ok) throw errorOf(response, text);
   if (!response.headers.get('content-type')?.startsWith('application/json')) return text;
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new KeytallyError('the answer is no JSON', { status: response.status, code: 0 }, { cause });
+    throw new KeytallyError('the answer is not JSON', { status: response.status, code: 0 }, { cause });
   }
 }
 

@@ -2,7 +2,7 @@ import { dirname } from 'node:path';
 import { testGateway } from './helpers/suite.ts';
 import { examplesOf } from './helpers/gateway.ts';
 
-// What every nginx has around the example; its files stay in the folder of the test.
+// The parts of a configuration that the example leaves out. All files stay in the folder of the test.
 const around = (folder: string, example: string) => `
 worker_processes 1;
 daemon off;
@@ -20,8 +20,9 @@ http {
 testGateway(
   'nginx',
   (write) => {
-    const folder = dirname(write('nginx.conf', ''));
-    const file = write('nginx.conf', around(folder, examplesOf('nginx')[0]!));
+    const [server = '', guard = ''] = examplesOf('nginx');
+    const folder = dirname(write('keytally.conf', guard));
+    const file = write('nginx.conf', around(folder, server));
     return { command: process.env.TEST_NGINX!, args: ['-p', folder, '-c', file, '-e', 'stderr'] };
   },
   { rateLimit: true },

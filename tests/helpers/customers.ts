@@ -5,7 +5,7 @@ import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 type VerifyOptions = { url?: string; token?: string | null; headers?: Record<string, string> };
 export type TestKey = { id: string; key: string; meter: string };
 
-/** What tests of verification do in a workspace of theirs, with the api's own operations. */
+/** Makes keys and billing records in a workspace by the api's operations, and verifies keys. */
 export type Customers = ReturnType<typeof makeCustomers>;
 
 export function makeCustomers(world: World, workspaceId: string) {
@@ -34,7 +34,7 @@ export function makeCustomers(world: World, workspaceId: string) {
       const meter = await newMeter({ totalCredits });
       return { ...(await newKey({ externalMeterId: meter })), meter };
     },
-    /** What the books say of a meter's first day and usage name; undefined before anything is there. */
+    /** The usage of a meter's first day and usage name; undefined while there is none. */
     async usage(meter: string): Promise<string | undefined> {
       const { data } = (await must(200, world.call('get', `/api/v1/usage/${(await billing(meter)).id}`))).body;
       return data[0]?.totalBillingUsage;
@@ -47,9 +47,9 @@ export function makeCustomers(world: World, workspaceId: string) {
   };
 }
 
-/** The answer, which must have this status. */
+/** Gives the answer, and fails if it has another status. */
 export async function must(status: number, answer: Promise<Answer>): Promise<Answer> {
-  const given = await answer;
-  assert.is(given.status, status, given.text);
-  return given;
+  const received = await answer;
+  assert.is(received.status, status, received.text);
+  return received;
 }

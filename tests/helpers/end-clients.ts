@@ -1,7 +1,7 @@
 import { makeCustomers, must } from './customers.ts';
 import { eventually, type World } from './world.ts';
 
-/** What a guard or a gateway meets: a key for each way in which a request passes or is refused. */
+/** The keys that a guard or a gateway meets: one for each way in which a request passes or is refused. */
 export type EndClients = Awaited<ReturnType<typeof makeEndClients>>;
 
 /** A refused key's status and code, where reading `documents` costs one credit. */
@@ -18,16 +18,19 @@ export const refusals = {
 
 export const MOST_PER_SECOND = 100_000;
 
-/** Makes a workspace with them, and the access token of a gateway. */
+/** Makes a workspace with these keys, and the access token of a gateway. */
 export async function makeEndClients(world: World) {
   const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace;
   const customers = makeCustomers(world, id);
   const at = `/api/v1/workspace/${id}`;
-  await must(201, world.call('post', `${at}/scope`, { name: 'Documents', representation: 'documents' }));
+  for (const representation of ['documents', 'reports']) {
+    await must(201, world.call('post', `${at}/scope`, { name: representation, representation }));
+  }
   const scopes = [{ representation: 'documents', read: true }];
   const meter = await customers.newMeter({ totalCredits: '100000' });
   const identity = { customerId: 'cus acmé', externalMeterId: meter };
-  const good = await customers.newKey({ scopes, ...identity, rateLimitPerSecond: MOST_PER_SECOND });
+  const both = [...scopes, { representation: 'reports', read: true }];
+  const good = await customers.newKey({ scopes: both, ...identity, rateLimitPerSecond: MOST_PER_SECOND });
   const deleted = await customers.newKey({ scopes });
   await must(200, world.call('delete', `${at}/api-key/${deleted.id}`));
   const newKey = async (fields: object) => (await customers.newKey({ scopes, ...fields })).key;
@@ -50,7 +53,7 @@ export async function makeEndClients(world: World) {
       deleted: deleted.key,
     },
     usedCredits: async () => Number((await customers.billing(meter)).usedCredits),
-    /** Sends a request of the slow key, again where another second has begun, until it is refused for its rate. */
+    /** Sends requests of the slow key until one is refused for its rate: a new second may begin in between. */
     async whileRateLimited<T>(send: () => Promise<T>, isRefused: (answer: T) => boolean): Promise<T> {
       return eventually('the limit per second is used up', async () => {
         const answers = await Promise.all([send(), send(), send()]);
@@ -59,7 +62,7 @@ export async function makeEndClients(world: World) {
     },
   };
 
-  // On a busy machine a second may be over before the key is made.
+  // On a busy machine the second may be over before the key is created.
   async function expiredKey(): Promise<string> {
     const make = () => newKey({ expiresAt: Date.now() + 1_000 }).catch(() => undefined);
     const key = await eventually('a key that will expire is made', make);

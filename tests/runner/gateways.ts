@@ -1,4 +1,4 @@
-// The gateways that the examples of deploy/gateways are tested with: found, or installed if this user may.
+// Finds or installs the gateways that the examples of docs/gateways.md are tested with.
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';

@@ -30,6 +30,7 @@ const refusals: Record<string, ErrorName> = {
   RATE_LIMITED: 'api_key_rate_limited',
   USAGE_LIMITED: 'api_key_usage_limited',
   AWAY: 'api_key_undecided',
+  FAILED: 'internal',
 };
 
 const file = new URL('../../../clients/node/contract.ts', import.meta.url);

@@ -1,17 +1,17 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 
-/** In which headers a gateway itself says what it was asked, and what it makes of a refusal. */
+/** Which headers of a gateway describe the end client's request, and which refusals it passes on. */
 export type Dialect = {
-  /** Absent: the method of the request to us, and the path behind the policy, which the gateway has appended. */
-  asked?: { method: string; uri: string };
-  /** The header with the client's address; it counts from trusted proxies alone. */
+  /** Headers with method and path. Without them: the method of the gateway's question, and the path that it appended. */
+  original?: { method: string; uri: string };
+  /** The header with the client's address; it counts only from trusted proxies. */
   address: string;
-  /** Knows no other refusals than 401 and 403: 429 is 403, and `X-Keytally-Status` says why. */
+  /** The gateway passes on 401 and 403 alone: it gets 403 instead of 429, and `X-Keytally-Status` says why. */
   only401And403?: true;
 };
 
-const original = { asked: { method: 'x-original-method', uri: 'x-original-uri' }, address: 'x-real-ip' };
-const forwarded = { asked: { method: 'x-forwarded-method', uri: 'x-forwarded-uri' }, address: 'x-forwarded-for' };
+const original = { original: { method: 'x-original-method', uri: 'x-original-uri' }, address: 'x-real-ip' };
+const forwarded = { original: { method: 'x-forwarded-method', uri: 'x-forwarded-uri' }, address: 'x-forwarded-for' };
 const appended = { address: 'x-forwarded-for' };
 
 const dialects: Record<string, Dialect> = {
@@ -27,7 +27,7 @@ const dialects: Record<string, Dialect> = {
 
 export const dialectNames = Object.keys(dialects);
 
-/** The dialect of a name in a gateway's address; a 400 says which there are. */
+/** Finds a dialect by its name in a gateway's address; an unknown name is a 400 that lists them. */
 export function dialectOf(name: string): Dialect {
   if (Object.hasOwn(dialects, name)) return dialects[name]!;
   const message = `must be one of ${dialectNames.join(', ')}`;

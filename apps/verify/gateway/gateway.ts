@@ -25,16 +25,16 @@ type HeaderOf = (name: string) => string | undefined;
 
 export const GATEWAY_PATH = '/gateway/';
 
-// A gateway that is set up wrongly fails with each request: a line a second tells it.
+// A gateway that is set up wrongly fails with each request: one line a second says so.
 const LOG_EVERY_MS = 1_000;
 
 /**
  * Answers gateways that ask before each request whether it may pass: 200 with the key's identity in headers, or the
- * refusal to hand on. End clients' headers, paths and queries reach this address too, since gateways copy them. So what
- * decides about money and rights stands in the address before anything is appended, and in headers that the gateway's
- * configuration overwrites. A body is never looked at; Node drops it, and the connection goes on.
+ * refusal for the end client. Gateways copy the end client's headers, path and query into their question. So cost and
+ * scopes come from the address, before anything that a gateway appends, and from headers that its configuration
+ * overwrites. A body is ignored; Node drops it, and the connection stays open.
  */
-export function makeGateway(parts: GatewayOptions) {
+export function makeGateway(options: GatewayOptions) {
   const mayLog = throttle(LOG_EVERY_MS);
 
   return async function gateway(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
@@ -42,9 +42,9 @@ export function makeGateway(parts: GatewayOptions) {
       return await decide(request, path, requestId);
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 500) throw error;
-      // What end clients may get to see says what they can do about it, and its cause is logged.
+      // End clients may see this answer: it says what they can do. The server logs the cause.
       if (error.status === 503) throw new ApiError('api_key_undecided', { cause: error });
-      if (mayLog() !== undefined) parts.log.warn({ requestId, error }, 'a gateway is set up wrongly');
+      if (mayLog() !== undefined) options.log.warn({ requestId, error }, 'a gateway is set up wrongly');
       throw error;
     }
   };
@@ -54,13 +54,13 @@ export function makeGateway(parts: GatewayOptions) {
     const dialect = dialectOf(name);
     const policy = readPolicy(segment);
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
-    const clientAddress = parts.clientAddress(request.socket.remoteAddress, header(dialect.address));
+    const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
     const caller = await callerOf(header('x-keytally-token'), clientAddress);
 
     const [key, another] = keysIn(request, header);
     if (key === undefined) return refuse(dialect, requestId, 'NO_KEY');
     if (another !== undefined) return refuse(dialect, requestId, 'TWO_KEYS');
-    const decision = await parts.verify({
+    const decision = await options.verify({
       caller,
       body: { ...policy, key, route: routeOf(dialect, header, request.method ?? '', appended) },
       clientAddress,
@@ -73,7 +73,7 @@ export function makeGateway(parts: GatewayOptions) {
 
   async function callerOf(token: string | undefined, clientAddress: string): Promise<Caller> {
     try {
-      const caller = await parts.authenticate(token && `Bearer ${token}`, clientAddress);
+      const caller = await options.authenticate(token && `Bearer ${token}`, clientAddress);
       requirePermission(caller, 'key:verify');
       return caller;
     } catch (error) {
@@ -89,7 +89,7 @@ const tokenMessages: Partial<Record<ErrorName, string>> = {
   permission_missing: "The gateway's access token (X-Keytally-Token) lacks the permission key:verify.",
 };
 
-// Of several Authorization headers Node shows the first, and the API behind the gateway may look at another.
+// Of several Authorization headers Node shows the first, but the API behind the gateway may read another.
 function keysIn({ rawHeaders }: IncomingMessage, header: HeaderOf): string[] {
   const authorizations = rawHeaders.filter(
     (_, i) => i % 2 === 1 && rawHeaders[i - 1]!.length === 13 && /^authorization$/i.test(rawHeaders[i - 1]!),
@@ -100,9 +100,9 @@ function keysIn({ rawHeaders }: IncomingMessage, header: HeaderOf): string[] {
   ];
 }
 
-function routeOf({ asked }: Dialect, header: HeaderOf, method: string, appended: string): string {
-  const uri = asked ? (header(asked.uri) ?? '') : appended || '/';
-  const route = `${asked ? (header(asked.method) ?? '') : method} ${uri.split('?', 1)[0]}`;
+function routeOf({ original }: Dialect, header: HeaderOf, method: string, appended: string): string {
+  const uri = original ? (header(original.uri) ?? '') : appended || '/';
+  const route = `${original ? (header(original.method) ?? '') : method} ${uri.split('?', 1)[0]}`;
   return hideSecrets(route.replace(/[^ -~]/g, '?')).slice(0, 1024);
 }
 

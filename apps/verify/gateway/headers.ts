@@ -5,8 +5,8 @@ import type { Lookup } from '../../../shared/verification/lookup-cache.ts';
 import { memoize } from '../../../shared/runtime/memoize.ts';
 
 /**
- * What a gateway hands on to the API behind it. Every header is always there: where there is nothing to say it is empty,
- * so that what the end client sent under its name is replaced.
+ * The headers that a gateway passes on to the API. Every header is always there, empty without a value, so that it
+ * replaces what the end client sent under its name.
  */
 export function passHeaders(decision: Decision, nowMs: number): Record<string, string> {
   const { status, lookup, usedMicros, rateLimit } = decision;
@@ -50,12 +50,12 @@ const keyHeaders = memoize((keyPart) => {
   };
 }, KEYS_REMEMBERED);
 
-// Empty where use has no limit.
+// Empty if usage has no limit.
 function remainingCredits({ limitMicros }: Lookup, usedMicros: number): string {
   return limitMicros === MAX_MICROS ? '' : formatCredits(Math.max(0, limitMicros - usedMicros));
 }
 
-// Header values are printable ASCII, without spaces at their ends: all else is percent-encoded.
+// Header values are printable ASCII without spaces at either end: all else is percent-encoded.
 function headerText(text: string): string {
   return text.replace(/[^!-~]|%/gu, encodeURIComponent);
 }

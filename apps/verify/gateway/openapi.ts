@@ -6,7 +6,7 @@ import { dialectNames } from './dialect.ts';
 
 const refusalCodes = new Set<number>(Object.values(refusals).map(([code]) => code));
 const names = (Object.keys(errors) as ErrorName[]).filter((name) => refusalCodes.has(errors[name][0]));
-const more: ErrorName[] = ['token_missing', 'token_unknown', 'permission_missing', 'idempotency_mismatch', 'internal'];
+const more: ErrorName[] = ['token_missing', 'token_unknown', 'permission_missing', 'idempotency_mismatch'];
 
 const passed = {
   'X-Keytally-Key-Id': 'id of the API key',
@@ -14,12 +14,12 @@ const passed = {
   'X-Keytally-Customer-Id': 'your own id of the customer, percent-encoded where it is not printable ASCII',
   'X-Keytally-Meter-Id': 'your own id of the meter, likewise',
   'X-Keytally-Status': 'VALID',
-  'X-Keytally-Remaining-Credits': 'what may still be used; empty without a limit',
+  'X-Keytally-Remaining-Credits': 'credits that are left; empty without a limit',
   RateLimit: 'of the IETF draft: "key";r=REMAINING;t=SECONDS',
   'RateLimit-Policy': 'of the IETF draft: "key";q=LIMIT;w=1',
   'X-RateLimit-Limit': 'the limit per second',
   'X-RateLimit-Remaining': "what is left of this second's allowance",
-  'X-RateLimit-Reset': 'when it is whole again, Unix seconds',
+  'X-RateLimit-Reset': 'when the allowance is whole again, in Unix seconds',
 };
 
 const text = { schema: { type: 'string' } };
@@ -34,21 +34,21 @@ const parameter = (name: string, place: 'path' | 'header', description: string, 
 
 const describe = (method: string) => ({
   tags: ['Gateways'],
-  summary: "Say whether an end client's request may pass, and debit its cost",
+  summary: "Decide whether an end client's request may pass, and debit its cost",
   operationId: `${method}Gateway`,
   security: [],
   'x-permission': 'key:verify',
   parameters: [
-    parameter('dialect', 'path', 'which gateway asks', 'nginx'),
+    parameter('dialect', 'path', 'the kind of gateway', 'nginx'),
     parameter('policy', 'path', 'what a request costs and needs; "-" for nothing', 'usage=2,name=tokens'),
-    parameter('path', 'path', 'what some gateways append; may be absent, and may hold slashes', 'documents'),
+    parameter('path', 'path', 'the path that some gateways append; may be absent, and may hold slashes', 'documents'),
     parameter('X-Keytally-Token', 'header', "the gateway's access token", 'kt_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1'),
     parameter('X-Keytally-Idempotency-Key', 'header', 'for 60 seconds a request is debited once', '5f1c'),
     parameter('X-Api-Key', 'header', "the end client's key, unless Authorization has it", 'key_17aT9'),
   ],
   responses: {
     200: {
-      description: 'The request may pass. All of these headers are always there, empty where there is nothing to say.',
+      description: 'The request may pass. All of these headers are always there, empty without a value.',
       headers: Object.fromEntries(
         Object.entries(passed).map(([name, description]) => [name, { description, ...text }]),
       ),
@@ -60,7 +60,7 @@ const describe = (method: string) => ({
 
 const methods = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options'];
 
-/** What verify's OpenAPI document says of the address that gateways ask. */
+/** The address that gateways ask, for verify's OpenAPI document. */
 export const gatewayPaths = {
   '/gateway/{dialect}/{policy}/{path}': Object.fromEntries(methods.map((method) => [method, describe(method)])),
 };

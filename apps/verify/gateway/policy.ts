@@ -4,21 +4,21 @@ import { hideSecrets } from '../../../shared/values/secrets.ts';
 import { bodyValidator } from '../../../shared/contract/validate.ts';
 import { verifyBody, type VerifyBody } from '../../../shared/verification/operation.ts';
 
-/** What a request costs and what its key must have been granted: written by the gateway's configuration alone. */
+/** What a request costs and which scopes its key must have. Only the gateway's configuration sets it. */
 export type Policy = Pick<VerifyBody, 'billing' | 'requestedScopes'>;
 
-const FORM = 'It is "-" for none, or parts like usage=2,name=tokens,scope=users.read+posts.create, percent-encoded';
+const FORM = 'It is "-" for none, or parts such as usage=2,name=tokens,scope=users.read+posts.create, percent-encoded';
 const flags: readonly string[] = ['create', 'read', 'update', 'del'];
 const validate = bodyValidator(verifyBody);
 
-/** Reads the policy segment of a gateway's address; a 400 says what would be right. */
+/** Reads the policy segment of a gateway's address; a wrong one is a 400 that shows the right form. */
 export const readPolicy: (segment: string) => Policy = memoize((segment) => {
   if (segment === '-') return {};
   const parts = new Map<string, string>();
   for (const part of segment.split(',')) {
     const [, name = '', value = ''] = /^(usage|name|scope)=(.+)$/.exec(part) ?? [];
-    if (name === '') throw wrongPolicy(`"${part}" is no part of one`);
-    if (parts.has(name)) throw wrongPolicy(`${name} stands there twice`);
+    if (name === '') throw wrongPolicy(`"${part}" is not a part of a policy`);
+    if (parts.has(name)) throw wrongPolicy(`${name} is given twice`);
     parts.set(name, value);
   }
   const [usage, usageName, scope] = ['usage', 'name', 'scope'].map((name) => parts.get(name));
@@ -36,7 +36,7 @@ function scopeOf(text: string) {
   throw wrongPolicy(`the scope "${text}" does not end in .${flags.join(', .')}`);
 }
 
-// Held to the same schema as the body of verify.
+// The same schema as verify's body.
 function checked(policy: Policy): Policy {
   try {
     const { billing, requestedScopes } = validate({ key: '-', ...policy });

@@ -8,7 +8,7 @@ import { eventually, makeWorld, wireTo, type World } from '../../../tests/helper
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
-// Each client of this file has an address of its own: all of 127.0.0.0/8 is this machine.
+// Each client in this file has its own address: all of 127.0.0.0/8 is this machine.
 const LIMIT = 100;
 const PROXY = '127.9.9.9';
 let world: World;
@@ -41,7 +41,7 @@ test('after a hundred failures in a minute an address gets 429, counted on all s
   assert.is((await verify({ from: '127.1.0.2', token: guess() })).code, 40102, 'another address is not concerned');
 });
 
-test('a valid token passes, whatever others at its address did, and counts for nothing', async () => {
+test('a valid token passes, whatever others at its address did, and counts as no failure', async () => {
   const from = '127.2.0.1';
   await useUp({ from });
   for (const url of [world.api.url, world.verify!.url]) assert.is((await verify({ from, url })).status, 200);
@@ -50,27 +50,27 @@ test('a valid token passes, whatever others at its address did, and counts for n
   assert.is((await verify({ from: quiet, token: guess() })).code, 40102);
 });
 
-test('X-Forwarded-For of whoever is no trusted proxy counts for nothing', async () => {
+test('X-Forwarded-For is ignored unless a trusted proxy sent it', async () => {
   const from = '127.3.0.1';
   await useUp({ from, forwardedFor: (i) => `203.0.113.${i}` });
   assert.is((await verify({ from, token: guess(), forwardedFor: '203.0.113.250' })).code, 42901);
   assert.is((await verify({ from: PROXY, token: guess(), forwardedFor: '203.0.113.1' })).code, 40102);
 });
 
-test('of a trusted proxy it is the last address that counts, not what its client made up before it', async () => {
+test('behind a trusted proxy the last address in X-Forwarded-For counts, not what the client wrote before it', async () => {
   await useUp({ from: PROXY, forwardedFor: (i) => `192.0.2.${i}, 198.51.100.1, 127.9.9.8` });
   assert.is((await verify({ from: PROXY, token: guess(), forwardedFor: '198.51.100.1' })).code, 42901);
   assert.is((await verify({ from: PROXY, token: guess(), forwardedFor: '192.0.2.1' })).code, 40102);
   assert.is((await verify({ from: PROXY, token: guess() })).code, 40102);
 });
 
-test('an IPv6 client is its network of 64 bits', async () => {
+test('IPv6 addresses of one 64-bit network count as one client', async () => {
   await useUp({ from: PROXY, forwardedFor: (i) => `2001:db8:1:1::${i.toString(16)}` });
   assert.is((await verify({ from: PROXY, token: guess(), forwardedFor: '2001:db8:1:1:ffff::1' })).code, 42901);
   assert.is((await verify({ from: PROXY, token: guess(), forwardedFor: '2001:db8:1:2::1' })).code, 40102);
 });
 
-test("a key's list of addresses goes by the forwarded address of a trusted proxy alone", async () => {
+test("a key's allow list is checked against the forwarded address only behind a trusted proxy", async () => {
   const { key } = await customers.newKey({ allowedIPs: ['203.0.113.9'] });
   const status = async (from: string, forwardedFor?: string) => (await verify({ from, key, forwardedFor })).decided;
   for (const [from, forwardedFor, decided] of [
@@ -84,7 +84,7 @@ test("a key's list of addresses goes by the forwarded address of a trusted proxy
     assert.is(await status(from, forwardedFor), decided, `${from} forwards ${forwardedFor}`);
 });
 
-test('while Redis is away each process counts for itself', async () => {
+test('while Redis is unavailable each process counts by itself', async () => {
   const wire = await wireTo(world.env.REDIS_URL!);
   const alone = await world.start('verify', { REDIS_URL: wire.url });
   await wire.cut();
@@ -96,7 +96,7 @@ test('while Redis is away each process counts for itself', async () => {
   await alone.stop();
 });
 
-test('management calls of one token are limited a second, verifications are not', async () => {
+test('management calls of one token are limited per second, verifications are not', async () => {
   const calls = await Promise.all(Array.from({ length: 200 }, () => world.call('get', '/api/v1/workspace?limit=1')));
   const refused = calls.filter((answer) => answer.status === 429);
   assert.ok(refused.length > 0, 'of 200 calls at once some are above 50 a second');
@@ -111,7 +111,7 @@ test('management calls of one token are limited a second, verifications are not'
 
 test.run();
 
-// Well-formed and never made.
+// Well-formed tokens that nobody created.
 const guess = () => makeKeyText('kt', 7);
 
 type Ask = {
@@ -129,7 +129,7 @@ async function useUp({ forwardedFor, ...rest }: Omit<Ask, 'forwardedFor'> & { fo
   }
 }
 
-/** A verification from one of this machine's addresses. */
+/** Sends a verification from one of this machine's addresses. */
 async function verify({ from, token = world.team.token, url = world.verify!.url, key = 'none', forwardedFor }: Ask) {
   const headers = {
     'Content-Type': 'application/json',

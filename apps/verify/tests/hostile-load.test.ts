@@ -13,14 +13,14 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('ten thousand idle connections do not stop verify, and are closed when they begin no request', async () => {
+test('ten thousand idle connections do not stop verify, and are closed if they send no request', async () => {
   const sockets = await openMany(IDLE);
   assert.is((await verified()).status, 200);
   await eventually('they are closed', async () => sockets.every((socket) => socket.closed), 60_000);
   assert.is((await verified()).status, 200);
 });
 
-test('clients that dribble head or body are cut off with a 408, and hold up nobody', async () => {
+test('a client that sends its head or body too slowly gets 408, and delays nobody', async () => {
   const head = `POST ${VERIFY_PATH} HTTP/1.1\r\nHost: x\r\n`;
   const beginnings = {
     head,
@@ -43,7 +43,7 @@ test('clients that dribble head or body are cut off with a 408, and hold up nobo
   }
 });
 
-test('above MAX_CONNECTIONS further ones are closed at once', async () => {
+test('connections beyond MAX_CONNECTIONS are closed at once', async () => {
   const small = await world.start('verify', { MAX_CONNECTIONS: '20' });
   const sockets = await openMany(40, small.url);
   await eventually('some are closed', async () => sockets.filter((socket) => socket.closed).length >= 20);
@@ -60,7 +60,7 @@ const verified = (url = world.verify!.url) => world.call('post', url + VERIFY_PA
 async function openMany(count: number, url = world.verify!.url): Promise<Socket[]> {
   const port = Number(new URL(url).port);
   const sockets: Socket[] = [];
-  // In portions that the queue of new connections holds.
+  // In portions that fit into the queue of new connections.
   while (sockets.length < count) {
     const portion = Array.from({ length: Math.min(200, count - sockets.length) }, () => connect(port, '127.0.0.1'));
     await Promise.all(

@@ -5,7 +5,7 @@ import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
 import { makeWorld, request, type World } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
-// That api and verify take and refuse the same requests, with the same words.
+// api and verify accept and refuse the same requests, with the same messages.
 
 let world: World;
 const test = suite('one behaviour of api and verify');
@@ -53,7 +53,7 @@ for (const [name, { bytes, headers }, expected] of cases) {
   });
 }
 
-test('a connection goes on after a body that was too large', async () => {
+test('a connection stays open after a body that was too large', async () => {
   const large = post(VERIFY_PATH, ['Content-Length: 100000', type], 'x'.repeat(100_000));
   const small = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
   for (const { url } of [world.api, world.verify!]) {
@@ -75,7 +75,7 @@ test('a query that an operation does not have is refused, never ignored', async 
   }
 });
 
-test('who closes its half of the connection after a request is answered', async () => {
+test('a client that closes its half of the connection after a request gets its answer', async () => {
   for (const { url } of [world.api, world.verify!]) {
     const whole = post(VERIFY_PATH, [`Content-Length: ${json.length}`, type], json);
     const { answers } = await speak(url, [whole], { halfClose: true });
@@ -83,14 +83,14 @@ test('who closes its half of the connection after a request is answered', async 
   }
 });
 
-test('paths are told apart by case', async () => {
+test('paths are case-sensitive', async () => {
   for (const { url } of [world.api, world.verify!]) {
     const other = await request(url + VERIFY_PATH.toUpperCase(), 'post', { token: world.team.token, body: {} });
     assert.is(other.body.error.code, 40401);
   }
 });
 
-test('a wrong place in the body is a JSON pointer', async () => {
+test('an error names the wrong place in the body by a JSON pointer', async () => {
   const wrong = { key: 'x', billing: { 'a/b~c': 1 } };
   for (const { url } of [world.api, world.verify!]) {
     const { error } = (await request(url + VERIFY_PATH, 'post', { token: world.team.token, body: wrong })).body;
@@ -98,7 +98,7 @@ test('a wrong place in the body is a JSON pointer', async () => {
   }
 });
 
-test('what is not HTTP, or asks for what we are not, gets the envelope', async () => {
+test('what is not HTTP, or asks for a feature that the servers lack, gets the error envelope', async () => {
   const line = 'GET /healthz HTTP/1.1\r\n';
   for (const [text, expected] of [
     ['nonsense\r\n\r\n', 40010],
@@ -123,7 +123,7 @@ test('what is not HTTP, or asks for what we are not, gets the envelope', async (
 
 test.run();
 
-// The code of an error, else the status.
+// The code of an error, or else the status.
 function codeOf({ status, text }: RawAnswer): number {
   return (JSON.parse(text) as { error?: { code: number } }).error?.code ?? status;
 }

@@ -21,7 +21,7 @@ test.before(async () => {
 });
 test.after(() => world.stop());
 
-test('both servers serve TLS, and take a new certificate without a restart', async () => {
+test('both servers serve TLS, and load a new certificate without a restart', async () => {
   for (const program of ['api', 'verify']) {
     const files = filesOf('first');
     const { port, child } = await startTls(program, files);
@@ -42,7 +42,7 @@ test('both servers serve TLS, and take a new certificate without a restart', asy
   }
 });
 
-test('in production no program starts with plain HTTP outside, or with passwords that everybody knows', () => {
+test('in production no program starts with plain HTTP on an outside address, or with default passwords', () => {
   const env = { ...world.env, NODE_ENV: 'production', HOST: '0.0.0.0' };
   for (const program of ['api', 'verify']) {
     const script = new URL(`../../${program}/main.ts`, import.meta.url).pathname;
@@ -55,7 +55,7 @@ test('in production no program starts with plain HTTP outside, or with passwords
 
 test.run();
 
-/** Starts a program with a certificate; makeWorld's own way asks over plain HTTP whether it is ready. */
+/** Starts a program with a certificate. makeWorld cannot: it checks over plain HTTP whether a program is ready. */
 async function startTls(program: string, files: Record<string, string>) {
   const script = new URL(`../../${program}/main.ts`, import.meta.url).pathname;
   const env = { ...world.env, ...files, LOG_LEVEL: 'info' };

@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/** What becomes of a request: `lose` lets it through and drops the answer, `hang` holds the answer back for good. */
+/** What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers. */
 type Fate = 'pass' | 'lose' | 'hang' | 'refuse' | 'redirect' | 'html';
 
-/** A way to a server on which single requests meet a fate of their own; the others pass. */
+/** A proxy before a server that can lose, delay or refuse chosen requests; the others pass. */
 export async function makeProxy(target: string) {
   const fates: Fate[] = [];
   const seen: IncomingMessage[] = [];
@@ -31,9 +31,9 @@ export async function makeProxy(target: string) {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const proxy = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** That of requests for which none is lined up. */
+    /** For requests without a fate of their own. */
     fate: 'pass' as Fate,
-    /** Lines up what becomes of the next requests, and forgets those seen. */
+    /** Sets what happens to the next requests, and forgets the requests seen. */
     next(...some: Fate[]) {
       fates.splice(0, Infinity, ...some);
       seen.length = 0;

@@ -7,27 +7,27 @@ import { text } from 'node:stream/consumers';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program } from '../../../apps/stack/process/program.ts';
 
-/** A request as the API behind a gateway gets it. */
+/** A request as the API behind a gateway receives it. */
 export type Reached = { method: string; url: string; headers: IncomingHttpHeaders; bytes: number };
 export type Answered = { status: number; headers: IncomingHttpHeaders; text: string };
 type Sent = { method?: string; headers?: Record<string, string>; body?: string; chunked?: boolean };
 
-/** How a gateway is started: `write` puts a file of its example into a folder, with the addresses of the test in it. */
+/** Says how to start a gateway; `write` puts a file of its example into a folder, with the test's addresses in it. */
 export type BeginGateway = (write: (file: string, content: string) => string) => { command: string; args: string[] };
 
-// An end client's own address: the gateway, which is a trusted proxy, has another. All of 127.0.0.0/8 is this machine.
+// The end client needs another address than the gateway, which is a trusted proxy. All of 127.0.0.0/8 is this machine.
 export const END_CLIENT = '127.0.0.2';
 
-/** The blocks of code that stand under a heading of the page on gateways. */
+/** The files of an example: the blocks of code under a heading of docs/gateways.md. */
 export function examplesOf(heading: string): string[] {
-  const page = readFileSync(new URL('../../../deploy/gateways/README.md', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('../../../docs/gateways.md', import.meta.url), 'utf8');
   const section = page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
-  const blocks = [...section.matchAll(/^```\w+\n([^]*?)^```$/gm)].map(([, block = '']) => block);
-  if (blocks.length === 0) throw new Error(`the page on gateways has no example under ${heading}`);
+  const blocks = [...section.matchAll(/^```(?!sh\b)\w+\n([^]*?)^```$/gm)].map(([, block = '']) => block);
+  if (blocks.length === 0) throw new Error(`docs/gateways.md has no example under ${heading}`);
   return blocks;
 }
 
-/** A small API that answers what it got, and counts. */
+/** A small API that keeps every request that it receives. */
 export async function startApi() {
   const reached: Reached[] = [];
   const server = createServer((request, response) => {
@@ -53,7 +53,7 @@ export async function startApi() {
 
 type Addresses = { verifyUrl: string; apiPort: number; token: string };
 
-/** Starts a gateway with an example in which only addresses, the token and how long it waits are others. */
+/** Starts a gateway with an example in which only the addresses, the token and the timeouts are replaced. */
 export async function startGateway(name: string, folder: string, begin: BeginGateway, to: Addresses) {
   const [port = 0] = await freePorts(1);
   const own = join(folder, `${name}-${port}`);
@@ -80,7 +80,7 @@ export async function startGateway(name: string, folder: string, begin: BeginGat
     send: (path: string, sent: Sent = {}) => send(agent, port, path, sent),
     async stop() {
       agent.destroy();
-      // With its workers, who would outlive their parent: it leads a group of its own.
+      // It leads a process group of its own: this ends its workers too.
       process.kill(-started.pid, 'SIGKILL');
       await started.ended;
     },
@@ -95,7 +95,7 @@ function filled(content: string, port: number, { verifyUrl, apiPort, token }: Ad
       .replaceAll(/(127\.0\.0\.1:|port_value: )8081\b/g, `$1${verifyPort}`)
       .replaceAll(/(127\.0\.0\.1:|port_value: )3000\b/g, `$1${apiPort}`)
       .replaceAll('kt_YOUR_TOKEN', token)
-      // A busy machine is given time.
+      // A busy machine needs more time.
       .replaceAll(/\b1s\b/g, '5s')
   );
 }
@@ -105,7 +105,7 @@ async function send(agent: Agent, port: number, path: string, sent: Sent): Promi
   const length = body === undefined || chunked ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
   const request = ask({ host: '127.0.0.1', port, path, method, agent, headers: { ...headers, ...length } });
   const answer = once(request, 'response') as Promise<[IncomingMessage]>;
-  // A gateway may refuse, and close, before it has read all of a body.
+  // A gateway may refuse a request and close the connection before it has read the whole body.
   request.on('error', () => {});
   request.end(body);
   const [response] = await answer;

@@ -1,0 +1,68 @@
+import { Redis } from 'ioredis';
+import * as assert from 'uvu/assert';
+import { keyspace } from '../../../../shared/stores/keyspace.ts';
+import { keyShard } from '../../../../shared/values/key-text.ts';
+import { envelopeProblem } from '../../../../tests/helpers/contract.ts';
+import { makeEndClients } from '../../../../tests/helpers/end-clients.ts';
+import { makeWorld } from '../../../../tests/helpers/world.ts';
+
+export type Ask = {
+  to?: string;
+  method?: string;
+  body?: string;
+  token?: string | null;
+  headers?: Record<string, string>;
+};
+export type Asking = Awaited<ReturnType<typeof openAsking>>;
+
+export const POLICY = 'usage=1,name=reads,scope=documents.read';
+export const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+
+/** Starts a world with the keys of end clients, and asks verify as gateways do. */
+export async function openAsking() {
+  // A busy machine needs more time.
+  const world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  const clients = await makeEndClients(world);
+  const redis = new Redis(world.env.REDIS_URL!);
+
+  async function ask(path: string, options: Ask = {}) {
+    const { to = world.verify!.url, method = 'GET', body, token = clients.token, headers = {} } = options;
+    const sent = { ...(token !== null && { 'X-Keytally-Token': token }), ...headers };
+    const init = { method, headers: sent, ...(body !== undefined && { body }) };
+    const response = await fetch(`${to}/gateway/${path}`, init);
+    const text = await response.text();
+    const { status } = response;
+    // nginx gets 403 where the envelope says 429.
+    const problem =
+      status < 400 || method === 'HEAD' || path.startsWith('nginx')
+        ? undefined
+        : envelopeProblem({ status, headers: response.headers, text });
+    assert.is(problem, undefined, text);
+    const { error } = (text ? JSON.parse(text) : {}) as { error?: { code: number; message: string } };
+    return { status, headers: response.headers, text, error };
+  }
+
+  return {
+    world,
+    clients,
+    ask,
+    /** Asks with the good key. */
+    pass: (path: string, options: Ask = {}) =>
+      ask(path, { ...options, headers: { ...bearer(clients.good.key), ...options.headers } }),
+    /** The newest event of a key's shard: cost in micro-credits, usage name, route. */
+    async newestEvent(key: string): Promise<{ c: number; n: string; r: string }> {
+      const [[, [, json = '']] = ['', []]] = await redis.xrevrange(
+        keyspace.outbox(keyShard(key)!),
+        '+',
+        '-',
+        'COUNT',
+        1,
+      );
+      return JSON.parse(json);
+    },
+    async stop() {
+      redis.disconnect();
+      await world.stop();
+    },
+  };
+}

@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { dialectNames } from './dialect.ts';
+import { bearer, openAsking, POLICY, type Asking } from './helpers/asking.ts';
+
+let asking: Asking;
+const test = suite("policies in a gateway's address");
+test.before(async () => void (asking = await openAsking()));
+test.after(() => asking?.stop());
+
+test('a policy sets cost, usage name and scopes; a wrong one is a 400 that shows the right form', async () => {
+  const { clients, pass } = asking;
+  const { good } = clients;
+  const before = await clients.usedCredits();
+  for (const policy of ['usage=0.25', 'scope=documents.read', '-', 'name=a%2Cb%3Dc%20%C3%A9,usage=2%2E5']) {
+    assert.is((await pass(`plain/${policy}/x`)).status, 200, policy);
+  }
+  assert.is(await clients.usedCredits(), before + 2.75);
+  assert.is((await asking.newestEvent(good.key)).n, 'a,b=c é');
+  const scopes = ['scope=documents.read+documents.del', 'scope=none.read', 'scope=documents.read+a%2Fb.c.update'];
+  for (const policy of scopes) assert.is((await pass(`plain/${policy}/`)).error?.code, 40310, policy);
+
+  const wrong = [
+    '',
+    'usage',
+    'usage=',
+    'usage=-1',
+    'usage=1e3',
+    'usage=0.0000001',
+    'usage=99999999999',
+    'usage=1,usage=1',
+  ];
+  wrong.push('cost=1', '-,usage=1', 'usage=1,', 'name=%', 'name=%00', `name=${'x'.repeat(129)}`, 'scope=documents');
+  wrong.push('scope=documents.write', 'scope=documents.read+', 'scope=.read', 'scope=!.read');
+  for (const policy of wrong) {
+    const { status, error } = await pass(`plain/${policy}/usage=1/`);
+    assert.equal([status, error?.code], [400, 40001], policy);
+    assert.match(error!.message, /usage=2,name=tokens,scope=users\.read\+posts\.create/);
+  }
+  for (const path of ['', 'none/-/', '__proto__/-/', 'NGINX/-/']) {
+    const { status, error } = await pass(path);
+    assert.equal([status, error?.code], [400, 40001], path);
+    assert.match(error!.message, /nginx, envoy, traefik, caddy, apisix, haproxy, kong, plain/);
+  }
+  const { error } = await pass(`plain/${good.key}/`);
+  assert.match(error!.message, /"\[secret\]" is not a part/);
+  assert.is(await clients.usedCredits(), before + 2.75);
+});
+
+test('no header, query or path behind the policy decides about money or rights', async () => {
+  const { clients, ask, pass } = asking;
+  const before = await clients.usedCredits();
+  const smuggled = {
+    'X-Keytally-Usage': '0',
+    'X-Keytally-Policy': '-',
+    'X-Keytally-Cost': '0',
+    'X-Original-URI': '/-/',
+  };
+  const path = `plain/${POLICY}/..%2f-/gateway/plain/-/?usage=0&policy=-`;
+  assert.is((await pass(path, { headers: smuggled })).status, 200);
+  assert.is(await clients.usedCredits(), before + 1);
+  assert.is((await ask(path, { headers: { ...bearer(clients.keys.noScope), ...smuggled } })).status, 403);
+});
+
+test('each dialect takes method and path from its own headers alone, and records them without the query', async () => {
+  const { clients, pass } = asking;
+  const original = { 'X-Original-Method': 'PUT', 'X-Original-URI': '/original?q=1' };
+  const forwarded = { 'X-Forwarded-Method': 'PATCH', 'X-Forwarded-Uri': '/forwarded/\u00e9?q=1' };
+  const seen: Record<string, string> = {
+    nginx: 'PUT /original',
+    haproxy: 'PUT /original',
+    traefik: 'PATCH /forwarded/?',
+    caddy: 'PATCH /forwarded/?',
+    apisix: 'PATCH /forwarded/?',
+    kong: 'PATCH /forwarded/?',
+    envoy: 'DELETE /appended',
+    plain: 'DELETE /appended',
+  };
+  for (const [dialect, route] of Object.entries(seen)) {
+    const options = { method: 'DELETE', headers: { ...original, ...forwarded } };
+    assert.is((await pass(`${dialect}/-/appended?q=1`, options)).status, 200);
+    assert.is((await asking.newestEvent(clients.good.key)).r, route, dialect);
+  }
+});
+
+test('every example on the page has two right policies with costs and scopes of their own', async () => {
+  const { clients, ask, pass } = asking;
+  const page = readFileSync(new URL('../../../docs/gateways.md', import.meta.url), 'utf8');
+  const addresses = [...page.matchAll(/\/gateway\/([a-z]+)\/(usage=[^\s'"`/]+)/g)];
+  const policies = Map.groupBy(addresses, ([, dialect]) => dialect);
+  assert.equal(new Set(policies.keys()), new Set(dialectNames));
+  for (const [dialect, examples] of policies) {
+    const costs = examples.map(([, , policy]) => policy!.slice(0, 'usage=1'.length)).toSorted();
+    assert.equal(costs, dialect === 'plain' ? ['usage=1'] : ['usage=1', 'usage=5'], dialect);
+  }
+  for (const [address] of addresses) {
+    assert.is((await pass(`${address.slice('/gateway/'.length)}/`)).status, 200, address);
+    const noScope = await ask(address.slice('/gateway/'.length), { headers: bearer(clients.keys.noScope) });
+    assert.is(noScope.status, 403, address);
+  }
+});
+
+test.run();

@@ -1,0 +1,142 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
+import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+
+let world: World;
+let customers: Customers;
+
+const test = suite('credits in a verification');
+test.before(async () => {
+  world = await makeWorld(['verify']);
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+  customers = makeCustomers(world, workspace.id);
+  const scope = { name: 'Users', representation: 'users' };
+  await must(201, world.call('post', `/api/v1/workspace/${workspace.id}/scope`, scope));
+});
+test.after(() => world.stop());
+
+test('2,000 concurrent calls on 1,000 credits give exactly 1,000 VALID', async () => {
+  const externalMeterId = await customers.newMeter({ totalCredits: '1000' });
+  const keys = await Promise.all([1, 2, 3].map(() => customers.newKey({ externalMeterId })));
+  // On a busy machine some are not decided in time. Like any client, the test repeats each one until it is.
+  const decide = async (i: number): Promise<Answer> => {
+    const url = i % 2 ? world.api.url : world.verify!.url;
+    const headers = { 'Idempotency-Key': `spend-${i}` };
+    const body = { key: keys[i % 3]!.key, billing: { usage: '1' } };
+    const answer = await customers.verify(body, { url, headers });
+    if (answer.status !== 503) return answer;
+    await sleep(100);
+    return decide(i);
+  };
+  const answers = await Promise.all(Array.from({ length: 2000 }, (_, i) => decide(i)));
+  const counts = countBy(answers);
+  assert.equal(counts, { VALID: 1000, USAGE_LIMITED: 1000 });
+  const record = await customers.billing(externalMeterId);
+  assert.is(record.usedCredits, '1000');
+});
+
+test('credits are exact to the sixth place', async () => {
+  const externalMeterId = await customers.newMeter({ totalCredits: '1' });
+  const { key } = await customers.newKey({ externalMeterId });
+  for (let i = 0; i < 10; i++) assert.is((await verify({ key, billing: { usage: '0.1' } })).body.status, 'VALID');
+  assert.is((await customers.billing(externalMeterId)).usedCredits, '1');
+  assert.is((await verify({ key, billing: { usage: '0.000001' } })).body.status, 'USAGE_LIMITED');
+  assert.is((await verify({ key, billing: { usage: '0' } })).body.status, 'VALID');
+
+  const large = await customers.newMeter({ totalCredits: '9000000000' });
+  const largeKey = await customers.newKey({ externalMeterId: large });
+  assert.is((await verify({ key: largeKey.key, billing: { usage: '8999999999.999998' } })).body.status, 'VALID');
+  assert.is((await verify({ key: largeKey.key, billing: { usage: '0.000003' } })).body.status, 'USAGE_LIMITED');
+  assert.is((await verify({ key: largeKey.key, billing: { usage: '0.000002' } })).body.status, 'VALID');
+  assert.is((await customers.billing(large)).usedCredits, '9000000000');
+});
+
+test('credits, overage and spend cap limit what a record may use', async () => {
+  const spend = async (fields: object, ...usages: string[]) => {
+    const { key } = await customers.newKey({ externalMeterId: await customers.newMeter(fields) });
+    const outcomes = [];
+    for (const usage of usages) {
+      const { status, reason } = (await verify({ key, billing: { usage } })).body;
+      outcomes.push(reason ?? status);
+    }
+    return outcomes;
+  };
+  const used = ['VALID', 'CREDITS_USED_UP'];
+  const capped = ['VALID', 'SPEND_CAP_REACHED'];
+  assert.equal(await spend({ totalCredits: '2' }, '2', '0.000001'), used);
+  assert.equal(await spend({ totalCredits: '2', spendCap: '1' }, '1', '0.5'), capped);
+  assert.equal(await spend({ totalCredits: '2', spendCap: '3' }, '2', '0.5'), used);
+  assert.equal(await spend({ totalCredits: '0', allowOverages: true }, '9000000000', '0.000001'), used);
+  assert.equal(await spend({ totalCredits: '0', allowOverages: true, spendCap: '5' }, '5', '0.5'), capped);
+  assert.is((await spend({ totalCredits: '2', spendCap: '1' }, '1.5'))[0], 'SPEND_CAP_REACHED');
+});
+
+test('a metered key without its record passes at no cost, and the record may come later', async () => {
+  const externalMeterId = `later-${Math.random()}`;
+  const { key } = await customers.newKey({ externalMeterId });
+  assert.is((await verify({ key })).body.status, 'VALID');
+  const refused = await verify({ key, billing: { usage: '1' } });
+  assert.equal([refused.body.status, refused.body.reason], ['USAGE_LIMITED', 'NO_BILLING_RECORD']);
+  await customers.newMeter({ externalMeterId, totalCredits: '1' });
+  assert.is((await verify({ key, billing: { usage: '1' } })).body.status, 'VALID');
+});
+
+test('a meter may have any name', async () => {
+  for (const externalMeterId of ['-', '0', ' ', 'ü']) {
+    await customers.newMeter({ externalMeterId, totalCredits: '2' });
+    const { key } = await customers.newKey({ externalMeterId });
+    for (const expected of ['1', '2']) {
+      const answer = (await verify({ key, billing: { usage: '1' } })).body;
+      assert.equal([answer.status, answer.billing.usedCredits], ['VALID', expected]);
+    }
+  }
+});
+
+test('a key without a meter has nothing to debit', async () => {
+  const { key } = await customers.newKey({});
+  const answer = (await verify({ key, billing: { usage: '5' } })).body;
+  assert.is(answer.status, 'VALID');
+  assert.is(answer.billing, undefined);
+  assert.is(answer.rateLimit, undefined);
+});
+
+test('an Idempotency-Key debits once, and another cost under it is refused', async () => {
+  const externalMeterId = await customers.newMeter({ totalCredits: '10' });
+  const { key } = await customers.newKey({ externalMeterId, rateLimitPerSecond: 5 });
+  const once = (body: object, base = world.verify!.url) =>
+    request(base + VERIFY_PATH, 'post', {
+      token: world.team.token,
+      body: { key, ...body },
+      headers: { 'Idempotency-Key': 'once' },
+    });
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => once({ billing: { usage: '2' } }, i % 2 ? world.api.url : undefined)),
+  );
+  for (const answer of answers) {
+    assert.is(answer.body.status, 'VALID');
+    assert.equal(answer.body.rateLimit, answers[0]!.body.rateLimit);
+  }
+  assert.is((await customers.billing(externalMeterId)).usedCredits, '2');
+  const otherCost = await once({ billing: { usage: '3' } });
+  assert.equal([otherCost.status, otherCost.body.error.code], [409, 40904]);
+  const otherName = await once({ billing: { usage: '2', usageName: 'other' } });
+  assert.is(otherName.status, 409);
+  assert.is((await verify({ key, billing: { usage: '2' } })).body.billing.usedCredits, '4');
+  const scoped = await once({ billing: { usage: '2' }, requestedScopes: [{ representation: 'users', read: true }] });
+  assert.is(scoped.body.status, 'INVALID_SCOPES');
+});
+
+test.run();
+
+function verify(body: object, token: string | null = world.team.token, url = world.verify!.url): Promise<Answer> {
+  return customers.verify(body, { token, url });
+}
+
+function countBy(answers: Answer[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { body } of answers) counts[body.status] = (counts[body.status] ?? 0) + 1;
+  return counts;
+}

@@ -1,0 +1,96 @@
+import type { KeptUsage, VerifyInput } from './kept-usage.ts';
+import type { HeaderOf } from './key.ts';
+
+/** What a request costs, as decimal text, and the name under which its usage is counted. */
+export type Cost = { usage: string; usageName?: string };
+export type RequestedScopes = NonNullable<VerifyInput['requestedScopes']>;
+type Given<Request, Value> = Value | ((request: Request) => Value | Promise<Value>);
+
+export type GuardOptions<Request> = {
+  /** What a request costs; default nothing. A function must give a cost for every request: `undefined` is an error. */
+  cost?: Given<Request, string | Cost>;
+  /** The scopes that the key must have been granted; default none. */
+  scopes?: Given<Request, RequestedScopes>;
+  /** Recorded with the usage; default the method and the path. */
+  route?: Given<Request, string>;
+  /** The end client's address, for allow lists; default the framework's. */
+  ip?: Given<Request, string | undefined>;
+  /** Lets requests pass while keytally is unavailable, and keeps their usage; default: they are refused with 503. */
+  open?: KeptUsage;
+  /**
+   * Called when a request is refused with 500 because of a mistake on this side (a wrong access token, a wrong cost), or
+   * with 503 because keytally is unavailable. Default: `console.error`, at most one line a second.
+   */
+  onError?: (error: Error, request: Request) => void;
+};
+
+/** A request as a framework shows it. */
+export type Seen = { method: string; url: string; ip: string | undefined; header: HeaderOf };
+
+/** An option, or what an option's function gave, is not what it must be. */
+export class OptionError extends TypeError {
+  override readonly name = 'OptionError';
+}
+
+/** Throws when an option that is not a function is wrong, so that a program with a wrong cost does not start. */
+export function checkOptions<Request>(options: GuardOptions<Request>): void {
+  // An option that is there but undefined, such as an unset environment variable, must not mean "free" or "no scope".
+  if ('cost' in options && typeof options.cost !== 'function') costOf(options.cost);
+  if ('scopes' in options && typeof options.scopes !== 'function') scopesOf(options.scopes);
+  if ('route' in options && typeof options.route !== 'function') routeOf(options.route);
+}
+
+/** What keytally is asked to verify for a request. Throws an `OptionError` when a function gives something wrong. */
+export async function verifyInputOf<Request>(
+  key: string,
+  options: GuardOptions<Request>,
+  request: Request,
+  { method, url, ip }: Seen,
+): Promise<VerifyInput> {
+  const { cost = '0', scopes, route = `${method} ${url.split('?', 1)[0]}` } = options;
+  const value = async <Value>(given: Given<Request, Value>): Promise<Value> =>
+    typeof given === 'function' ? (given as (request: Request) => Promise<Value>)(request) : given;
+  return {
+    key,
+    billing: costOf(await value(cost)),
+    requestedScopes: scopes && scopesOf(await value(scopes)),
+    route: routeOf(await value(route)),
+    ip: addressOf(options.ip ? await value(options.ip) : ip),
+  };
+}
+
+const MOST_CREDITS = 9_000_000_000;
+
+function costOf(cost: string | Cost | undefined): Cost {
+  const given = typeof cost === 'object' && cost !== null ? cost : { usage: cost };
+  const { usage } = given;
+  if (typeof usage !== 'string' || !/^\d{1,10}(\.\d{1,6})?$/.test(usage) || Number(usage) > MOST_CREDITS) {
+    throw new OptionError(`cost is ${shown(usage)}; it must be decimal text such as "1" or "0.25"`);
+  }
+  return given as Cost;
+}
+
+function scopesOf(scopes: RequestedScopes | undefined): RequestedScopes {
+  if (Array.isArray(scopes)) return [...scopes];
+  const example = `[{ representation: 'documents', read: true }]`;
+  throw new OptionError(`scopes is ${shown(scopes)}; it must be a list such as ${example}`);
+}
+
+function routeOf(route: string | undefined): string {
+  if (typeof route !== 'string') throw new OptionError(`route is ${shown(route)}; it must be text`);
+  return route.replace(/[^ -~]/g, '?').slice(0, 1024);
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? `"${value.slice(0, 100)}"` : `${String(value)} (${typeof value})`;
+}
+
+/**
+ * An address that keytally accepts. Where there is none, or a header holds something else, it is 0.0.0.0, which only a
+ * list that allows every address contains. If it were left out, keytally would check this server's own address.
+ */
+function addressOf(text = ''): string {
+  const octet = '(?:0|[1-9]\\d?|1\\d\\d|2[0-4]\\d|25[0-5])';
+  if (new RegExp(`^${octet}(?:\\.${octet}){3}$`).test(text)) return text;
+  return text.includes(':') && URL.canParse(`http://[${text}]`) ? text : '0.0.0.0';
+}

@@ -1,0 +1,89 @@
+// An empty project of a user of the client, and the examples on the pages.
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+
+export const checkout = join(import.meta.dirname, '../../..');
+/** For all files of the test. */
+export const folder = join(process.env.TEST_FOLDER ?? '', 'package');
+export const project = join(folder, 'project');
+export const tsc = join(checkout, 'node_modules/.bin/tsc');
+export const resolutions = ['nodenext', 'bundler'];
+/** Serves an app as an edge runtime does, on Node. */
+export const EDGE_RUNTIME = `
+  import { createServer } from 'node:http';
+  export const serve = (app) =>
+    createServer(async (request, response) => {
+      const answer = await app.fetch(new Request('http://edge' + request.url, { headers: request.headers }));
+      response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
+    }).listen(process.env.PORT);`;
+
+/** Runs a command to its end and gives its output. */
+export function run([command, ...args]: string[], cwd: string): string {
+  try {
+    return execFileSync(command!, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout: string; stderr: string };
+    throw new Error(`${command} ${args.join(' ')}\n${stdout}${stderr}`, { cause: error });
+  }
+}
+
+/** The Node of this test, and the host's own where the client supports it: programs of other people run on older ones. */
+export function nodes(): Map<string, string> {
+  const found = new Map([[process.versions.node, process.execPath]]);
+  for (const folder of (process.env.PATH ?? '').split(':')) {
+    const node = join(folder, 'node');
+    if (folder.includes('node_modules') || !existsSync(node)) continue;
+    const version = run([node, '-p', 'process.versions.node'], checkout).trim();
+    if (Number.parseInt(version, 10) >= 20) found.set(version, node);
+  }
+  return found;
+}
+
+/** tsc's options for a strict check with a module resolution. */
+export function strict(resolution: string): string[] {
+  const module = resolution === 'bundler' ? 'esnext' : resolution;
+  const checks = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess'];
+  return [...checks, '--target', 'es2022', '--module', module, '--moduleResolution', resolution];
+}
+
+/** The blocks of a language on a page. */
+export function blocksOf(page: string, language: string): string[] {
+  const text = readFileSync(join(checkout, page), 'utf8');
+  return [...text.matchAll(/^```(\w+)\n([^]*?)^```$/gm)].flatMap(([, name, block = '']) =>
+    name === language ? [block] : [],
+  );
+}
+
+/** A page's example in JavaScript for a framework. */
+export function exampleFor(page: string, framework: string): string {
+  const found = blocksOf(page, 'js').find((block) => block.includes(`from '${framework}'`));
+  if (!found) throw new Error(`${page} has no example in JavaScript for ${framework}`);
+  return found;
+}
+
+/** Writes a file into the project, and gives its name. */
+export function write(name: string, text: string): string {
+  mkdirSync(project, { recursive: true });
+  writeFileSync(join(project, name), text);
+  return name;
+}
+
+/** Installs a package that the user of the client has besides. */
+export function link(name: string): void {
+  const to = join(project, 'node_modules', name);
+  mkdirSync(dirname(to), { recursive: true });
+  if (!existsSync(to)) symlinkSync(join(checkout, 'node_modules', name), to);
+}
+
+/** A port that nothing listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,52 @@
+import { Redis } from 'ioredis';
+import type { suite } from 'uvu';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { keyShard } from '../../../shared/values/key-text.ts';
+import { makeEndClients, type EndClients } from '../../helpers/end-clients.ts';
+import { makeWorld, wireTo, type Wire, type World } from '../../helpers/world.ts';
+import { startApi, startGateway, type BeginGateway } from './gateway.ts';
+
+/** What a gateway's tests run in: keytally, an API, and the gateway between end clients and both. */
+export type Setting = {
+  world: World;
+  clients: EndClients;
+  /** Between the gateway and verify. */
+  wire: Wire;
+  gateway: Awaited<ReturnType<typeof startGateway>>;
+  api: Awaited<ReturnType<typeof startApi>>;
+  redis: Redis;
+};
+export type Quirks = {
+  /** The gateway passes on the body of a refusal, which holds its code. */
+  envelope?: boolean;
+  /** The gateway passes on RateLimit when a request passes. */
+  rateLimit?: boolean;
+};
+export type Test = ReturnType<typeof suite>;
+
+/** Starts everything, and puts it into `setting` as soon as it runs, so that `closeSetting` can stop a part of it. */
+export async function openSetting(setting: Setting, name: string, begin: BeginGateway): Promise<void> {
+  setting.world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000', TRUSTED_PROXIES: '127.0.0.1' });
+  setting.clients = await makeEndClients(setting.world);
+  setting.wire = await wireTo(setting.world.verify!.url);
+  setting.api = await startApi();
+  setting.redis = new Redis(setting.world.env.REDIS_URL!);
+  const to = { verifyUrl: setting.wire.url, apiPort: setting.api.port, token: setting.clients.token };
+  setting.gateway = await startGateway(name, process.env.TEST_FOLDER!, begin, to);
+}
+
+export async function closeSetting({ redis, gateway, api, wire, world }: Partial<Setting>): Promise<void> {
+  redis?.disconnect();
+  await gateway?.stop();
+  api?.stop();
+  await wire?.cut();
+  await world?.stop();
+}
+
+export const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
+
+/** Cost in micro-credits, usage name and route of the last usage event in a key's shard. */
+export async function newestEvent({ redis }: Setting, key: string): Promise<{ c: number; n: string; r: string }> {
+  const [[, [, json = '']] = ['', []]] = await redis.xrevrange(keyspace.outbox(keyShard(key)!), '+', '-', 'COUNT', 1);
+  return JSON.parse(json);
+}
