@@ -4,7 +4,7 @@ import { testOutages } from './outages.ts';
 import { testPasses } from './passes.ts';
 import { testPolicies } from './policies.ts';
 import { closeSetting, openSetting, type Quirks, type Setting } from './setting.ts';
-import { testSmuggling } from './smuggling.ts';
+import { testIdentity, testSmuggling } from './smuggling.ts';
 
 /** Tests a gateway, started with the example of its page, between end clients and an API. */
 export function testGateway(name: string, begin: BeginGateway, quirks: Quirks = {}): void {
@@ -15,6 +15,7 @@ export function testGateway(name: string, begin: BeginGateway, quirks: Quirks = 
   test.before.each(() => void (setting.api.reached.length = 0));
   testPasses(test, setting, quirks);
   testPolicies(test, setting);
+  testIdentity(test, setting);
   testSmuggling(test, setting);
   testOutages(test, setting);
   test.run();
