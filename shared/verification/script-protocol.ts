@@ -4,7 +4,7 @@ import { END, packFields, readFields } from '../stores/fields.ts';
 import { flagCharacter } from '../stores/records.ts';
 
 // What is sent to verify.lua and what it answers. Each table says the order of some fields; nothing else knows a place.
-// The script calls its fields by the same names: script-protocol.test.ts compares them and runs the script.
+// The script calls its fields by the same names: script-protocol.test.ts compares them, script-answers.test.ts runs the script.
 
 /** One call, packed: what the script is asked. */
 export const callFields = [

@@ -85,8 +85,8 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
     end
   end
 
-  -- What refuses the key whoever calls from wherever comes before its addresses. Time ends a lookup where it ends the key.
-  -- That a key is expired holds for this moment only: were the clock set back, it would be valid again.
+  -- A deleted, disabled or expired key is refused from every address, so its list no longer matters. A lookup ends with
+  -- the key. That a key is expired holds for this moment only: if the clock is set back, the key is valid again.
   local refusal, holdsUntilMs = '', validUntilMs
   if state == 'D' then refusal, allowedIps = 'DELETED\31DELETED', '*'
   elseif state == 'X' then refusal, allowedIps = 'DISABLED\31DISABLED', '*'

@@ -1,0 +1,241 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { decodeEvent } from '../events/event.ts';
+import { makeLogger } from '../runtime/log.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import { flagCharacter, packRecord } from '../stores/records.ts';
+import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
+import { newId } from '../values/ids.ts';
+import { addressBits, blockBits } from '../values/ip.ts';
+import {
+  NO_LOOKUP,
+  packCall,
+  packQuestion,
+  readLookup,
+  readScriptAnswers,
+  scriptArguments,
+  splitScopes,
+  TICKS_PER_SECOND,
+} from './script-protocol.ts';
+
+// Runs the real scripts with what script-protocol.ts and records.ts pack, and reads every field of their answers.
+
+const test = suite('answers of the scripts');
+const SHARD = 7;
+let redis: ShardedRedis;
+test.before(async () => {
+  const url = new URL(process.env.TEST_REDIS_URL!);
+  url.pathname = `/${Number(process.env.TEST_SLOT) % 256}`;
+  redis = connectRedis(url.href, makeLogger('test', 'error'));
+  await redis.connected(5_000);
+});
+test.after(() => redis.close());
+
+// Every value is another one, so that two that are swapped are seen.
+const workspaceId = newId('ws');
+const teamId = newId('team');
+const keyId = newId('key');
+const billingId = newId('bill');
+const scopeId = newId('scope');
+const READ = 2;
+const blocks = ['10.1.0.0/16', '10.2.0.0/16'].map(blockBits).join(' ');
+const asked = { teamId, workspaceIds: [workspaceId, 'ws_other'] };
+const wanted = [{ representation: 'docs', read: true }];
+const record = {
+  version: 41,
+  state: 'A',
+  teamId,
+  workspaceId,
+  keyId,
+  expiresAtMs: Date.now() + 600_000,
+  validUntilMs: Date.now() + 300_000,
+  ratePerSecond: 50,
+  allowedIps: blocks,
+  meter: 'meter-1',
+  workspaceFields: '["d","s3","s4"]',
+  scopeFlags: flagCharacter(READ) + flagCharacter(1),
+  answerPart: '"apiKeyId":"key"',
+};
+const billingRecord = packRecord('billing', {
+  version: 42,
+  billingId,
+  limitMicros: 5_000_000,
+  answerPart: '"id":"bill"',
+});
+const scopes = [
+  packRecord('scope', { version: 43, representation: 'docs', scopeId }),
+  packRecord('scope', { version: 44, representation: 'pets', scopeId: newId('scope') }),
+];
+const call = {
+  lookup: NO_LOOKUP,
+  addressBits: addressBits('10.2.3.4')!,
+  costMicros: 1_500_000,
+  idempotencyHash: '',
+  usage: '"c":1500000,"n":"tokens"',
+  eventStart: '',
+  question: packQuestion(asked, wanted),
+};
+
+test.before.each(async () => {
+  const node = redis.node(SHARD);
+  await node.client.flushdb();
+  await node.client.hset(keyspace.meta(SHARD), { owner: node.runId(), epoch: 9, writes: 77 });
+  await node.client.hset(keyspace.workspace(SHARD, workspaceId), {
+    d: packRecord('workspace', { version: 45, defaultRatePerSecond: 60, defaultAllowedIps: blockBits('10.3.0.0/16')! }),
+    s3: scopes[0]!,
+    s4: scopes[1]!,
+  });
+  await node.client.hset(keyspace.billing(SHARD, workspaceId, 'meter-1'), { s: billingRecord, u: 250_000, n9: 12 });
+});
+
+type Changed = {
+  key?: { [Name in keyof typeof record]?: string | number };
+  call?: { [Name in keyof typeof call]?: string | number };
+};
+
+/** Asks the real script, once for all calls; each has a key record of its own. */
+async function ask(...calls: Changed[]) {
+  const node = redis.node(SHARD);
+  const keys = calls.map((_, i) => keyspace.keyText(SHARD, `hash-${i}`));
+  for (const [i, { key }] of calls.entries()) await node.client.set(keys[i]!, packRecord('key', { ...record, ...key }));
+  const packed = calls.map(({ call: changed }) => packCall({ ...call, eventStart: eventStart(), ...changed }));
+  const batch = { runId: node.runId(), notAfterMs: node.notAfter(5_000), outboxFull: false };
+  const answer = await node.script('verify', keys, scriptArguments(batch, packed), 5_000);
+  return readScriptAnswers(answer, calls.length);
+}
+
+const eventStart = (id = newId('evt')) => `{"i":"${id}","r":"GET /docs",${call.usage}`;
+
+test('the verify script answers every field under its name', async () => {
+  const before = Date.now();
+  const [answer] = await ask({});
+  const { nowMs, nowTicks, fields, newLookup } = answer!;
+  assert.ok(Math.abs(nowMs - before) < 5_000);
+  assert.is(Math.floor(nowTicks / (TICKS_PER_SECOND / 1_000)) % 1_000, nowMs % 1_000);
+  assert.equal(fields, {
+    status: 'VALID',
+    reason: '',
+    usedMicros: '1750000',
+    sequence: '13',
+    ratePerSecond: '50',
+    arrivalTicks: String(nowTicks + TICKS_PER_SECOND / 50),
+    askedAtTicks: '',
+  });
+  assert.equal(readLookup(newLookup!.lookup), {
+    epoch: '9',
+    writes: '77',
+    holdsUntilMs: String(record.validUntilMs),
+    allowedIps: blocks,
+    refusal: '',
+    ratePerSecond: '50',
+    rateKey: keyspace.rate(SHARD, keyId),
+    billingKey: keyspace.billing(SHARD, workspaceId, 'meter-1'),
+    limitMicros: '5000000',
+    eventIds: `,"k":"${keyId}","b":"${billingId}"`,
+  });
+  const { call: place, keyRecord, billingRecord: settings } = newLookup!;
+  assert.equal([place, keyRecord, settings], ['0', packRecord('key', record), billingRecord]);
+  assert.equal(splitScopes(newLookup!.scopes), scopes);
+});
+
+test('a lookup is taken back as it was answered, until the shard counts another write', async () => {
+  const [first] = await ask({});
+  const { lookup } = first!.newLookup!;
+  const [second] = await ask({ call: { lookup } });
+  assert.is(second!.newLookup, undefined);
+  assert.equal([second!.fields.usedMicros, second!.fields.sequence], ['3250000', '14']);
+  await redis.node(SHARD).client.hincrby(keyspace.meta(SHARD), 'writes', 1);
+  const [third] = await ask({ call: { lookup } });
+  assert.is(readLookup(third!.newLookup!.lookup).writes, '78');
+});
+
+test('the event of a verification is read back as it was asked for', async () => {
+  const id = newId('evt');
+  const [answer] = await ask({ call: { eventStart: eventStart(id) } });
+  const [entry] = await redis.node(SHARD).client.xrange(keyspace.outbox(SHARD), '-', '+');
+  const { day, ...event } = decodeEvent(entry![1][1]);
+  assert.is(day, new Date(answer!.nowMs).toISOString().slice(0, 10));
+  assert.equal(event, {
+    kind: 'verification',
+    id,
+    timeMs: answer!.nowMs,
+    keyId,
+    billingId,
+    usageName: 'tokens',
+    route: 'GET /docs',
+    costMicros: 1_500_000,
+    usedMicros: 1_750_000,
+    epoch: 9,
+    sequence: 13,
+    number: 0,
+    actor: '',
+    reason: '',
+  });
+});
+
+test('a repeated Idempotency-Key is answered with the first rate limit and its time, and another cost is a conflict', async () => {
+  const [first] = await ask({ call: { idempotencyHash: 'once' } });
+  const [again] = await ask({ call: { idempotencyHash: 'once' } });
+  assert.equal(again!.fields, { ...first!.fields, sequence: '', askedAtTicks: String(first!.nowTicks) });
+  const [other] = await ask({ call: { idempotencyHash: 'once', usage: '"c":1,"n":"tokens"' } });
+  assert.is(other!.fields.status, 'CONFLICT');
+});
+
+const refusals: (Changed & { what: string; status: string; reason: string })[] = [
+  { what: 'address', call: { addressBits: addressBits('10.3.0.1')! }, status: 'INVALID', reason: 'IP_NOT_ALLOWED' },
+  { what: "the workspace's addresses", key: { allowedIps: '' }, status: 'INVALID', reason: 'IP_NOT_ALLOWED' },
+  { what: 'cost', call: { costMicros: 4_750_001 }, status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP' },
+  { what: 'meter', key: { meter: 'meter-2' }, status: 'USAGE_LIMITED', reason: 'NO_BILLING_RECORD' },
+  { what: 'state', key: { state: 'X' }, status: 'DISABLED', reason: 'DISABLED' },
+  { what: 'expiry', key: { expiresAtMs: 1_000 }, status: 'EXPIRED', reason: 'EXPIRED' },
+  { what: "the secret's end", key: { validUntilMs: 1_000 }, status: 'INVALID', reason: 'NOT_FOUND' },
+  { what: 'flags of a scope', key: { scopeFlags: 'AB' }, status: 'INVALID_SCOPES', reason: 'SCOPE_MISSING' },
+  {
+    what: 'flags that are wanted',
+    call: { question: packQuestion(asked, [{ representation: 'docs', read: true, del: true }]) },
+    status: 'INVALID_SCOPES',
+    reason: 'SCOPE_MISSING',
+  },
+  {
+    what: "the caller's team",
+    call: { question: packQuestion({ ...asked, teamId: workspaceId }, wanted) },
+    status: 'INVALID',
+    reason: 'NOT_FOUND',
+  },
+  {
+    what: "the caller's workspaces",
+    call: { question: packQuestion({ ...asked, workspaceIds: ['ws_other'] }, wanted) },
+    status: 'INVALID',
+    reason: 'NOT_FOUND',
+  },
+];
+for (const { what, status, reason, ...changed } of refusals) {
+  test(`the verify script goes by the field that it is given: ${what}`, async () => {
+    const [answer] = await ask(changed);
+    assert.equal([answer!.fields.status, answer!.fields.reason], [status, reason]);
+  });
+}
+
+test('the workspace stands in where a key has no limit of its own', async () => {
+  const [answer] = await ask({ key: { ratePerSecond: '' } });
+  assert.is(answer!.fields.ratePerSecond, '60');
+});
+
+test('a corrupt record spoils no other call, and new lookups name their calls', async () => {
+  const [corrupt, disabled, good] = await ask({ key: { workspaceFields: 'none' } }, { key: { state: 'X' } }, {});
+  assert.is(corrupt!.fields.status, 'CORRUPT');
+  assert.match(corrupt!.fields.reason, /./);
+  assert.equal([disabled!.fields.status, disabled!.newLookup?.call], ['DISABLED', '1']);
+  assert.equal([good!.fields.status, good!.newLookup?.call], ['VALID', '2']);
+});
+
+test('the witness script finds the billing record of a key', async () => {
+  await ask({});
+  const node = redis.node(SHARD);
+  const keys = [keyspace.meta(SHARD), keyspace.outbox(SHARD), keyspace.keyText(SHARD, 'hash-0')];
+  const lost = async (number: number) =>
+    (await node.script('witness', keys, [node.runId(), node.notAfter(5_000), 9, number, '{"x":1'], 5_000))[2];
+  assert.equal([await lost(13), await lost(14)], ['', '1']);
+});
+
+test.run();
