@@ -1,10 +1,10 @@
 import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
+import { runPipeline } from '../stores/pipeline.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { startLoop } from '../runtime/loop.ts';
 import type { Running } from '../runtime/run.ts';
-import { withTimeout } from '../runtime/timeout.ts';
 
 /** Remembers when access tokens were used, and writes it to Redis from time to time. */
 export type TokenUses = Running & { note(shard: number, tokenId: string): void };
@@ -39,7 +39,7 @@ export function noteTokenUses(redis: ShardedRedis, log: Logger): TokenUses {
       // GT keeps the newest use: several programs write uses of the same token.
       for (const [tokenId, { shard, atMs }] of ofNode)
         pipeline.zadd(keyspace.tokenUses(shard), 'GT', String(atMs), tokenId);
-      await answersOf(pipeline);
+      await runPipeline(pipeline, ANSWER_TIMEOUT_MS);
     }
   }
 
@@ -65,21 +65,15 @@ export async function readTokenUses(redis: ShardedRedis, take: (uses: TokenUse[]
     const pipeline = node.client.pipeline();
     for (const shard of shards)
       pipeline.zremrangebyscore(keyspace.tokenUses(shard), '-inf', String(newest - SURELY_READ_MS));
-    await answersOf(pipeline);
+    await runPipeline(pipeline, ANSWER_TIMEOUT_MS);
   }
 }
 
 async function usesOn({ client }: RedisNode, shards: number[]): Promise<TokenUse[]> {
   const pipeline = client.pipeline();
   for (const shard of shards) pipeline.zrange(keyspace.tokenUses(shard), '0', '-1', 'WITHSCORES');
-  const answers = (await answersOf(pipeline)) as string[][];
+  const answers = (await runPipeline(pipeline, ANSWER_TIMEOUT_MS)) as string[][];
   return answers.flatMap((answer) =>
     answer.flatMap((tokenId, i) => (i % 2 === 0 ? [{ tokenId, atMs: Number(answer[i + 1]) }] : [])),
   );
-}
-
-async function answersOf(pipeline: ReturnType<RedisNode['client']['pipeline']>): Promise<unknown[]> {
-  const answers = (await withTimeout(ANSWER_TIMEOUT_MS, pipeline.exec())) ?? [];
-  for (const [error] of answers) if (error) throw error;
-  return answers.map(([, answer]) => answer);
 }

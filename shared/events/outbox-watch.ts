@@ -1,10 +1,10 @@
 import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
+import { runPipeline } from '../stores/pipeline.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
-import { withTimeout } from '../runtime/timeout.ts';
 
 /** Counts the usage events that wait in Redis, so that debits stop before Redis runs out of memory. */
 export type OutboxWatch = Loop & { full(): boolean };
@@ -45,11 +45,10 @@ async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ entrie
     pipeline.xlen(keyspace.outbox(shard));
     pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
   }
-  const answers = (await withTimeout(WITHIN_MS, pipeline.exec())) ?? [];
-  for (const [error] of answers) if (error) throw error;
-  const entries = shards.map((_, i) => Number(answers[2 * i]?.[1]));
+  const answers = await runPipeline(pipeline, WITHIN_MS);
+  const entries = shards.map((_, i) => Number(answers[2 * i]));
   const oldest = shards.map((_, i) => {
-    const [first] = (answers[2 * i + 1]?.[1] ?? []) as [id: string][];
+    const [first] = (answers[2 * i + 1] ?? []) as [id: string][];
     return first ? Number(first[0].split('-')[0]) : Infinity;
   });
   return { entries: entries.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };

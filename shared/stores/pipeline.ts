@@ -1,0 +1,9 @@
+import type { ChainableCommander } from 'ioredis';
+import { withTimeout } from '../runtime/timeout.ts';
+
+/** Runs a pipeline and gives its answers in order. Throws the first error, or a timeout after so many milliseconds. */
+export async function runPipeline(pipeline: ChainableCommander, withinMs: number): Promise<unknown[]> {
+  const answers = (await withTimeout(withinMs, pipeline.exec())) ?? [];
+  for (const [error] of answers) if (error) throw error;
+  return answers.map(([, answer]) => answer);
+}
