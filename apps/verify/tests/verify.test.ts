@@ -146,6 +146,17 @@ test('a key must have every requested flag, and a representation that is request
   );
 });
 
+test('a scope grants its own representation alone, and nothing that is named like its id', async () => {
+  const path = `/api/v1/workspace/${workspaceId}/scope`;
+  const { scope } = (await must(201, world.call('post', path, { name: 'a', representation: 'a' }))).body;
+  await must(201, world.call('post', path, { name: 'b', representation: scope.id }));
+  const { key } = await customers.newKey({ scopes: [{ representation: 'a', read: true }] });
+  const ask = async (representation: string) =>
+    (await verify({ key, requestedScopes: [{ representation, read: true }] })).body.status;
+  assert.is(await ask('a'), 'VALID');
+  assert.is(await ask(scope.id), 'INVALID_SCOPES');
+});
+
 test('the address comes from the body, or else from the connection', async () => {
   await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultAllowedIPs: ['2001:db8::/32'] }));
   const inherits = await customers.newKey({});

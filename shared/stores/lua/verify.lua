@@ -47,7 +47,9 @@ local function granted(packedCall, scopesAt, scopeRecords, scopeFlags)
     representation, flags, scopesAt = unpackFields('ss', packedCall, scopesAt)
     local wanted, mask = '\0' .. representation .. '\0', 0
     for i = 2, #scopeRecords do
-      if find(scopeRecords[i], wanted, 1, true) then mask = byte(scopeFlags, i - 1) end
+      -- Only the field after the version counts: the next one is the scope's id, which a representation may look like.
+      local at = find(scopeRecords[i], wanted, 1, true)
+      if at and at == find(scopeRecords[i], '\0', 1, true) then mask = byte(scopeFlags, i - 1) end
     end
     flags = byte(flags)
     if bit.band(mask, flags) ~= flags then return false end
