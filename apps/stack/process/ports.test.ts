@@ -1,5 +1,8 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts, reservePort } from './ports.ts';
@@ -34,6 +37,30 @@ test('the ports of a process that ended can be had again', async () => {
 test('a process never gets the same port twice', async () => {
   const found = (await Promise.all([freePorts(COUNT), freePorts(COUNT)])).flat();
   assert.is(new Set(found).size, 2 * COUNT);
+});
+
+test('a folder that somebody else prepared is refused, and a file that is no reservation stays', () => {
+  const temporary = mkdtempSync(join(tmpdir(), 'keytally-ports-test-'));
+  const reservations = join(temporary, `keytally-ports-${process.getuid?.() ?? 0}`);
+  const notes = join(temporary, 'home', 'notes.txt');
+  const findPort = () =>
+    execFileSync(process.execPath, ['--input-type=module', '-e', `(await import(${module})).freePorts(1)`], {
+      env: { ...process.env, TMPDIR: temporary },
+      stdio: 'pipe',
+    });
+  try {
+    mkdirSync(join(temporary, 'home'));
+    writeFileSync(notes, '');
+    symlinkSync(join(temporary, 'home'), reservations);
+    assert.throws(findPort, /is not a folder of this user/);
+    rmSync(reservations);
+    mkdirSync(reservations, { mode: 0o700 });
+    writeFileSync(join(reservations, 'notes.txt'), '');
+    findPort();
+    assert.equal([existsSync(notes), existsSync(join(reservations, 'notes.txt'))], [true, true]);
+  } finally {
+    rmSync(temporary, { recursive: true });
+  }
 });
 
 test.run();

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +27,10 @@ export async function freePorts(count: number, except: number[] = [], below = LA
  * listen on it only seconds later, and another start must not choose it meanwhile.
  */
 export async function reservePort(port: number): Promise<boolean> {
-  const reservation = announce(port);
+  const holder = holderName(process.pid);
+  // A system that does not tell when processes started: the port may be free, but nothing can be reserved.
+  if (holder === undefined) return isFree(port);
+  const reservation = announce(port, holder);
   if (!reservation) return false;
   if (!othersWant(port, reservation) && (await isFree(port))) return true;
   rmSync(join(folder(), reservation), { force: true });
@@ -53,11 +56,11 @@ export async function whyTaken(port: number): Promise<string | undefined> {
 
 // A reservation is an empty file named PORT-PID-START. Two processes that want one port at the same moment both write
 // theirs before they look for others, so at least one of them sees the other and takes another port. A file whose
-// process has ended counts for nothing, and anyone may remove it, since no later process writes that name.
+// process has ended counts for nothing and is removed, since no later process writes that name.
 
 /** Writes this process's reservation; undefined when it has one of this port already. */
-function announce(port: number): string | undefined {
-  const name = `${port}-${holderName(process.pid)}`;
+function announce(port: number, holder: string): string | undefined {
+  const name = `${port}-${holder}`;
   try {
     writeFileSync(join(folder(), name), '', { flag: 'wx' });
     return name;
@@ -79,27 +82,26 @@ function othersWant(port: number, own: string): boolean {
   };
   let wanted = false;
   for (const name of readdirSync(folder()).filter((one) => one !== own)) {
-    const [, reserved, holder = ''] = /^(\d+)-(.+)$/.exec(name) ?? [];
-    if (!isLiving(holder)) removeIfAllowed(join(folder(), name));
+    const [, reserved, holder] = /^(\d+)-(\d+-\w+)$/.exec(name) ?? [];
+    if (holder === undefined) continue;
+    if (!isLiving(holder)) rmSync(join(folder(), name), { force: true });
     else if (Number(reserved) === port) wanted = true;
   }
   return wanted;
 }
 
-function holderName(pid: number): string {
-  return `${pid}-${identify(pid)?.startedAt.replaceAll(/\W+/g, '_')}`;
+function holderName(pid: number): string | undefined {
+  const startedAt = identify(pid)?.startedAt;
+  return startedAt === undefined ? undefined : `${pid}-${startedAt.replaceAll(/\W+/g, '_')}`;
 }
 
-// All users of a machine share its ports, so they share this folder, like the temporary folder that it is in.
+// One folder for each user: files are removed in it, so it must not be one that somebody else prepared, or a link.
 function folder(): string {
-  const path = join(tmpdir(), 'keytally-ports');
-  if (mkdirSync(path, { recursive: true })) chmodSync(path, 0o1777);
+  const user = process.getuid?.() ?? 0;
+  const path = join(tmpdir(), `keytally-ports-${user}`);
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const found = lstatSync(path);
+  if (!found.isDirectory() || (process.getuid && found.uid !== user))
+    throw new StackError(`${path} is not a folder of this user: remove it, or set TMPDIR to another folder`);
   return path;
-}
-
-// Another user's file stays; its owner's next start removes it.
-function removeIfAllowed(file: string): void {
-  try {
-    rmSync(file, { force: true });
-  } catch {}
 }
