@@ -123,5 +123,5 @@ export async function recordLostAdjustments({ sql, redis }: Stores, claims: Clai
 
 function emptyBalance(billing: BillingRef, epoch: number): Balance {
   const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
-  return { billing, atMs: 0, epoch, ...nothing, numbers: new Map() };
+  return { billing, atMs: 0, epoch, ...nothing, sequences: new Map() };
 }
