@@ -105,7 +105,7 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   if allowedIps == '*' then allowedIps = '' end
   local rateKey, eventIds = tag .. 'r:' .. keyId, ',"k":"' .. keyId .. '","b":"' .. billingId .. '"'
   return {
-    epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds,
+    epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds
   }, keyRecord, billingRecord, table.concat(workspaceRecords, '\30', 2)
 end
 
