@@ -57,7 +57,7 @@ test('a request whose commit is unknown at the deadline says so, and is stored w
   });
 });
 
-test('a repetition that arrives while the first request runs is told to wait', async () => {
+test('a repetition that arrives while the first request runs is a 409 that says when to try again', async () => {
   await world.sql.begin(async (tx) => {
     await tx`lock table idempotency_keys in exclusive mode`;
     const headers = { 'Idempotency-Key': 'busy' };
