@@ -8,8 +8,9 @@ const run = promisify(execFile);
 const last = cpus().length - 1;
 
 /**
- * Measures with the contenders on the first core and everything else, Redis and the load included, on the others. Left to the
- * kernel, three busy processes would compete for two cores, but a bare server with only one other. Works on Linux only.
+ * Measures with the contenders on the first core and everything else, Redis and the load included, on the others. Without
+ * this, our server would share two cores among three busy processes, and the bare server would share them between two. Works on
+ * Linux only.
  */
 export async function onOwnCore<T>(stage: Stage, contenders: Contender[], measured: () => Promise<T>): Promise<T> {
   if (process.platform !== 'linux' || last === 0) return measured();

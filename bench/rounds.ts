@@ -8,7 +8,7 @@ export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
 /** The rounds of each contender, by name. */
 export type Seen = Map<string, Measured[]>;
 
-// After this long, a contender that was idle is back in the caches and in memory.
+// Long enough to warm the caches of a contender that was idle.
 const WARM_UP_SECONDS = 1;
 
 /**

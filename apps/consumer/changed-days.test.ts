@@ -13,7 +13,7 @@ const test = suite('changed days');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('a process marks a record once a day; it marks it again on a new day, and for another day', async () => {
   const billingId = newId('bill');

@@ -14,7 +14,7 @@ test.before(async () => {
   own = await makeConsumerWorld();
 });
 test.after.each(() => own.stopConsuming());
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('another consumer takes over the entries of a dead one', async () => {
   const billingId = newId('bill');

@@ -14,7 +14,7 @@ test.before(async () => {
   own = await makeConsumerWorld();
 });
 test.after.each(() => own.stopConsuming());
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('an entry is acknowledged only on the server that delivered it: on another its id may belong to another entry', async () => {
   const billingId = newId('bill');

@@ -12,7 +12,7 @@ test.before(async () => {
   own = await makeConsumerWorld();
 });
 test.after.each(() => own.stopConsuming());
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('a verification is in the usage within 2 seconds, once', async () => {
   const { world } = own;

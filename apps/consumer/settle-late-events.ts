@@ -45,10 +45,12 @@ export function makeSettleLateEvents({
     const earlier = billings.filter(({ id, shard }) =>
       byRecord.get(id)!.some(({ epoch }) => epoch < open.get(shard)!.epoch),
     );
-    const lacking = (await readBalances(redis, earlier)).filter(({ billing, epoch, numbers, adjustment }) =>
+    const lacking = (await readBalances(redis, earlier)).filter(({ billing, epoch, sequences, adjustment }) =>
       byRecord.get(billing.id)!.some((event) => {
         if (event.kind === 'adjustment') return event.number > adjustment;
-        return event.kind === 'verification' && event.epoch < epoch && event.sequence > (numbers.get(event.epoch) ?? 0);
+        return (
+          event.kind === 'verification' && event.epoch < epoch && event.sequence > (sequences.get(event.epoch) ?? 0)
+        );
       }),
     );
     const settled = await settle(redis, books, lacking, grantOfOpenShards(redis, lacking));

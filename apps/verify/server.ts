@@ -105,8 +105,9 @@ function makeFailure(log: Logger) {
   return function failure(thrown: unknown, requestId: string): Answer {
     const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
     if (error.status === 500) log.error({ requestId, error }, error.errorName);
-    const notLogged = error.status > 500 ? mayLog() : undefined;
-    if (notLogged !== undefined) log.warn({ requestId, error, notLogged }, error.errorName);
+    // How many failures got no line since the last one; undefined: this one gets none either.
+    const skipped = error.status > 500 ? mayLog() : undefined;
+    if (skipped !== undefined) log.warn({ requestId, error, notLogged: skipped }, error.errorName);
     const text = JSON.stringify(errorEnvelope(error, requestId));
     return { status: error.status, type: 'application/json', text, headers: error.headers };
   };

@@ -5,8 +5,8 @@ import { billingKey, type BillingRef } from './billing-refs.ts';
 
 /**
  * A record's balance as Redis has it. Redis counts its own debits by sequence numbers within epochs. Debits of an earlier
- * epoch that this Redis has lost it takes from the books: the events of that epoch with a number above the last one that
- * survived. Adjustments are counted by their own numbers.
+ * epoch that this Redis has lost it takes from the books: the events of that epoch with a sequence number above the last
+ * one that survived. Adjustments are counted by their own numbers.
  */
 export type Balance = {
   billing: BillingRef;
@@ -20,7 +20,7 @@ export type Balance = {
   /** The number of the last adjustment. */
   adjustment: number;
   /** The last sequence number in each epoch that Redis knows. */
-  numbers: Map<number, number>;
+  sequences: Map<number, number>;
 };
 
 const WITHIN_MS = 2_000;
@@ -48,7 +48,7 @@ export async function readBalances(
 function balanceFrom(billing: BillingRef, atMs: number, epoch: number, fields: string[]): Balance {
   const known = new Map<string, number>();
   for (let i = 0; i + 1 < fields.length; i += 2) known.set(fields[i]!, Number(fields[i + 1]));
-  const numbers = [...known].flatMap(([name, value]): [number, number][] =>
+  const sequences = [...known].flatMap(([name, value]): [number, number][] =>
     /^n\d+$/.test(name) ? [[Number(name.slice(1)), value]] : [],
   );
   return {
@@ -59,6 +59,6 @@ function balanceFrom(billing: BillingRef, atMs: number, epoch: number, fields: s
     lateMicros: known.get('x') ?? 0,
     lateEvents: known.get('c') ?? 0,
     adjustment: known.get('a') ?? 0,
-    numbers: new Map(numbers),
+    sequences: new Map(sequences),
   };
 }

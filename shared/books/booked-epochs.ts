@@ -1,22 +1,24 @@
 import type { Books } from '../stores/clickhouse.ts';
 import type { Balance } from './balances.ts';
 
-/** What the books have of one epoch of a billing record, compared with what a balance knows. */
+/**
+ * What the books have of one epoch of a billing record. "Own" are the verifications that Redis counted: their sequence
+ * number is at most the last one that Redis has of the epoch. "Late" are those that only the books have.
+ */
 export type BookedEpoch = {
   epoch: number;
-  /** The cost of the verifications that Redis counts itself. */
   ownMicros: number;
-  /** How many sequence numbers the books have up to the last one that Redis knows, and that last one. */
-  ownNumbers: number;
-  ownLast: number;
-  /** The verifications of an earlier epoch that only the books know. */
+  /** How many own sequence numbers the books have; complete when it equals the last one that Redis has. */
+  ownSequences: number;
+  ownLastSequence: number;
   lateMicros: number;
   lateEvents: number;
   /** How many sequence numbers the books have in all, and the highest. */
-  numbers: number;
-  lastNumber: number;
-  /** The balance after the last event, and that event's position in the order of events. */
-  last: { seq: number; number: number; usedMicros: number } | undefined;
+  sequences: number;
+  lastSequence: number;
+  /** The balance after the last event; events are ordered by `sequence`, adjustments within it by `number`. */
+  last: { sequence: number; number: number; usedMicros: number } | undefined;
+  /** Each with its own number within the billing record. */
   adjustments: { number: number; micros: number }[];
 };
 
@@ -71,14 +73,14 @@ type Row = {
   billing_id: string;
   epoch: number;
   sums: [own: string, late: string];
-  counts: [own: string, ownLast: string, late: string, all: string, last: string];
+  counts: [own: string, ownLastSequence: string, late: string, all: string, last: string];
   last: [known: number, seq: string, number: number, used: string];
   adjustments: [number: number, micros: string][];
 };
 
 async function queryEpochs(books: Books, balances: Balance[]) {
-  const known = balances.flatMap(({ billing, numbers }) =>
-    [...numbers].map(([epoch, seq]) => ({ id: billing.id, epoch, seq })),
+  const known = balances.flatMap(({ billing, sequences }) =>
+    [...sequences].map(([epoch, seq]) => ({ id: billing.id, epoch, seq })),
   );
   const answer = await books.client.query({
     query: `
@@ -119,12 +121,12 @@ async function queryEpochs(books: Books, balances: Balance[]) {
     epoch,
     ownMicros: Number(sums[0]),
     lateMicros: Number(sums[1]),
-    ownNumbers: Number(counts[0]),
-    ownLast: Number(counts[1]),
+    ownSequences: Number(counts[0]),
+    ownLastSequence: Number(counts[1]),
     lateEvents: Number(counts[2]),
-    numbers: Number(counts[3]),
-    lastNumber: Number(counts[4]),
-    last: last[0] ? { seq: Number(last[1]), number: last[2], usedMicros: Number(last[3]) } : undefined,
+    sequences: Number(counts[3]),
+    lastSequence: Number(counts[4]),
+    last: last[0] ? { sequence: Number(last[1]), number: last[2], usedMicros: Number(last[3]) } : undefined,
     adjustments: adjustments.map(([number, micros]) => ({ number, micros: Number(micros) })),
   }));
 }

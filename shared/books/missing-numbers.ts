@@ -1,13 +1,13 @@
 import type { Balance } from './balances.ts';
 import type { Books } from '../stores/clickhouse.ts';
 
-/** Consecutive numbers of one epoch of a billing record that no event in the books has. */
+/** Consecutive sequence numbers of one epoch of a billing record that no event in the books has. */
 export type MissingNumbers = {
   epoch: number;
   /** The event before them (undefined at the beginning of the epoch), and the one after (undefined at its end). */
-  afterNumber: number;
+  afterSequence: number;
   afterEvent: string | undefined;
-  beforeNumber: number | undefined;
+  beforeSequence: number | undefined;
   beforeEvent: string | undefined;
   events: number;
   /** What they cost together: the difference of the balances before and after them, where both are known. */
@@ -19,7 +19,7 @@ type Row = [
   ...[event: string, witness: number, seq: string, before: string],
 ];
 
-/** Finds the missing numbers of some records, in order, up to the last numbers that their balances know. */
+/** Finds the missing sequence numbers of some records, in order, up to the last ones that Redis has. */
 export async function findMissingNumbers(books: Books, balances: Balance[]): Promise<Map<string, MissingNumbers[]>> {
   const found = new Map<string, MissingNumbers[]>();
   if (balances.length === 0) return found;
@@ -30,9 +30,9 @@ export async function findMissingNumbers(books: Books, balances: Balance[]): Pro
     const events = Number(seq) - Number(lastSeq) - (witness ? 0 : 1);
     add(billingId, {
       epoch,
-      afterNumber: Number(lastSeq),
+      afterSequence: Number(lastSeq),
       afterEvent: lastEvent || undefined,
-      beforeNumber: witness ? undefined : Number(seq),
+      beforeSequence: witness ? undefined : Number(seq),
       beforeEvent: witness ? undefined : event,
       events,
       micros: Number(before) - Number(lastUsed),
@@ -43,8 +43,9 @@ export async function findMissingNumbers(books: Books, balances: Balance[]): Pro
 }
 
 /**
- * Finds numbers that do not follow the number before. An adjustment carries the number of the event before it, so its
- * cost is in the balance before the missing numbers. A witness is not the event of its number: that number is missing too.
+ * Finds sequence numbers that do not follow the one before. An adjustment carries the sequence number of the event before
+ * it, so its cost is in the balance before the missing ones. A witness carries the sequence number of a lost event, so that
+ * number counts as missing too.
  */
 async function missingBetween(books: Books, balances: Balance[]): Promise<Row[]> {
   const answer = await books.client.query({
@@ -67,7 +68,7 @@ async function missingBetween(books: Books, balances: Balance[]): Promise<Row[]>
   return answer.json<Row>();
 }
 
-/** Finds numbers that a balance knows and that come after the last one that the books have of their epoch. */
+/** Finds sequence numbers up to Redis's last one that come after the last one that the books have of their epoch. */
 async function missingAtEnd(books: Books, balances: Balance[]): Promise<(MissingNumbers & { billingId: string })[]> {
   const answer = await books.client.query({
     query: `
@@ -84,21 +85,21 @@ async function missingAtEnd(books: Books, balances: Balance[]): Promise<(Missing
       { seq: Number(seq), event, used: Number(used) },
     ]),
   );
-  return balances.flatMap(({ billing, numbers, usedMicros }) => {
-    const newest = Math.max(...numbers.keys());
-    return [...numbers].flatMap(([epoch, number]) => {
+  return balances.flatMap(({ billing, sequences, usedMicros }) => {
+    const newest = Math.max(...sequences.keys());
+    return [...sequences].flatMap(([epoch, sequence]) => {
       const last = lasts.get(`${billing.id} ${epoch}`);
       const lastSeq = last?.seq ?? 0;
-      if (lastSeq >= number) return [];
+      if (lastSeq >= sequence) return [];
       return {
         billingId: billing.id,
         epoch,
-        afterNumber: lastSeq,
+        afterSequence: lastSeq,
         afterEvent: last?.event,
-        beforeNumber: undefined,
+        beforeSequence: undefined,
         beforeEvent: undefined,
-        events: number - lastSeq,
-        // The balance after an epoch's last number is known for the newest epoch only.
+        events: sequence - lastSeq,
+        // The balance after an epoch's last event is known for the newest epoch only.
         micros: epoch === newest && last ? usedMicros - last.used : undefined,
       };
     });

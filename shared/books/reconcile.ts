@@ -19,9 +19,9 @@ export type Reconciliation = {
   lastMicros: number;
   /** Used credits that the books lack; negative when they have too many. */
   differenceMicros: number;
-  /** Numbers that the balance knows and the books lack. */
+  /** Sequence numbers up to the last one that Redis has, which the books lack. */
   missing: MissingNumbers[];
-  /** Numbers that neither has: usage that was lost with a Redis. */
+  /** Sequence numbers that neither has: usage that was lost with a Redis. */
   losses: MissingNumbers[];
 };
 
@@ -31,7 +31,7 @@ const LOOK_EVERY_MS = 250;
 
 /**
  * Compares the balances of some records in Redis with the sum of their distinct events, the last balance in the books and
- * the numbers of the events. Traffic may go on: a balance is compared with the events up to its own numbers. Where it
+ * the sequence numbers of the events. Traffic may go on: a balance is compared with the events up to its own last one. Where it
  * differs, it is compared again once the books hold all events from before it was read, or after `patienceMs`.
  */
 export async function reconcile(stores: Stores, billings: BillingRef[], patienceMs: number): Promise<Reconciliation[]> {
@@ -84,8 +84,8 @@ async function compare(
   const incomplete = compared.filter(({ incomplete }) => incomplete).map(({ balance }) => balance);
   const found = await findMissingNumbers(books, incomplete);
   return compared.map(({ balance, result }) => {
-    const isKnown = ({ epoch, afterNumber }: MissingNumbers) => afterNumber < (balance.numbers.get(epoch) ?? 0);
-    // Numbers of this epoch that the balance does not know belong to events from after it was read.
+    const isKnown = ({ epoch, afterSequence }: MissingNumbers) => afterSequence < (balance.sequences.get(epoch) ?? 0);
+    // Higher sequence numbers of this epoch belong to events from after the balance was read.
     const all = (found.get(balance.billing.id) ?? []).filter((one) => one.epoch < balance.epoch || isKnown(one));
     return { balance, result: { ...result, missing: all.filter(isKnown), losses: all.filter((one) => !isKnown(one)) } };
   });
@@ -102,10 +102,12 @@ function compareOne(balance: Balance, epochs: BookedEpoch[]) {
   const late = lateUsage(balance, epochs);
   const notTakenOver = late.events > balance.lateEvents ? late.micros - balance.lateMicros : 0;
   const differenceMicros = balance.usedMicros + notTakenOver - bookedMicros;
-  const numbersMissing = [...balance.numbers].some(([epoch, last]) => (inBooks.get(epoch)?.ownNumbers ?? 0) !== last);
+  const sequencesMissing = [...balance.sequences].some(
+    ([epoch, last]) => (inBooks.get(epoch)?.ownSequences ?? 0) !== last,
+  );
   const adjustmentsMissing = new Set(known.map(({ number }) => number)).size !== balance.adjustment;
   const lastMicros = lastBalance(epochs) ?? 0;
-  const complete = !numbersMissing && !adjustmentsMissing;
+  const complete = !sequencesMissing && !adjustmentsMissing;
   const exact = complete && differenceMicros === 0 && (lastMicros === balance.usedMicros || notTakenOver !== 0);
   const result: Reconciliation = {
     billing: balance.billing,
@@ -117,7 +119,7 @@ function compareOne(balance: Balance, epochs: BookedEpoch[]) {
     missing: [],
     losses: [],
   };
-  const incomplete = numbersMissing || epochs.some((one) => one.numbers < one.lastNumber);
+  const incomplete = sequencesMissing || epochs.some((one) => one.sequences < one.lastSequence);
   return { balance, result, incomplete };
 }
 
@@ -131,10 +133,10 @@ export async function storeLosses(
     .flatMap(({ billing, losses }) => losses.map((loss) => ({ billing, loss })));
   const isNew = await Promise.all(
     found.map(async ({ billing, loss }) => {
-      const { epoch, afterNumber, events, micros } = loss;
+      const { epoch, afterSequence, events, micros } = loss;
       const rows = await sql`
         insert into usage_losses as known (billing_id, epoch, after_seq, events, amount_micros)
-        values (${billing.id}, ${epoch}, ${afterNumber}, ${events}, ${micros ?? 0})
+        values (${billing.id}, ${epoch}, ${afterSequence}, ${events}, ${micros ?? 0})
         on conflict (billing_id, epoch, after_seq) do update
         set events = excluded.events, amount_micros = excluded.amount_micros, found_at = now()
         where known.events < excluded.events

@@ -33,6 +33,7 @@ type Paths = Record<string, Record<string, unknown>>;
 
 function describe(operation: Operation) {
   const { method, path, tag, summary, permission, status = 200, params, query, body, writes } = operation;
+  const name = nameOf(operation);
   return {
     tags: [tag],
     summary,
@@ -40,8 +41,8 @@ function describe(operation: Operation) {
     security: permission ? [{ accessToken: [] }] : [],
     ...(permission && { 'x-permission': permission }),
     parameters: [
-      ...parameters('path', params),
-      ...parameters('query', query),
+      ...parameters('path', params, name),
+      ...parameters('query', query, name),
       ...(writes && method === 'post'
         ? [
             {
@@ -54,17 +55,25 @@ function describe(operation: Operation) {
       requestId,
     ],
     ...(body && {
-      requestBody: { required: !operation.bodyOptional, content: { 'application/json': withExample(body) } },
+      requestBody: {
+        required: !operation.bodyOptional,
+        content: { 'application/json': withExample(body, `${name}: body`) },
+      },
     }),
     responses: { [status]: success(operation), ...failures(errorsOf(operation)) },
   };
 }
 
-function withExample(schema: TSchema) {
-  return { schema, example: exampleOf(schema) };
+function withExample(schema: TSchema, where: string) {
+  return { schema, example: exampleOf(schema, where) };
 }
 
-function success({ status, response, alternative }: Operation) {
+function nameOf({ method, path }: Operation): string {
+  return `${method} ${path}`;
+}
+
+function success(operation: Operation) {
+  const { status, response, alternative } = operation;
   return {
     description: status === 201 ? 'Created' : 'OK',
     headers: {
@@ -72,7 +81,7 @@ function success({ status, response, alternative }: Operation) {
       ...(alternative && { Vary: header('Accept, which selects the form of the answer') }),
     },
     content: {
-      'application/json': withExample(response),
+      'application/json': withExample(response, `${nameOf(operation)}: response`),
       ...(alternative && {
         [alternative.type]: {
           schema: { type: 'string', description: alternative.description },
@@ -139,7 +148,7 @@ const requestId = {
   schema: { type: 'string', pattern: '^[!-~]{1,128}$' },
 };
 
-function parameters(place: 'path' | 'query', schema: Operation['params']) {
+function parameters(place: 'path' | 'query', schema: Operation['params'], operation: string) {
   const required = new Set<string>(schema?.required ?? []);
   return Object.entries((schema?.properties ?? {}) as Record<string, TSchema>).map(([name, property]) => ({
     name,
@@ -147,7 +156,7 @@ function parameters(place: 'path' | 'query', schema: Operation['params']) {
     required: place === 'path' || (required.has(name) && !('default' in property)),
     schema: property,
     // No example in a query: /docs would fill it in, and readers who try the operation would send it unawares.
-    ...(place === 'path' && { example: exampleOf(property) }),
+    ...(place === 'path' && { example: exampleOf(property, `${operation}: ${name}`) }),
   }));
 }
 

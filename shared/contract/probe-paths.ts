@@ -30,7 +30,10 @@ function probe(summary: string, responses: Record<number, object>): Probe {
 }
 
 function json(description: string, schema: TSchema) {
-  return { description, content: { 'application/json': { schema, example: exampleOf(schema) } } };
+  return {
+    description,
+    content: { 'application/json': { schema, example: exampleOf(schema, `probe (${description})`) } },
+  };
 }
 
 function text(description: string, type: string) {

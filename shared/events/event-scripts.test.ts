@@ -27,8 +27,8 @@ test.before(async () => {
   customers = makeCustomers(world, workspaceId);
 });
 test.after(async () => {
-  await redis.close();
-  await world.stop();
+  await redis?.close();
+  await world?.stop();
 });
 
 test('a verification that verify.lua appends reads back with every field, and is written again as the same bytes', async () => {

@@ -15,8 +15,8 @@ import {
 const CLAIM_EVERY_MS = 10_000;
 
 /**
- * Takes over entries that another consumer has held for `idleMs`: it is dead, or so slow that it comes to the same. A
- * slow consumer's batch is then written twice, which is harmless.
+ * Takes over entries that another consumer has held for `idleMs`: it is dead or too slow to wait for. A slow
+ * consumer's batch is then written twice, which is harmless.
  */
 export function makeClaimer({ node, streams, consumer }: Outbox, idleMs: number, log: Logger) {
   let cursors: string[] = [];

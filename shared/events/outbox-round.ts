@@ -66,7 +66,7 @@ export function makeRoundReader({ node, streams, consumer }: Outbox) {
     restart(): void {
       cursors = streams.map(() => BEGINNING);
     },
-    /** With little traffic, looks every 200 ms and fills a batch a second; with much, fills batches without a pause. */
+    /** Returns 0.8 s after the first entry, when the batch is full, or after 1 s without an entry. Looks every 200 ms. */
     async fill(round: Round, signal: AbortSignal): Promise<void> {
       const emptyUntil = performance.now() + WAIT_MS;
       let fullUntil = Infinity;

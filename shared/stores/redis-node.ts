@@ -27,8 +27,8 @@ export type RedisNode = {
   /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_unavailable`. */
   script(name: ScriptName, keys: string[], args: (string | number)[], withinMs: number): Promise<string[]>;
   /**
-   * Settles once enough replicas have what was read from the server of this run id. It makes the write first, since WAIT
-   * (from Redis 7.2 on) counts a connection's own writes only. Where no replica is asked for it makes no write.
+   * Calls `write`, then WAIT, and settles once enough replicas have what was read from the server of this run id. The write
+   * is needed because WAIT (from Redis 7.2 on) counts a connection's own writes only. Does neither when no replica is configured.
    */
   copied(runId: string, write: () => Promise<unknown>): Promise<void>;
   close(): Promise<void>;

@@ -9,7 +9,7 @@ const ASK_AGAIN_MS = 500;
 export type ReplicaWait = {
   /** Whether any replica is asked for. */
   isNeeded: boolean;
-  /** Throws `redis_unavailable` if replicas were missing a moment ago: what they must have need not be tried. */
+  /** Fails at once with `redis_unavailable` if replicas were missing a moment ago: do not try a write that they could not confirm. */
   require(): void;
   /** Settles once enough replicas have all that this client has sent; rejects when they do not within `WAIT_MS`. */
   copied(): Promise<void>;
@@ -22,7 +22,7 @@ export type ReplicaWait = {
 export function makeReplicaWait(client: Redis, minReplicas: number): ReplicaWait {
   let current: Promise<void> | undefined;
   let next: Promise<void> | undefined;
-  // Until then the connection is left free, and asked again after.
+  // No WAIT is sent before this time.
   let missingUntil = 0;
 
   function copied(): Promise<void> {

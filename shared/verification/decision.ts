@@ -17,7 +17,7 @@ export type Decision = {
   lookup?: Lookup;
   /** Used credits of the billing record after this call; undefined without one. */
   usedMicros?: number | undefined;
-  /** The number of this call's debit in the epoch of the lookup; undefined where it made none. */
+  /** The sequence number of this call's debit in the epoch of the lookup; undefined where it made none. */
   sequence?: number | undefined;
   rateLimit?: RateLimit | undefined;
 };
@@ -25,9 +25,9 @@ export type Decision = {
 /** The rate limit of a key after a call: what is left of this second's allowance, and when it is whole again (Unix ms). */
 export type RateLimit = { limit: number; remaining: number; resetAt: number };
 
-/** The decision in an answer of the script, by the lookup that it went by; throws where the script did not decide. */
+/** Makes the decision from an answer of the script and its lookup; throws where the script did not decide. */
 export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, body: VerifyBody): Decision {
-  const { status, reason, usedMicros: used, sequence: number } = answer.fields;
+  const { status, reason } = answer.fields;
   switch (status) {
     case 'CONFLICT':
       throw new ApiError('idempotency_mismatch');
@@ -41,8 +41,8 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
   if (reason === 'NOT_FOUND' || !lookup) return refusal(body, reason);
 
   const { keyPart, billingPart } = lookup;
-  const usedMicros = used === '' ? undefined : Number(used);
-  const sequence = number === '' ? undefined : Number(number);
+  const usedMicros = numberIn(answer.fields.usedMicros);
+  const sequence = numberIn(answer.fields.sequence);
   const rateLimit = rateLimitOf(answer);
 
   // The parts of the key and of the billing record are ready-made; only what changes with each call is made here.
@@ -59,6 +59,10 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
 export function refusal({ requestedScopes }: VerifyBody, reason: string): Decision {
   const body = JSON.stringify({ status: 'INVALID', reason, ...(requestedScopes && { requestedScopes }) });
   return { status: 'INVALID', reason, body };
+}
+
+function numberIn(field: string): number | undefined {
+  return field === '' ? undefined : Number(field);
 }
 
 const TICKS_PER_MS = TICKS_PER_SECOND / 1_000;

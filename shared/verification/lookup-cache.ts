@@ -19,7 +19,7 @@ export type Lookup = {
 
 // Of lookups and their questions together: some 20,000 with small metadata.
 const MOST_CHARACTERS = 16_000_000;
-// Looking up again costs less than sending a longer one, with a long list of addresses.
+// A longer lookup (a long list of addresses) is not kept: looking up again is cheaper than sending it.
 const LONGEST_TEXT = 4_096;
 
 /** Keeps lookups by their question and the hash of the secret. It forgets all when it is full. */
@@ -49,7 +49,7 @@ export function makeLookupCache() {
   return { get, add };
 }
 
-// Its ids, hash and numbers count as 200.
+// 200 stands for the fields that are not measured: ids, hash and numbers.
 function sizeOf(question: string, { text, keyPart, billingPart }: Lookup): number {
   return question.length + text.length + keyPart.length + billingPart.length + 200;
 }

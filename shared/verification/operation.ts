@@ -89,7 +89,7 @@ const answered = {
 const reason = Type.Enum([...reasons], { description: 'why the key was refused; absent when it is VALID' });
 export const verifyResponse = object(
   { ...answered, reason: Type.Optional(reason) },
-  { examples: [exampleOf(object(answered))] },
+  { examples: [exampleOf(object(answered), 'verification')] },
 );
 
 /** The operation: the api and the verify app both serve it. */

@@ -29,7 +29,7 @@ test.before(async () => {
   redis = connectRedis(url.href, makeLogger('test', 'error'));
   await redis.connected(5_000);
 });
-test.after(() => redis.close());
+test.after(() => redis?.close());
 
 // Every value is another one, so that two that are swapped are seen.
 const workspaceId = newId('ws');
@@ -126,7 +126,7 @@ test('the verify script answers every field under its name', async () => {
     writes: '77',
     holdsUntilMs: String(record.validUntilMs),
     allowedIps: blocks,
-    refusal: '',
+    knownRefusal: '',
     ratePerSecond: '50',
     rateKey: keyspace.rate(SHARD, keyId),
     billingKey: keyspace.billing(SHARD, workspaceId, 'meter-1'),

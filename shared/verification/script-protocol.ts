@@ -43,7 +43,7 @@ export const lookupFields = [
   /** Blocks as bits, between spaces; empty: every address. */
   'allowedIps',
   /** Status and reason of a refusal, whatever is asked; else empty. */
-  'refusal',
+  'knownRefusal',
   /** Verifications a second; empty: no limit. */
   'ratePerSecond',
   /** Names in Redis: the key's rate, its billing record (empty when it is not metered). */
@@ -66,7 +66,7 @@ export const answerFields = [
   'reason',
   /** Used micro-credits after this call; empty without a billing record. */
   'usedMicros',
-  /** The number that this call's debit has in its epoch; empty when it made none. */
+  /** The sequence number of this call's debit in its epoch; empty when it made none. */
   'sequence',
   /** The rate limit in force, and the theoretical arrival time after this call; empty without a limit. */
   'ratePerSecond',

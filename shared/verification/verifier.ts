@@ -60,7 +60,7 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 503) throw error;
       metrics.verifications.inc({ status: 'UNDECIDED' });
-      // A lost answer may have been a debit: "nothing was stored", which redis_unavailable says, would be too much to say.
+      // The debit may have happened, so do not answer redis_unavailable, which promises that nothing was stored.
       throw error.errorName === 'redis_unavailable' ? new ApiError('undecided', { cause: error }) : error;
     } finally {
       deciding -= 1;
@@ -94,9 +94,9 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     const answer = await ask({ shard, key: keyspace.keyText(shard, keyHash), packed });
     const lookup = answer.newLookup ? lookups.add(question, keyHash, answer.newLookup) : known;
     const decision = decisionFrom(answer, lookup, body);
-    const { sequence: number, usedMicros = 0 } = decision;
-    if (lookup && number !== undefined)
-      witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, number, usedMicros });
+    const { sequence, usedMicros = 0 } = decision;
+    if (lookup && sequence !== undefined)
+      witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, sequence, usedMicros });
     return decision;
   }
 

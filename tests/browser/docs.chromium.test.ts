@@ -18,8 +18,8 @@ test.before.each(() => {
   page.requests.length = 0;
 });
 test.after(async () => {
-  await page.close();
-  await world.stop();
+  await page?.close();
+  await world?.stop();
 });
 
 const shown = (selector: string) => `document.querySelectorAll(${JSON.stringify(selector)}).length`;

@@ -11,8 +11,10 @@ import { checkout } from '../../apps/stack/process/home.ts';
 type Panel = { title: string; datasource: { uid: string }; targets: { expr: string; legendFormat: string }[] };
 type Scraping = { scrape_configs: { job_name: string; dns_sd_configs: { names: string[]; port: number }[] }[] };
 
+const DASHBOARD = 'deploy/grafana/dashboards/keytally.json';
+
 const file = readComposeFile();
-const { panels } = JSON.parse(read('deploy/grafana/dashboards/keytally.json')) as { panels: Panel[] };
+const { panels } = JSON.parse(read(DASHBOARD)) as { panels: Panel[] };
 const metrics = await makeMetrics('test').registry.getMetricsAsJSON();
 const series = new Set(
   metrics.flatMap(({ name, type }) =>
@@ -35,7 +37,7 @@ test('Prometheus scrapes all containers of each program on its port', () => {
 test('the dashboard shows only metrics that a program has', () => {
   const shown = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => metricsIn(expr)));
   assert.ok(new Set(shown).size > 10);
-  for (const name of shown) assert.ok(series.has(name), name);
+  for (const name of shown) assert.ok(series.has(name), `${DASHBOARD} shows ${name}, which no program has`);
 });
 
 test('every metric of our own is on the dashboard', () => {
@@ -43,7 +45,7 @@ test('every metric of our own is on the dashboard', () => {
   for (const { name } of metrics.filter((one) => one.name.startsWith('keytally_'))) {
     assert.ok(
       [name, `${name}_bucket`, `${name}_count`].some((one) => shown.has(one)),
-      name,
+      `${name} is missing in ${DASHBOARD}: add a panel that shows it`,
     );
   }
 });

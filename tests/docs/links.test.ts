@@ -95,7 +95,7 @@ test('every log line that the operations page names is one that a program writes
 });
 
 test('one request is followed to its row in at most 12 files and 1,200 lines', () => {
-  const [, part = ''] = page('CONTRIBUTING.md').text.split('## One request to its row');
+  const [, part = ''] = page('docs/architecture.md').text.split('## A request to its row');
   const files = [...part.split('\n## ')[0]!.matchAll(/^\| `([^`]+)`/gm)].map(([, file]) => file!);
   assert.ok(files.length > 5 && files.length <= 12, `${files.length} files`);
   const lines = files.map((file) => readFileSync(join(checkout, file), 'utf8').trimEnd().split('\n').length);

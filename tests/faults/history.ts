@@ -14,7 +14,7 @@ export type Verified = {
   at: string;
   key: string;
   /** Which secret of the key: 0 for the first, one more with each rotation. */
-  text: number;
+  secretIndex: number;
   /** The access token, if it is not the run's own. */
   token?: string;
   billing?: string;
@@ -72,8 +72,8 @@ export type Detail = {
   totalMicros?: number;
   ratePerSecond?: number;
   expiresAtMs?: number;
-  /** The number of the secret that a rotation made. */
-  text?: number;
+  /** Which secret of the key a rotation made. */
+  secretIndex?: number;
 };
 
 /** A read through the management API, recorded only to show that it was served. */
@@ -179,6 +179,6 @@ export function makeHistory(file: string, seed: number): History {
 
 /** Reads the lines of a run from its file. */
 export function readHistory(file: string): Line[] {
-  const texts = readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  return texts.map((text) => JSON.parse(text) as Line);
+  const secrets = readFileSync(file, 'utf8').split('\n').filter(Boolean);
+  return secrets.map((text) => JSON.parse(text) as Line);
 }

@@ -45,7 +45,7 @@ export async function playPhase({ stage, history, random, phase, fault }: Option
   await Promise.all([traffic.stop(), changes.stop()]);
   // Once more, now that no change is under way: whichever write came last to Redis, it is the one that was answered.
   for (const key of changes.keys) {
-    for (const text of key.texts.keys()) await verifier.verify(key, { text, insist: true });
+    for (const secretIndex of key.secrets.keys()) await verifier.verify(key, { secretIndex, insist: true });
   }
   clearInterval(pulse);
   history.add({ ...span, what: 'phase', from: began, to: history.now() });

@@ -20,9 +20,9 @@ test.before(async () => {
   stuck = await startStuck();
 });
 test.after(async () => {
-  stuck.way.close();
-  stuck.way.closeAllConnections();
-  await own.stop();
+  stuck?.way.close();
+  stuck?.way.closeAllConnections();
+  await own?.stop();
 });
 
 test('two consumers share the work, and when one dies the other does all of it', async () => {

@@ -37,10 +37,10 @@ test.before(async () => {
 // The api opens shards one after the other: one key may be served while another one's shard is still closed.
 test.before.each(everyShardIsOpen);
 test.after(async () => {
-  await world.stop();
-  admin.disconnect();
-  process.kill(running.pid, 'SIGKILL');
-  await running.ended;
+  await world?.stop();
+  admin?.disconnect();
+  if (running) process.kill(running.pid, 'SIGKILL');
+  await running?.ended;
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -11,7 +11,7 @@ let own: RebuildWorld;
 test.before(async () => {
   own = await makeRebuildWorld('rebuild-kafka', { BUS: 'kafka', KAFKA_TOPIC_PARTITIONS: '4' });
 });
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 const losses = {
   'is emptied': async () => void (await own.redis.admin.flushall()),

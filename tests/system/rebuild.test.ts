@@ -16,7 +16,7 @@ test.before(async () => {
   own = await makeRebuildWorld('rebuild', { BUS: 'redis' });
   ({ redis, world, customers } = own);
 });
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('an older Redis takes the debits and adjustments that it lost from the books before it opens', async () => {
   const consumer = await world.start('consumer');

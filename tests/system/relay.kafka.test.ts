@@ -9,7 +9,7 @@ import { signalBroker, makeKafkaWorld, metric, soon, type KafkaWorld } from '../
 const test = suite('the relay');
 let own: KafkaWorld;
 test.before(async () => void (own = await makeKafkaWorld()));
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('each verification is one record in Kafka and one line in the books, however often it is read', async () => {
   const meter = await own.newMeter();

@@ -24,11 +24,11 @@ test.before(async () => {
   customers = makeCustomers(world, workspaceId);
 });
 test.after(async () => {
-  await world.stop();
-  await redis.remove();
+  await world?.stop();
+  await redis?.remove();
 });
 
-test('the api refuses changes until an operator has decided; then keys changed since are refused, and all else goes on', async () => {
+test('the api refuses changes until an operator has decided; then keys that changed since the backup are refused, and all else goes on', async () => {
   const [untouched, disabled, rotated] = [
     await customers.meteredKey('10'),
     await customers.meteredKey('10'),

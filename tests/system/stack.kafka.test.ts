@@ -47,7 +47,7 @@ test('up with another bus does not change a running stack', async () => {
   assert.match(err, /already runs with BUS=kafka: stop it first/);
 });
 
-test('after a start without Kafka its events are in the books, and the next start leaves it out', async () => {
+test('the first start on Redis drains Kafka, and the second no longer starts it', async () => {
   // Without a supervisor no consumer is started again, so the next event stays in Kafka.
   const supervisor = readJson<{ pid: number }>(join(environment.KEYTALLY_HOME, 'supervisor.json'));
   process.kill(supervisor!.pid, 'SIGKILL');

@@ -28,9 +28,9 @@ test.before(async () => {
   await new Promise<void>((resolve) => books.listen(0, '127.0.0.1', resolve));
 });
 test.after(async () => {
-  books.closeAllConnections();
-  books.close();
-  await world.stop();
+  books?.closeAllConnections();
+  books?.close();
+  await world?.stop();
 });
 
 test('api and consumer work over encrypted connections to a Postgres and a ClickHouse whose certificates they check', async () => {

@@ -17,7 +17,7 @@ test.before(async () => {
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });
   customers = makeCustomers(world, body.workspace.id);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('a killed worker is replaced while the other goes on, and each call is debited once', async () => {
   const { key, meter } = await customers.meteredKey('1000');

@@ -42,7 +42,7 @@ function linesOf({ billing, status, differenceMicros, missing, losses }: Reconci
     what,
     gap.micros === undefined ? '' : formatCredits(gap.micros),
     String(gap.events),
-    `${gap.epoch}/${gap.afterNumber} and ${gap.beforeNumber === undefined ? 'the end' : `${gap.epoch}/${gap.beforeNumber}`}`,
+    `${gap.epoch}/${gap.afterSequence} and ${gap.beforeSequence === undefined ? 'the end' : `${gap.epoch}/${gap.beforeSequence}`}`,
   ];
   const difference = status === 'EXACT' ? [] : [[billing.id, status, formatCredits(differenceMicros), '', '']];
   return [...difference, ...missing.map(lineOf('  gap')), ...losses.map(lineOf('lost with Redis'))];

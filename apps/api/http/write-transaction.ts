@@ -22,7 +22,7 @@ const OPEN_WITHIN_MS = 1_000;
 
 /**
  * Runs a handler that changes something.
- * 1. One transaction holds the change, its outbox rows, its audit lines and the kept answer. A crash before the commit
+ * 1. One transaction holds the change, its rows in `changes`, its audit lines and the kept answer. A crash before the commit
  *    leaves nothing behind.
  * 2. The transaction commits only while all touched shards are open, so that the change can come into force.
  * 3. The changes are applied to Redis. After a crash before this step, the sweeper applies them.

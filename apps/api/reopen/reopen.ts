@@ -106,8 +106,8 @@ type Build = {
 };
 
 /**
- * Notes how far Postgres has come before anything is read from it: a later change is applied by the request that makes it. All writes
- * stand behind the build token, so that another builder's claim stops us at the next one.
+ * Reads the position of Postgres first. Later changes need no care: their own request applies them. Every write checks the
+ * build token, so that another builder's claim stops us at the next one.
  */
 async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept, emptied }: Claimed): Promise<Build> {
   const epochs = await orGiveUp(nextEpochs(stores, [...kept, ...emptied]));
@@ -135,7 +135,7 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
 async function openKept(build: Build, kept: Claim[]): Promise<() => Promise<void>> {
   const { stores, entryGrant, writeGrant, openUp } = build;
   await writeChanges(stores, entryGrant, kept);
-  // Asked only now, so that it also sees changes that were pruned before or while we read them.
+  // Check after reading: changes may have been pruned meanwhile.
   for (const { shard } of await longOutdated(stores.sql, kept)) await writeWhole(stores, entryGrant, shard);
   const settleLater = await settleBehind(stores, kept, writeGrant, CLOSED_AT_LEAST_MS);
   await openUp(kept);

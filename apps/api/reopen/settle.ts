@@ -95,8 +95,8 @@ async function laterInBooks({ sql, books }: Stores, claims: Claim[]): Promise<Bi
 }
 
 /**
- * Puts adjustments that a shard has lost back into the outbox of changes, from where the sweeper applies them: for each
- * record those above the number of the last one that its shard knows.
+ * Puts adjustments that a shard has lost back into `changes`, from where the sweeper applies them: for each record those
+ * above the number of the last one that its shard knows.
  */
 export async function recordLostAdjustments({ sql, redis }: Stores, claims: Claim[], grant: WriteGrant): Promise<void> {
   const shards = claims.map((claim) => claim.shard);
@@ -123,5 +123,5 @@ export async function recordLostAdjustments({ sql, redis }: Stores, claims: Clai
 
 function emptyBalance(billing: BillingRef, epoch: number): Balance {
   const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
-  return { billing, atMs: 0, epoch, ...nothing, numbers: new Map() };
+  return { billing, atMs: 0, epoch, ...nothing, sequences: new Map() };
 }

@@ -32,7 +32,7 @@ export async function claim(
     }));
 }
 
-/** Renews claims, by writing nothing behind the build token. A claim that has run out is not revived. */
+/** Renews claims by an `apply` call with no records. A claim that has run out stays lost. */
 export async function renew(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
   await Promise.all(
     claims.map(({ shard }) => {
@@ -42,7 +42,7 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
   );
 }
 
-/** Removes all settings and balances of shards: nobody would ever change a record that Postgres does not have. */
+/** Removes all settings and balances of shards: a leftover that Postgres lacks would stay forever. */
 export async function wipe(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
   if (claims.length === 0) return;
   const ours = new Set(claims.map((claim) => claim.shard));

@@ -26,7 +26,7 @@ const revokedAt = Type.Optional(timestamp('when it was revoked'));
 /** An access token as the API answers it; newAccessToken is the one answer that contains the secret. */
 export const accessToken = object(
   { ...accessTokenFields, lastUsedAt, revokedAt },
-  { examples: [exampleOf(object({ ...accessTokenFields, lastUsedAt }))] },
+  { examples: [exampleOf(object({ ...accessTokenFields, lastUsedAt }), 'accessToken')] },
 );
 export const newAccessToken = object({
   ...accessTokenFields,

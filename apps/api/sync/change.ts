@@ -4,7 +4,7 @@ export type EntityKind = 'token' | 'workspace' | 'scope' | 'key' | 'billing';
 /** A changed entity, whose copy in Redis must follow, or an adjustment to apply; a null shard means a copy in every shard. */
 export type Change = { kind: EntityKind | 'adjustment'; entityId: string; shard: number | null };
 
-/** A change as the outbox holds it. */
+/** A change as the table `changes` holds it. */
 export type StoredChange = Change & { id: number };
 
 /** One versioned value in Redis: a field of a hash, or a plain string where `field` is empty. */

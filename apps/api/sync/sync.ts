@@ -19,7 +19,7 @@ export type EntryGrant = {
   change: number;
 };
 
-/** Writes the outbox rows of a transaction's changes; returns their ids. */
+/** Writes a transaction's changes into the table `changes`; returns their ids. */
 export async function recordChanges(sql: Query, changes: Change[]): Promise<number[]> {
   if (changes.length === 0) return [];
   const rows = changes.map(({ kind, entityId, shard }) => ({ kind, entityId, shard }));

@@ -10,7 +10,7 @@ const test = suite('bodies');
 test.before(async () => {
   world = await makeWorld();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const json = JSON.stringify({ name: 'w' });
 const typed = 'Content-Type: application/json';

@@ -56,8 +56,8 @@ test.before(async () => {
   secrets.push(token, things.keyText, things.linkToken, things.jwt);
 });
 test.after(async () => {
-  redis.disconnect();
-  await Promise.all([books.close(), world.stop()]);
+  redis?.disconnect();
+  await Promise.all([books?.close(), world?.stop()]);
 });
 
 test('secrets pass through every operation', async () => {

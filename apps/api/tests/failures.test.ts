@@ -16,7 +16,7 @@ const test = suite('failures');
 test.before(async () => {
   world = await makeWorld();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('a body that does not arrive in time is a 408, and a request that takes too long a 503', async () => {
   const api = await world.start('api', { REQUEST_DEADLINE_MS: '300' });
@@ -41,7 +41,7 @@ test('while Postgres is unavailable, its operations are a 503', async () => {
   assert.equal([answer.status, answer.body.error.code], [503, 50302]);
 });
 
-test('a commit without an outcome at the deadline says so, and is stored whole or not at all', async () => {
+test('a request whose commit is unknown at the deadline says so, and is stored whole or not at all', async () => {
   const api = await world.start('api', { REQUEST_DEADLINE_MS: '500' });
   await world.sql.unsafe(`
     create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
@@ -57,7 +57,7 @@ test('a commit without an outcome at the deadline says so, and is stored whole o
   });
 });
 
-test('a repetition that arrives while the first request runs is told to wait', async () => {
+test('a repetition that arrives while the first request runs is a 409 that says when to try again', async () => {
   await world.sql.begin(async (tx) => {
     await tx`lock table idempotency_keys in exclusive mode`;
     const headers = { 'Idempotency-Key': 'busy' };

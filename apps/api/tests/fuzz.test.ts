@@ -47,7 +47,7 @@ test.before(async () => {
   servers = [world.api, world.verify!];
   await newThings();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never death or growth`, async () => {
   const before = servers.map(({ process }) => process.pid);

@@ -13,7 +13,7 @@ const test = suite('the master key');
 test.before(async () => {
   world = await makeWorld(['api'], { MASTER_KEY: old });
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test("a signing key's ciphertext opens only in its own row: in another row it signs nothing", async () => {
   const other = await world.newTeam();

@@ -33,8 +33,8 @@ test.before(async () => {
 });
 
 test.after(async () => {
-  redis.disconnect();
-  await Promise.all([books.close(), world.stop()]);
+  redis?.disconnect();
+  await Promise.all([books?.close(), world?.stop()]);
 });
 
 const guarded = routes.filter((route) => route.permission);

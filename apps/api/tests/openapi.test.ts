@@ -14,7 +14,7 @@ test.before(async () => {
   world = await makeWorld();
   document = (await world.call('get', '/openapi.json')).body;
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
 

@@ -12,7 +12,7 @@ const test = suite('tokens of the operator');
 test.before(async () => {
   world = await makeWorld();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('bootstrap: the command creates the team and its first token, with every permission, in force at once', async () => {
   const token = await tokenOf('first');

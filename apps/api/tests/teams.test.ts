@@ -20,8 +20,8 @@ test.before(async () => {
   for (const { token } of [world.team, other]) await fill(token);
 });
 test.after(async () => {
-  await Promise.all([asApi.end(), everyTeam.end()]);
-  await world.stop();
+  await Promise.all([asApi?.end(), everyTeam?.end()]);
+  await world?.stop();
 });
 
 test('a query without its team filter sees the rows of the team that it runs for, and no others', async () => {
@@ -66,7 +66,7 @@ test('the team of a transaction ends with the transaction', async () => {
   assert.is((await asApi`select id from workspaces`).length, 0);
 });
 
-test('a read as a team cannot write', async () => {
+test("a team's read-only connection cannot write", async () => {
   await refused(/read-only transaction/, async () => asTeam(asApi, other.id)`update workspaces set name = 'x'`);
 });
 

@@ -11,9 +11,9 @@ const test = suite('expire');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
-test('expired rows are removed, changes only up to the first that waits, and how far is stored', async () => {
+test('expired rows are removed; applied changes are removed up to the first unapplied one, and the position is stored', async () => {
   const { sql, team } = own.world;
   const [token] = await sql<{ id: string }[]>`select id from access_tokens limit 1`;
   const { workspaceId } = await own.storeKeyAndBilling();

@@ -13,7 +13,7 @@ const test = suite('recent use');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('last use and used credits are copied to Postgres; unknown keys and late events change nothing', async () => {
   const { sql } = own.world;

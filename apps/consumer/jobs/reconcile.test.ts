@@ -32,8 +32,8 @@ test.before(async () => {
   customers = makeCustomers(world, workspace.id);
 });
 test.after(async () => {
-  await Promise.all([books.close(), redis.close()]);
-  await world.stop();
+  await Promise.all([books?.close(), redis?.close()]);
+  await world?.stop();
 });
 
 test('events on their way are no difference, and books that have all events are exact, also during traffic', async () => {

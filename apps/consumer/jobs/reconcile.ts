@@ -57,7 +57,7 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
     const credits = formatCredits(loss.micros ?? 0);
     metrics.lostMicros.inc(Math.max(0, loss.micros ?? 0));
     log.error(
-      { billingId: billing.id, events: loss.events, credits, epoch: loss.epoch, after: loss.afterNumber },
+      { billingId: billing.id, events: loss.events, credits, epoch: loss.epoch, after: loss.afterSequence },
       'usage was lost with Redis',
     );
   }

@@ -14,7 +14,7 @@ const test = suite('rollup');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('an open day stays marked; a day that is over is summed up by usage name and unmarked', async () => {
   const billingId = newId('bill');

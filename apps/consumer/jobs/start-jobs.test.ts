@@ -11,7 +11,7 @@ const test = suite('jobs');
 test.before(async () => {
   own = await makeConsumerWorld();
 });
-test.after(() => own.stop());
+test.after(() => own?.stop());
 
 test('a job never runs twice at once and runs again after a failure, and stopping waits for it', async () => {
   let now = 0;

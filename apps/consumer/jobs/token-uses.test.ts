@@ -19,7 +19,7 @@ test.before(async () => {
   await redis.connected(5_000);
 });
 test.after(async () => {
-  await Promise.all([redis.close(), world.stop()]);
+  await Promise.all([redis?.close(), world?.stop()]);
 });
 
 test('the list of access tokens shows when each was last used, on verify as on the api', async () => {

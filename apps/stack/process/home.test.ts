@@ -24,7 +24,7 @@ for (const shell of ['sh', 'bash', 'zsh'].filter(isInstalled)) {
   });
 }
 
-test('the env file is read back as it was written, also one of before it exported anything', () => {
+test('the env file is read back as it was written, also a file of the old form without export', () => {
   const values = { KEYTALLY_TOKEN: token, DATABASE_URL: 'postgres://127.0.0.1/keytally' };
   assert.equal(readEnvFile({ folder }), values);
   writeFileSync(

@@ -16,7 +16,7 @@ test.before(async () => {
   const scope = { name: 'Users', representation: 'users' };
   await must(201, world.call('post', `/api/v1/workspace/${workspace.id}/scope`, scope));
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('2,000 concurrent calls on 1,000 credits give exactly 1,000 VALID', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '1000' });

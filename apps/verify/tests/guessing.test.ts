@@ -21,7 +21,7 @@ test.before(async () => {
   customers = makeCustomers(world, workspace.body.workspace.id);
   await eventually('the token is in force', async () => (await verify({ from: '127.0.0.1' })).status === 200);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('after a hundred failures in a minute an address gets 429, counted on all servers together', async () => {
   const from = '127.1.0.1';

@@ -11,7 +11,7 @@ test.before(async () => {
   world = await makeWorld(['api', 'verify']);
   await eventually('verify answers', async () => (await verified()).status === 200);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('ten thousand idle connections do not stop verify, and are closed if they send no request', async () => {
   const sockets = await openMany(IDLE);

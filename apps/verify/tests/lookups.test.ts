@@ -24,8 +24,8 @@ test.before(async () => {
   await redis.connected(5_000);
 });
 test.after(async () => {
-  await redis.close();
-  await world.stop();
+  await redis?.close();
+  await world?.stop();
 });
 
 type Key = { id: string; key: string; externalMeterId: string; representation: string; scopeId: string };

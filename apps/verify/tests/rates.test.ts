@@ -13,7 +13,7 @@ test.before(async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   customers = makeCustomers(world, workspace.id);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('the rate limit over several seconds never passes limit + limit × t', async () => {
   const limit = 20;

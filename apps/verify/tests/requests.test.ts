@@ -15,7 +15,7 @@ test.before(async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   customers = makeCustomers(world, workspace.id);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('bad input is an error that names the field, never a status', async () => {
   const { key } = await customers.newKey({});

@@ -12,7 +12,7 @@ const test = suite('one behaviour of api and verify');
 test.before(async () => {
   world = await makeWorld(['verify']);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const json = '{"key":"x"}';
 const body = (bytes: string | Buffer, ...headers: string[]) => ({ bytes: Buffer.from(bytes), headers });
@@ -90,7 +90,7 @@ test('paths are case-sensitive', async () => {
   }
 });
 
-test('an error names the wrong place in the body by a JSON pointer', async () => {
+test('an error says which field of the body is wrong, by a JSON pointer', async () => {
   const wrong = { key: 'x', billing: { 'a/b~c': 1 } };
   for (const { url } of [world.api, world.verify!]) {
     const { error } = (await request(url + VERIFY_PATH, 'post', { token: world.team.token, body: wrong })).body;

@@ -19,7 +19,7 @@ test.before(async () => {
   mkdirSync(folder, { recursive: true });
   world = await makeWorld();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('both servers serve TLS, and load a new certificate without a restart', async () => {
   for (const program of ['api', 'verify']) {

@@ -20,7 +20,7 @@ test.before(async () => {
     await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, scope));
   }
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('the answer to a valid key holds everything about it', async () => {
   const externalMeterId = await customers.newMeter({ totalCredits: '10.5' });

@@ -5,14 +5,14 @@
 -- ARGV  1 run id of this server, 2 build token
 -- Gives {"OPEN", now in ms}   nothing to do
 --       {"BUSY", now}         another builder is at work
---       {"CLAIMED", now, checkpoint ("" when emptied), epoch, ms since which this shard may lack events of the books}
+--       {"CLAIMED", now, checkpoint ("" when emptied), epoch, time in ms of its newest data}
 local runId, token = ARGV[1], ARGV[2]
 
 local meta = call('HMGET', KEYS[1], 'owner', 'build', 'buildUntil', 'checkpoint', 'epoch', 'closedFor', 'openedAt')
 if meta[1] == runId then return { 'OPEN', nowText } end
 if meta[2] and meta[2] ~= token and tonumber(meta[3] or '0') > nowMs then return { 'BUSY', nowText } end
 
--- What it still has reaches up to its opening, or to the last entry of the outbox, which the relay may have deleted.
+-- Time of its newest data: the later of its opening and the last outbox entry, even if that entry was deleted.
 local since = tonumber(meta[7] or '0')
 local stream = redis.pcall('XINFO', 'STREAM', KEYS[2])
 for i = 1, #stream, 2 do

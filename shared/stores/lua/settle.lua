@@ -29,7 +29,7 @@ local change = 0
 if events > counted then change, before, counted = late - before, late, events end
 if last == from and to > from then change, last = change + adjusted, to end
 used = used + change
--- The last line of this record must end in its balance. Where it does not, a settlement becomes the last line.
+-- The last event in the books must show the balance in Redis. If not, append a settlement that does.
 if change ~= 0 and sequence > 0 or sequence == 0 and lastBalance and used ~= lastBalance then
   sequence = sequence + 1
   appendEvent(KEYS[3], ARGV[10], used, sequence, epoch)

@@ -87,23 +87,26 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
     end
   end
 
-  -- A deleted, disabled or expired key is refused from every address, so its list no longer matters. A lookup ends with
-  -- the key. That a key is expired holds for this moment only: if the clock is set back, the key is valid again.
-  local refusal, holdsUntilMs = '', validUntilMs
-  if state == 'D' then refusal, allowedIps = 'DELETED\31DELETED', '*'
-  elseif state == 'X' then refusal, allowedIps = 'DISABLED\31DISABLED', '*'
+  -- Deleted, disabled and expired are decided before the allow list. A lookup ends when its key does. An EXPIRED is never
+  -- kept: if the clock is set back, the key is valid again.
+  local knownRefusal, holdsUntilMs = '', validUntilMs
+  if state == 'D' then knownRefusal, allowedIps = 'DELETED\31DELETED', '*'
+  elseif state == 'X' then knownRefusal, allowedIps = 'DISABLED\31DISABLED', '*'
   elseif expiresAtMs ~= '0' and nowMs >= tonumber(expiresAtMs) then
-    refusal, allowedIps, holdsUntilMs = 'EXPIRED\31EXPIRED', '*', nowText
+    knownRefusal, allowedIps, holdsUntilMs = 'EXPIRED\31EXPIRED', '*', nowText
   else
-    if not granted(packedCall, scopesAt, workspaceRecords, scopeFlags) then refusal = 'INVALID_SCOPES\31SCOPE_MISSING' end
+    if not granted(packedCall, scopesAt, workspaceRecords, scopeFlags) then
+      knownRefusal = 'INVALID_SCOPES\31SCOPE_MISSING'
+    end
     if expiresAtMs ~= '0' and (holdsUntilMs == '0' or tonumber(expiresAtMs) < tonumber(holdsUntilMs)) then
       holdsUntilMs = expiresAtMs
     end
   end
   if allowedIps == '*' then allowedIps = '' end
   local rateKey, eventIds = tag .. 'r:' .. keyId, ',"k":"' .. keyId .. '","b":"' .. billingId .. '"'
-  return { epoch, writes, holdsUntilMs, allowedIps, refusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds },
-    keyRecord, billingRecord, table.concat(workspaceRecords, '\30', 2)
+  return {
+    epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds
+  }, keyRecord, billingRecord, table.concat(workspaceRecords, '\30', 2)
 end
 
 -- Decides one call. Gives its answer and, where it had to look up, the lookup and what lookUp gives with it.
@@ -117,14 +120,14 @@ local function judge(key, packedCall)
   if not shard then return 'CLOSED' end
   if late then return 'LATE' end
 
-  local epoch, writes, holdsUntilMs, allowedIps, refusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds,
-    addressBits, costMicros, idempotencyHash, usage, eventStart, questionAt = unpackFields('sssssssssssssss', packedCall)
+  local epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros,
+    eventIds, addressBits, costMicros, idempotencyHash, usage, eventStart, questionAt = unpackFields('sssssssssssssss', packedCall)
   local shardEpoch, shardWrites = shard[2], shard[3] or '0'
   local lookup, keyRecord, billingRecord, scopes
   if epoch ~= shardEpoch or writes ~= shardWrites or (holdsUntilMs ~= '0' and nowMs >= tonumber(holdsUntilMs)) then
     lookup, keyRecord, billingRecord, scopes = lookUp(tag, shardEpoch, shardWrites, key, packedCall, questionAt)
     if not lookup then return NOT_FOUND end
-    epoch, writes, holdsUntilMs, allowedIps, refusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
+    epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
       unpack(lookup)
     lookup = table.concat(lookup, '\0')
   end
@@ -134,7 +137,7 @@ local function judge(key, packedCall)
   local limited, interval, latest, arrival = ratePerSecond ~= ''
   if limited then interval, latest, arrival = readRateLimit(rateKey, tonumber(ratePerSecond)) end
 
-  local refused = refusal ~= '' and refusal
+  local refused = knownRefusal ~= '' and knownRefusal
   if allowedIps ~= '' and not allowed(addressBits, allowedIps) then refused = 'INVALID\31IP_NOT_ALLOWED' end
 
   local onceKey = not refused and idempotencyHash ~= '' and tag .. 'i:' .. sub(rateKey, 8) .. ':' .. idempotencyHash
@@ -142,8 +145,8 @@ local function judge(key, packedCall)
   if onceRecord then
     local usageThen, rateLimitThen = unpackFields('ss', onceRecord)
     if usageThen ~= usage then return 'CONFLICT' end
-    -- The same expiry once more, to write something: from Redis 7.2 on WAIT counts a connection's own writes only, and the
-    -- replicas may lack the first call's debit yet.
+    -- Set the same expiry again only to make a write: WAIT then also covers the first call's debit. From Redis 7.2 on,
+    -- WAIT counts a connection's own writes only.
     call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey))
     return 'VALID\31\31' .. usedText .. '\31\31' .. rateLimitThen, lookup, keyRecord, billingRecord, scopes
   end

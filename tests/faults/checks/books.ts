@@ -71,17 +71,17 @@ function checkCall(one: Case, call: string, attempts: Verified[], found: { event
 
 function bounds(one: Case, call: string, attempts: Verified[]): Bounds {
   const valid = attempts.filter((line) => line.status === 'VALID');
-  const open = attempts.filter((line) => isUndecided(line) && !isSureToCostNothing(one, line));
+  const undecided = attempts.filter((line) => isUndecided(line) && !isSureToCostNothing(one, line));
   const [first, last] = [attempts[0]!.from, attempts.at(-1)!.to];
-  const withTimeout = (at: number) => first <= at && at <= last;
+  const duringCall = (at: number) => first <= at && at <= last;
   const mayBeLost =
     one.emptied.some(({ held }) => held.includes(call)) ||
     spansOf(one, 'lagged').some(({ from, to }) => valid.some((line) => line.to >= from && line.from <= to));
   // Only Redis has the Idempotency-Keys of verifications, so they are lost with it.
   const mayBeForgotten =
     attempts.length > 1 &&
-    (one.emptied.some(({ at }) => withTimeout(at)) || spansOf(one, 'lagged').some(({ to }) => withTimeout(to)));
-  const once = valid.length > 0 || open.length > 0 ? 1 : 0;
+    (one.emptied.some(({ at }) => duringCall(at)) || spansOf(one, 'lagged').some(({ to }) => duringCall(to)));
+  const once = valid.length > 0 || undecided.length > 0 ? 1 : 0;
   return { least: valid.length > 0 && !mayBeLost ? 1 : 0, most: once && mayBeForgotten ? 2 : once };
 }
 

@@ -18,8 +18,8 @@ function checkEntity(entity: Entity, changes: Changed[][], say: Say): void {
 
   const namings = ofThis.filter((attempts) => attempts[0]!.detail.name !== undefined);
   const last = namings.findLast(isAnswered);
-  const open = namings.filter((attempts) => !isAnswered(attempts));
-  if (![last, ...open].some((attempts) => attempts?.[0]!.detail.name === name))
+  const undecided = namings.filter((attempts) => !isAnswered(attempts));
+  if (![last, ...undecided].some((attempts) => attempts?.[0]!.detail.name === name))
     say(rule, `${id} is named ${name}, not ${last?.[0]!.detail.name}`);
 
   const deletions = ofThis.filter((attempts) => attempts[0]!.what === 'key.delete');

@@ -70,7 +70,7 @@ test('a record that the service itself reports as not exact is found', () => {
   assert.equal(rules([...calls, record({ usedMicros: 3, found: 'MISSING' })]), ['the service finds itself exact']);
 });
 
-test('credits that two calls took are found, and a balance that decreased', () => {
+test('the same credits taken twice are found, and a balance that decreased', () => {
   const both = record({ usedMicros: 2, rows: [row('a', 1), row('b', 1)] });
   const overlapping = [verified({ call: 'a', usedMicros: 1, to: 20 }), verified({ call: 'b', usedMicros: 1, to: 20 })];
   assert.equal(rules([...overlapping, both]), ['no credits are taken twice']);
@@ -97,7 +97,7 @@ test('a VALID answer for a deleted key is found, and a refusal of a good key', (
   for (const [what, detail] of [
     ['key.delete', {}],
     ['key.disable', {}],
-    ['key.rotate', { text: 1 }],
+    ['key.rotate', { secretIndex: 1 }],
   ] as const) {
     const done = changed(what, 'key', detail, { from: 100, to: 200 });
     const asked = (from: number, to: number, status: string) => verified({ call: 'a', billing: '', from, to, status });
@@ -207,7 +207,7 @@ function verified(given: Omit<Partial<Verified>, 'http'> & { call: string; http?
     to: 20,
     at: 'verify-1',
     key: 'key',
-    text: 0,
+    secretIndex: 0,
     billing: 'bill',
   } as const;
   const status = http === 200 && rest.status === undefined ? { status: 'VALID' } : {};

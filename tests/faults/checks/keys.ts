@@ -2,7 +2,7 @@ import { grouped, type Case, type Say } from './case.ts';
 import type { Changed, ChangeKind, Verified } from '../history.ts';
 
 /** A change with all its attempts: it may be in force from `from` on, and surely is from `done` on. */
-type Deed = { what: ChangeKind; from: number; done: number; text: number | undefined };
+type Deed = { what: ChangeKind; from: number; done: number; secretIndex: number | undefined };
 
 // A revoked access token is refused within a second; the rest is for the network.
 const REVOKED_WITHIN_MS = 1_100;
@@ -23,10 +23,10 @@ export function checkKeys(one: Case, say: Say): void {
 }
 
 function checkKey(line: Verified, deeds: Deed[], expiresAt: number, say: Say): void {
-  const { from, to, text, status = '' } = line;
+  const { from, to, secretIndex, status = '' } = line;
   const done = (what: ChangeKind) => deeds.filter((deed) => deed.what === what && deed.done < from);
   const begun = (what: ChangeKind) => deeds.filter((deed) => deed.what === what && deed.from < to);
-  const replaced = (deed: Deed) => deed.text !== undefined && deed.text > text;
+  const replaced = (deed: Deed) => deed.secretIndex !== undefined && deed.secretIndex > secretIndex;
   const enabled = enabledAt(deeds, from, to);
 
   const passed = status === 'VALID' || status === 'RATE_LIMITED' || status === 'USAGE_LIMITED';
@@ -72,6 +72,6 @@ function deedsOf(lines: Changed[]): Deed[] {
     const { what, from, detail } = attempts[0]!;
     const answered = attempts.find(({ http }) => http !== undefined && http < 300);
     const refused = attempts.every(({ http }) => http !== undefined && http >= 400 && http < 500);
-    return { what, from: refused ? Infinity : from, done: answered?.to ?? Infinity, text: detail.text };
+    return { what, from: refused ? Infinity : from, done: answered?.to ?? Infinity, secretIndex: detail.secretIndex };
   });
 }

@@ -25,10 +25,10 @@ export function checkTime(one: Case, say: Say): void {
     if (tookMs > RETURNS_WITHIN_MS) say('killed programs return', `${program} was back only after ${tookMs} ms`);
   }
   for (const line of [...one.verified, ...one.changed, ...one.reads]) {
-    const withTimeout = line.type === 'verify' ? VERIFY_WITHIN_MS : MANAGE_WITHIN_MS;
+    const allowedMs = line.type === 'verify' ? VERIFY_WITHIN_MS : MANAGE_WITHIN_MS;
     const tookMs = Math.round(line.to - line.from);
     if (line.error === 'no answer') say('deadlines hold', `${line.at} left a call without an answer for ${tookMs} ms`);
-    else if (line.http !== undefined && tookMs > withTimeout)
+    else if (line.http !== undefined && tookMs > allowedMs)
       say('deadlines hold', `${line.at} answered ${line.http} after ${tookMs} ms`);
     if (line.http === 500) say('errors are clear', `${line.at} answered 500`);
   }

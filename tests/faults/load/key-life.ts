@@ -26,8 +26,8 @@ export async function liveKey(load: ChangeLoad, keep: (key: Key) => void): Promi
 async function callUntil({ verifier, random }: ChangeLoad, key: Key, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     // Now and then with a secret of before, which must stay refused.
-    const text = random.between(random.chance(0.3) ? 0 : key.texts.length - 1, key.texts.length - 1);
-    await verifier.verify(key, { costMicros: random.between(0, 1_000), text });
+    const secretIndex = random.between(random.chance(0.3) ? 0 : key.secrets.length - 1, key.secrets.length - 1);
+    await verifier.verify(key, { costMicros: random.between(0, 1_000), secretIndex });
     await sleep(random.between(20, 60));
   }
 }
@@ -49,9 +49,15 @@ async function changeKey(load: ChangeLoad, key: Key): Promise<boolean> {
 
 async function rotateKey(load: ChangeLoad, key: Key): Promise<boolean> {
   const path = `${pathOf(load, key)}/rotate`;
-  const change: Change = { what: 'key.rotate', of: key.id, method: 'post', path, detail: { text: key.texts.length } };
+  const change: Change = {
+    what: 'key.rotate',
+    of: key.id,
+    method: 'post',
+    path,
+    detail: { secretIndex: key.secrets.length },
+  };
   const answer = await load.manager.insist(change);
-  if (answer) key.texts.push(answer.apiKey!.key);
+  if (answer) key.secrets.push(answer.apiKey!.key);
   return answer !== undefined;
 }
 

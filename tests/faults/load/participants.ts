@@ -2,7 +2,7 @@ import { parseCredits } from '../../../shared/values/credits.ts';
 import type { Manager } from './manager.ts';
 
 export type Meter = { billing: string; name: string };
-export type Key = { id: string; texts: string[]; meter?: Meter; ratePerSecond?: number; expiresAtMs?: number };
+export type Key = { id: string; secrets: string[]; meter?: Meter; ratePerSecond?: number; expiresAtMs?: number };
 
 /** The keys and records of one phase. Each phase has its own, so that an error in one is not blamed on another. */
 export type Participants = {
@@ -108,5 +108,5 @@ export async function makeKey(
   });
   if (!answer) return undefined;
   const { id, key } = answer.apiKey!;
-  return { id, texts: [key], ...(meter && { meter }), ...terms };
+  return { id, secrets: [key], ...(meter && { meter }), ...terms };
 }

@@ -9,7 +9,10 @@ import type { Stage } from '../stage.ts';
 
 export type Verifier = {
   /** Verifies once. With `insist`, uses an Idempotency-Key and repeats the call until it is decided. */
-  verify(key: Key, options?: { costMicros?: number; text?: number; insist?: boolean; token?: Token }): Promise<void>;
+  verify(
+    key: Key,
+    options?: { costMicros?: number; secretIndex?: number; insist?: boolean; token?: Token },
+  ): Promise<void>;
   /** When a key was last decided, by the history's clock. */
   decidedAt(keyId: string): number;
   undecided(): number;
@@ -33,14 +36,14 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
   async function attempt(
     name: string,
     key: Key,
-    given: { costMicros: number; text: number; once: boolean; token?: Token | undefined },
+    given: { costMicros: number; secretIndex: number; once: boolean; token?: Token | undefined },
   ) {
-    const { costMicros, text, once, token } = given;
+    const { costMicros, secretIndex, once, token } = given;
     const at = random.pick(TARGETS);
     const from = history.now();
     const reply = await call('post', `${stage.url(at)}/api/v1/api-key/verify`, {
       token: token?.text ?? stage.token,
-      body: { key: key.texts[text], billing: { usage: formatCredits(costMicros), usageName: name } },
+      body: { key: key.secrets[secretIndex], billing: { usage: formatCredits(costMicros), usageName: name } },
       headers: once ? { 'Idempotency-Key': name } : {},
     });
     const line: Verified = {
@@ -51,7 +54,7 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
       to: history.now(),
       at,
       key: key.id,
-      text,
+      secretIndex,
       ...(token && { token: token.id }),
       ...(key.meter && { billing: key.meter.billing }),
       costMicros,
@@ -71,13 +74,13 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
     calls: () => calls,
     undecided: () => undecided,
     decidedAt: (keyId) => decided.get(keyId) ?? 0,
-    async verify(key, { costMicros = 0, text = key.texts.length - 1, insist = false, token } = {}) {
+    async verify(key, { costMicros = 0, secretIndex = key.secrets.length - 1, insist = false, token } = {}) {
       const name = `${phase}-${calls}-${random.between(0, 1e9)}`;
       const until = performance.now() + REPEAT_WITHIN_MS;
-      let line = await attempt(name, key, { costMicros, text, once: insist, token });
+      let line = await attempt(name, key, { costMicros, secretIndex, once: insist, token });
       while (insist && line.http !== 200 && performance.now() < until) {
         await sleep(REPEAT_AFTER_MS);
-        line = await attempt(name, key, { costMicros, text, once: true, token });
+        line = await attempt(name, key, { costMicros, secretIndex, once: true, token });
       }
       // A client without a decision waits before it calls again.
       if (line.http !== 200) await sleep(REPEAT_AFTER_MS);

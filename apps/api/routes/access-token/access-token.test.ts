@@ -11,7 +11,7 @@ const test = suite('access tokens');
 test.before(async () => {
   world = await makeWorld(['api', 'verify']);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('a token is created, listed, used and revoked', async () => {
   const { token: admin } = await world.newTeam();

@@ -15,7 +15,7 @@ test.before.each(async () => {
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'Acme' })).body.workspace.id;
   for (const representation of ['invoices', 'orders']) await createScope(representation);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const createScope = async (representation: string) =>
   (await world.call('post', `/api/v1/workspace/${workspaceId}/scope`, { name: 'scope', representation })).body.scope;

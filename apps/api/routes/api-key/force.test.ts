@@ -15,7 +15,7 @@ test.before.each(async () => {
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'Acme' })).body;
   workspacePath = `/api/v1/workspace/${workspace.id}`;
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 async function succeed(method: string, path: string, body?: object) {
   const answer = await world.call(method, path, body);

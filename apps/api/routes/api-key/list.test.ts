@@ -21,7 +21,7 @@ test.before(async () => {
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'Other' })).body;
   await world.call('post', '/api/v1/api-key', { name: 'not listed', workspaceId: workspace.id, customerId: 'c1' });
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const list = (query = '') => world.call('get', `/api/v1/workspace/${workspaceId}/api-keys${query}`);
 const names = (keys: { name: string }[]) => keys.map((key) => key.name).join('');

@@ -13,7 +13,7 @@ test.before(async () => {
   const made = await world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId });
   path = `/api/v1/workspace/${workspaceId}/api-key/${made.body.apiKey.id}`;
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const create = (body: object) => world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body });
 const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) });

@@ -13,7 +13,7 @@ test.before(async () => {
   world = await makeWorld();
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'Acme' })).body.workspace.id;
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const create = async (body: object = {}) =>
   (await world.call('post', '/api/v1/api-key', { name: 'Robot', workspaceId, ...body })).body.apiKey;
@@ -109,7 +109,7 @@ test('an Idempotency-Key answers the same secret again, and that secret works', 
   assert.is((await rotate(made, { graceSeconds: 1 }, { headers })).body.error.code, 40904);
 });
 
-test('the body is optional, and an error names the wrong field', async () => {
+test('the body is optional, and an error says which field is wrong', async () => {
   const made = await create();
   for (const [body, wrong] of [
     [{ graceSeconds: 604_801 }, '/graceSeconds'],

@@ -13,7 +13,7 @@ test.before(async () => {
   world = await makeWorld(['api', 'verify']);
   things = await makeThings(world, world.team.token);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('every operation that changes something leaves one line: who changed what, by which request', async () => {
   const writing = routes.filter((route) => route.writes && route.path !== '/api/v1/jwt');

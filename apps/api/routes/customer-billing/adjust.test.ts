@@ -16,7 +16,7 @@ test.before(async () => {
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'adjusted' })).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('an adjustment is in the balance at once and in the books on its day, with who and why', async () => {
   const { key, meter } = await customers.meteredKey('10');

@@ -14,7 +14,7 @@ test.before(async () => {
   world = await makeWorld();
   workspaceId = await newWorkspace();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('a billing record is created, read by meter and by id, and changed', async () => {
   const externalMeterId = 'meter / 1 ü';

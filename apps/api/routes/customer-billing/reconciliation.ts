@@ -71,11 +71,11 @@ export default route({
   },
 });
 
-function presentGap({ epoch, afterNumber, afterEvent, beforeNumber, beforeEvent, events, micros }: MissingNumbers) {
+function presentGap({ epoch, afterSequence, afterEvent, beforeSequence, beforeEvent, events, micros }: MissingNumbers) {
   return {
-    after: { epoch, number: afterNumber, ...(afterEvent !== undefined && { eventId: afterEvent }) },
-    ...(beforeNumber !== undefined && {
-      before: { epoch, number: beforeNumber, ...(beforeEvent !== undefined && { eventId: beforeEvent }) },
+    after: { epoch, number: afterSequence, ...(afterEvent !== undefined && { eventId: afterEvent }) },
+    ...(beforeSequence !== undefined && {
+      before: { epoch, number: beforeSequence, ...(beforeEvent !== undefined && { eventId: beforeEvent }) },
     }),
     events,
     ...(micros !== undefined && { credits: formatCredits(micros) }),

@@ -11,7 +11,7 @@ test.before(async () => {
   world = await makeWorld();
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body.workspace.id;
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('each refill adds exactly its amount and writes one row of the ledger', async () => {
   const { id } = await newRecord('refilled', { totalCredits: '0.000001' });

@@ -13,7 +13,7 @@ const test = suite('JWTs');
 test.before(async () => {
   world = await makeWorld();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('a JWT is signed, verified by the service, and verified by its published key', async () => {
   const payload = { sub: 'user-1', roles: ['a', 'b'], deep: { more: [1, 2.5, null, true] } };

@@ -10,7 +10,7 @@ test.before(async () => {
   world = await makeWorld();
   workspaceId = await newWorkspace();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('a link token is created, validated and revoked', async () => {
   const body = { workspaceId, customerId: 'customer 1', externalBillingId: 'b-1' };

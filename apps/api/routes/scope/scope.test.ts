@@ -12,7 +12,7 @@ test.before.each(async () => {
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'Acme' });
   workspacePath = `/api/v1/workspace/${body.workspace.id}`;
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 const create = (body: unknown, options = {}) => world.call('post', `${workspacePath}/scope`, body, options);
 const statuses = (answers: Answer[]) => answers.map((answer) => answer.status).toSorted((a, b) => a - b);

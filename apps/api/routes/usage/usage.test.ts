@@ -15,8 +15,8 @@ test.before(async () => {
   workspaceId = await newWorkspace();
 });
 test.after(async () => {
-  await books.close();
-  await world.stop();
+  await books?.close();
+  await world?.stop();
 });
 
 test('rows are sorted by day and then by name, with exact sums and each event counted once', async () => {

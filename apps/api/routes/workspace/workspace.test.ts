@@ -7,7 +7,7 @@ const test = suite('workspaces');
 test.before(async () => {
   world = await makeWorld();
 });
-test.after(() => world.stop());
+test.after(() => world?.stop());
 
 test('a workspace is created, read, listed and changed', async () => {
   const made = await world.call('post', '/api/v1/workspace', { name: 'Acme' });

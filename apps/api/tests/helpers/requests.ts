@@ -14,15 +14,20 @@ export type Things = {
   jwt: string;
 };
 
-/** The expected answer to a stranger's request: an error's code, a body that tells nothing, or only the stranger's own resources. */
+/**
+ * The answer that a token must get when it may not see what the request names:
+ * - a number: this error code, such as 40302;
+ * - a body: a success that tells nothing, such as INVALID;
+ * - 'their own': a success that concerns the caller's own resources only, such as a list.
+ */
 export type Refusal = number | { body: unknown } | 'their own';
 
 export type MatrixRequest = {
-  /** Makes a good request. The matrix replaces each resource that it reads by a stranger's. */
+  /** Makes a request that succeeds. For another team's token, the matrix replaces each resource that this function reads. */
   make(things: Things): { path?: Record<string, string>; query?: Record<string, string>; body?: unknown };
-  /** The answer for a token of the same team that is limited to another workspace. */
+  /** The answer to a token of the same team that is limited (`workspaceIds`) to another workspace. */
   limited: Refusal;
-  /** The answer for another team's token, if it differs from the code of `unknownThing`. */
+  /** The answer to another team's token. Leave it out where that is the error code that `unknownThing` has for the resource. */
   foreign?: Refusal;
 };
 
