@@ -1,25 +1,46 @@
-# Shell functions that the pages of docs/ use. Load them after the addresses and the token:
+# Shell functions that the README and the pages of docs/ use. Load them after the addresses and the token:
 #   . .keytally/env; . docs/api.sh
+# They print an answer to standard output, so that a variable can take it. An error answer goes to standard error instead,
+# and the function fails. Needs curl 7.76 or newer; `field` needs Node.
 
-# api METHOD PATH [curl options]: send a request to the api, with the access token of the environment.
+# api METHOD PATH [curl options]: send a request to the api.
 api() {
   api_method=$1 api_path=$2
   shift 2
-  curl -sS -X "$api_method" "$KEYTALLY_API_URL$api_path" \
-    -H "Authorization: Bearer $KEYTALLY_TOKEN" -H 'Content-Type: application/json' "$@"
-  echo
+  with_token -X "$api_method" "$KEYTALLY_API_URL$api_path" "$@"
 }
 
 # verify BODY [curl options]: ask verify about an API key.
 verify() {
   verify_body=$1
   shift
-  curl -sS "$KEYTALLY_VERIFY_URL/api/v1/api-key/verify" \
-    -H "Authorization: Bearer $KEYTALLY_TOKEN" -H 'Content-Type: application/json' -d "$verify_body" "$@"
-  echo
+  with_token "$KEYTALLY_VERIFY_URL/api/v1/api-key/verify" -d "$verify_body" "$@"
 }
 
 # field PATH: print one field of the JSON on standard input, such as apiKey.key.
 field() {
-  node -p "JSON.parse(require('fs').readFileSync(0, 'utf8')).$1"
+  node -e '
+    const answer = require("fs").readFileSync(0, "utf8");
+    // The request before the pipe failed, and has said why.
+    if (answer.trim() === "") process.exit(1);
+    let value;
+    try {
+      value = new Function("answer", "return answer." + process.argv[1])(JSON.parse(answer));
+    } catch {}
+    if (value === undefined) {
+      console.error("field: no " + process.argv[1] + " in this answer: " + answer.trim());
+      process.exit(1);
+    }
+    process.stdout.write((typeof value === "object" ? JSON.stringify(value) : value) + "\n");
+  ' "$1"
+}
+
+# with_token CURL-ARGUMENTS…: send a request with the access token of the environment.
+with_token() {
+  if with_token_answer=$(curl -sS --fail-with-body -H "Authorization: Bearer $KEYTALLY_TOKEN" -H 'Content-Type: application/json' "$@"); then
+    printf '%s\n' "$with_token_answer"
+  else
+    printf '%s\n' "$with_token_answer" >&2
+    return 1
+  fi
 }

@@ -2,7 +2,7 @@ import '../../shared/runtime/require-node.ts';
 import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
-import { readConfig } from '../../shared/runtime/config.ts';
+import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
 import { requireOpen } from '../../shared/stores/fence.ts';
@@ -28,7 +28,7 @@ import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
 import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startSweeper } from './sync/sweeper.ts';
 
-const config = readConfig(...programs.api);
+const config = readConfigOrExit(...programs.api);
 const log = makeLogger('api', config.LOG_LEVEL);
 
 await run(log, async () => {

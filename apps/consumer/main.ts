@@ -1,6 +1,6 @@
 import '../../shared/runtime/require-node.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
-import { readConfig } from '../../shared/runtime/config.ts';
+import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { trackWatermark } from '../../shared/events/watermark.ts';
@@ -20,7 +20,7 @@ import { startJobs } from './jobs/start-jobs.ts';
 import { makeSettleLateEvents } from './settle-late-events.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
 
-const config = readConfig(...programs.consumer);
+const config = readConfigOrExit(...programs.consumer);
 const log = makeLogger('consumer', config.LOG_LEVEL);
 
 await run(log, async () => {

@@ -1,5 +1,5 @@
 import '../../shared/runtime/require-node.ts';
-import { readConfig } from '../../shared/runtime/config.ts';
+import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { listen } from '../../shared/http/listen.ts';
@@ -13,7 +13,7 @@ import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import { startRelay } from './relay.ts';
 
-const config = readConfig(...programs.relay);
+const config = readConfigOrExit(...programs.relay);
 const log = makeLogger('relay', config.LOG_LEVEL);
 
 await run(log, async () => {

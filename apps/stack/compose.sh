@@ -54,6 +54,7 @@ command=$1
 shift
 case $command in
 up)
+  echo 'starting keytally on Docker Compose'
   make_secrets
   docker compose up -d --build --wait || {
     echo 'keytally: not every container got ready; see docker compose ps -a and make logs NAME=…' >&2
@@ -63,7 +64,7 @@ up)
   api=http://$(docker compose port api 8080)
   verify=http://$(docker compose port verify 8081)
   printf "export %s='%s'\n" KEYTALLY_API_URL "$api" KEYTALLY_VERIFY_URL "$verify" KEYTALLY_TOKEN "$token" >secrets/env
-  printf '\n  api      %s\n  verify   %s\n  token    %s\n\nTo have them in your shell:  . secrets/env\n' "$api" "$verify" "$token"
+  printf '\n  api      %s\n  verify   %s\n  token    %s\n\nTo load them into your shell:  . secrets/env\n' "$api" "$verify" "$token"
   ;;
 down) docker compose --profile monitoring down ;;
 status) docker compose --profile monitoring ps -a ;;

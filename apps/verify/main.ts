@@ -2,7 +2,7 @@ import '../../shared/runtime/require-node.ts';
 import cluster from 'node:cluster';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
-import { readConfig } from '../../shared/runtime/config.ts';
+import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
 import { requireOpen } from '../../shared/stores/fence.ts';
@@ -19,7 +19,7 @@ import { keepWitnesses } from '../../shared/verification/witnesses.ts';
 import { makeHandler } from './server.ts';
 import { metricsOfAll, startWorkers, tellListening } from './workers.ts';
 
-const config = readConfig(...programs.verify);
+const config = readConfigOrExit(...programs.verify);
 const log = makeLogger('verify', config.LOG_LEVEL);
 
 await run(log, async () => {

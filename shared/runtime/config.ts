@@ -30,6 +30,17 @@ export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Co
   return config;
 }
 
+/** Reads the configuration of an entry point. One that is not valid is printed, and ends the process with 1. */
+export function readConfigOrExit<Name extends keyof Config>(...names: Name[]): Pick<Config, Name> {
+  try {
+    return readConfig(...names);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exit(1);
+  }
+}
+
 function fromFile(path: string | undefined): string | undefined {
   return path === undefined ? undefined : readFileSync(path, 'utf8').trim();
 }

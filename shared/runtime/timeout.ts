@@ -6,7 +6,7 @@
 export function withTimeout<T>(
   ms: number,
   promise: Promise<T>,
-  timeoutError = () => new Error(`no answer within ${ms} ms`),
+  timeoutError = () => new Error(`no answer within ${Math.round(ms)} ms`),
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => setImmediate(() => reject(timeoutError())), ms);

@@ -1,3 +1,4 @@
+import { ApiError } from '../contract/errors.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { readScriptAnswers, scriptArguments, type ScriptAnswer } from './script-protocol.ts';
 
@@ -39,23 +40,32 @@ export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean,
 
   async function send(group: number, batch: Batch): Promise<void> {
     batches.delete(group);
-    const { waiting: calls } = batch;
+    const { waiting: calls, since } = batch;
+    const waitedMs = performance.now() - since;
     try {
-      const answers = readScriptAnswers(await runScript(batch), calls.length);
+      const answers = readScriptAnswers(await runScript(calls, Math.max(1, deadlineMs - waitedMs)), calls.length);
       calls.forEach(({ resolve }, i) => resolve(answers[i]!));
     } catch (error) {
-      calls.forEach(({ reject }) => reject(error));
+      const reason = waitedMs * 2 < deadlineMs ? error : withWait(error, waitedMs, deadlineMs);
+      calls.forEach(({ reject }) => reject(reason));
     } finally {
       waiting -= calls.length;
     }
   }
 
-  function runScript({ since, waiting: calls }: Batch): Promise<string[]> {
+  function runScript(calls: Waiting[], restMs: number): Promise<string[]> {
     const node = redis.node(calls[0]!.call.shard);
-    const restMs = Math.max(1, deadlineMs - (performance.now() - since));
     const keys = calls.map(({ call }) => call.key);
     const packed = calls.map(({ call }) => call.packed);
     const args = { runId: node.runId(), notAfterMs: node.notAfter(restMs), outboxFull: outboxFull() };
     return node.script('verify', keys, scriptArguments(args, packed), restMs);
   }
+}
+
+/** Says in the log why so few milliseconds were left for Redis: this process was busy while the calls waited in it. */
+function withWait(error: unknown, waitedMs: number, deadlineMs: number): unknown {
+  if (!(error instanceof ApiError)) return error;
+  const spent = `${Math.round(waitedMs)} of the ${deadlineMs} ms for an answer`;
+  const cause = new Error(`${spent} had passed in this busy process before it asked Redis`, { cause: error.cause });
+  return new ApiError(error.errorName, { message: error.message, cause });
 }

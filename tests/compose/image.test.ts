@@ -78,7 +78,8 @@ test('each program starts from the image as far as its configuration, and names 
     const args = entry.endsWith('token.ts') ? [entry, '--team', 'x'] : [entry];
     const { status, stderr } = spawnSync(process.execPath, args, { cwd: tree, env: inherited, encoding: 'utf8' });
     assert.is(status, 1, `${entry}: ${stderr}`);
-    assert.match(stderr, /the configuration is not valid:\n {2}\w+ must be set/);
+    assert.match(stderr, /^the configuration is not valid:\n(?: {2}[A-Z_]+ .+\n)+$/);
+    assert.match(stderr, /^ {2}\w+ must be set/m);
   }
 });
 

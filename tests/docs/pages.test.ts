@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
+import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
 import { blocksOf, readPages, type Block } from './helpers/pages.ts';
@@ -10,8 +11,9 @@ import { blocksOf, readPages, type Block } from './helpers/pages.ts';
 // The checkout with a stack of its own: everything else in it is a link.
 const folder = join(process.env.TEST_FOLDER ?? '', 'checkout');
 const ownNames = ['.git', '.keytally', 'secrets'];
-// These need a gateway or a framework beside the stack; tests/gateways and clients/node/package.test.ts run them.
-const runElsewhere = ['docs/gateways.md', 'docs/protect-node.md'];
+// These need a gateway or a framework beside the stack; tests/gateways and clients/node/package.test.ts run them. The
+// client's README installs a package: run here, npm would follow the links and add it to this checkout's package.json.
+const runElsewhere = ['docs/gateways.md', 'docs/protect-node.md', 'clients/node/README.md'];
 // A busy machine may miss verify's deadline of 250 ms, or the two seconds that usage takes.
 const TRIES = 3;
 const SEPARATOR = '\u001e';
@@ -37,6 +39,36 @@ for (const page of readPages()) {
     await Promise.all(shells.map((shell) => requireWorking(shell, blocks)));
   });
 }
+
+for (const shell of ['bash', 'sh']) {
+  test(`${shell} shows the 401 of a wrong token, and takes nothing of it into a variable`, async () => {
+    const { code, out, err } = await run(
+      shell,
+      `. .keytally/env; . docs/api.sh; KEYTALLY_TOKEN=kt_wrong
+      ID=$(api POST /api/v1/workspace -d '{"name": "x"}' | field workspace.id) || echo "failed, and ID is '$ID'"
+      verify '{"key": "key_x"}' || echo failed`,
+    );
+    assert.equal([code, out], [0, "failed, and ID is ''\nfailed\n"]);
+    assert.is(err.match(/^\{"error":\{"code":40102,"message":".+\}$/gm)?.length, 2, err);
+    assert.not.match(err, /at .*\(|SyntaxError|TypeError/);
+  });
+}
+
+test('a field that an answer lacks is named, beside the answer', async () => {
+  const { out, err } = await run('sh', `. docs/api.sh; echo '{"a":{"b":1}}' | field a.c || echo failed`);
+  assert.equal([out, err], ['failed\n', 'field: no a.c in this answer: {"a":{"b":1}}\n']);
+});
+
+test('a saved CSV ends with the line break of its last row', async () => {
+  const { out, err } = await run(
+    'sh',
+    `. .keytally/env; . docs/api.sh
+    ID=$(api POST /api/v1/workspace -d '{"name": "x"}' | field workspace.id)
+    BILL=$(api POST /api/v1/customer-billing -d '{"workspaceId": "'"$ID"'", "externalMeterId": "m"}' | field billing.id)
+    api GET "/api/v1/usage/$BILL?format=csv"`,
+  );
+  assert.is(out, 'billingId,day,totalBillingUsage,billingUsageName,events\r\n', err);
+});
 
 test.run();
 

@@ -110,6 +110,24 @@ test('down stops everything, also without a supervisor, and succeeds when nothin
   assert.is((await stack('logs')).code, 0, 'the logs of a stopped stack end');
 });
 
+test('up without KEYTALLY_PORT comes back on the last ports, and says in one line when another port is named', async () => {
+  const again = await stack('up', { KEYTALLY_PORT: undefined });
+  assert.is(again.code, 0, again.err);
+  assert.match(again.out, /^starting keytally on this machine, /m);
+  assert.not.match(again.out, /the ports change/);
+  assert.equal([processes().api?.port, processes().verify?.port], [port, port + 1]);
+  assert.is((await stack('down')).code, 0);
+
+  let other: number;
+  do [other = 0] = await freePorts(1, [port, port + 1]);
+  while (!(await reservePort(other + 1)));
+  const { code, out, err } = await stack('up', { KEYTALLY_PORT: String(other) });
+  assert.is(code, 0, err);
+  assert.match(out, new RegExp(`^the ports change: the api moves from ${port} to ${other}, verify from .*$`, 'm'));
+  assert.is(processes().api?.port, other);
+  assert.is((await stack('down')).code, 0);
+});
+
 test('a start that cannot succeed gives the reason in one line and leaves nothing running', async () => {
   const listener = createServer().listen(port + 1, '127.0.0.1');
   const { code, err } = await stack('up');

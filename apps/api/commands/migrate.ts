@@ -1,11 +1,11 @@
 import '../../../shared/runtime/require-node.ts';
-import { readConfig } from '../../../shared/runtime/config.ts';
+import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { giveRolePassword, migrateClickHouse, migratePostgres } from '../../../shared/stores/migrate.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 
 // Brings the schemas of Postgres and ClickHouse up to date: `npm run migrate`. Running it again changes nothing.
-const config = readConfig(...programs.migrate);
+const config = readConfigOrExit(...programs.migrate);
 const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0 });
 const applied = [
   ...(await migratePostgres(sql)),

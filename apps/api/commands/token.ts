@@ -1,6 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
-import { readConfig } from '../../../shared/runtime/config.ts';
+import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
@@ -17,7 +17,7 @@ if (!team || team.length > 128) {
   process.exit(2);
 }
 
-const config = readConfig(...programs.token);
+const config = readConfigOrExit(...programs.token);
 const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
 const { text, change } = await sql.begin(async (tx) => {
   const teamId = await findOrCreateTeam(tx, team);

@@ -3,7 +3,16 @@ import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
-import { checkout, envFile, findSupervisor, logFile, prepareHome, readEnvFile, type Home } from '../process/home.ts';
+import {
+  checkout,
+  envFile,
+  findSupervisor,
+  lastApiPort,
+  logFile,
+  prepareHome,
+  readEnvFile,
+  type Home,
+} from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
 import { processNames, stopOrder } from '../servers/programs.ts';
@@ -14,11 +23,12 @@ export async function up(home: Home): Promise<void> {
   const began = performance.now();
   if (findSupervisor(home)) {
     await waitForRunning(home);
-    console.log('keytally is already running.');
+    console.log('keytally is already running on this machine.');
   } else {
     refuseStaleInstall();
     prepareHome(home);
-    console.log(`starting keytally in ${home.folder}`);
+    console.log(`starting keytally on this machine, in ${home.folder}`);
+    noteMove(home);
     await startSupervisor(home).catch(async (error: unknown) => {
       // Another start of the same stack was first.
       if (findSupervisor(home)) await waitForRunning(home);
@@ -27,6 +37,16 @@ export async function up(home: Home): Promise<void> {
     console.log(`keytally is up after ${((performance.now() - began) / 1000).toFixed(1)} s.`);
   }
   console.log(welcome(home));
+}
+
+// What was started with the old addresses would go on asking there.
+function noteMove(home: Home): void {
+  const last = lastApiPort(home);
+  if (last === undefined || last === home.apiPort) return;
+  console.log(
+    `the ports change: the api moves from ${last} to ${home.apiPort}, verify from ${last + 1} to ${home.verifyPort}; ` +
+      `load ${envFile(home)} again, and restart what uses the old addresses`,
+  );
 }
 
 // A second `make up` waits for the first, whether that one still starts the stack or has finished.
@@ -125,9 +145,10 @@ function welcome(home: Home): string {
   verify   ${home.verifyUrl}
   token    ${token}
 
-To have them in your shell:  . ${quoted(envFile(home))}
+To load them into your shell:  . ${quoted(envFile(home))}
 
-To make a workspace, make a key in it and verify the key:
+A first try: these lines make a workspace, make a key in it and verify the key. The README's example does the same and adds
+credits; use either of them.
 
 WORKSPACE=$(${post(`${home.apiUrl}/api/v1/workspace`, `'{"name":"demo"}'`)}); echo "$WORKSPACE"
 KEY=$(${post(`${home.apiUrl}/api/v1/api-key`, `'{"name":"first","workspaceId":"'${field('WORKSPACE', 'id')}'"}'`)}); echo "$KEY"

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { envFile, readEnvFile, writeEnvFile } from './home.ts';
+import { envFile, openHome, readEnvFile, writeEnvFile } from './home.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'a home');
 const token = "it's a $token";
@@ -32,6 +32,18 @@ test('the env file is read back as it was written, also a file of the old form w
     "KEYTALLY_TOKEN='it'\\''s a $token'\nDATABASE_URL='postgres://127.0.0.1/keytally'\n",
   );
   assert.equal(readEnvFile({ folder }), values);
+});
+
+test('without KEYTALLY_PORT a stack keeps the ports of its last start, and a new one has 8080 and 8081', () => {
+  const ports = (environment: NodeJS.ProcessEnv) => {
+    const { apiPort, verifyPort } = openHome({ KEYTALLY_HOME: folder, ...environment });
+    return [apiPort, verifyPort];
+  };
+  writeEnvFile({ folder }, { KEYTALLY_API_URL: 'http://127.0.0.1:9480', KEYTALLY_VERIFY_URL: 'http://127.0.0.1:9481' });
+  assert.equal(ports({}), [9480, 9481]);
+  assert.equal(ports({ KEYTALLY_PORT: '' }), [9480, 9481]);
+  assert.equal(ports({ KEYTALLY_PORT: '9490' }), [9490, 9491]);
+  assert.equal(ports({ KEYTALLY_HOME: join(folder, 'new') }), [8080, 8081]);
 });
 
 test.run();

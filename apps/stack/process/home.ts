@@ -22,11 +22,14 @@ export interface Home {
 
 export type Bus = 'redis' | 'kafka';
 
-/** Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. Without the last two, a running stack's own are taken. */
+/**
+ * Reads KEYTALLY_HOME, KEYTALLY_PORT and BUS. Without KEYTALLY_PORT the stack keeps the port that it has or had last.
+ * Without BUS a running stack's own is taken.
+ */
 export function openHome(environment: NodeJS.ProcessEnv): Home {
   const folder = resolve(checkout, environment.KEYTALLY_HOME || '.keytally');
   const running = findSupervisor({ folder });
-  const text = environment.KEYTALLY_PORT || String(running?.apiPort ?? 8080);
+  const text = environment.KEYTALLY_PORT || String(running?.apiPort ?? lastApiPort({ folder }) ?? 8080);
   const apiPort = /^\d+$/.test(text) ? Number(text) : 0;
   if (apiPort < 1 || apiPort > 65_534)
     throw new StackError(`KEYTALLY_PORT must be a port from 1 to 65534, not ${text}`);
@@ -130,6 +133,12 @@ export function readEnvFile({ folder }: Pick<Home, 'folder'>): Record<string, st
   if (!existsSync(file)) return {};
   const lines = readFileSync(file, 'utf8').matchAll(/^(?:export )?(\w+)='(.*)'$/gm);
   return Object.fromEntries([...lines].map(([, name = '', value = '']) => [name, value.replaceAll("'\\''", "'")]));
+}
+
+/** The api's port at the last start that succeeded, as the env file has it: programs and shells may still use it. */
+export function lastApiPort(home: Pick<Home, 'folder'>): number | undefined {
+  const [, port] = /:(\d+)$/.exec(readEnvFile(home).KEYTALLY_API_URL ?? '') ?? [];
+  return port === undefined ? undefined : Number(port);
 }
 
 /** The file of shell lines with the addresses and the token. */

@@ -80,7 +80,7 @@ function variablesRead(service: Service): (keyof Config)[] | string {
   } catch {
     return `${entry} does not exist`;
   }
-  const list = /readConfig\(\.\.\.programs\.(\w+)\)/.exec(source)?.[1];
+  const list = /readConfigOrExit\(\.\.\.programs\.(\w+)\)/.exec(source)?.[1];
   const reads = list && (programs as Record<string, readonly (keyof Config)[]>)[list];
   return reads ? [...reads] : `${entry} does not read one of the lists in shared/runtime/config.ts`;
 }
