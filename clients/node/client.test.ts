@@ -2,7 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld, type World } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
-import { displayForms, each, keytally, KeytallyError, type Keytally } from './index.ts';
+import { displayForms, each, keytally, KeytallyError, type ClientOptions, type Keytally } from './index.ts';
 import { operations, VERIFY } from './operations.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
 
@@ -196,17 +196,19 @@ test('a token is not sent to where a redirect points, and an id never leads to a
   assert.is(api!.seen[0]!.url, '/api/v1/workspace/a%2F..%2Fb%3Fc%23d');
 });
 
-test('a missing or wrong option is named, and a token is never repeated', () => {
+test('a missing, wrong or unknown option is named, and a token is never repeated', () => {
+  const noUrl =
+    "keytally(): url is missing; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else";
   const [url, token] = ['http://127.0.0.1:1', 'kt_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1'];
   for (const [options, message] of [
-    [{ url: undefined, token }, "keytally(): url is missing; give the api's address, e.g. KEYTALLY_API_URL"],
-    [{ url: '', token }, "keytally(): url is missing; give the api's address, e.g. KEYTALLY_API_URL"],
+    [{ url: undefined, token }, noUrl],
+    [{ url: '', token }, noUrl],
     [{ url: 'ftp://a', token }, 'keytally(): url is "ftp://a"; it must start with http:// or https://'],
     [{ url: 'a:8081', token }, 'keytally(): url is "a:8081"; it must start with http:// or https://'],
     [{ url: token, token }, 'keytally(): url is a token; it must start with http:// or https://'],
     [
       { url, verifyUrl: '', token },
-      "keytally(): verifyUrl is missing; give verify's address, e.g. KEYTALLY_VERIFY_URL, or leave it out",
+      "keytally(): verifyUrl is missing; give verify's address (KEYTALLY_VERIFY_URL), or leave it out",
     ],
     [{ url, verifyUrl: 'b', token }, 'keytally(): verifyUrl is "b"; it must start with http:// or https://'],
     [{ url, token: undefined }, 'keytally(): token is missing; give an access token, e.g. KEYTALLY_TOKEN'],
@@ -214,6 +216,10 @@ test('a missing or wrong option is named, and a token is never repeated', () => 
     [
       { url, token: `${token}\n` },
       'keytally(): token is wrong; it holds a space, a line break or another character that no access token has',
+    ],
+    [
+      { url, token, verifyURL: url } as ClientOptions,
+      'keytally(): verifyURL is not an option; the options are url, verifyUrl, token, timeoutMs, verifyTimeoutMs, fetch, onRetry',
     ],
   ] as const) {
     assert.throws(

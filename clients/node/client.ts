@@ -1,11 +1,12 @@
 import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
 import { operations, requestOf, VERIFY } from './operations.ts';
+import { unknownOption, type OptionNames } from './option-names.ts';
 import { send, type CallOptions, type Sender } from './send.ts';
 
 /** `url` and `token` may be `undefined` in type, as `process.env.NAME` is: `keytally()` throws and names what is missing. */
 export type ClientOptions = {
-  /** Address of the api. A client that only verifies can use verify's address. */
+  /** Address of verify for a client that only verifies, as guards do; else the api's, which answers verifications too. */
   url: string | undefined;
   /** Address of verify; default `url`. */
   verifyUrl?: string | undefined;
@@ -40,8 +41,20 @@ export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof opera
 const TIMEOUT_MS = 30_000;
 const VERIFY_TIMEOUT_MS = 1_000;
 
+const optionNames: OptionNames<ClientOptions> = {
+  url: true,
+  verifyUrl: true,
+  token: true,
+  timeoutMs: true,
+  verifyTimeoutMs: true,
+  fetch: true,
+  onRetry: true,
+};
+
 /** A client of keytally: each operation is a function that takes its path, query and body as one object. */
 export function keytally(options: ClientOptions): Keytally {
+  const unknown = unknownOption(options, optionNames);
+  if (unknown) throw new TypeError(`keytally(): ${unknown}`);
   const { timeoutMs = TIMEOUT_MS, verifyTimeoutMs = VERIFY_TIMEOUT_MS } = options;
   const api = baseUrl('url', options.url);
   const verify = options.verifyUrl === undefined ? api : baseUrl('verifyUrl', options.verifyUrl);
@@ -105,8 +118,8 @@ function baseUrl(option: 'url' | 'verifyUrl', value: string | undefined): string
 }
 
 const expectedUrl = {
-  url: "the api's address, e.g. KEYTALLY_API_URL",
-  verifyUrl: "verify's address, e.g. KEYTALLY_VERIFY_URL, or leave it out",
+  url: "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
+  verifyUrl: "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
 };
 
 // The messages never repeat the token: they end up in logs.

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
 import { makeWorld, type World } from '../../tests/helpers/world.ts';
-import { keytally, koaGuard, nodeGuard, type Keytally } from './index.ts';
+import { fastifyGuard, honoGuard, keepUsage, keytally, koaGuard, nodeGuard, type Keytally } from './index.ts';
 import { frameworks } from './helpers/frameworks.ts';
 
 let world: World;
@@ -92,6 +92,18 @@ test('an option that is wrong from the start keeps the program from starting', (
       String(message),
     );
   }
+});
+
+test('a misspelt option keeps the program from starting: a guard with `cots` would let every request pass for free', () => {
+  const all = 'the options are cost, scopes, route, ip, open, onError';
+  const guards: ((client: Keytally, options: object) => unknown)[] = [nodeGuard, fastifyGuard, koaGuard, honoGuard];
+  for (const guard of guards) {
+    assert.throws(() => guard(client, { cots: '0.25' }), `cots is not an option; ${all}`);
+    assert.throws(() => guard(client, { cost: '0.25', scope: undefined }), `scope is not an option; ${all}`);
+    assert.throws(() => guard(client, { toString: '1' }), `toString is not an option; ${all}`);
+  }
+  const kept = { onLost() {}, atmost: 1 };
+  assert.throws(() => keepUsage(client, kept), 'atmost is not an option; the options are onLost, atMost, pauseMs');
 });
 
 test('without onError the cause is on the console, at most one line a second', async () => {

@@ -1,5 +1,6 @@
 import type { KeptUsage, VerifyInput } from './kept-usage.ts';
 import type { HeaderOf } from './key.ts';
+import { unknownOption, type OptionNames } from './option-names.ts';
 
 /** What a request costs, as decimal text, and the name under which its usage is counted. */
 export type Cost = { usage: string; usageName?: string };
@@ -32,8 +33,22 @@ export class OptionError extends TypeError {
   override readonly name = 'OptionError';
 }
 
-/** Throws when an option that is not a function is wrong, so that a program with a wrong cost does not start. */
+const optionNames: OptionNames<GuardOptions<never>> = {
+  cost: true,
+  scopes: true,
+  route: true,
+  ip: true,
+  open: true,
+  onError: true,
+};
+
+/**
+ * Throws when an option does not exist, or is wrong and not a function. A program with a wrong cost does not start, nor one
+ * with `cots`, which would be free.
+ */
 export function checkOptions<Request>(options: GuardOptions<Request>): void {
+  const unknown = unknownOption(options, optionNames);
+  if (unknown) throw new OptionError(unknown);
   // An option that is there but undefined, such as an unset environment variable, must not mean "free" or "no scope".
   if ('cost' in options && typeof options.cost !== 'function') costOf(options.cost);
   if ('scopes' in options && typeof options.scopes !== 'function') scopesOf(options.scopes);

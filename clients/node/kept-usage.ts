@@ -1,6 +1,7 @@
 import type { Keytally } from './client.ts';
 import { KeytallyError } from './error.ts';
 import type { Contract } from './contract.ts';
+import { unknownOption, type OptionNames } from './option-names.ts';
 import type { Status } from './status.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
@@ -34,8 +35,12 @@ export type KeptUsage = {
 // Less than the 60 s of an Idempotency-Key: a repetition that is slow on its way must still find it.
 const REPEATABLE_MS = 50_000;
 
+const optionNames: OptionNames<KeptUsageOptions> = { onLost: true, atMost: true, pauseMs: true };
+
 /** Keeps the usage of requests that passed while keytally was unavailable, in memory, and reports it later. */
 export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsage {
+  const unknown = unknownOption(options, optionNames);
+  if (unknown) throw new TypeError(`keepUsage(): ${unknown}`);
   const { onLost, atMost = 10_000, pauseMs = 1_000 } = options;
   const calls = new Set<KeptCall>();
   let away = false;

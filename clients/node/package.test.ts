@@ -10,7 +10,6 @@ import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts'
 import {
   blocksOf,
   checkout,
-  EDGE_RUNTIME,
   exampleFor,
   folder,
   freePort,
@@ -111,7 +110,16 @@ test('the types work where no framework is installed, and are not any', () => {
 });
 
 test('every example of the pages passes strict tsc, without an annotation for the request', () => {
-  const packages = ['express', 'fastify', 'hono', 'koa', '@types/node', '@types/express', '@types/koa'];
+  const packages = [
+    'express',
+    'fastify',
+    'hono',
+    '@hono/node-server',
+    'koa',
+    '@types/node',
+    '@types/express',
+    '@types/koa',
+  ];
   for (const name of packages) link(name);
   const examples = pages.flatMap((page) => ['js', 'ts'].flatMap((language) => blocksOf(page, language)));
   assert.ok(examples.length >= 10, `${examples.length} examples`);
@@ -153,14 +161,10 @@ for (const [page, framework] of [
 ] as const) {
   test(`the example for ${framework} in ${page} protects an API as it stands`, async () => {
     write('server.js', exampleFor(page, framework));
-    // An edge runtime serves the default export.
-    write('serve.js', `import { serve } from './edge.js';\nimport app from './server.js';\nserve(app);`);
-    write('edge.js', EDGE_RUNTIME);
-    link(framework);
+    for (const name of [framework, ...(framework === 'hono' ? ['@hono/node-server'] : [])]) link(name);
     const port = await freePort();
     const env = { KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token, PORT: String(port) };
-    const main = framework === 'hono' ? 'serve.js' : 'server.js';
-    const server = spawn(process.execPath, [main], { cwd: project, env, stdio: 'inherit' });
+    const server = spawn(process.execPath, ['server.js'], { cwd: project, env, stdio: 'inherit' });
     try {
       await assertProtected(port);
     } finally {

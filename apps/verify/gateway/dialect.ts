@@ -2,7 +2,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 
 /** Which headers of a gateway describe the end client's request, and which refusals it passes on. */
 export type Dialect = {
-  /** Headers with method and path. Without them: the method of the gateway's question, and the path that it appended. */
+  /** Headers with method and path. Without them: the method of the check request, and the path that the gateway appended. */
   original?: { method: string; uri: string };
   /** The header with the client's address; it counts only from trusted proxies. */
   address: string;
@@ -27,7 +27,7 @@ const dialects: Record<string, Dialect> = {
 
 export const dialectNames = Object.keys(dialects);
 
-/** Finds a dialect by its name in a gateway's address; an unknown name is a 400 that lists them. */
+/** Finds a dialect by its name in a gateway's address; throws an error that lists them if it is unknown. */
 export function dialectOf(name: string): Dialect {
   if (Object.hasOwn(dialects, name)) return dialects[name]!;
   const message = `must be one of ${dialectNames.join(', ')}`;

@@ -29,10 +29,11 @@ export const GATEWAY_PATH = '/gateway/';
 const LOG_EVERY_MS = 1_000;
 
 /**
- * Answers gateways that ask before each request whether it may pass: 200 with the key's identity in headers, or the
- * refusal for the end client. Gateways copy the end client's headers, path and query into their question. So cost and
- * scopes come from the address, before anything that a gateway appends, and from headers that its configuration
- * overwrites. A body is ignored; Node drops it, and the connection stays open.
+ * Answers check requests: before each request a gateway asks whether it may pass. The answer is 200 with the key's
+ * identity in headers, or the refusal for the end client. Gateways copy the end client's headers, path and query into the
+ * check request. So cost and scopes come from the address, before anything that a gateway appends, and from headers that
+ * its configuration overwrites. A body is ignored; Node drops it, and the connection stays open. A mistake of the gateway
+ * (a wrong token or policy, an idempotency key for two requests) is a 500 that names no cause.
  */
 export function makeGateway(options: GatewayOptions) {
   const mayLog = throttle(LOG_EVERY_MS);
@@ -42,10 +43,12 @@ export function makeGateway(options: GatewayOptions) {
       return await decide(request, path, requestId);
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 500) throw error;
-      // End clients may see this answer: it says what they can do. The server logs the cause.
+      // End clients may see these answers. They cannot mend the gateway, so only the log has the cause.
       if (error.status === 503) throw new ApiError('api_key_undecided', { cause: error });
-      if (mayLog() !== undefined) options.log.warn({ requestId, error }, 'a gateway is set up wrongly');
-      throw error;
+      const notLogged = mayLog();
+      if (notLogged !== undefined) options.log.warn({ requestId, error, notLogged }, 'a gateway is set up wrongly');
+      const { status, headers, body } = refusalOf('FAILED', requestId);
+      return { status, type: 'application/json', text: body, headers };
     }
   };
 

@@ -11,7 +11,7 @@ const FORM = 'It is "-" for none, or parts such as usage=2,name=tokens,scope=use
 const flags: readonly string[] = ['create', 'read', 'update', 'del'];
 const validate = bodyValidator(verifyBody);
 
-/** Reads the policy segment of a gateway's address; a wrong one is a 400 that shows the right form. */
+/** Reads the policy segment of a gateway's address; throws an error that shows the right form if it is wrong. */
 export const readPolicy: (segment: string) => Policy = memoize((segment) => {
   if (segment === '-') return {};
   const parts = new Map<string, string>();

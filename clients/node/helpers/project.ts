@@ -11,14 +11,6 @@ export const folder = join(process.env.TEST_FOLDER ?? '', 'package');
 export const project = join(folder, 'project');
 export const tsc = join(checkout, 'node_modules/.bin/tsc');
 export const resolutions = ['nodenext', 'bundler'];
-/** Serves an app as an edge runtime does, on Node. */
-export const EDGE_RUNTIME = `
-  import { createServer } from 'node:http';
-  export const serve = (app) =>
-    createServer(async (request, response) => {
-      const answer = await app.fetch(new Request('http://edge' + request.url, { headers: request.headers }));
-      response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
-    }).listen(process.env.PORT);`;
 
 /** Runs a command to its end and gives its output. */
 export function run([command, ...args]: string[], cwd: string): string {

@@ -6,13 +6,17 @@ import { makeEndClients, type EndClients } from '../../helpers/end-clients.ts';
 import { makeWorld, wireTo, type Wire, type World } from '../../helpers/world.ts';
 import { startApi, startGateway, type BeginGateway } from './gateway.ts';
 
+type Gateway = Awaited<ReturnType<typeof startGateway>>;
+
 /** What a gateway's tests run in: keytally, an API, and the gateway between end clients and both. */
 export type Setting = {
   world: World;
   clients: EndClients;
   /** Between the gateway and verify. */
   wire: Wire;
-  gateway: Awaited<ReturnType<typeof startGateway>>;
+  gateway: Gateway;
+  /** Starts the same gateway once more, with another access token. */
+  startWith(token: string): Promise<Gateway>;
   api: Awaited<ReturnType<typeof startApi>>;
   redis: Redis;
 };
@@ -31,8 +35,9 @@ export async function openSetting(setting: Setting, name: string, begin: BeginGa
   setting.wire = await wireTo(setting.world.verify!.url);
   setting.api = await startApi();
   setting.redis = new Redis(setting.world.env.REDIS_URL!);
-  const to = { verifyUrl: setting.wire.url, apiPort: setting.api.port, token: setting.clients.token };
-  setting.gateway = await startGateway(name, process.env.TEST_FOLDER!, begin, to);
+  const to = { verifyUrl: setting.wire.url, apiPort: setting.api.port };
+  setting.startWith = (token) => startGateway(name, process.env.TEST_FOLDER!, begin, { ...to, token });
+  setting.gateway = await setting.startWith(setting.clients.token);
 }
 
 export async function closeSetting({ redis, gateway, api, wire, world }: Partial<Setting>): Promise<void> {

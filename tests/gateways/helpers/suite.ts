@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import type { BeginGateway } from './gateway.ts';
+import { testMistakes } from './mistakes.ts';
 import { testOutages } from './outages.ts';
 import { testPasses } from './passes.ts';
 import { testPolicies } from './policies.ts';
@@ -17,6 +18,7 @@ export function testGateway(name: string, begin: BeginGateway, quirks: Quirks = 
   testPolicies(test, setting);
   testIdentity(test, setting);
   testSmuggling(test, setting);
+  testMistakes(test, setting);
   testOutages(test, setting);
   test.run();
 }

@@ -4,7 +4,7 @@ import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { keyShard } from '../../../../shared/values/key-text.ts';
 import { envelopeProblem } from '../../../../tests/helpers/contract.ts';
 import { makeEndClients } from '../../../../tests/helpers/end-clients.ts';
-import { makeWorld } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, outputListeners } from '../../../../tests/helpers/world.ts';
 
 export type Ask = {
   to?: string;
@@ -12,6 +12,12 @@ export type Ask = {
   body?: string;
   token?: string | null;
   headers?: Record<string, string>;
+};
+export type Answered = {
+  status: number;
+  headers: Headers;
+  text: string;
+  error: { code: number; message: string } | undefined;
 };
 export type Asking = Awaited<ReturnType<typeof openAsking>>;
 
@@ -24,8 +30,11 @@ export async function openAsking() {
   const world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
   const clients = await makeEndClients(world);
   const redis = new Redis(world.env.REDIS_URL!);
+  let output = '';
+  const listen = (text: string) => void (output += text);
+  outputListeners.add(listen);
 
-  async function ask(path: string, options: Ask = {}) {
+  async function ask(path: string, options: Ask = {}): Promise<Answered> {
     const { to = world.verify!.url, method = 'GET', body, token = clients.token, headers = {} } = options;
     const sent = { ...(token !== null && { 'X-Keytally-Token': token }), ...headers };
     const init = { method, headers: sent, ...(body !== undefined && { body }) };
@@ -49,6 +58,16 @@ export async function openAsking() {
     /** Asks with the good key. */
     pass: (path: string, options: Ask = {}) =>
       ask(path, { ...options, headers: { ...bearer(clients.good.key), ...options.headers } }),
+    /** Sends until the log has the cause, at most once a second; each answer is a 500 that says nothing of the gateway. */
+    async mistake(send: () => Promise<Answered>, cause: RegExp): Promise<void> {
+      output = '';
+      await eventually(`the log has ${cause}`, async () => {
+        const { status, error, text } = await send();
+        assert.equal([status, error?.code], [500, 50001], text);
+        assert.not.match(text, /gateway|token|policy|dialect/i);
+        return output.split('\n').some((line) => line.includes('a gateway is set up wrongly') && cause.test(line));
+      });
+    },
     /** The newest event of a key's shard: cost in micro-credits, usage name, route. */
     async newestEvent(key: string): Promise<{ c: number; n: string; r: string }> {
       const [[, [, json = '']] = ['', []]] = await redis.xrevrange(
@@ -61,6 +80,7 @@ export async function openAsking() {
       return JSON.parse(json);
     },
     async stop() {
+      outputListeners.delete(listen);
       redis.disconnect();
       await world.stop();
     },
