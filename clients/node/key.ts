@@ -2,9 +2,9 @@
 export type HeaderOf = (name: string) => string | null | undefined;
 
 /**
- * The API keys that a request carries; it should be one. A key may come as `Authorization: Bearer`, as `x-api-key`, or as
- * either part of `Authorization: Basic` with the other part blank. The same key twice counts as one. A header that was
- * sent twice arrives as one value with a comma.
+ * The API keys that a request carries; it should be one. A key may come as `Authorization: Bearer`, as `x-api-key`, or in
+ * `Authorization: Basic` as the user name or the password, with the other one empty. The same key twice counts as one. A
+ * header that was sent twice arrives as one value with a comma.
  */
 export function keysOf(header: HeaderOf): string[] {
   const [, scheme = '', credentials = ''] = /^\s*(\S+)\s+(.*?)\s*$/.exec(header('authorization') ?? '') ?? [];
