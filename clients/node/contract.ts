@@ -1488,4 +1488,8 @@ export const refusals = {
   USAGE_LIMITED: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
   AWAY: [50311, 'The API key cannot be verified right now; repeat the request in a moment.'],
   FAILED: [50001, 'Something went wrong on our side; it was logged with the request id.'],
+  MISCONFIGURED: [
+    50002,
+    'The request cannot be checked because of a mistake on our side; it was logged with the request id.',
+  ],
 } as const;

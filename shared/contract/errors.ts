@@ -73,6 +73,10 @@ export const errors = {
   api_key_usage_limited: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
   headers_too_large: [43101, 'The address and headers of the request exceed 16 KiB; send fewer or shorter ones.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
+  gateway_misconfigured: [
+    50002,
+    'The request cannot be checked because of a mistake on our side; it was logged with the request id.',
+  ],
   redis_unavailable: [
     50301,
     'The verification store is unavailable, and nothing was changed; repeat the request in a moment.',

@@ -31,6 +31,7 @@ const refusals: Record<string, ErrorName> = {
   USAGE_LIMITED: 'api_key_usage_limited',
   AWAY: 'api_key_undecided',
   FAILED: 'internal',
+  MISCONFIGURED: 'gateway_misconfigured',
 };
 
 const file = new URL('../../../clients/node/contract.ts', import.meta.url);

@@ -47,7 +47,7 @@ export function makeGateway(options: GatewayOptions) {
       if (error.status === 503) throw new ApiError('api_key_undecided', { cause: error });
       const notLogged = mayLog();
       if (notLogged !== undefined) options.log.warn({ requestId, error, notLogged }, 'a gateway is set up wrongly');
-      const { status, headers, body } = refusalOf('FAILED', requestId);
+      const { status, headers, body } = refusalOf('MISCONFIGURED', requestId);
       return { status, type: 'application/json', text: body, headers };
     }
   };

@@ -36,7 +36,7 @@ test('a policy sets cost, usage name and scopes; a wrong one is a 500, and the l
   wrong.push('scope=documents.write', 'scope=documents.read+', 'scope=.read', 'scope=!.read');
   for (const policy of wrong) {
     const { status, error } = await pass(`plain/${policy}/usage=1/`);
-    assert.equal([status, error?.code], [500, 50001], policy);
+    assert.equal([status, error?.code], [500, 50002], policy);
     assert.throws(() => readPolicy(policy), /usage=2,name=tokens,scope=users\.read\+posts\.create/);
   }
   await mistake(() => pass('plain/cost=1/'), /usage=2,name=tokens,scope=users\.read\+posts\.create/);

@@ -63,7 +63,7 @@ export async function openAsking() {
       output = '';
       await eventually(`the log has ${cause}`, async () => {
         const { status, error, text } = await send();
-        assert.equal([status, error?.code], [500, 50001], text);
+        assert.equal([status, error?.code], [500, 50002], text);
         assert.not.match(text, /gateway|token|policy|dialect/i);
         return output.split('\n').some((line) => line.includes('a gateway is set up wrongly') && cause.test(line));
       });
