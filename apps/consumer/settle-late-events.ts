@@ -53,7 +53,7 @@ export function makeSettleLateEvents({
         );
       }),
     );
-    const settled = await settle(redis, books, lacking, grantOfOpenShards(redis, lacking));
+    const settled = await settle({ sql, redis, books }, lacking, grantOfOpenShards(redis, lacking));
     if (settled.length > 0)
       log.warn({ records: settled.length }, 'late events of usage that Redis had lost are in the balances now');
   };

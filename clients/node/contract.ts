@@ -1024,9 +1024,11 @@ export interface Contract {
         usedCredits: string;
         /** the sum of all distinct events in the books: decimal text, at most six decimals, at most 9000000000 either way */
         bookedCredits: string;
+        /** what the daily usage of these events adds up to: decimal text, at most six decimals, at most 9000000000 either way */
+        billedCredits: string;
         /** used credits after the last event in the books: decimal text, at most six decimals, at most 9000000000 either way */
         lastBalance: string;
-        /** used credits missing in the books; negative: too much is booked: decimal text, at most six decimals, at most 9000000000 either way */
+        /** used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
         difference: string;
         /** where events are missing */
         gaps: Array<{

@@ -1,5 +1,8 @@
-import type { Balance } from './balances.ts';
 import type { Books } from '../stores/clickhouse.ts';
+import type { Balance } from './balances.ts';
+import type { BookedRecord } from './booked-records.ts';
+import { inGroups, lineOfEvent, openDayParams, openDaysTable, sumsOfLine } from './day-sums.ts';
+import { readBoundaries, type Boundary } from './boundary-events.ts';
 
 /** Consecutive sequence numbers of one epoch of a billing record that no event in the books has. */
 export type MissingNumbers = {
@@ -14,94 +17,177 @@ export type MissingNumbers = {
   micros: number | undefined;
 };
 
-type Row = [
-  ...[billingId: string, epoch: number, lastEvent: string, lastSeq: string, lastUsed: string],
-  ...[event: string, witness: number, seq: string, before: string],
-];
+/** A record to look at, with its balance in Redis. */
+export type Suspect = { balance: Balance; booked: BookedRecord };
 
-/** Finds the missing sequence numbers of some records, in order, up to the last ones that Redis has. */
-export async function findMissingNumbers(books: Books, balances: Balance[]): Promise<Map<string, MissingNumbers[]>> {
+/** Numbers that nobody has: those above `after`, up to the one before `before` or, at the end, up to `upTo`. */
+type Gap = { epoch: number; after: number; before: number | undefined; upTo: number; endsWith?: 'witness' | 'redis' };
+type Day = { day: string; epoch: number; numbers: number; first: number; last: number; witness: number };
+
+// Of more than these, somebody has to be told that there are many and not where each is.
+const MAX_GAPS = 1_000;
+const NUMBERS_PER_BUCKET = 65_536;
+const BUCKETS_AT_ONCE = 16;
+
+/**
+ * Finds the missing sequence numbers of some records, in order, up to the last ones that Redis has; of a record at most
+ * 1,000 gaps. It compares the first and last numbers of days, and reads the events of such days alone that lack some.
+ */
+export async function findMissingNumbers(books: Books, suspects: Suspect[]): Promise<Map<string, MissingNumbers[]>> {
   const found = new Map<string, MissingNumbers[]>();
-  if (balances.length === 0) return found;
-  const add = (billingId: string, missing: MissingNumbers) =>
-    found.set(billingId, [...(found.get(billingId) ?? []), missing]);
-  for (const row of await missingBetween(books, balances)) {
-    const [billingId, epoch, lastEvent, lastSeq, lastUsed, event, witness, seq, before] = row;
-    const events = Number(seq) - Number(lastSeq) - (witness ? 0 : 1);
-    add(billingId, {
-      epoch,
-      afterSequence: Number(lastSeq),
-      afterEvent: lastEvent || undefined,
-      beforeSequence: witness ? undefined : Number(seq),
-      beforeEvent: witness ? undefined : event,
-      events,
-      micros: Number(before) - Number(lastUsed),
-    });
+  for (const some of inGroups(suspects, ({ booked }) => booked.openDays.length)) {
+    const days = await readDays(books, some);
+    for (const suspect of some) {
+      const { id } = suspect.balance.billing;
+      const ofRecord = days.get(id) ?? [];
+      const gaps = await gapsOf(books, suspect, ofRecord);
+      if (gaps.length > 0) found.set(id, await describe(books, suspect, ofRecord, gaps));
+    }
   }
-  for (const missing of await missingAtEnd(books, balances)) add(missing.billingId, missing);
   return found;
 }
 
-/**
- * Finds sequence numbers that do not follow the one before. An adjustment carries the sequence number of the event before
- * it, so its cost is in the balance before the missing ones. A witness carries the sequence number of a lost event, so that
- * number counts as missing too.
- */
-async function missingBetween(books: Books, balances: Balance[]): Promise<Row[]> {
+/** The days on which records have numbers, by record, in the order of epochs and numbers. */
+async function readDays(books: Books, suspects: Suspect[]): Promise<Map<string, Day[]>> {
   const answer = await books.client.query({
     query: `
-      select billing_id, epoch, if(last_epoch = epoch, last_event, ''), toString(if(last_epoch = epoch, last_seq, 0) as after_seq),
-             toString(last_used), event_id, kind = 'witness', toString(seq), toString(used_micros - cost_micros)
+      with ${openDaysTable}
+      select billing_id, toString(day), epoch, numbers, first_number, last_number, last_witness
+      from booked_days final
+      where billing_id in {ids:Array(String)} and line = 'verification' and (billing_id, day) not in open_days
+      union all
+      select billing_id, toString(day), line_epoch,
+        ${sumsOfLine.numbers}, ${sumsOfLine.first_number}, ${sumsOfLine.last_number}, ${sumsOfLine.last_witness}
       from (
-        select billing_id, epoch, seq, kind, event_id, cost_micros, used_micros,
-               lagInFrame(epoch) over lines as last_epoch, lagInFrame(seq) over lines as last_seq,
-               lagInFrame(event_id) over lines as last_event, lagInFrame(used_micros) over lines as last_used
-        from (select * from usage_events final where billing_id in {ids:Array(String)})
-        window lines as (partition by billing_id order by epoch, seq, kind = 'witness', number
-                         rows between unbounded preceding and current row)
+        select billing_id, day, kind, epoch, seq, number, ${lineOfEvent} from usage_events final
+        where billing_id in {ids:Array(String)} and (billing_id, day) in open_days and kind != 'adjustment'
       )
-      where kind != 'adjustment' and toInt64(seq) > toInt64(after_seq) + (kind != 'witness')
-      order by billing_id, epoch, seq`,
-    query_params: { ids: balances.map(({ billing }) => billing.id) },
+      group by billing_id, day, line_epoch`,
+    query_params: openDayParams(
+      suspects.map(({ balance, booked }) => ({ id: balance.billing.id, openDays: booked.openDays })),
+    ),
     format: 'JSONCompactEachRow',
   });
-  return answer.json<Row>();
+  type Row = [id: string, day: string, epoch: number, numbers: string, first: string, last: string, witness: string];
+  const rows = await answer.json<Row>();
+  const byRecord = Map.groupBy(rows, ([id]) => id);
+  const dayOf = ([, day, epoch, ...numbers]: Row): Day => {
+    const [count, first, last, witness] = numbers.map(Number) as [number, number, number, number];
+    return { day, epoch, numbers: count, first, last, witness };
+  };
+  const inOrder = (a: Day, b: Day) => a.epoch - b.epoch || a.first - b.first;
+  return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(dayOf).toSorted(inOrder)]));
 }
 
-/** Finds sequence numbers up to Redis's last one that come after the last one that the books have of their epoch. */
-async function missingAtEnd(books: Books, balances: Balance[]): Promise<(MissingNumbers & { billingId: string })[]> {
-  const answer = await books.client.query({
-    query: `
-      select billing_id, epoch, toString(max(seq)), argMax(event_id, (seq, number)), toString(argMax(used_micros, (seq, number)))
-      from usage_events final where billing_id in {ids:Array(String)} and kind != 'witness'
-      group by billing_id, epoch`,
-    query_params: { ids: balances.map(({ billing }) => billing.id) },
-    format: 'JSONCompactEachRow',
-  });
-  const rows = await answer.json<[billingId: string, epoch: number, seq: string, event: string, used: string]>();
-  const lasts = new Map(
-    rows.map(([billingId, epoch, seq, event, used]) => [
-      `${billingId} ${epoch}`,
-      { seq: Number(seq), event, used: Number(used) },
-    ]),
+async function gapsOf(books: Books, { balance }: Suspect, days: Day[]): Promise<Gap[]> {
+  const gaps: Gap[] = [];
+  const byEpoch = Map.groupBy(days, ({ epoch }) => epoch);
+  const epochs = [...new Set([...byEpoch.keys(), ...balance.sequences.keys()])].toSorted((a, b) => a - b);
+  for (const epoch of epochs) {
+    let last = 0;
+    for (const span of spansOf(byEpoch.get(epoch) ?? [])) {
+      if (span.first > last + 1) gaps.push({ epoch, after: last, before: span.first, upTo: span.first - 1 });
+      if (span.numbers < span.last - span.first + 1 && gaps.length < MAX_GAPS)
+        gaps.push(...(await gapsWithin(books, balance.billing.id, epoch, span)));
+      last = span.last;
+    }
+    const inRedis = balance.sequences.get(epoch) ?? 0;
+    if (inRedis > last) gaps.push({ epoch, after: last, before: undefined, upTo: inRedis, endsWith: 'redis' });
+    const witnessed = Math.max(0, ...(byEpoch.get(epoch) ?? []).map(({ witness }) => witness));
+    const known = Math.max(last, inRedis);
+    if (witnessed > known) gaps.push({ epoch, after: known, before: undefined, upTo: witnessed, endsWith: 'witness' });
+  }
+  return gaps.slice(0, MAX_GAPS);
+}
+
+/** Days as spans of numbers that do not overlap: days overlap where Redis's clock went back over midnight. */
+function spansOf(days: Day[]): (Day & { days: string[] })[] {
+  const spans: (Day & { days: string[] })[] = [];
+  for (const day of days.filter(({ numbers }) => numbers > 0)) {
+    const before = spans.at(-1);
+    if (before && day.first <= before.last) {
+      before.days.push(day.day);
+      before.numbers += day.numbers;
+      before.last = Math.max(before.last, day.last);
+    } else spans.push({ ...day, days: [day.day] });
+  }
+  return spans;
+}
+
+/** Finds gaps within some days: first which stretches of 65,536 numbers lack some, then where. Its memory is bounded. */
+async function gapsWithin(
+  books: Books,
+  billingId: string,
+  epoch: number,
+  { days }: { days: string[] },
+): Promise<Gap[]> {
+  const numbers = `select seq, intDiv(seq, ${NUMBERS_PER_BUCKET}) as bucket from usage_events final
+    where billing_id = {billingId:String} and day in {days:Array(Date)} and epoch = {epoch:UInt32}
+      and kind in ('verification', 'settlement')`;
+  const query = async <Row>(text: string, params = {}) => {
+    const query_params = { billingId, days, epoch, ...params };
+    return (await books.client.query({ query: text, query_params, format: 'JSONCompactEachRow' })).json<Row>();
+  };
+  const buckets = await query<[bucket: string, count: string, first: string, last: string]>(
+    `select bucket, count(), min(seq), max(seq) from (${numbers}) group by bucket order by bucket`,
   );
-  return balances.flatMap(({ billing, sequences, usedMicros }) => {
-    const newest = Math.max(...sequences.keys());
-    return [...sequences].flatMap(([epoch, sequence]) => {
-      const last = lasts.get(`${billing.id} ${epoch}`);
-      const lastSeq = last?.seq ?? 0;
-      if (lastSeq >= sequence) return [];
-      return {
-        billingId: billing.id,
-        epoch,
-        afterSequence: lastSeq,
-        afterEvent: last?.event,
-        beforeSequence: undefined,
-        beforeEvent: undefined,
-        events: sequence - lastSeq,
-        // The balance after an epoch's last event is known for the newest epoch only.
-        micros: epoch === newest && last ? usedMicros - last.used : undefined,
-      };
-    });
+  const gaps: Gap[] = [];
+  const add = (after: number, before: number) => gaps.push({ epoch, after, before, upTo: before - 1 });
+  const lacking: number[] = [];
+  for (const [i, [bucket, count, first, last]] of buckets.entries()) {
+    const before = i === 0 ? undefined : Number(buckets[i - 1]![3]);
+    if (before !== undefined && Number(first) > before + 1) add(before, Number(first));
+    if (Number(count) < Number(last) - Number(first) + 1) lacking.push(Number(bucket));
+  }
+  for (let i = 0; i < lacking.length && gaps.length < MAX_GAPS; i += BUCKETS_AT_ONCE) {
+    const rows = await query<[after: string, before: string]>(
+      `select after, seq from (
+         select bucket, seq, lagInFrame(seq, 1, seq) over lines as after, lagInFrame(bucket) over lines as bucket_before
+         from (${numbers} and bucket in {buckets:Array(UInt64)})
+         window lines as (order by seq rows between 1 preceding and current row)
+       ) where bucket = bucket_before and seq > after + 1 order by seq limit {most:UInt32}`,
+      { buckets: lacking.slice(i, i + BUCKETS_AT_ONCE), most: MAX_GAPS },
+    );
+    for (const [after, before] of rows) add(Number(after), Number(before));
+  }
+  return gaps.toSorted((a, b) => a.after - b.after);
+}
+
+/** Adds to gaps the events around them, and what they cost. */
+async function describe(books: Books, { balance }: Suspect, days: Day[], gaps: Gap[]): Promise<MissingNumbers[]> {
+  const newest = Math.max(...balance.sequences.keys());
+  const lastBefore = (epoch: number) => days.findLast((day) => day.epoch < epoch && day.numbers > 0);
+  // Before an epoch's first number stands the last one of the epoch before.
+  const startOf = ({ epoch, after }: Gap) => {
+    if (after > 0) return { epoch, sequence: after };
+    const last = lastBefore(epoch);
+    return last && { epoch: last.epoch, sequence: last.last };
+  };
+  const endOf = ({ epoch, before, upTo, endsWith }: Gap) =>
+    endsWith === 'redis' ? undefined : { epoch, sequence: before ?? upTo };
+  const wanted = gaps.flatMap((gap) => [startOf(gap), endOf(gap)]).filter((one) => one !== undefined);
+  const at = await readBoundaries(books, balance.billing.id, wanted);
+
+  return gaps.map((gap) => {
+    const start = startOf(gap);
+    const after = start && at(start);
+    const end = endOf(gap);
+    const before = end && at(end);
+    return {
+      epoch: gap.epoch,
+      afterSequence: gap.after,
+      afterEvent: gap.after > 0 ? after?.eventId : undefined,
+      beforeSequence: gap.before,
+      beforeEvent: gap.before === undefined ? undefined : before?.eventId,
+      events: gap.upTo - gap.after,
+      micros: costOf(gap, after, before),
+    };
   });
+
+  function costOf(gap: Gap, after: Boundary | undefined, before: Boundary | undefined): number | undefined {
+    const from = after?.usedAfterMicros ?? 0;
+    if (gap.endsWith !== 'redis') return before && before.usedBeforeMicros - from;
+    // The balance after an epoch's last event is known for the newest epoch only.
+    return gap.epoch === newest && after ? balance.usedMicros - from : undefined;
+  }
 }

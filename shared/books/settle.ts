@@ -2,11 +2,12 @@ import { ApiError } from '../contract/errors.ts';
 import { beginEvent } from '../events/event.ts';
 import type { Books } from '../stores/clickhouse.ts';
 import { keyspace } from '../stores/keyspace.ts';
+import type { Query } from '../stores/postgres.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { newId } from '../values/ids.ts';
 import type { Balance } from './balances.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
-import { lastBalance, lateUsage, readBookedEpochs, type BookedEpoch } from './booked-epochs.ts';
+import { lateUsage, readBooked, type BookedRecord } from './booked-records.ts';
 
 /** Permission to write the balances of a shard: its fence, and the epoch that the balances are settled for. */
 export type WriteGrant = (shard: number) => { fence: string; epoch: number };
@@ -18,16 +19,15 @@ const WITHIN_MS = 2_000;
  * and again, because it writes the whole part and never adds to it.
  */
 export async function settle(
-  redis: ShardedRedis,
-  books: Books,
+  stores: { sql: Query; redis: ShardedRedis; books: Books },
   balances: Balance[],
   grant: WriteGrant,
 ): Promise<{ billing: BillingRef; changeMicros: number }[]> {
-  const epochs = await readBookedEpochs(books, balances);
+  const booked = await readBooked(stores, balances);
   const settled = await Promise.all(
     balances.map(async (balance) => ({
       billing: balance.billing,
-      changeMicros: await settleOne(redis, balance, epochs.get(balance.billing.id) ?? [], grant),
+      changeMicros: await settleOne(stores.redis, balance, booked.get(balance.billing.id)!, grant),
     })),
   );
   return settled.filter(({ changeMicros }) => changeMicros !== 0);
@@ -42,7 +42,7 @@ export function grantOfOpenShards(redis: ShardedRedis, balances: Balance[]): Wri
 async function settleOne(
   redis: ShardedRedis,
   balance: Balance,
-  booked: BookedEpoch[],
+  booked: BookedRecord,
   grant: WriteGrant,
 ): Promise<number> {
   const { billing } = balance;
@@ -52,7 +52,7 @@ async function settleOne(
   const keys = [keyspace.meta(billing.shard), billingKey(billing), keyspace.outbox(billing.shard)];
   const { fence, epoch } = grant(billing.shard);
   const event = beginEvent({ kind: 'settlement', id: newId('evt'), billingId: billing.id });
-  const sums = [micros, events, from, to, adjustedMicros, lastBalance(booked) ?? ''];
+  const sums = [micros, events, from, to, adjustedMicros, booked.lastMicros ?? ''];
   const args = [fence, node.notAfter(WITHIN_MS), epoch, ...sums, event];
   const [status, , change] = await node.script('settle', keys, args, WITHIN_MS);
   if (status !== 'OK') {

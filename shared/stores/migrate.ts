@@ -3,6 +3,9 @@ import { createClient } from '@clickhouse/client';
 import type { Sql } from './postgres.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
+const MIGRATED_WITHIN_MS = 6 * 3_600_000;
+// Lines of progress keep a connection open that says nothing for long.
+const keepAlive = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '30000' } as const;
 
 /** Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction. Gives their names. */
 export async function migratePostgres(sql: Sql): Promise<string[]> {
@@ -34,7 +37,7 @@ export async function giveRolePassword(
 
 /**
  * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
- * has no transactions: a file's statements all say `if not exists`, so that a file that was cut short runs again. With
+ * has no transactions: every statement of a file may run again, so that a file that was cut short does. With
  * the name of a cluster, tables are replicated ones on all its servers.
  */
 export async function migrateClickHouse(url: string, cluster = ''): Promise<string[]> {
@@ -45,7 +48,8 @@ export async function migrateClickHouse(url: string, cluster = ''): Promise<stri
   const createDatabase = onCluster(`create database if not exists ${quote(database)}`, cluster);
   await server.command({ query: createDatabase }).finally(() => server.close());
 
-  const client = createClient({ url });
+  // A migration may read all events.
+  const client = createClient({ url, request_timeout: MIGRATED_WITHIN_MS, clickhouse_settings: keepAlive });
   try {
     await client.command({ query: onCluster(createMigrations, cluster) });
     const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });

@@ -25,11 +25,11 @@ export async function settleEmptied(
   grant: WriteGrant,
   onProgress: OnProgress,
 ): Promise<void> {
-  const { sql, redis, books } = stores;
+  const { sql } = stores;
   const batches = batchesById<BillingRef>((after, limit) => billingRefsAfter(sql, { shards }, after, limit));
   for await (const refs of batches) {
     const balances = refs.map((ref) => emptyBalance(ref, grant(ref.shard).epoch));
-    await settle(redis, books, balances, grant);
+    await settle(stores, balances, grant);
     onProgress(refs.length);
   }
 }
@@ -68,10 +68,10 @@ export async function settleBehind(
   }
 }
 
-async function settleAll({ redis, books, log }: Stores, balances: Balance[], grant: WriteGrant): Promise<void> {
-  const settled = await settle(redis, books, balances, grant);
+async function settleAll(stores: Stores, balances: Balance[], grant: WriteGrant): Promise<void> {
+  const settled = await settle(stores, balances, grant);
   if (settled.length > 0)
-    log.warn({ records: settled.length }, 'balances were behind the books and were set from them');
+    stores.log.warn({ records: settled.length }, 'balances were behind the books and were set from them');
 }
 
 /** Records of which the books may have events that a shard lacks: events that arrived there since the shard's last one. */

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
-import { eventColumns, eventRow } from '../../../shared/events/event.ts';
+import { dayOf, eventColumns, eventRow } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -103,6 +103,8 @@ test('usage that only a verify process remembers is reported once, with its reco
       format: 'JSONEachRow',
     })
   ).json<{ epoch: number }>();
+  // The consumer's own jobs would report it first.
+  const jobs = await holdJobs(['losses', 'reconcile']);
   // As if the shard had been reopened since, and had lost what came after the first event.
   const lost = { kind: 'witness' as const, keyId: '', billingId: id, costMicros: 0, epoch: row!.epoch - 1 };
   await books.client.insert({
@@ -116,8 +118,63 @@ test('usage that only a verify process remembers is reported once, with its reco
   const text = await metrics.registry.metrics();
   assert.match(text, /^keytally_lost_events_total\{.*\} 3$/m);
   assert.match(text, /^keytally_lost_microcredits_total\{.*\} 7500000$/m);
+  await jobs.release();
   const found = await proof(one);
   assert.equal([found.status, found.losses.length, found.losses[0].credits], ['EXACT', 1, '7.5']);
+  await consumer.stop();
+});
+
+test('usage that bills another sum than the events is a difference, and is summed up again', async () => {
+  const consumer = await world.start('consumer');
+  const one = await customers.meteredKey('1000');
+  await spend(one, '2');
+  await eventually('it is booked', async () => (await customers.usage(one.meter)) === '2');
+  const { id } = await customers.billing(one.meter);
+  const day = dayOf(Date.now() - 5 * 86_400_000);
+  // As after a restore that laid one state of the books over another: a day that is over bills what no event has.
+  await books.client.insert({
+    table: 'usage_daily',
+    values: [{ billing_id: id, day, usage_name: 'tokens', cost_micros: '50000000', events: '50', all_events: '50' }],
+    format: 'JSONEachRow',
+  });
+  assert.is(await customers.usage(one.meter), '50', 'the row of the first day');
+  const found = await proof(one);
+  assert.equal(
+    [found.status, found.difference, found.usedCredits, found.billedCredits],
+    ['TOO_MUCH', '-50', '2', '52'],
+    JSON.stringify(found),
+  );
+  const { code, stdout } = await tool();
+  assert.is(code, 1);
+  assert.match(stdout, new RegExp(`${id} +TOO_MUCH +-50`));
+  await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
+  assert.equal([await customers.usage(one.meter), (await proof(one)).status], ['2', 'EXACT']);
+  await consumer.stop();
+});
+
+test('events that Redis should have counted and has not are too much, not events on their way', async () => {
+  const consumer = await world.start('consumer');
+  const one = await customers.meteredKey('1000');
+  await spend(one, '1');
+  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  const { id } = await customers.billing(one.meter);
+  const [row] = await (
+    await books.client.query({
+      query: 'select max(epoch) as epoch from usage_events where billing_id = {id:String}',
+      query_params: { id },
+      format: 'JSONEachRow',
+    })
+  ).json<{ epoch: number }>();
+  // As if Redis had been put back to an earlier state than the books.
+  const later = { billingId: id, timeMs: Date.now() - 1_000, epoch: row!.epoch, sequence: 2 };
+  await books.client.insert({
+    table: 'usage_events',
+    columns: eventColumns,
+    values: [eventRow(testEvent({ ...later, costMicros: 5_000_000, usedMicros: 6_000_000 }))],
+    format: 'JSONCompactEachRow',
+  });
+  const found = await proof(one);
+  assert.equal([found.status, found.difference], ['TOO_MUCH', '-5'], JSON.stringify(found));
   await consumer.stop();
 });
 
@@ -130,6 +187,18 @@ async function proof({ meter }: TestKey, url = '') {
   const { id } = await customers.billing(meter);
   const path = `${url}/api/v1/customer-billing/${id}/reconciliation`;
   return (await must(200, world.call('get', path))).body.reconciliation;
+}
+
+/** Keeps jobs of consumers from running: takes their locks, once a run that is under way has ended. */
+async function holdJobs(names: string[]): Promise<{ release(): Promise<void> }> {
+  const connection = await world.sql.reserve();
+  for (const name of names) await connection`select pg_advisory_lock(hashtext('keytally jobs'), hashtext(${name}))`;
+  return {
+    async release() {
+      await connection`select pg_advisory_unlock_all()`;
+      connection.release();
+    },
+  };
 }
 
 /** Runs the operator's command. */

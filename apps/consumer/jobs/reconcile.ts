@@ -1,4 +1,5 @@
 import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
+import { wronglyBilledDays } from '../../../shared/books/billed.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
@@ -45,8 +46,9 @@ export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logge
 }
 
 async function report(stores: Stores, results: Reconciliation[], metrics: Metrics, log: Logger): Promise<void> {
-  for (const { billing, status, differenceMicros, missing } of results.filter(differs)) {
+  for (const { billing, status, differenceMicros, missing, bookedMicros, billedMicros } of results.filter(differs)) {
     const difference = formatCredits(differenceMicros);
+    if (bookedMicros !== billedMicros) await sumUpAgain(stores, billing.id);
     log.error(
       { billingId: billing.id, status, difference, gaps: missing },
       'the books and the balance of a billing record differ',
@@ -61,6 +63,15 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
       'usage was lost with Redis',
     );
   }
+}
+
+/** Marks the days of a record that `/usage` bills wrongly: they are then summed from their events, and rolled up again. */
+async function sumUpAgain({ sql, books }: Stores, id: string): Promise<void> {
+  const marked = await sql<{ day: string }[]>`select day from usage_marks where billing_id = ${id}`;
+  const days = await wronglyBilledDays(books, { id, openDays: marked.map(({ day }) => day) });
+  await sql`
+    insert into usage_marks (billing_id, day) select ${id}, unnest(${days}::date[])
+    on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
 }
 
 function differs({ status }: Reconciliation): boolean {

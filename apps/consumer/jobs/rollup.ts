@@ -1,4 +1,5 @@
 import type { Books } from '../../../shared/stores/clickhouse.ts';
+import { lineOfEvent, sumsOfLine } from '../../../shared/books/day-sums.ts';
 import { dayOf } from '../../../shared/events/event.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 
@@ -14,7 +15,8 @@ const AFTER_DAY_END_MS = 10 * 60_000;
 /**
  * Sums up every changed day that is over by Redis's clock.
  * 1. Read the marks of some days. Until they are cleared, readers sum up those days from the events.
- * 2. Sum up the whole days from the events. A crash here, or a repetition, is harmless.
+ * 2. Sum up the whole days from the events: by usage name, which `/usage` bills, and by epoch, which settling and
+ *    reconciling read. A crash here, or a repetition, is harmless.
  * 3. Clear the marks that still have the same number. A mark with another number means that an event came meanwhile; the
  *    next run sums up its day again.
  */
@@ -39,15 +41,27 @@ async function nextChangedDays(sql: Sql, last: Position, beforeDay: string): Pro
   return days.filter(({ day }) => day === days[0]!.day);
 }
 
-async function sumUp(books: Books, day: string, days: ChangedDay[]): Promise<void> {
-  await books.client.command({
+async function sumUp({ client }: Books, day: string, days: ChangedDay[]): Promise<void> {
+  const query_params = { day, billingIds: days.map(({ billingId }) => billingId) };
+  await client.command({
     query: `insert into usage_daily (billing_id, day, usage_name, cost_micros, events, all_events)
             select billing_id, day, usage_name, sum(cost_micros), countIf(kind = 'verification'), count()
             from usage_events final
             where day = {day:Date} and billing_id in {billingIds:Array(String)}
               and kind in ('verification', 'adjustment')
             group by billing_id, day, usage_name`,
-    query_params: { day, billingIds: days.map(({ billingId }) => billingId) },
+    query_params,
+  });
+  await client.command({
+    query: `insert into booked_days (billing_id, day, line, epoch, ${Object.keys(sumsOfLine).join(', ')}, all_events)
+            select billing_id, day, line, line_epoch, ${Object.values(sumsOfLine).join(', ')}, count()
+            from (
+              select billing_id, day, kind, epoch, seq, number, cost_micros, used_micros, ${lineOfEvent}
+              from usage_events final
+              where day = {day:Date} and billing_id in {billingIds:Array(String)}
+            )
+            group by billing_id, day, line, line_epoch`,
+    query_params,
   });
 }
 

@@ -30,8 +30,9 @@ const reconciliation = object({
   }),
   usedCredits: signedCredits('used credits as Redis debits them'),
   bookedCredits: signedCredits('the sum of all distinct events in the books'),
+  billedCredits: signedCredits('what the daily usage of these events adds up to'),
   lastBalance: signedCredits('used credits after the last event in the books'),
-  difference: signedCredits('used credits missing in the books; negative: too much is booked'),
+  difference: signedCredits('used credits missing in the books, or else in the daily usage; negative: too much'),
   gaps: Type.Array(gap, { description: 'where events are missing' }),
   losses: Type.Array(gap, {
     description: 'usage that was lost with a Redis server, and is neither debited nor booked',
@@ -62,6 +63,7 @@ export default route({
         status: found.status,
         usedCredits: formatCredits(found.usedMicros),
         bookedCredits: formatCredits(found.bookedMicros),
+        billedCredits: formatCredits(found.billedMicros),
         lastBalance: formatCredits(found.lastMicros),
         difference: formatCredits(found.differenceMicros),
         gaps: found.missing.map(presentGap),

@@ -1,0 +1,216 @@
+// What the books have of a record, read from the sums of days that are over and from the events of open days, compared with
+// the plain reading of all events that it stands for.
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { Balance } from '../../shared/books/balances.ts';
+import { readBooked, type BookedRecord, type Sums } from '../../shared/books/booked-records.ts';
+import { findMissingNumbers } from '../../shared/books/missing-numbers.ts';
+import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
+import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { rollUp } from './jobs/rollup.ts';
+
+const DAY_MS = 86_400_000;
+const NOON = Date.UTC(2026, 2, 10, 12);
+const DAYS = 6;
+const never = new AbortController().signal;
+let own: ConsumerWorld;
+const test = suite('books');
+test.before(async () => {
+  own = await makeConsumerWorld();
+});
+test.after(() => own?.stop());
+
+test('sums of days, and of what is open, say what all events say, however the days and numbers lie', async () => {
+  for (let seed = 1; seed <= 12; seed++) {
+    const random = randomFrom(seed);
+    const { billingId, events } = randomHistory(random);
+    await own.book(NOON, events);
+    await rollUp(stores(), NOON, never);
+    // Late events mark their days again, and copies of events count once.
+    const late = events.filter(() => random() < 0.05);
+    await own.book(NOON, late);
+    for (let i = 0; i < 4; i++) {
+      const balance = randomBalance(random, billingId, events);
+      const record = (await readBooked(stores(), [balance])).get(billingId)!;
+      assert.equal(sorted(record), sorted(expected(events, balance)), `seed ${seed}`);
+    }
+  }
+});
+
+test('settling and reconciling read no events of days that are over', async () => {
+  const billingId = newId('bill');
+  const events = Array.from({ length: 10 }, (_, i) => verification(billingId, NOON - (i < 8 ? DAY_MS : 0), 1, i + 1));
+  await own.book(NOON, events);
+  await rollUp(stores(), NOON, never);
+  await forget(billingId, 'day = {day:Date}', { day: dayOf(NOON - DAY_MS) });
+  const record = (await readBooked(stores(), [balanceOf(billingId, 2, [])])).get(billingId)!;
+  assert.equal(record.epochs[0]!.late, { events: 10, micros: 10, numbers: 10, first: 1, last: 10 });
+  assert.is(record.lastMicros, 10);
+});
+
+test('missing numbers are named with the events around them and their cost, within days, between days and at the end', async () => {
+  for (let seed = 1; seed <= 8; seed++) {
+    const random = randomFrom(seed);
+    const { billingId, events } = randomHistory(random, { adjustments: false });
+    const kept = events.filter((_, i) => i === 0 || random() < 0.8);
+    await own.book(NOON, kept);
+    await rollUp(stores(), NOON, never);
+    const sequences = [1, 2, 3].map((epoch): [number, number] => [epoch, highest(events, epoch)]);
+    const balance = { ...balanceOf(billingId, 3, sequences), usedMicros: events.at(-1)!.usedMicros };
+    const booked = (await readBooked(stores(), [balance])).get(billingId)!;
+    const found = (await findMissingNumbers(own.books, [{ balance, booked }])).get(billingId) ?? [];
+    assert.equal(
+      found.map(({ epoch, afterSequence, events: count, micros }) => [epoch, afterSequence, count, micros]),
+      expectedGaps(events, kept),
+      `seed ${seed}`,
+    );
+    for (const { epoch, afterSequence, afterEvent, beforeSequence, beforeEvent } of found) {
+      const idOf = (sequence: number | undefined) =>
+        kept.find((event) => event.epoch === epoch && event.sequence === sequence)?.id;
+      assert.equal([afterEvent, beforeEvent], [idOf(afterSequence), idOf(beforeSequence)]);
+    }
+  }
+});
+
+function stores() {
+  return { sql: own.world.sql, books: own.books };
+}
+
+function verification(billingId: string, timeMs: number, epoch: number, sequence: number, costMicros = 1): UsageEvent {
+  return testEvent({ billingId, timeMs, day: dayOf(timeMs), epoch, sequence, costMicros, usedMicros: sequence });
+}
+
+/** Three epochs of up to 60 events over six days, the last one open; Redis's clock goes back now and then. */
+function randomHistory(random: () => number, { adjustments = true } = {}) {
+  const billingId = newId('bill');
+  const events: UsageEvent[] = [];
+  let timeMs = NOON - (DAYS - 1) * DAY_MS;
+  let used = 0;
+  let number = 0;
+  for (let epoch = 1; epoch <= 3; epoch++) {
+    const length = 1 + Math.floor(random() * 60);
+    for (let sequence = 1; sequence <= length; sequence++) {
+      timeMs = Math.min(NOON, timeMs + (random() < 0.03 ? -DAY_MS / 2 : random() * DAY_MS * 0.07));
+      const costMicros = Math.floor(random() * 5);
+      used += costMicros;
+      events.push({ ...verification(billingId, timeMs, epoch, sequence, costMicros), usedMicros: used });
+      if (!adjustments || random() > 0.1) continue;
+      number += 1;
+      used += 7;
+      const day = dayOf(NOON - Math.floor(random() * DAYS) * DAY_MS);
+      const where = { timeMs, day, epoch, sequence, number, costMicros: 7, usedMicros: used, keyId: '' };
+      events.push(testEvent({ kind: 'adjustment', billingId, ...where }));
+    }
+  }
+  return { billingId, events };
+}
+
+function highest(events: UsageEvent[], epoch: number): number {
+  return Math.max(0, ...events.filter((event) => event.epoch === epoch).map(({ sequence }) => sequence));
+}
+
+function randomBalance(random: () => number, billingId: string, events: UsageEvent[]): Balance {
+  const epoch = 2 + Math.floor(random() * 3);
+  const upTo = (most: number) => (random() < 0.4 ? most : Math.floor(random() * (most + 1)));
+  const sequences = [1, 2, 3].slice(0, epoch).map((one): [number, number] => [one, upTo(highest(events, one))]);
+  const adjustment = upTo(Math.max(0, ...events.map(({ number }) => number)));
+  // A balance is read today.
+  const atMs = NOON - Math.floor(random() * 0.4 * DAY_MS);
+  return { ...balanceOf(billingId, epoch, sequences), adjustment, atMs };
+}
+
+function balanceOf(billingId: string, epoch: number, sequences: [number, number][]): Balance {
+  const billing = { id: billingId, shard: 0, workspaceId: '', externalMeterId: '' };
+  const nothing = { usedMicros: 0, lateMicros: 0, lateEvents: 0, adjustment: 0 };
+  return { billing, atMs: 0, epoch, ...nothing, sequences: new Map(sequences) };
+}
+
+type Part = 'own' | 'late' | 'ahead' | 'newer';
+
+function partOf(event: UsageEvent, balance: Balance): Part {
+  if (event.kind === 'adjustment') return event.number <= balance.adjustment ? 'own' : 'late';
+  if (event.epoch > balance.epoch) return 'ahead';
+  if (event.sequence <= (balance.sequences.get(event.epoch) ?? 0)) return 'own';
+  if (event.epoch < balance.epoch) return 'late';
+  return event.timeMs < balance.atMs ? 'ahead' : 'newer';
+}
+
+function expected(events: UsageEvent[], balance: Balance) {
+  const parts = (some: UsageEvent[]) => {
+    const of = (part: Part) => sumsOf(some.filter((event) => partOf(event, balance) === part));
+    return { own: of('own'), late: of('late'), ahead: of('ahead') };
+  };
+  const verifications = events.filter(({ kind }) => kind === 'verification');
+  const epochs = [1, 2, 3].map((epoch) => ({
+    epoch,
+    ...parts(verifications.filter((event) => event.epoch === epoch)),
+  }));
+  const adjustments = parts(events.filter(({ kind }) => kind === 'adjustment'));
+  return { epochs, adjustments };
+}
+
+function sumsOf(events: UsageEvent[]): Sums {
+  const numbers = events.map((event) => (event.kind === 'adjustment' ? event.number : event.sequence));
+  return {
+    events: events.length,
+    micros: events.reduce((sum, { costMicros }) => sum + costMicros, 0),
+    numbers: events.length,
+    first: events.length > 0 ? Math.min(...numbers) : 0,
+    last: Math.max(0, ...numbers),
+  };
+}
+
+/** The parts to compare. An epoch all of whose events are newer is as if it were not there. */
+function sorted({
+  epochs,
+  adjustments,
+}: Pick<BookedRecord, 'adjustments'> & { epochs: Omit<BookedRecord['epochs'][number], 'lastNumber'>[] }) {
+  const parts = epochs
+    .map(({ epoch, own, late, ahead }) => ({ epoch, own, late, ahead }))
+    .filter((one) => one.own.numbers + one.late.numbers + one.ahead.numbers > 0)
+    .toSorted((a, b) => a.epoch - b.epoch);
+  return { parts, adjustments };
+}
+
+/** Epoch, number before, how many, and their cost, for each stretch of events that were not kept. */
+function expectedGaps(events: UsageEvent[], kept: UsageEvent[]): (number | undefined)[][] {
+  const gaps: (number | undefined)[][] = [];
+  for (const epoch of [1, 2, 3]) {
+    const ofEpoch = events.filter((event) => event.epoch === epoch);
+    for (const [i, event] of ofEpoch.entries()) {
+      if (kept.includes(event)) continue;
+      const last = gaps.at(-1);
+      const goesOn = i > 0 && !kept.includes(ofEpoch[i - 1]!);
+      if (goesOn) {
+        last![2]! += 1;
+        last![3]! += event.costMicros;
+      } else gaps.push([epoch, event.sequence - 1, 1, event.costMicros]);
+    }
+    const last = ofEpoch.at(-1)!;
+    // What follows an epoch's last event is known for the newest epoch only.
+    if (!kept.includes(last) && epoch < 3) gaps.at(-1)![3] = undefined;
+  }
+  return gaps;
+}
+
+async function forget(billingId: string, where: string, params: object): Promise<void> {
+  await own.books.client.command({
+    query: `alter table usage_events delete where billing_id = {billingId:String} and ${where} settings mutations_sync = 2`,
+    query_params: { billingId, ...params },
+  });
+}
+
+/** Mulberry32: the same numbers for the same seed. */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+test.run();
