@@ -1,11 +1,12 @@
 import { startPump } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
-import { eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
+import type { UsageEvent } from '../../shared/events/event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/source.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
+import { insertEvents } from './insert-events.ts';
 import type { SettleLateEvents } from './settle-late-events.ts';
 import type { MarkChangedDays } from './changed-days.ts';
 
@@ -50,16 +51,6 @@ export function startConsuming({
       await retry(signal, log, 'settling late events', () => settleLateEvents(events));
       metrics.consumedEvents.inc(events.length);
     },
-  });
-}
-
-async function insertEvents(books: Books, events: UsageEvent[]): Promise<void> {
-  await books.client.insert({
-    table: 'usage_events',
-    columns: eventColumns,
-    values: events.map(eventRow),
-    format: 'JSONCompactEachRow',
-    clickhouse_settings: { async_insert: 0 },
   });
 }
 

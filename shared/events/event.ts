@@ -181,6 +181,8 @@ function readKind(value: unknown, name: string): EventKind {
 
 function readText(value: unknown, name: string): string {
   if (typeof value !== 'string') throw new UnreadableEvent(`field ${name} is missing`);
+  // ClickHouse refuses half a surrogate pair, and with it every event of its block.
+  if (!value.isWellFormed()) throw new UnreadableEvent(`field ${name} is not well-formed text`);
   return value;
 }
 
@@ -204,7 +206,9 @@ function readCost(value: unknown, name: string, kind: EventKind): number {
 
 function readDay(value: unknown, name: string): string {
   const day = readText(value, name);
-  if (!/^\d{4}-\d\d-\d\d$/.test(day)) throw new UnreadableEvent(`field ${name} is not a day`);
+  const time = /^\d{4}-\d\d-\d\d$/.test(day) ? Date.parse(day) : NaN;
+  // ClickHouse would book a day that it can't store on another one; so would Date.parse 30 February.
+  if (!(time >= 0 && time <= LATEST_MS) || dayOf(time) !== day) throw new UnreadableEvent(`field ${name} is not a day`);
   return day;
 }
 

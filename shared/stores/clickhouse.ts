@@ -29,6 +29,31 @@ export type Books = {
  */
 const onCluster = { insert_quorum: 'auto', insert_quorum_parallel: 0, select_sequential_consistency: '1' } as const;
 
+// ClickHouse refuses a parameter of more than 131,072 bytes (http_max_field_value_size). Half of it leaves room for
+// escaping, which at most doubles a text.
+const CHUNK_BYTES = 64_000;
+// Quotes and comma.
+const BYTES_AROUND_VALUE = 3;
+
+/** Splits a list so that ClickHouse takes each chunk as one query parameter. */
+export function inChunks<Value>(
+  values: Iterable<Value>,
+  bytesOf: (value: Value) => number = (value) => Buffer.byteLength(String(value)),
+): Value[][] {
+  const chunks: Value[][] = [];
+  let left = 0;
+  for (const value of values) {
+    const bytes = bytesOf(value) + BYTES_AROUND_VALUE;
+    if (bytes > left || chunks.length === 0) {
+      chunks.push([]);
+      left = CHUNK_BYTES;
+    }
+    chunks.at(-1)!.push(value);
+    left -= bytes;
+  }
+  return chunks;
+}
+
 /** Connects over HTTP, lazily. Inserts are synchronous (newer servers turn async_insert on). */
 export function connectClickHouse(url: string, cluster = ''): Books {
   const client = createClient({

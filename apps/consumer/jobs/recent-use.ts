@@ -1,4 +1,4 @@
-import type { Books } from '../../../shared/stores/clickhouse.ts';
+import { inChunks, type Books } from '../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 
 type Stores = { sql: Sql; books: Books };
@@ -60,7 +60,12 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
     const used = new Map(rows.map(([billingId, usedMicros]) => [billingId, Number(usedMicros)]));
     // A late event is not the last one: newer events may have been inserted before the time that this run looks at.
     const late = rows.filter((row) => row[3] === 1);
-    for (const [billingId, usedMicros] of await lastUsed(stores.books, late)) used.set(billingId, Number(usedMicros));
+    const lateIds = late.map(([billingId]) => billingId);
+    const since = late.map(([, , day]) => day).toSorted()[0];
+    for (const billingIds of inChunks(lateIds)) {
+      const last = await lastUsed(stores.books, billingIds, since!);
+      for (const [billingId, usedMicros] of last) used.set(billingId, Number(usedMicros));
+    }
     await stores.sql`
       update billing_records set used_micros = last.used_micros
       from unnest(${[...used.keys()]}::text[], ${[...used.values()]}::bigint[]) as last (id, used_micros)
@@ -68,17 +73,13 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
   }
 }
 
-async function lastUsed(books: Books, late: [billingId: string, usedMicros: string, day: string, late: number][]) {
-  if (late.length === 0) return [];
+async function lastUsed(books: Books, billingIds: string[], since: string) {
   const answer = await books.client.query({
     query: `select billing_id, argMax(used_micros, (epoch, seq, number))
             from usage_events
             where billing_id in {billingIds:Array(String)} and day >= {since:Date} and kind != 'witness'
             group by billing_id`,
-    query_params: {
-      billingIds: late.map(([billingId]) => billingId),
-      since: late.map(([, , day]) => day).toSorted()[0],
-    },
+    query_params: { billingIds, since },
     format: 'JSONCompactEachRow',
   });
   return answer.json<[billingId: string, usedMicros: string]>();

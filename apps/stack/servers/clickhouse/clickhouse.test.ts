@@ -130,6 +130,59 @@ test('an error has the same code, type and status as from a ClickHouse server', 
   assert.instance(rejected, ClickHouseError);
 });
 
+test('a request has the limits of an unchanged ClickHouse server', async () => {
+  const size = 131_072;
+  const length = 'select toUInt32(length({text:String})) as n';
+  const inForm = async (query: string, fields: Record<string, string>) => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries({ query, ...fields })) form.append(name, value);
+    return fetch(url, { method: 'POST', body: form });
+  };
+  const inAddress = (query: string, rest: string) =>
+    fetch(`${url}/?query=${encodeURIComponent(query)}${rest}`, { method: 'POST' });
+  const taken = async (response: Response, expected: string) => assert.is(await response.text(), `${expected}\n`);
+  const refused = async (response: Response, why: string) => {
+    assert.equal([response.status, response.headers.get('x-clickhouse-exception-code')], [500, '1000'], why);
+    const said = await response.text();
+    assert.ok(
+      said.startsWith(`Poco::Exception. Code: 1000, e.code() = 0, HTML Form Exception: ${why} (version 26.`),
+      said,
+    );
+  };
+
+  await taken(await inForm(length, { param_text: 'x'.repeat(size) }), String(size));
+  await refused(await inForm(length, { param_text: 'x'.repeat(size + 1) }), 'Field value too long');
+  await refused(await inForm(length, { param_text: 'é'.repeat(size / 2 + 1) }), 'Field value too long');
+  await refused(await inForm(`select 1 -- ${'x'.repeat(size)}`, {}), 'Field value too long');
+  await taken(await inAddress(length, `&param_text=${'x'.repeat(size)}`), String(size));
+  // In an address it counts as it is sent: %61 is three bytes.
+  await refused(await inAddress(length, `&param_text=${'%61'.repeat(50_000)}`), 'Field value too long');
+  await refused(await inForm('select 1', { ['n'.repeat(4_097)]: '' }), 'Field name too long');
+
+  const list = { list: Array.from({ length: 14_000 }, (_, i) => `id_${i}`) };
+  const failure = await rows('select length({list:Array(String)}) as n', list).catch(String);
+  assert.match(String(failure), 'HTML Form Exception: Field value too long');
+
+  const numbers = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`param_p${i}`, '1']));
+  await taken(await inForm('select 1', numbers(999)), '1');
+  await refused(await inForm('select 1', numbers(1_000)), 'Too many form fields');
+
+  // Each parameter has its own limit, whatever they are together and however much of them must be escaped.
+  const four = Object.fromEntries([1, 2, 3, 4].map((i) => [`param_t${i}`, "\\'".repeat(size / 2)]));
+  await taken(
+    await inForm('select length({t1:String}) + length({t2:String}) + length({t3:String}) + length({t4:String})', four),
+    String(2 * size),
+  );
+
+  const post = (query: string) => fetch(url, { method: 'POST', body: query });
+  await taken(await post(`select '${'x'.repeat(200_000)}' = ''`), '0');
+  assert.match(
+    await (await post(`select '${'x'.repeat(262_144)}' = ''`)).text(),
+    /^Code: 62\..*Max query size exceeded/s,
+  );
+  assert.is((await inAddress('select 1', `&x=${'y'.repeat(1_048_576)}`)).status, 400);
+});
+
 test('the answer has the format asked for, and a semicolon in a string starts no second statement', async () => {
   const post = async (query: string, body: string) =>
     (await fetch(`${url}/?${query}`, { method: 'POST', body })).text();

@@ -1,4 +1,5 @@
 import { Session } from 'chdb';
+import { readLimits, type Limits } from './limits.ts';
 
 /** One statement with everything that belongs to it. None of it outlives the statement. */
 export interface Statement {
@@ -23,6 +24,8 @@ export interface Outcome {
 
 export interface Engine {
   version: string;
+  /** How large the parts of a request may be: those of a ClickHouse server of this version, unless it was configured. */
+  limits: Limits;
   run(statement: Statement): Promise<Outcome>;
   close(): void;
 }
@@ -34,15 +37,19 @@ export interface Engine {
 export function openEngine(folder: string): Engine {
   // Open for the life of the process, since the engine stops with its last session.
   const root = new Session(folder);
+  const limits = readLimits((setting) =>
+    Number(root.query(`select default from system.settings where name = '${setting}'`, 'TabSeparated')),
+  );
   return {
     version: root.query('select version()', 'TabSeparated').trim(),
+    limits,
     // Each statement has a session of its own (about 1 ms). That keeps settings, parameters and the current database apart,
     // and lets statements run at the same time, since one session runs one at a time. chdb's own parameter binding would let
     // the whole process run only one.
     async run(statement) {
       const session = new Session(folder);
       try {
-        return await runOn(session, statement);
+        return await runOn(session, statement, limits);
       } finally {
         session.close();
       }
@@ -51,14 +58,10 @@ export function openEngine(folder: string): Engine {
   };
 }
 
-async function runOn(session: Session, { sql, data, database, format, settings, parameters }: Statement) {
+async function runOn(session: Session, statement: Statement, limits: Limits): Promise<Outcome> {
+  const { sql, data, database, format } = statement;
   if (database !== undefined) await session.queryAsync(`use ${quote(database, '`')}`);
-  const assignments = [
-    ...Object.entries(settings).map(([name, value]) => `${quote(name, '`')} = ${quote(value, "'")}`),
-    ...Object.entries(parameters).map(([name, value]) => `${quote(`param_${name}`, '`')} = ${quote(value, "'")}`),
-  ];
-  if (assignments.length > 0) await session.queryAsync(`set ${assignments.join(', ')}`);
-
+  await assign(session, statement, limits);
   const insert = data && rawInsert.exec(sql)?.groups;
   if (insert) {
     const { table, columns, format: given } = insert as { table: string; columns?: string; format: string };
@@ -75,6 +78,22 @@ async function runOn(session: Session, { sql, data, database, format, settings, 
   const answer = await session.queryAsync(text, { format });
   const { rowsRead, bytesRead, elapsed: elapsedSeconds } = answer;
   return { bytes: answer.bytes(), rowsRead, bytesRead, rowsWritten: 0, elapsedSeconds };
+}
+
+/** Sets the settings and parameters of a session. */
+async function assign(session: Session, { settings, parameters }: Statement, limits: Limits): Promise<void> {
+  const named = Object.entries(parameters).map(([name, value]): [string, string] => [`param_${name}`, value]);
+  const set = async (values: [name: string, value: string][]) => {
+    if (values.length === 0) return;
+    const assignments = values.map(([name, value]) => `${quote(name, '`')} = ${quote(value, "'")}`);
+    await session.queryAsync(`set ${assignments.join(', ')}`);
+  };
+  // A ClickHouse server takes parameters apart from a statement, whose limit they do not share.
+  const long = named.reduce((sum, [name, value]) => sum + name.length + value.length, 0) > limits.queryBytes / 8;
+  if (!long) return set([...named, ...Object.entries(settings)]);
+  await set([['max_query_size', '0']]);
+  await set(named);
+  await set(Object.entries({ max_query_size: String(limits.queryBytes), ...settings }));
 }
 
 // The form of INSERT that clients send: chdb takes its rows as bytes and gives the number written. Any other INSERT runs as

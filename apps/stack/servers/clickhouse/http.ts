@@ -7,11 +7,13 @@ import {
   type ServerResponse,
 } from 'node:http';
 import type { Engine, Outcome } from './engine.ts';
-import { readStatement, RequestError } from './request.ts';
+import { RequestError } from './limits.ts';
+import { readStatement } from './request.ts';
 
 /** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
 export function makeServer(engine: Engine): Server {
-  const server = createServer((request, response) => {
+  const { addressBytes, headerBytes } = engine.limits;
+  const server = createServer({ maxHeaderSize: addressBytes + headerBytes }, (request, response) => {
     answer(engine, request, response).catch((error: unknown) => refuse(response, engine.version, error));
   });
   // A large insert may take long. An idle connection is kept as long as a ClickHouse server keeps it.
@@ -21,6 +23,7 @@ export function makeServer(engine: Engine): Server {
 }
 
 async function answer(engine: Engine, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (Buffer.byteLength(request.url ?? '') > engine.limits.addressBytes) return send(response, 400, {}, '');
   const url = new URL(request.url ?? '/', 'http://localhost');
   // There is no password here, so no web page may reach the data through the user's browser.
   if (request.headers.origin) return send(response, 403, {}, 'Requests from web pages are not served.\n');
@@ -28,7 +31,7 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
   if (url.pathname !== '/') return send(response, 404, {}, `There is no handle ${url.pathname}\n`);
 
   response.setHeader('X-ClickHouse-Query-Id', url.searchParams.get('query_id') ?? randomUUID());
-  const statement = await readStatement(request, url);
+  const statement = await readStatement(request, url, engine.limits);
   if (!statement) return send(response, 200, {}, 'Ok.\n');
   const outcome = await engine.run(statement);
   send(
@@ -54,10 +57,10 @@ function send(response: ServerResponse, status: number, headers: OutgoingHttpHea
 
 function refuse(response: ServerResponse, version: string, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error);
-  const known = /^Code: (\d+)\./.exec(message)?.[1];
-  const code = known ? Number(known) : 1001;
+  const known = error instanceof RequestError ? error.code : /^Code: (\d+)\./.exec(message)?.[1];
+  const code = Number(known ?? 1001);
   const text = known ? message : `Code: ${code}. DB::Exception: ${message} (STD_EXCEPTION)`;
-  if (!(error instanceof RequestError) && !known) console.error(error);
+  if (!known) console.error(error);
   if (response.headersSent) return void response.destroy();
   const headers = { 'X-ClickHouse-Exception-Code': code, Connection: response.req.complete ? 'keep-alive' : 'close' };
   send(response, statusOf(code), headers, `${text} (version ${version} (chdb))\n`);

@@ -3,27 +3,27 @@ import { buffer } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { brotliDecompress, gunzip, inflate, zstdDecompress } from 'node:zlib';
 import type { Statement } from './engine.ts';
-
-/** A request that is refused before the engine sees it, with the error that ClickHouse would give. */
-export class RequestError extends Error {
-  readonly code: number;
-  constructor(code: number, type: string, message: string) {
-    super(`Code: ${code}. DB::Exception: ${message} (${type})`);
-    this.code = code;
-  }
-}
+import { limitAddress, limitFields, RequestError, type Limits } from './limits.ts';
 
 /**
  * Reads a statement as ClickHouse's HTTP interface does. Its text is in `query`, in the body, or begins in `query` and goes
  * on in the body. `param_name` is a value of `{name:Type}`; every other parameter is a setting.
  */
-export async function readStatement(request: IncomingMessage, url: URL): Promise<Statement | undefined> {
+export async function readStatement(
+  request: IncomingMessage,
+  url: URL,
+  limits: Limits,
+): Promise<Statement | undefined> {
+  limitAddress(limits, url.search);
   const given = new URLSearchParams(url.search);
   let body = await unpack(await buffer(request), request.headers['content-encoding']);
   const contentType = request.headers['content-type'] ?? '';
   if (contentType.startsWith('multipart/form-data')) {
     const form = await new Response(new Uint8Array(body), { headers: { 'content-type': contentType } }).formData();
-    for (const [name, value] of form) given.append(name, typeof value === 'string' ? value : await value.text());
+    const parts: [string, string][] = [];
+    for (const [name, value] of form) parts.push([name, typeof value === 'string' ? value : await value.text()]);
+    limitFields(limits, parts);
+    for (const [name, value] of parts) given.append(name, value);
     body = Buffer.alloc(0);
   }
 
@@ -64,16 +64,20 @@ const notSettings = new Set(
 );
 
 function notImplemented(what: string): RequestError {
-  return new RequestError(48, 'NOT_IMPLEMENTED', `${what} is not supported here`);
+  return exception(48, 'NOT_IMPLEMENTED', `${what} is not supported here`);
+}
+
+function exception(code: number, type: string, message: string): RequestError {
+  return new RequestError(code, `Code: ${code}. DB::Exception: ${message} (${type})`);
 }
 
 async function unpack(body: Buffer, encoding: string | undefined): Promise<Buffer> {
   const decompress = decompressors[encoding ?? 'identity'];
-  if (!decompress) throw new RequestError(48, 'NOT_IMPLEMENTED', `Unknown content encoding ${encoding}`);
+  if (!decompress) throw exception(48, 'NOT_IMPLEMENTED', `Unknown content encoding ${encoding}`);
   try {
     return await decompress(body);
   } catch (error) {
-    throw new RequestError(354, 'ZLIB_INFLATE_FAILED', `Cannot decompress the body: ${(error as Error).message}`);
+    throw exception(354, 'ZLIB_INFLATE_FAILED', `Cannot decompress the body: ${(error as Error).message}`);
   }
 }
 
@@ -92,6 +96,6 @@ function refuseSeveral(sql: string): void {
     /^['"`]/.test(part) ? 'x' : ' ',
   );
   if (/;\s*[^\s;]/.test(bare)) {
-    throw new RequestError(62, 'SYNTAX_ERROR', 'Syntax error (Multi-statements are not allowed)');
+    throw exception(62, 'SYNTAX_ERROR', 'Syntax error (Multi-statements are not allowed)');
   }
 }

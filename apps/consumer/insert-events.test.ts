@@ -1,0 +1,142 @@
+// No event holds up the others: whatever decodes is inserted, whichever days it is booked on.
+import * as fc from 'fast-check';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import {
+  decodeEvent,
+  encodeEvent,
+  EVENT_FIELD,
+  eventKinds,
+  UnreadableEvent,
+  type UsageEvent,
+} from '../../shared/events/event.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { shardOf } from '../../shared/values/key-text.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
+import { eventually } from '../../tests/helpers/world.ts';
+import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
+import { insertBlocks, insertEvents } from './insert-events.ts';
+
+let own: ConsumerWorld;
+const test = suite('insert events');
+test.before(async () => {
+  own = await makeConsumerWorld();
+});
+test.after(() => own?.stop());
+
+test('adjustments of 120 months in one batch are all booked, and the usage of today with them', async () => {
+  const billingId = newId('bill');
+  const timeMs = Date.now();
+  const days = Array.from({ length: 120 }, (_, i) => new Date(Date.UTC(2020, i, 15)).toISOString().slice(0, 10));
+  const adjustments = days.map((day, i) => testEvent({ kind: 'adjustment', keyId: '', billingId, day, number: i + 1 }));
+  const batch = [testEvent({ billingId, timeMs }), ...adjustments, testEvent({ billingId, timeMs, sequence: 2 })];
+  const pipeline = own.node.client.pipeline();
+  for (const event of batch)
+    pipeline.xadd(keyspace.outbox(shardOf(billingId)), '*', EVENT_FIELD, encodeEvent({ ...event, timeMs }));
+  await pipeline.exec();
+
+  const consumer = await own.world.start('consumer');
+  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
+  await consumer.stop();
+  assert.equal(await own.booked(billingId), { physical: 122, events: 122, cost: 122 });
+  assert.is((await own.changedDays(billingId)).length, 121);
+});
+
+test('a batch of one or two months stays one insert, and no insert has more than 50 months', () => {
+  const of = (day: string) => testEvent({ kind: 'adjustment', day, number: 1 });
+  const usual = ['2026-01-31', '2026-02-01', '2026-01-01'].map(of);
+  assert.equal(insertBlocks(usual), [usual]);
+  const many = Array.from({ length: 300 }, (_, i) =>
+    of(new Date(Date.UTC(2020, i % 120, 1)).toISOString().slice(0, 10)),
+  );
+  const blocks = insertBlocks(many);
+  assert.equal(
+    blocks.map((block) => new Set(block.map(({ day }) => day)).size),
+    [50, 50, 20],
+  );
+  assert.equal(new Set(blocks.flat()), new Set(many));
+});
+
+test('ClickHouse takes every event that decodes, and gives back what it was', async () => {
+  let taken = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(entries, { minLength: 50, maxLength: 200 }), async (all) => {
+      const events = all.map(decoded).filter((event) => event !== undefined);
+      taken += events.length;
+      await insertEvents(own.books, events);
+      const rows = await own.rows<Row>(
+        `select event_id as id, toString(kind) as kind, key_id as keyId, billing_id as billingId, toString(day) as day,
+                usage_name as usageName, route, actor, reason, toUnixTimestamp64Milli(time) as timeMs,
+                cost_micros as costMicros, used_micros as usedMicros, epoch, seq as sequence, number
+         from usage_events where event_id in {ids:Array(String)}`,
+        { ids: events.map(({ id }) => id) },
+      );
+      const numbers = ['timeMs', 'costMicros', 'usedMicros', 'sequence'] as const;
+      const read = rows.map((row) => ({
+        ...row,
+        ...Object.fromEntries(numbers.map((name) => [name, Number(row[name])])),
+      }));
+      assert.equal(byId(read as unknown as UsageEvent[]), byId(events));
+    }),
+    { numRuns: 30, endOnFailure: true },
+  );
+  assert.ok(taken > 300, `${taken} events`);
+});
+
+type Row = Record<keyof UsageEvent, string>;
+
+function byId(events: UsageEvent[]): Record<string, UsageEvent> {
+  return Object.fromEntries(events.map((event) => [event.id, event]));
+}
+
+function decoded(json: string): UsageEvent | undefined {
+  try {
+    return decodeEvent(json);
+  } catch (error) {
+    if (error instanceof UnreadableEvent) return undefined;
+    throw error;
+  }
+}
+
+const oddUnit = fc.oneof(
+  fc.constantFrom('\0', '\n', "'", '"', '\\', '\ufeff', '{', '\u2028'),
+  fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+);
+const oddText = fc.oneof(
+  { arbitrary: fc.string({ unit: oddUnit, maxLength: 20 }), weight: 20 },
+  fc.constantFrom('\ud800', 'a\ud800', '\udfff', '\udfff\ud800', '\ud83d\ude00'),
+);
+const oddNumber = fc.oneof(
+  fc.constantFrom(0, -0, 1, -1, 2 ** 32 - 1, 2 ** 32, 2 ** 53 - 1, -(2 ** 53) + 1, 2 ** 53, 0.5),
+  fc.maxSafeInteger(),
+);
+const day = fc.oneof(
+  fc.constantFrom('0000-00-00', '1969-12-31', '1970-01-01', '2026-02-29', '2024-02-29', '2026-02-30', '2026-13-01'),
+  fc.constantFrom('2149-06-06', '2149-06-07', '2299-12-31', '9999-99-99', '2026-00-10', '2026-01-00', '2026-01-32'),
+  fc
+    .tuple(fc.integer({ min: 0, max: 9999 }), fc.integer({ min: 0, max: 99 }), fc.integer({ min: 0, max: 99 }))
+    .map(([y, m, d]) => `${String(y).padStart(4, '0')}-${String(m).padStart(2, '0')}-${String(d).padStart(2, '0')}`),
+);
+const likely = <Value>(value: Value, odd: fc.Arbitrary<Value>) =>
+  fc.oneof({ arbitrary: fc.constant(value), weight: 3 }, odd);
+
+/** The JSON of entries, most of which decode, with values at and beyond the ends of what a field may be. */
+const entries = fc
+  .record({
+    x: fc.constantFrom(...eventKinds),
+    r: oddText,
+    c: likely(1, oddNumber),
+    n: oddText,
+    t: likely(Date.now(), fc.integer({ min: Date.UTC(2019, 11, 31), max: Date.UTC(2149, 0, 2) })),
+    u: likely(1, oddNumber),
+    s: likely(1, oddNumber),
+    e: likely(1, oddNumber),
+    d: day,
+    a: likely(1, oddNumber),
+    w: oddText,
+    y: oddText,
+  })
+  .map((fields) => JSON.stringify({ ...fields, i: newId('evt'), k: newId('key'), b: newId('bill') }));
+
+test.run();

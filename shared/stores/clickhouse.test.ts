@@ -1,0 +1,32 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { newId } from '../values/ids.ts';
+import { connectClickHouse, inChunks, type Books } from './clickhouse.ts';
+
+let books: Books;
+test.before(() => {
+  books = connectClickHouse(process.env.TEST_CLICKHOUSE_URL!);
+});
+test.after(() => books?.close());
+
+test('a list of any length reaches ClickHouse in chunks that it takes, each value once and in order', async () => {
+  const lists = {
+    ids: Array.from({ length: 20_000 }, () => newId('bill')),
+    'long texts that are all escaped': Array.from({ length: 7 }, (_, i) => "'\\\n"[i % 3]!.repeat(31_000)),
+    'short texts': Array.from({ length: 60_000 }, (_, i) => (i % 3 === 0 ? '' : 'é')),
+    none: [],
+  };
+  for (const [name, list] of Object.entries(lists)) {
+    const chunks = inChunks(list);
+    assert.equal(chunks.flat(), list, name);
+    let arrived = 0;
+    for (const values of chunks) {
+      const query = 'select length({values:Array(String)})';
+      const answer = await books.client.query({ query, query_params: { values }, format: 'JSONCompactEachRow' });
+      arrived += Number((await answer.json<[string]>())[0]![0]);
+    }
+    assert.is(arrived, list.length, name);
+  }
+});
+
+test.run();
