@@ -1,6 +1,7 @@
 import type { Books } from '../stores/clickhouse.ts';
 import type { Query } from '../stores/postgres.ts';
 import type { Balance } from './balances.ts';
+import { markedDays } from './marked-days.ts';
 import { inGroups, lineOfEvent, openDayParams, openDaysTable, sumsOfLine, type WithOpenDays } from './day-sums.ts';
 
 /** Some events of one epoch of a record, or some of its adjustments. Numbers without a gap: `numbers` = `last` - `first` + 1. */
@@ -39,7 +40,10 @@ export async function readBooked({ sql, books }: Stores, balances: Balance[]): P
   const found = new Map<string, BookedRecord>();
   for (const some of inGroups(balances, () => 1)) {
     // Read the marks before the sums: if a mark is cleared in between, its day is summed from the events without need.
-    const marks = await markedDays(sql, some);
+    const marks = await markedDays(
+      sql,
+      some.map(({ billing }) => billing.id),
+    );
     const asked = some.map((balance) => ({
       id: balance.billing.id,
       openDays: marks.get(balance.billing.id) ?? [],
@@ -86,13 +90,6 @@ async function readInto(found: Map<string, BookedRecord>, books: Books, asked: A
     }
   }
   return again;
-}
-
-async function markedDays(sql: Query, balances: Balance[]): Promise<Map<string, string[]>> {
-  const marks = await sql<{ billingId: string; day: string }[]>`
-    select billing_id, day from usage_marks where billing_id = any(${balances.map(({ billing }) => billing.id)})`;
-  const byRecord = Map.groupBy(marks, (mark) => mark.billingId);
-  return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(({ day }) => day)]));
 }
 
 type Part = keyof Booked | 'newer' | 'split';

@@ -1,3 +1,5 @@
+import { inChunks } from '../stores/clickhouse.ts';
+
 // What the queries on days of the books share: events as lines of booked_days, and records with their open days.
 
 /** The line of booked_days that an event belongs to, and its epoch and number there. */
@@ -31,21 +33,11 @@ export function openDayParams(records: WithOpenDays[]) {
   return { ids: records.map(({ id }) => id), openOf: open.map(({ of }) => of), openDays: open.map(({ day }) => day) };
 }
 
-// A ClickHouse server refuses a parameter of more than 131,072 bytes. An id takes 34 of them, a number at most 17.
-const RECORDS_AT_ONCE = 500;
-const NUMBERS_AT_ONCE = 5_000;
+// An id takes 34 bytes of a parameter, and counts more: a query shall end in time, and so read some 500 records at most.
+const BYTES_PER_RECORD = 128;
+const BYTES_PER_NUMBER = 17;
 
-/** Puts records into groups that the parameters of one query can hold; `sizeOf` counts the longest list of a record. */
-export function* inGroups<Item>(items: Iterable<Item>, sizeOf: (item: Item) => number): Generator<Item[]> {
-  let group: Item[] = [];
-  let size = 0;
-  for (const item of items) {
-    if (group.length > 0 && (group.length === RECORDS_AT_ONCE || size + sizeOf(item) > NUMBERS_AT_ONCE)) {
-      yield group;
-      [group, size] = [[], 0];
-    }
-    group.push(item);
-    size += sizeOf(item);
-  }
-  if (group.length > 0) yield group;
+/** Chunks of records that the parameters of one query hold; `sizeOf` counts the longest list of a record. */
+export function inGroups<Item>(items: Iterable<Item>, sizeOf: (item: Item) => number): Item[][] {
+  return inChunks(items, (item) => Math.max(BYTES_PER_RECORD, sizeOf(item) * BYTES_PER_NUMBER));
 }

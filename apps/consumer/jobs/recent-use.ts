@@ -1,4 +1,5 @@
-import { inChunks, type Books } from '../../../shared/stores/clickhouse.ts';
+import { readLastBalances } from '../../../shared/books/last-balances.ts';
+import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 
 type Stores = { sql: Sql; books: Books };
@@ -47,40 +48,23 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
 
 async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
   const answer = await stores.books.client.query({
-    query: `select billing_id, argMax(used_micros, (epoch, seq, number)), toString(max(day)), max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64})
+    query: `select billing_id, argMax(used_micros, (epoch, seq, number)), max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64})
             from usage_events
             where billing_id != '' and kind != 'witness' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
             group by billing_id`,
     query_params: { insertedFromMs },
     format: 'JSONCompactEachRow',
   });
-  for await (const chunk of answer.stream<[billingId: string, usedMicros: string, day: string, late: number]>()) {
+  for await (const chunk of answer.stream<[billingId: string, usedMicros: string, late: number]>()) {
     signal.throwIfAborted();
     const rows = chunk.map((row) => row.json());
     const used = new Map(rows.map(([billingId, usedMicros]) => [billingId, Number(usedMicros)]));
     // A late event is not the last one: newer events may have been inserted before the time that this run looks at.
-    const late = rows.filter((row) => row[3] === 1);
-    const lateIds = late.map(([billingId]) => billingId);
-    const since = late.map(([, , day]) => day).toSorted()[0];
-    for (const billingIds of inChunks(lateIds)) {
-      const last = await lastUsed(stores.books, billingIds, since!);
-      for (const [billingId, usedMicros] of last) used.set(billingId, Number(usedMicros));
-    }
+    const late = rows.filter((row) => row[2] === 1).map(([billingId]) => billingId);
+    for (const [billingId, usedMicros] of await readLastBalances(stores, late)) used.set(billingId, usedMicros);
     await stores.sql`
       update billing_records set used_micros = last.used_micros
       from unnest(${[...used.keys()]}::text[], ${[...used.values()]}::bigint[]) as last (id, used_micros)
       where billing_records.id = last.id and billing_records.used_micros <> last.used_micros`;
   }
-}
-
-async function lastUsed(books: Books, billingIds: string[], since: string) {
-  const answer = await books.client.query({
-    query: `select billing_id, argMax(used_micros, (epoch, seq, number))
-            from usage_events
-            where billing_id in {billingIds:Array(String)} and day >= {since:Date} and kind != 'witness'
-            group by billing_id`,
-    query_params: { billingIds, since },
-    format: 'JSONCompactEachRow',
-  });
-  return answer.json<[billingId: string, usedMicros: string]>();
 }
