@@ -7,8 +7,11 @@ import { withTimeout } from '../runtime/timeout.ts';
 // A shard is open while its owner is the server that answers. A server that restarted, was emptied or was replaced has
 // another run id, or no owner, until the api has brought the shard up to date and opened it.
 
-/** What an open shard says of itself: its epoch, and the number of the last change of Postgres that it got. */
-export type OpenShard = { epoch: number; change: number };
+/**
+ * What an open shard says of itself: its epoch, the number of the last change of Postgres that it got, and the history of
+ * Postgres that its checkpoint belongs to.
+ */
+export type OpenShard = { epoch: number; change: number; history: string };
 
 /** Which of the given shards, or of all, are surely open; those of a server that does not answer are not. */
 export async function openShards(
@@ -19,11 +22,13 @@ export async function openShards(
   const ofNodes = [...redis.byNode(shards)].map(async ([node, held]) => {
     const runId = node.runId();
     const pipeline = node.client.pipeline();
-    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change');
+    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history');
     const answers = await withTimeout(withinMs, pipeline.exec());
     return held.flatMap((shard, i): [number, OpenShard][] => {
-      const [owner, epoch, change] = (answers?.[i]?.[1] ?? []) as (string | null)[];
-      return owner === runId ? [[shard, { epoch: Number(epoch), change: Number(change ?? 0) }]] : [];
+      const [owner, epoch, change, history] = (answers?.[i]?.[1] ?? []) as (string | null)[];
+      return owner === runId
+        ? [[shard, { epoch: Number(epoch), change: Number(change ?? 0), history: history ?? '' }]]
+        : [];
     });
   });
   const answered = await Promise.allSettled(ofNodes);

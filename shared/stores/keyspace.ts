@@ -6,7 +6,7 @@ import { shardOf, shardText } from '../values/key-text.ts';
  */
 export const keyspace = {
   /**
-   * Hash: owner (the server's run id), epoch, checkpoint, the number of the last change, `writes` (counts the writes of
+   * Hash: owner (the server's run id), epoch, checkpoint, its history, the number of the last change, `writes` (counts the writes of
    * its records, from the Redis time of its opening on), and the fields of a reopening: build, buildUntil, closedAt,
    * closedFor, openedAt.
    */

@@ -81,6 +81,11 @@ test('the api refuses changes until an operator has decided; then keys that chan
   for (const id of [disabled.id, rotated.id, gateway.id, billingId])
     assert.ok(stdout.includes(id), `${id} in ${stdout}`);
   await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);
+  assert.match(
+    String(await redis.admin.hget('{00}:meta', 'history')),
+    /^\d+\/\w{8}\/\d{13}$/,
+    'a history of its own begins',
+  );
   assert.is(await status(untouched.key), 'VALID');
   assert.is(await status(disabled.key), 'DISABLED');
   assert.is(await status(rotated.key), 'DISABLED', 'the text of the backup is known again, and refused');

@@ -81,6 +81,10 @@ async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustm
   for (const name of ['access_tokens', 'workspaces', 'scopes', 'api_keys', 'billing_records'])
     await tx`update ${tx(name)} set version = (version / ${GENERATION}::bigint + 1) * ${GENERATION}::bigint + version % ${GENERATION}::bigint`;
   await tx`select setval('changes_id_seq', greatest(last_value, ${lastChange})) from changes_id_seq`;
+  // The transactions of the backup's time may come again under the same ids.
+  await tx`
+    insert into job_watermarks (job, at) values ('restored', ${Date.now()})
+    on conflict (job) do update set at = greatest(job_watermarks.at + 1, excluded.at)`;
   await tx`update shards set epoch = greatest(epoch, ${lastEpoch})`;
   await tx`
     update billing_records set last_adjustment = greatest(last_adjustment, booked.number)

@@ -5,12 +5,13 @@ import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import { orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
+import { postgresPosition, type Position } from '../sync/checkpoints.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { EntryGrant } from '../sync/sync.ts';
 import { nextEpochs } from './epochs.ts';
 import { recordLostAdjustments, settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
 import { claim, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
-import { longOutdated, postgresPosition, writeChanges, writeWhole } from './write-missing.ts';
+import { writeMissing, writeWhole } from './write-missing.ts';
 
 export type ReopenOptions = Stores & { stalePostgres: StalePostgresWatch };
 
@@ -100,6 +101,7 @@ type Build = {
   stores: Stores;
   node: RedisNode;
   token: string;
+  position: Position;
   entryGrant: EntryGrant;
   writeGrant: WriteGrant;
   openUp(claims: Claim[]): Promise<void>;
@@ -113,16 +115,20 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
   const epochs = await orGiveUp(nextEpochs(stores, [...kept, ...emptied]));
   const fence = `build:${token}`;
   const writeGrant = (shard: number) => ({ fence, epoch: epochs.get(shard)! });
-  const { horizon, change } = await postgresPosition(stores.sql);
+  const position = await postgresPosition(stores.sql);
+  const { history, horizon, change } = position;
   return {
     stores,
     node,
     token,
+    position,
     entryGrant: { fence: () => fence, change },
     writeGrant,
     async openUp(claims) {
       await recordLostAdjustments(stores, claims, writeGrant);
-      await Promise.all(claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon])));
+      await Promise.all(
+        claims.map(({ shard }) => open(node, shard, [runId, token, epochs.get(shard)!, horizon, history])),
+      );
     },
   };
 }
@@ -133,10 +139,8 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
  * the opening leaves them closed: verify answers 503, never wrongly.
  */
 async function openKept(build: Build, kept: Claim[]): Promise<() => Promise<void>> {
-  const { stores, entryGrant, writeGrant, openUp } = build;
-  await writeChanges(stores, entryGrant, kept);
-  // Check after reading: changes may have been pruned meanwhile.
-  for (const { shard } of await longOutdated(stores.sql, kept)) await writeWhole(stores, entryGrant, shard);
+  const { stores, position, entryGrant, writeGrant, openUp } = build;
+  await writeMissing(stores, entryGrant, position, kept);
   const settleLater = await settleBehind(stores, kept, writeGrant, CLOSED_AT_LEAST_MS);
   await openUp(kept);
   return settleLater;

@@ -2,8 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 
-/** A closed shard that is ours to reopen, with what its own record says. */
-export type Claim = { shard: number; emptied: boolean; checkpoint: number; epoch: number; sinceMs: number };
+/** A closed shard that is ours to reopen, with what its own record says. `history` is that of the checkpoint. */
+export type Claim = {
+  shard: number;
+  emptied: boolean;
+  checkpoint: number;
+  history: string;
+  epoch: number;
+  sinceMs: number;
+};
 
 export const STEP_WITHIN_MS = 2_000;
 const NAMES_AT_ONCE = 2_000;
@@ -23,10 +30,11 @@ export async function claim(
   );
   return answers
     .filter(({ answer }) => answer[0] === 'CLAIMED')
-    .map(({ shard, answer: [, , checkpoint, epoch, sinceMs] }) => ({
+    .map(({ shard, answer: [, , checkpoint, epoch, sinceMs, history] }) => ({
       shard,
       emptied: checkpoint === '',
       checkpoint: Number(checkpoint),
+      history: history ?? '',
       epoch: Number(epoch),
       sinceMs: Number(sinceMs),
     }));

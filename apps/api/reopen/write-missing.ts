@@ -1,14 +1,31 @@
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
+import { prunedJob } from '../../../shared/stores/postgres-history.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
+import type { Position } from '../sync/checkpoints.ts';
 import { loadChanged, loadShard } from '../sync/entries.ts';
 import { writeEntries, type EntryGrant } from '../sync/sync.ts';
 import type { OnProgress, Stores } from './settle.ts';
 import type { Claim } from './shard-claims.ts';
 
-/** Writes every entity that changed since the checkpoints of these shards. */
-export async function writeChanges({ sql, redis }: Stores, grant: EntryGrant, claims: Claim[]): Promise<void> {
-  for await (const entries of loadSince(sql, claims)) await writeEntries(sql, redis, grant, entries);
+/**
+ * Writes what these shards missed: the changes since their checkpoints, or everything where a checkpoint does not tell,
+ * because it is of another history, names none, or lies where this history has not come to yet.
+ */
+export async function writeMissing(
+  stores: Stores,
+  grant: EntryGrant,
+  position: Position,
+  claims: Claim[],
+): Promise<void> {
+  const { sql, redis } = stores;
+  const { history, horizon } = position;
+  const comparable = claims.filter((claim) => claim.history === history && claim.checkpoint <= horizon);
+  for await (const entries of loadSince(sql, comparable)) await writeEntries(sql, redis, grant, entries);
+  // Look after reading: changes may have been pruned meanwhile.
+  const prunedUpTo = await lastPruned(sql, history);
+  const current = new Set(comparable.filter(({ checkpoint }) => checkpoint > prunedUpTo));
+  for (const claim of claims) if (!current.has(claim)) await writeWhole(stores, grant, claim.shard);
 }
 
 /** Writes everything that lives in a shard. */
@@ -24,20 +41,12 @@ export async function writeWhole(
   }
 }
 
-/** Shards whose checkpoint lies before the oldest change that Postgres still keeps. */
-export async function longOutdated(sql: Sql, claims: Claim[]): Promise<Claim[]> {
-  const [pruned] = await orGiveUp(sql<{ at: number }[]>`select at from job_watermarks where job = 'changes_pruned'`);
-  return claims.filter((claim) => claim.checkpoint <= (pruned?.at ?? -1));
-}
-
-/** How far Postgres has come: every transaction before `horizon` is over, and `change` is its last change. */
-export async function postgresPosition(sql: Sql): Promise<{ horizon: number; change: number }> {
-  const [row] = await orGiveUp(
-    sql<[{ horizon: number; change: number }]>`
-      select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon,
-             coalesce((select max(id) from changes), 0) as change`,
+/** The highest transaction id of this history whose changes were pruned. */
+async function lastPruned(sql: Sql, history: string): Promise<number> {
+  const [pruned] = await orGiveUp(
+    sql<{ at: number }[]>`select at from job_watermarks where job = ${prunedJob(history)}`,
   );
-  return row;
+  return pruned?.at ?? -1;
 }
 
 async function* loadSince(sql: Sql, claims: Claim[]): AsyncGenerator<Entry[]> {

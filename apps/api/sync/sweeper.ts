@@ -1,43 +1,53 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
-import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { isPostgresStale, type StalePostgresWatch } from './stale-postgres.ts';
 import type { StoredChange } from './change.ts';
+import { adoptHistory, moveCheckpoints } from './checkpoints.ts';
 import { applyChanges } from './sync.ts';
 
 const EVERY_MS = 1_000;
 const CHECKPOINT_EVERY_MS = 10_000;
-const CHECKPOINT_WITHIN_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
+// After this and the shard at hand it sweeps again, so that changes do not wait for all shards.
+const ADOPT_FOR_MS = 500;
 
 /** Applies changes whose process died, or lost Redis, between the commit and the apply; also advances the checkpoints. */
 export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch, log: Logger): Loop {
-  let checkpoint = 0;
+  let checkpoint = { history: '', horizon: 0 };
   let checkpointed = 0;
-  return startLoop(EVERY_MS, log, 'sweeping changes', async () => {
-    if (await sweepUnlessStale(sql, redis, watch)) return;
-    if (performance.now() - checkpointed < CHECKPOINT_EVERY_MS) return;
-    checkpoint = await moveCheckpoints(sql, redis, checkpoint);
-    checkpointed = performance.now();
-  });
+  return startLoop(EVERY_MS, log, 'sweeping changes', () =>
+    unlessStale(sql, redis, watch, async () => {
+      while ((await sweep(sql, redis)) > 0);
+      if (performance.now() - checkpointed > CHECKPOINT_EVERY_MS) {
+        checkpoint = await moveCheckpoints(sql, redis, checkpoint);
+        checkpointed = performance.now();
+      }
+      const adoptUntil = performance.now() + ADOPT_FOR_MS;
+      while ((await adoptHistory(sql, redis)) && performance.now() < adoptUntil);
+    }),
+  );
 }
 
-/** Applies waiting changes, unless Postgres is older than Redis: then an operator must decide. Returns whether it is. */
-async function sweepUnlessStale(sql: Sql, redis: ShardedRedis, watch: StalePostgresWatch): Promise<boolean> {
+/** Does this work unless Postgres is older than Redis: then an operator must decide. */
+async function unlessStale(
+  sql: Sql,
+  redis: ShardedRedis,
+  watch: StalePostgresWatch,
+  work: () => Promise<void>,
+): Promise<void> {
   let stale = await isPostgresStale(sql, (await openShards(redis, LOOK_WITHIN_MS)).values());
   try {
-    while (!stale && (await sweep(sql, redis)) > 0);
+    if (!stale) await work();
   } catch (error) {
     if (!(error instanceof ApiError) || error.errorName !== 'postgres_stale') throw error;
     stale = true;
   }
   watch.note(stale);
-  return stale;
 }
 
 /**
@@ -56,27 +66,4 @@ async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
   await applyChanges(sql, redis, waiting);
   await sql`update changes set applied_at = now() where id = any(${waiting.map((change) => change.id)})`;
   return waiting.length;
-}
-
-/**
- * Advances the checkpoints to the oldest running transaction (xmin): every transaction below it is over and its rows are
- * visible, so when none of those rows waits, all shards hold every change up to there. Row ids would not do: they become
- * visible in another order than they are assigned.
- */
-async function moveCheckpoints(sql: Sql, redis: ShardedRedis, last: number): Promise<number> {
-  const open = await openShards(redis, LOOK_WITHIN_MS);
-  const runIds = new Map([...open.keys()].map((shard) => [shard, redis.node(shard).runId()]));
-  const [row] = await sql<{ horizon: number; waiting: boolean; moved: boolean }[]>`
-    with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon)
-    select horizon::text::bigint as horizon,
-           exists (select from changes where applied_at is null and tx < horizon) as waiting,
-           exists (select from changes where tx >= ${String(last)}::text::xid8 and tx < horizon) as moved
-    from snapshot`;
-  if (!row || row.waiting || !row.moved) return last;
-  await Promise.all(
-    [...runIds].map(([shard, runId]) =>
-      redis.node(shard).script('checkpoint', [keyspace.meta(shard)], [runId, row.horizon], CHECKPOINT_WITHIN_MS),
-    ),
-  );
-  return row.horizon;
 }

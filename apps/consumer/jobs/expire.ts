@@ -1,3 +1,4 @@
+import { historyOf, prunedJob } from '../../../shared/stores/postgres-history.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 
 const ROWS_AT_ONCE = 5_000;
@@ -34,7 +35,7 @@ async function removeLinkTokens(tx: Query): Promise<number> {
  * so an open shard never falls behind it.
  */
 async function pruneChanges(tx: Query): Promise<number> {
-  const [pruned] = await tx<{ count: number; upTo: number | null }[]>`
+  const [pruned] = await tx<{ history: string; count: number; upTo: number | null }[]>`
     with waiting as (
       select tx from changes where applied_at is null order by tx limit 1
     ), prunable as (
@@ -46,10 +47,10 @@ async function pruneChanges(tx: Query): Promise<number> {
     ), gone as (
       delete from changes using prunable where changes.id = prunable.id returning changes.tx
     )
-    select count(*) as count, max(tx::text::bigint) as up_to from gone`;
+    select ${historyOf(tx)} as history, count(*) as count, max(tx::text::bigint) as up_to from gone`;
   if (!pruned || pruned.upTo === null) return 0;
   await tx`
-    insert into job_watermarks as known (job, at) values ('changes_pruned', ${pruned.upTo})
+    insert into job_watermarks as known (job, at) values (${prunedJob(pruned.history)}, ${pruned.upTo})
     on conflict (job) do update set at = greatest(known.at, excluded.at)`;
   return pruned.count;
 }

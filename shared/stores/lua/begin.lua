@@ -5,10 +5,11 @@
 -- ARGV  1 run id of this server, 2 build token
 -- Gives {"OPEN", now in ms}   nothing to do
 --       {"BUSY", now}         another builder is at work
---       {"CLAIMED", now, checkpoint ("" when emptied), epoch, time in ms of its newest data}
+--       {"CLAIMED", now, checkpoint ("" when emptied), epoch, time in ms of its newest data, history of the checkpoint}
 local runId, token = ARGV[1], ARGV[2]
 
-local meta = call('HMGET', KEYS[1], 'owner', 'build', 'buildUntil', 'checkpoint', 'epoch', 'closedFor', 'openedAt')
+local meta = call('HMGET', KEYS[1], 'owner', 'build', 'buildUntil', 'checkpoint', 'epoch', 'closedFor', 'openedAt',
+  'history')
 if meta[1] == runId then return { 'OPEN', nowText } end
 if meta[2] and meta[2] ~= token and tonumber(meta[3] or '0') > nowMs then return { 'BUSY', nowText } end
 
@@ -25,4 +26,4 @@ call('HSET', KEYS[1], 'build', token, 'buildUntil', buildUntil)
 if meta[6] ~= runId then
   call('HSET', KEYS[1], 'closedFor', runId, 'closedAt', nowText)
 end
-return { 'CLAIMED', nowText, meta[4] or '', meta[5] or '0', format('%.0f', since) }
+return { 'CLAIMED', nowText, meta[4] or '', meta[5] or '0', format('%.0f', since), meta[8] or '' }

@@ -2,11 +2,11 @@
 -- Opens a shard that is up to date again, at least 1 s after it was closed: no rate window is granted twice.
 --
 -- KEYS  1 meta
--- ARGV  1 run id, 2 build token, 3 epoch, 4 checkpoint
+-- ARGV  1 run id, 2 build token, 3 epoch, 4 checkpoint (a transaction id), 5 its history
 -- Gives {"OPEN", now in ms}
 --       {"WAIT", now, ms still to wait}
 --       {"LOST", now}   another builder has taken the build token
-local runId, token, epoch, checkpoint = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local runId, token, epoch, checkpoint, history = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local meta = call('HMGET', KEYS[1], 'build', 'closedAt', 'closedFor')
 if meta[1] ~= token or meta[3] ~= runId then return { 'LOST', nowText } end
@@ -21,7 +21,7 @@ if wait > 0 then
   return { 'WAIT', nowText, format('%.0f', wait) }
 end
 -- The count of writes starts at the time of opening: should an epoch ever come twice, no lookup of the first one holds.
-call('HSET', KEYS[1], 'owner', runId, 'epoch', epoch, 'checkpoint', checkpoint, 'openedAt', nowText,
-  'writes', nowText)
+call('HSET', KEYS[1], 'owner', runId, 'epoch', epoch, 'checkpoint', checkpoint, 'history', history,
+  'openedAt', nowText, 'writes', nowText)
 call('HDEL', KEYS[1], 'build', 'buildUntil', 'closedAt', 'closedFor')
 return { 'OPEN', nowText }
