@@ -1,17 +1,21 @@
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
+import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
 import { loadChanged, loadShard } from '../sync/entries.ts';
 import { writeEntries, type EntryGrant } from '../sync/sync.ts';
 import type { OnProgress, Stores } from './settle.ts';
-import type { Claim } from './shard-claims.ts';
+import { STEP_WITHIN_MS, type Claim } from './shard-claims.ts';
 
 /** Writes every entity that changed since the checkpoints of these shards. */
 export async function writeChanges({ sql, redis }: Stores, grant: EntryGrant, claims: Claim[]): Promise<void> {
   for await (const entries of loadSince(sql, claims)) await writeEntries(sql, redis, grant, entries);
 }
 
-/** Writes everything that lives in a shard. */
+/** Writes everything that an empty shard needs. */
 export async function writeWhole(
   { sql, redis }: Stores,
   grant: EntryGrant,
@@ -28,6 +32,16 @@ export async function writeWhole(
 export async function longOutdated(sql: Sql, claims: Claim[]): Promise<Claim[]> {
   const [pruned] = await orGiveUp(sql<{ at: number }[]>`select at from job_watermarks where job = 'changes_pruned'`);
   return claims.filter((claim) => claim.checkpoint <= (pruned?.at ?? -1));
+}
+
+/** Throws when a shard has seen a change that Postgres has not made: what it knows better must not be wiped. */
+export async function refuseNewer(sql: Sql, node: RedisNode, claims: Claim[]): Promise<void> {
+  if (claims.length === 0) return;
+  const pipeline = node.client.pipeline();
+  for (const { shard } of claims) pipeline.hget(keyspace.meta(shard), 'change');
+  const seen = (await runPipeline(pipeline, STEP_WITHIN_MS)).map(Number);
+  const [made] = await orGiveUp(sql<[{ last: number }]>`select last_value as last from changes_id_seq`);
+  if (seen.some((change) => change > made.last)) throw new ApiError('postgres_stale');
 }
 
 /** How far Postgres has come: every transaction before `horizon` is over, and `change` is its last change. */
