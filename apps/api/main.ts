@@ -26,6 +26,7 @@ import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
 import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
 import { makeSigningKeys } from './resources/signing-keys.ts';
+import { startRemovingDeleted } from './sync/remove-deleted.ts';
 import { startSweeper } from './sync/sweeper.ts';
 
 const config = readConfigOrExit(...programs.api);
@@ -49,6 +50,7 @@ await run(log, async () => {
     uses,
     keepShardsOpen({ sql, redis, books, stalePostgres, log }),
     startSweeper(sql, redis, stalePostgres, log),
+    startRemovingDeleted(sql, log),
     resealSigningKeys(sql, masterKeys, log),
   ];
 

@@ -401,7 +401,7 @@ export interface Contract {
       id: string;
       /** id of the API key */
       akid: string;
-      /** for how long at most earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */
+      /** for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all */
       graceSeconds?: number | undefined;
     };
     output: {
@@ -620,6 +620,35 @@ export interface Contract {
       defaultRateLimitPerSecond?: number | null | undefined;
       /** lifetime of a new key in seconds */
       defaultExpiration?: number | null | undefined;
+    };
+    output: {
+      workspace: {
+        /** id of the workspace */
+        id: string;
+        /** name that people see */
+        name: string;
+        /** id of the team */
+        teamId: string;
+        /** what keys start with */
+        defaultKeyPrefix?: string;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        defaultAllowedIPs: Array<string>;
+        /** verifications per second */
+        defaultRateLimitPerSecond?: number;
+        /** lifetime of a new key in seconds */
+        defaultExpiration?: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`). */
+  'delete /api/v1/workspace/{id}': {
+    input: {
+      /** id of the workspace */
+      id: string;
     };
     output: {
       workspace: {

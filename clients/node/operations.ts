@@ -15,6 +15,7 @@ export const operations = {
     list: 'get /api/v1/workspace',
     get: 'get /api/v1/workspace/{id}',
     update: 'patch /api/v1/workspace/{id}',
+    delete: 'delete /api/v1/workspace/{id}',
   },
   scopes: {
     create: 'post /api/v1/workspace/{id}/scope',

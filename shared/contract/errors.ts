@@ -58,6 +58,10 @@ export const errors = {
     'The first request with this Idempotency-Key is still running; repeat this one in a moment.',
   ],
   scope_limit_reached: [40906, 'A workspace holds at most 1000 scopes; delete one first.'],
+  workspace_deleted: [
+    40907,
+    'The workspace of this billing record is deleted; its books can be read and no longer changed.',
+  ],
   body_too_large: [41301, 'The body is too large; send a smaller one.'],
   not_json: [41501, 'The body must be JSON; send it with Content-Type: application/json.'],
   encoded_body: [41502, 'The body must not be encoded; send it without a Content-Encoding.'],

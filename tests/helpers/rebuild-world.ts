@@ -16,6 +16,7 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
   return {
     redis,
     world,
+    workspaceId: workspace.id as string,
     customers,
     ...spending(world, customers),
     ...looking(world, customers),

@@ -1,6 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
-import { readRecord, versionOf } from '../../../shared/stores/records.ts';
+import { isGone, readRecord, versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
@@ -43,7 +43,10 @@ await runTool('restored', async (stores) => {
   return 0;
 });
 
-/** Records of which Redis has a newer version than Postgres; one entry for each, however many shards have a copy. */
+/**
+ * Records of which Redis has a newer version than Postgres, or which have left it: their tombstone stays for a while only.
+ * One entry for each, however many shards have a copy.
+ */
 async function findNewer(sql: Sql, redis: ShardedRedis): Promise<Newer[]> {
   const newer = new Map<string, Newer>();
   for (const shard of ALL_SHARDS) {
@@ -53,8 +56,8 @@ async function findNewer(sql: Sql, redis: ShardedRedis): Promise<Newer[]> {
         entries.map(({ key, field }) => (field === '' ? client.get(key) : client.hget(key, field))),
       );
       for (const [i, entry] of entries.entries()) {
-        const value = values[i];
-        if (value && versionOf(value) > versionOf(entry.value))
+        const value = values[i] ?? '';
+        if (value === '' ? entry.kind !== 'billing' : versionOf(value) > versionOf(entry.value))
           newer.set(`${entry.kind} ${entry.id}`, { entry, value });
       }
     }
@@ -67,6 +70,8 @@ async function refuseNewer(tx: Transaction, newer: Newer[]): Promise<void> {
   await tx`update api_keys set enabled = false, updated_at = now() where id = any(${ids('key')})`;
   await tx`update access_tokens set revoked_at = coalesce(revoked_at, now()) where id = any(${ids('token')})`;
   await tx`update scopes set deleted_at = coalesce(deleted_at, now()) where id = any(${ids('scope')})`;
+  const deleted = newer.filter(({ entry, value }) => entry.kind === 'workspace' && isGone(value));
+  await tx`update workspaces set deleted_at = now() where id = any(${deleted.map(({ entry }) => entry.id)})`;
   // If the limit was lowered after the backup, it stays low.
   for (const { entry, value } of newer.filter(({ entry }) => entry.kind === 'billing')) {
     await tx`
@@ -124,14 +129,16 @@ async function unknownRecords({ sql, redis }: ToolStores): Promise<{ keys: numbe
 }
 
 function report(newer: Newer[], unknown: { keys: number; tokens: number }): void {
-  const say = (kind: Entry['kind'], what: string) => {
-    for (const { entry } of newer.filter(({ entry }) => entry.kind === kind))
+  const say = (kind: Entry['kind'], what: string, concerns = (_value: string) => true) => {
+    for (const { entry } of newer.filter(({ entry, value }) => entry.kind === kind && concerns(value)))
       console.log(`${CHANGED_LATER} ${entry.id} ${what}`);
   };
   say('key', 'is disabled; enable it if it should be valid');
   say('token', 'is revoked; create another one');
   say('scope', 'is deleted; create it again if you need it');
-  say('workspace', 'has the defaults of the backup; check its rate limit and allowed addresses');
+  say('workspace', 'is deleted, with its keys', isGone);
+  const lives = (value: string) => !isGone(value);
+  say('workspace', 'has the defaults of the backup; check its rate limit and allowed addresses', lives);
   for (const { entry, value } of newer.filter(({ entry }) => entry.kind === 'billing')) {
     const [before, now] = [limitOf(value), limitOf(entry.value)].map(formatCredits);
     console.log(

@@ -10,8 +10,8 @@ import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { EntryGrant } from '../sync/sync.ts';
 import { nextEpochs } from './epochs.ts';
 import { recordLostAdjustments, settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
-import { claim, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
-import { writeMissing, writeWhole } from './write-missing.ts';
+import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
+import { refuseNewer, writeMissing, writeWhole } from './write-missing.ts';
 
 export type ReopenOptions = Stores & { stalePostgres: StalePostgresWatch };
 
@@ -139,8 +139,12 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
  * the opening leaves them closed: verify answers 503, never wrongly.
  */
 async function openKept(build: Build, kept: Claim[]): Promise<() => Promise<void>> {
-  const { stores, position, entryGrant, writeGrant, openUp } = build;
-  await writeMissing(stores, entryGrant, position, kept);
+  const { stores, node, token, position, entryGrant, writeGrant, openUp } = build;
+  const outdated = await writeMissing(stores, entryGrant, position, kept);
+  // No change says what such a shard must forget.
+  await refuseNewer(stores.sql, node, outdated);
+  await wipe(node, token, outdated, ALL_BUT_BALANCES);
+  for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
   const settleLater = await settleBehind(stores, kept, writeGrant, CLOSED_AT_LEAST_MS);
   await openUp(kept);
   return settleLater;
@@ -158,7 +162,7 @@ async function openEmptied(
   onProgress: OnProgress,
 ): Promise<void> {
   const { stores, node, token, entryGrant, writeGrant, openUp } = build;
-  await wipe(node, token, emptied);
+  await wipe(node, token, emptied, EVERYTHING);
   const rest = [...emptied];
   const oneByOne = async () => {
     for (let next = rest.shift(); next; next = rest.shift()) {

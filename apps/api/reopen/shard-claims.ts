@@ -50,13 +50,22 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
   );
 }
 
-/** Removes all settings and balances of shards: a leftover that Postgres lacks would stay forever. */
-export async function wipe(node: RedisNode, token: string, claims: Claim[]): Promise<void> {
+/** The kinds of records that can be wiped, by the letters of their names. */
+export const EVERYTHING = 'ktwb';
+export const ALL_BUT_BALANCES = 'ktw';
+
+/** Removes records of shards: a leftover that Postgres lacks would stay forever. */
+export async function wipe(
+  node: RedisNode,
+  token: string,
+  claims: Claim[],
+  kinds: typeof EVERYTHING | typeof ALL_BUT_BALANCES,
+): Promise<void> {
   if (claims.length === 0) return;
   const ours = new Set(claims.map((claim) => claim.shard));
   let cursor = '0';
   do {
-    const [next, names] = await node.client.scan(cursor, 'MATCH', '{??}:[ktwb]:*', 'COUNT', NAMES_AT_ONCE);
+    const [next, names] = await node.client.scan(cursor, 'MATCH', `{??}:[${kinds}]:*`, 'COUNT', NAMES_AT_ONCE);
     cursor = next;
     const byShard = Map.groupBy(names, (name) => Number(name.slice(1, 3)));
     await Promise.all(

@@ -1,23 +1,28 @@
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import { prunedJob } from '../../../shared/stores/postgres-history.ts';
+import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
 import type { Position } from '../sync/checkpoints.ts';
 import { loadChanged, loadShard } from '../sync/entries.ts';
 import { writeEntries, type EntryGrant } from '../sync/sync.ts';
 import type { OnProgress, Stores } from './settle.ts';
-import type { Claim } from './shard-claims.ts';
+import { STEP_WITHIN_MS, type Claim } from './shard-claims.ts';
 
 /**
- * Writes what these shards missed: the changes since their checkpoints, or everything where a checkpoint does not tell,
- * because it is of another history, names none, or lies where this history has not come to yet.
+ * Writes the changes that these shards missed since their checkpoints. Gives the shards that need to be written whole,
+ * because their checkpoint does not tell: it is of another history, names none, lies where this history has not come to
+ * yet, or before the oldest change that Postgres still keeps.
  */
 export async function writeMissing(
   stores: Stores,
   grant: EntryGrant,
   position: Position,
   claims: Claim[],
-): Promise<void> {
+): Promise<Claim[]> {
   const { sql, redis } = stores;
   const { history, horizon } = position;
   const comparable = claims.filter((claim) => claim.history === history && claim.checkpoint <= horizon);
@@ -25,10 +30,10 @@ export async function writeMissing(
   // Look after reading: changes may have been pruned meanwhile.
   const prunedUpTo = await lastPruned(sql, history);
   const current = new Set(comparable.filter(({ checkpoint }) => checkpoint > prunedUpTo));
-  for (const claim of claims) if (!current.has(claim)) await writeWhole(stores, grant, claim.shard);
+  return claims.filter((claim) => !current.has(claim));
 }
 
-/** Writes everything that lives in a shard. */
+/** Writes everything that an empty shard needs. */
 export async function writeWhole(
   { sql, redis }: Stores,
   grant: EntryGrant,
@@ -39,6 +44,16 @@ export async function writeWhole(
     await writeEntries(sql, redis, grant, entries);
     onProgress(entries.length);
   }
+}
+
+/** Throws when a shard has seen a change that Postgres has not made: what it knows better must not be wiped. */
+export async function refuseNewer(sql: Sql, node: RedisNode, claims: Claim[]): Promise<void> {
+  if (claims.length === 0) return;
+  const pipeline = node.client.pipeline();
+  for (const { shard } of claims) pipeline.hget(keyspace.meta(shard), 'change');
+  const seen = (await runPipeline(pipeline, STEP_WITHIN_MS)).map(Number);
+  const [made] = await orGiveUp(sql<[{ last: number }]>`select last_value as last from changes_id_seq`);
+  if (seen.some((change) => change > made.last)) throw new ApiError('postgres_stale');
 }
 
 /** The highest transaction id of this history whose changes were pruned. */

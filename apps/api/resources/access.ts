@@ -23,10 +23,20 @@ export function mayUse(caller: Caller, workspaceId: string): boolean {
   return isId(workspaceId) && (caller.workspaceIds === undefined || caller.workspaceIds.includes(workspaceId));
 }
 
-/** Throws 403 unless the workspace exists in the caller's team and its token may use it. Unknown and forbidden look the same. */
-export async function requireWorkspace(sql: Query, caller: Caller, workspaceId: string): Promise<void> {
+/**
+ * Throws 403 unless the workspace exists in the caller's team and its token may use it. Unknown, deleted and forbidden look
+ * the same. `hold` keeps it from being deleted before the transaction ends: for what makes something in it.
+ */
+export async function requireWorkspace(
+  sql: Query,
+  caller: Caller,
+  workspaceId: string,
+  { hold = false } = {},
+): Promise<void> {
   const found = mayUse(caller, workspaceId)
-    ? await sql`select from workspaces where id = ${workspaceId} and team_id = ${caller.teamId}`
+    ? await sql`
+        select from workspaces where id = ${workspaceId} and team_id = ${caller.teamId} and deleted_at is null
+        ${hold ? sql`for key share` : sql``}`
     : [];
   if (found.length === 0) throw new ApiError('workspace_forbidden');
 }

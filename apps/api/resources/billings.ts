@@ -45,6 +45,13 @@ export async function requireBilling(
   return row;
 }
 
+/** Throws 409 when the workspace of a billing record was deleted: its books can be read and no longer change. */
+export async function refuseDeletedWorkspace(sql: Query, { workspaceId }: BillingRow): Promise<void> {
+  const [workspace] = await sql<{ deleted: boolean }[]>`
+    select deleted_at is not null as deleted from workspaces where id = ${workspaceId} for key share`;
+  if (workspace?.deleted) throw new ApiError('workspace_deleted');
+}
+
 /** A row as the API answers it, with its current used credits. */
 export async function presentBilling(redis: ShardedRedis, row: BillingRow): Promise<Static<typeof billing>> {
   return {

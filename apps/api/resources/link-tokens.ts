@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { keyShard } from '../../../shared/values/key-text.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
 import { id, instant, object, textOf } from '../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../shared/contract/schemas.ts';
 
@@ -29,6 +30,11 @@ export type LinkTokenRow = {
 /** Whether a text has the form of a link token; any other text is unknown, without a query. */
 export function isLinkToken(text: string): boolean {
   return text.startsWith(`${LINK_TOKEN_PREFIX}_`) && keyShard(text) !== undefined;
+}
+
+/** The condition that a link token's workspace was not deleted: those of a deleted one are unknown. */
+export function ofLiveWorkspace(sql: Query) {
+  return sql`exists (select from workspaces w where w.id = link_tokens.workspace_id and w.deleted_at is null)`;
 }
 
 /** A row as the API answers it. */

@@ -51,12 +51,18 @@ export const workspaceColumns = (sql: Query) => sql`
   id, name, team_id, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration,
   created_at, updated_at`;
 
-/** Locks a workspace's row; throws 403. */
-export async function lockWorkspace(sql: Query, caller: Caller, workspaceId: string): Promise<WorkspaceRow> {
+/** Locks a workspace's row; throws 403. `alone`: waits for those that make something in it, who hold the row too. */
+export async function lockWorkspace(
+  sql: Query,
+  caller: Caller,
+  workspaceId: string,
+  { alone = false } = {},
+): Promise<WorkspaceRow> {
   const [row] = mayUse(caller, workspaceId)
     ? await sql<WorkspaceRow[]>`
         select ${workspaceColumns(sql)} from workspaces
-        where id = ${workspaceId} and team_id = ${caller.teamId} for no key update`
+        where id = ${workspaceId} and team_id = ${caller.teamId} and deleted_at is null
+        ${alone ? sql`for update` : sql`for no key update`}`
     : [];
   if (!row) throw new ApiError('workspace_forbidden');
   return row;

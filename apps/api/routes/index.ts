@@ -32,6 +32,7 @@ import listScopes from './scope/list.ts';
 import updateScope from './scope/update.ts';
 import getUsage from './usage/get.ts';
 import createWorkspace from './workspace/create.ts';
+import deleteWorkspace from './workspace/delete.ts';
 import getWorkspace from './workspace/get.ts';
 import listWorkspaces from './workspace/list.ts';
 import updateWorkspace from './workspace/update.ts';
@@ -50,6 +51,7 @@ export const routes: readonly ApiRoute[] = [
   listWorkspaces,
   getWorkspace,
   updateWorkspace,
+  deleteWorkspace,
 
   createScope,
   listScopes,

@@ -15,12 +15,27 @@ export type Entry = {
   key: string;
   field: string;
   value: string;
-  /** 0: it stays forever. */
+  /** 0: it stays forever. Below 0: it leaves, because no writer of an older version is left. */
   lifetimeSeconds: number;
 };
 
-/** Which rows to load: those of some ids, or all that live in a shard. */
-export type Selection = { ids: string[] } | { shard: number };
+/**
+ * Which rows to load: those of some ids, whatever became of them, for the changes of these numbers; or those that an empty
+ * shard needs.
+ */
+export type Selection = { ids: string[]; changeIds: number[] } | { shard: number };
+
+/** The lifetime of an entry that leaves. */
+export const LEAVES = -1;
 
 /** How long a tombstone stays. No late writer outlives it: an apply script refuses to run after its deadline. */
 export const TOMBSTONE_SECONDS = 86_400;
+
+/** How long what was loaded for a change may be written. */
+export const WRITE_WITHIN_MS = 15_000;
+
+/**
+ * How long the tombstone of a replaced secret stays. A key may be rotated thousands of times a day, so it stays only for as
+ * long as a writer may be late, with a margin.
+ */
+export const SECRET_TOMBSTONE_SECONDS = 60;

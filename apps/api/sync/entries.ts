@@ -6,15 +6,18 @@ import { loadScopes } from './loaders/scopes.ts';
 import { loadTokens } from './loaders/tokens.ts';
 import { loadWorkspaces } from './loaders/workspaces.ts';
 
-/** The entries of some changed entities. */
-export async function* loadChanged(sql: Query, changes: Change[]): AsyncGenerator<Entry[]> {
+/** The entries of some changed entities, and of the secrets that these very changes ended. */
+export async function* loadChanged(sql: Query, changes: (Change & { id?: number })[]): AsyncGenerator<Entry[]> {
   for (const kind of kindsInOrder) {
-    const ids = changes.filter((change) => change.kind === kind).map((change) => change.entityId);
-    if (ids.length > 0) yield* loaders[kind](sql, { ids: [...new Set(ids)] });
+    const ofKind = changes.filter((change) => change.kind === kind);
+    if (ofKind.length === 0) continue;
+    const ids = [...new Set(ofKind.map((change) => change.entityId))];
+    const changeIds = ofKind.flatMap(({ id }) => (id === undefined ? [] : [id]));
+    yield* loaders[kind](sql, { ids, changeIds });
   }
 }
 
-/** The entries of everything that lives in a shard. */
+/** The entries of everything that an empty shard needs: what is gone is not among them. */
 export async function* loadShard(sql: Query, shard: number): AsyncGenerator<Entry[]> {
   for (const kind of kindsInOrder) yield* loaders[kind](sql, { shard });
 }

@@ -4,7 +4,7 @@ import { versionOf } from '../../../shared/stores/records.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { applyAdjustments } from './adjustments.ts';
-import type { Change, Entry, StoredChange } from './change.ts';
+import { WRITE_WITHIN_MS, type Change, type Entry, type StoredChange } from './change.ts';
 import { loadChanged } from './entries.ts';
 
 const APPLY_WITHIN_MS = 2_000;
@@ -17,6 +17,8 @@ export type EntryGrant = {
   fence(shard: number): string;
   /** The id of the last change that the entries contain. */
   change: number;
+  /** The Redis time until which they may be written; a builder's right ends with its token instead. */
+  notAfter?: (shard: number) => number;
 };
 
 /** Writes a transaction's changes into the table `changes`; returns their ids. */
@@ -35,6 +37,7 @@ export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: Store
   const grant = {
     fence: (shard: number) => redis.node(shard).runId(),
     change: Math.max(0, ...changes.map((change) => change.id)),
+    notAfter: writeDeadline(redis, changes),
   };
   for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, redis, grant, entries);
   const adjusted = changes.filter((change) => change.kind === 'adjustment').map((change) => change.entityId);
@@ -52,15 +55,24 @@ export async function writeEntries(sql: Sql, redis: ShardedRedis, grant: EntryGr
   }
 }
 
+/** Counts from before the entries are loaded: a process that stops between loading and writing must not write later. */
+function writeDeadline(redis: ShardedRedis, changes: StoredChange[]): (shard: number) => number {
+  const everywhere = changes.some((change) => change.shard === null);
+  const shards = everywhere ? undefined : [...new Set(changes.map((change) => change.shard!))];
+  const deadlines = new Map([...redis.byNode(shards).keys()].map((node) => [node, node.notAfter(WRITE_WITHIN_MS)]));
+  return (shard) => deadlines.get(redis.node(shard)) ?? 0;
+}
+
 type Newer = { entry: Entry; version: number };
 
 /** Writes entries of one shard; returns those of which Redis has a newer version. */
-async function write(redis: ShardedRedis, { fence, change }: EntryGrant, call: Entry[]): Promise<Newer[]> {
+async function write(redis: ShardedRedis, { fence, change, notAfter }: EntryGrant, call: Entry[]): Promise<Newer[]> {
   const { shard } = call[0]!;
   const node = redis.node(shard);
   const keys = [keyspace.meta(shard), ...call.map((entry) => entry.key)];
   const values = call.flatMap((entry) => [entry.field, entry.value, entry.lifetimeSeconds]);
-  const args = [fence(shard), node.notAfter(APPLY_WITHIN_MS), change, ...values];
+  const deadline = Math.min(node.notAfter(APPLY_WITHIN_MS), notAfter?.(shard) ?? Infinity);
+  const args = [fence(shard), deadline, change, ...values];
   const [status, , ...notWritten] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
   if (status !== 'OK')
     throw new ApiError('redis_unavailable', { cause: new Error(`the apply script answered ${status}`) });
@@ -77,11 +89,12 @@ async function write(redis: ShardedRedis, { fence, change }: EntryGrant, call: E
  */
 async function requireKnown(sql: Sql, newer: Newer[]): Promise<void> {
   const changes = newer.map(({ entry }) => ({ kind: entry.kind, entityId: entry.id, shard: entry.shard }));
+  // All entries of an entity have its version; one that ended since is no longer among them.
   const known = new Map<string, number>();
   for await (const entries of loadChanged(sql, changes)) {
-    for (const { key, field, value } of entries) known.set(`${key} ${field}`, versionOf(value));
+    for (const { kind, id, value } of entries) known.set(`${kind} ${id}`, versionOf(value));
   }
-  const unknown = newer.find(({ entry, version }) => version > (known.get(`${entry.key} ${entry.field}`) ?? 0));
+  const unknown = newer.find(({ entry, version }) => version > (known.get(`${entry.kind} ${entry.id}`) ?? 0));
   if (!unknown) return;
   const { kind, id } = unknown.entry;
   throw new ApiError('postgres_stale', { cause: new Error(`Redis has a newer version of ${kind} ${id}`) });

@@ -9,7 +9,7 @@ import { must } from '../../../tests/helpers/customers.ts';
 import type { ApiRoute } from '../http/route.ts';
 import adjustBilling from '../routes/customer-billing/adjust.ts';
 import { routes } from '../routes/index.ts';
-import { makeThings, requests, unknownThing, type Refusal, type Things } from './helpers/requests.ts';
+import { inUsableOrder, makeThings, requests, unknownThing, type Refusal, type Things } from './helpers/requests.ts';
 import { differences, snapshot } from './helpers/snapshot.ts';
 
 // Every operation with every kind of token: a forbidden request is refused and leaves no trace in any store.
@@ -127,11 +127,9 @@ test("another team's token reaches nothing of ours, whichever of the ids is ours
 test('every permitted request succeeds, and the snapshot sees what it changes', async () => {
   // A token can grant only what it holds.
   const also = (route: ApiRoute) => (route.path === '/api/v1/access-token' ? (['key:read'] as const) : []);
-  const tokens = await tokensFor((route) => [route.permission!, ...also(route)]);
-  // Deletions come last: the other requests need what they delete.
-  for (const [route, token] of tokens.toSorted(
-    ([a], [b]) => Number(a.method === 'delete') - Number(b.method === 'delete'),
-  )) {
+  const tokens = new Map(await tokensFor((route) => [route.permission!, ...also(route)]));
+  for (const route of inUsableOrder(guarded)) {
+    const token = tokens.get(route)!;
     const before = await snapshot({ sql: world.sql, redis, books });
     for (const answer of await send(route, ours, token)) {
       assert.is(answer.status, route.status ?? 200, `${nameOf(route)}: ${answer.text}`);

@@ -5,7 +5,7 @@ const ROWS_AT_ONCE = 5_000;
 
 /** Removes rows that have expired, in transactions of a few thousand. */
 export async function removeExpired(sql: Sql, signal: AbortSignal): Promise<void> {
-  for (const remove of [removeIdempotencyKeys, removeLinkTokens, pruneChanges]) {
+  for (const remove of [removeIdempotencyKeys, removeLinkTokens, pruneChanges, removeEndedSecrets]) {
     let removed: number;
     do {
       signal.throwIfAborted();
@@ -27,6 +27,11 @@ async function removeLinkTokens(tx: Query): Promise<number> {
       select ctid from link_tokens
       where expires_at < extract(epoch from now() - interval '30 days') * 1000 limit ${ROWS_AT_ONCE})`;
   return count;
+}
+
+async function removeEndedSecrets(tx: Query): Promise<number> {
+  const [row] = await tx<[{ removed: number }]>`select remove_ended_secrets(${ROWS_AT_ONCE}) as removed`;
+  return row.removed;
 }
 
 /**

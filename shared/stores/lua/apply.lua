@@ -7,7 +7,8 @@
 --       2 not after: Redis time in ms
 --       3 number of the last change among them. After Postgres was restored from an older backup its numbers are lower
 --         than the shard's: that is how the restore is noticed.
---       then three per record: hash field ("" for a plain string), value (version first), lifetime in s (0: forever)
+--       then three per record: hash field ("" for a plain string), value (version first), lifetime in s (0: forever,
+--         below 0: it is removed)
 -- Gives {"OK", now in ms, then two per record that was left alone: its place in KEYS, its version here}
 --       {"CLOSED" | "LATE", now}
 local meta, token = passFence(KEYS[1], ARGV[1], 'change', 'writes')
@@ -28,6 +29,8 @@ for i = 2, #KEYS do
   if currentVersion and currentVersion > tonumber(string.match(value, '^%d+')) then
     answer[#answer + 1] = tostring(i)
     answer[#answer + 1] = string.match(current, '^%d+')
+  elseif lifetime < 0 then
+    if field == '' then call('UNLINK', key) else call('HDEL', key, field) end
   elseif field ~= '' then
     call('HSET', key, field, value)
   elseif lifetime > 0 then

@@ -73,6 +73,8 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   fieldLists[workspaceFields] = fields
   local workspaceRecords = call('HMGET', tag .. 'w:' .. workspaceId, unpack(fields))
   local workspaceRecord = workspaceRecords[1]
+  -- The tombstone of a deleted workspace, which has no keys.
+  if find(workspaceRecord, '\0-\0', 1, true) then return nil end
   local version, defaultRatePerSecond, defaultAllowedIps = unpackFields('sss', workspaceRecord)
   if ratePerSecond == '' then ratePerSecond = defaultRatePerSecond end
   if allowedIps == '' then allowedIps = defaultAllowedIps end

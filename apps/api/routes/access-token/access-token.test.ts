@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Permission } from '../../../../shared/contract/caller.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { keyspace } from '../../../../shared/stores/keyspace.ts';
+import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
+import { loadShard } from '../../sync/entries.ts';
+import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/access-token';
 const UNKNOWN_KEY = { key: 'none' };
@@ -46,6 +50,43 @@ test('a token is created, listed, used and revoked', async () => {
   assert.equal((await world.call('delete', `${PATH}/${id}`, undefined, { token: admin })).body, revoked.body);
   const listed = (await world.call('get', PATH, undefined, { token: admin })).body.accessTokens;
   assert.equal(listed[1], revoked.body.accessToken, 'a revoked token stays listed');
+});
+
+test('an expired token leaves Redis a day later, gets the same answer before and after, and no rebuild brings it back', async () => {
+  const { id, token } = await newToken({ permissions: ['key:verify'], expiresAt: Date.now() + 60_000 });
+  const { token: lasting } = await newToken({ permissions: ['key:verify'] });
+  const shard = keyShard(token)!;
+  const name = keyspace.token(shard, hashKeyText(token));
+  const redis = new Redis(world.env['REDIS_URL']!);
+  const seconds = await redis.ttl(name);
+  assert.ok(seconds > 86_400 && seconds <= 86_460, String(seconds));
+  assert.is(await redis.ttl(keyspace.token(keyShard(lasting)!, hashKeyText(lasting))), -1);
+
+  const answer = async () => {
+    const { status, body } = await world.call('post', '/api/v1/api-key/verify', UNKNOWN_KEY, { token });
+    return [status, body.error?.code];
+  };
+  const isLoaded = async () => {
+    for await (const entries of loadShard(world.sql, shard)) if (entries.some((entry) => entry.id === id)) return true;
+    return false;
+  };
+  assert.ok(await isLoaded());
+  // Two minutes ago, and then two days ago: as long as it expires and as it is applied again.
+  for (const [minutes, lifetime] of [
+    [2, 86_400],
+    [2 * 1440, 86_401],
+  ] as const) {
+    await world.sql`update access_tokens set expires_at = ${Date.now() - minutes * 60_000}, version = version + 1 where id = ${id}`;
+    await world.sql`update changes set applied_at = null, created_at = now() - interval '1 hour' where entity_id = ${id}`;
+    await eventually('it is refused', async () => (await answer())[0] === 401);
+    assert.equal(await answer(), [401, 40102]);
+    const left = await redis.ttl(name);
+    assert.ok(left > 86_000 && left < lifetime, String(left));
+  }
+  assert.not.ok(await isLoaded());
+  await redis.del(name);
+  assert.equal(await answer(), [401, 40102]);
+  redis.disconnect();
 });
 
 test('every server refuses a revoked token within a second, even if it was just used', async () => {

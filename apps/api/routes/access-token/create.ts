@@ -67,7 +67,7 @@ async function requireGrantable(sql: Query, caller: Caller, wanted: NewRights): 
 async function requireKnown(sql: Query, teamId: string, workspaceIds: string[]): Promise<void> {
   const wellFormed = workspaceIds.filter(isId);
   const rows = await sql<{ id: string }[]>`
-    select id from workspaces where team_id = ${teamId} and id = any(${wellFormed})`;
+    select id from workspaces where team_id = ${teamId} and id = any(${wellFormed}) and deleted_at is null`;
   const known = new Set(rows.map((row) => row.id));
   const details = workspaceIds.flatMap((workspaceId, i) =>
     known.has(workspaceId) ? [] : [{ path: `/workspaceIds/${i}`, message: 'does not exist in your team' }],

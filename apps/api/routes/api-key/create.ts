@@ -46,7 +46,7 @@ export default route({
 
   async handle({ sql, body, caller, changed, audit }) {
     const { workspaceId, externalMeterId, metadata } = body;
-    await requireWorkspace(sql, caller, workspaceId);
+    await requireWorkspace(sql, caller, workspaceId, { hold: true });
     const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
       select default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces where id = ${workspaceId}`;
     const now = Date.now();

@@ -86,10 +86,53 @@ test('a secret that was replaced long ago is removed from a Redis that still hol
   redis.disconnect();
   assert.is((await verify(made.key)).status, 'VALID');
   // As if neither the api nor Redis had run for days.
-  await world.sql`update key_texts set replaced_at = now() - interval '3 days' where replaced_at is not null`;
+  const daysAgo = new Date(Date.now() - 3 * 86_400_000);
+  await world.sql`update key_texts set replaced_at = ${daysAgo} where key_id = ${made.id} and replaced_at is not null`;
   await world.sql`
-    update changes set applied_at = null, created_at = now() - interval '3 days' where entity_id = ${made.id}`;
+    update changes set applied_at = null, created_at = ${daysAgo} where entity_id = ${made.id}`;
   await eventually('the old text is INVALID', async () => (await verify(made.key)).status === 'INVALID');
+});
+
+test('a rotation after 2,500 others writes what the first one wrote, and those names leave Redis by themselves', async () => {
+  const made = await create();
+  const shard = keyShard(made.key)!;
+  await world.sql`
+    insert into key_texts (hash, team_id, key_id, replaced_at)
+    select ${made.id} || i, ${world.team.id}, ${made.id}, now() - interval '1 hour' from generate_series(1, 2500) i`;
+  const fresh = (await rotate(made)).body.apiKey.key;
+  await world.call('patch', pathOf(made), { name: 'changed' });
+  const redis = new Redis(world.env['REDIS_URL']!);
+  const names = await redis.keys(keyspace.keyText(shard, `${made.id}*`));
+  const lifetimes = await Promise.all(
+    [made.key, fresh].map((text: string) => redis.ttl(keyspace.keyText(shard, hashKeyText(text)))),
+  );
+  redis.disconnect();
+  assert.equal(names, []);
+  assert.ok(lifetimes[0]! > 0 && lifetimes[0]! <= 60, `the old secret's tombstone stays ${lifetimes[0]} s`);
+  assert.is(lifetimes[1], -1);
+});
+
+test('at most 10 earlier secrets work beside the current one: a rotation ends the oldest grace', async () => {
+  const made = await create();
+  const secrets = [made.key];
+  for (let i = 0; i < 11; i += 1) secrets.push((await rotate(made, { graceSeconds: 600 })).body.apiKey.key);
+  const found = await Promise.all(secrets.map(async (key) => (await verify(key)).status));
+  assert.equal(found, ['INVALID', ...Array<string>(11).fill('VALID')]);
+});
+
+test('a rotation that was stored and not yet in force comes into force with the next one', async () => {
+  const made = await create();
+  const redis = new Redis(world.env['REDIS_URL']!);
+  const name = keyspace.keyText(keyShard(made.key)!, hashKeyText(made.key));
+  const record = (await redis.get(name))!;
+  await rotate(made);
+  // As if the process had died after the commit, just now.
+  await redis.set(name, record);
+  redis.disconnect();
+  await world.sql`
+    update changes set applied_at = null where entity_id = ${made.id} and id = (select max(id) from changes where entity_id = ${made.id})`;
+  await rotate(made);
+  assert.is((await verify(made.key)).status, 'INVALID');
 });
 
 test('concurrent rotations leave one secret that works', async () => {

@@ -6,12 +6,14 @@ import { apiKeyWithText, keyParams, lockKey, readKey } from '../../resources/key
 import { route } from '../../http/route.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
+// Each change of a key writes every secret that works.
+const MOST_EARLIER_SECRETS = 10;
 const graceSeconds = Type.Integer({
   minimum: 0,
   maximum: MAX_GRACE_SECONDS,
   default: 0,
   description:
-    'for how long at most earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all',
+    'for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all',
 });
 
 export default route({
@@ -37,8 +39,17 @@ export default route({
 
     // All secrets that still work: a rotation without grace also ends the grace of earlier ones.
     await sql`
-      update key_texts set replaced_at = now(), valid_until = ${validUntil === null ? null : sql`least(valid_until, ${validUntil})`}
-      where key_id = ${params.akid} and (replaced_at is null or valid_until > ${now})`;
+      with working as (
+        select hash, replaced_at, created_at from key_texts where key_id = ${params.akid} and replaced_at is null
+        union all
+        select hash, replaced_at, created_at from key_texts where key_id = ${params.akid} and valid_until > ${now}
+      ), latest as (
+        select hash from working order by replaced_at is null desc, created_at desc limit ${MOST_EARLIER_SECRETS}
+      )
+      update key_texts set replaced_at = now(),
+        valid_until = case when ${validUntil !== null} and hash in (select hash from latest)
+                           then least(valid_until, ${validUntil}::bigint) end
+      where hash in (select hash from working)`;
     await sql`
       insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${params.akid})`;
     await sql`

@@ -6,7 +6,7 @@ import { dayOf } from '../../../../shared/events/event.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { day, id, object, signedCredits, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
-import { requireBilling, type BillingRow } from '../../resources/billings.ts';
+import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
 
 const adjustment = object({
@@ -43,10 +43,11 @@ export default route({
     usageName: Type.Optional(textOf(128, 'what is counted, default "default"', 'tokens')),
   }),
   response: object({ adjustment }),
-  errors: ['billing_not_found', 'negative_usage', 'credits_too_large'],
+  errors: ['billing_not_found', 'workspace_deleted', 'negative_usage', 'credits_too_large'],
 
   async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid);
+    await refuseDeletedWorkspace(sql, record);
     const { amount, reason, usageName = 'default' } = body;
     const amountMicros = parseSignedCredits(amount);
     if (!amountMicros) throw notAnAmount();

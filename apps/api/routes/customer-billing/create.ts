@@ -35,7 +35,7 @@ export default route({
   errors: ['workspace_forbidden', 'billing_exists'],
 
   async handle({ sql, body, caller, changed, audit, redis }) {
-    await requireWorkspace(sql, caller, body.workspaceId);
+    await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     const { workspaceId, externalMeterId, totalCredits = '0', allowOverages = false, spendCap } = body;
     // Of two concurrent requests, the second waits for the first one's commit and then finds the meter taken.
     const [row] = await sql<BillingRow[]>`

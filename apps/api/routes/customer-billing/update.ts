@@ -6,6 +6,7 @@ import {
   billingSettings,
   creditsIn,
   presentBilling,
+  refuseDeletedWorkspace,
   requireBilling,
   type BillingRow,
 } from '../../resources/billings.ts';
@@ -25,10 +26,11 @@ export default route({
     spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
   }),
   response: object({ billing }),
-  errors: ['billing_not_found'],
+  errors: ['billing_not_found', 'workspace_deleted'],
 
   async handle({ sql, params, body, caller, changed, audit, redis }) {
     const before = await requireBilling(sql, caller, params.bid, { lock: true });
+    await refuseDeletedWorkspace(sql, before);
     const { allowOverages, spendCap } = body;
     const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
     const [row] = await sql<[BillingRow]>`

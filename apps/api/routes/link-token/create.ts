@@ -38,7 +38,7 @@ export default route({
   errors: ['workspace_forbidden'],
 
   async handle({ sql, body, caller, audit }) {
-    await requireWorkspace(sql, caller, body.workspaceId);
+    await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
     const { workspaceId, customerId, externalBillingId, expiresIn = DEFAULT_SECONDS } = body;
     const token = makeKeyText(LINK_TOKEN_PREFIX, randomShard());
     const [row] = await sql<[{ id: string; expiresAt: number }]>`

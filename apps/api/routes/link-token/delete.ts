@@ -5,6 +5,7 @@ import {
   isLinkToken,
   LINK_TOKEN_PREFIX,
   linkTokenResult,
+  ofLiveWorkspace,
   presentLinkToken,
   type LinkTokenRow,
 } from '../../resources/link-tokens.ts';
@@ -25,7 +26,7 @@ export default route({
     if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');
     const [before] = await sql<LinkTokenRow[]>`
       select id, revoked_at is null as valid, expires_at, workspace_id, customer_id, external_billing_id from link_tokens
-      where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
+      where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId} and ${ofLiveWorkspace(sql)}
         ${caller.workspaceIds ? sql`and workspace_id = any(${[...caller.workspaceIds]})` : sql``}
       for no key update`;
     if (!before) throw new ApiError('link_token_not_found');

@@ -5,6 +5,7 @@ import {
   isLinkToken,
   LINK_TOKEN_PREFIX,
   linkTokenResult,
+  ofLiveWorkspace,
   presentLinkToken,
   type LinkTokenRow,
 } from '../../resources/link-tokens.ts';
@@ -25,7 +26,8 @@ export default route({
     const [row] = await sql<LinkTokenRow[]>`
       select revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid,
              id, expires_at, workspace_id, customer_id, external_billing_id
-      from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}`;
+      from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
+        and ${ofLiveWorkspace(sql)}`;
     return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };
   },
 });

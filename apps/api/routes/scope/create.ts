@@ -20,7 +20,7 @@ export default route({
   errors: ['workspace_forbidden', 'representation_taken', 'scope_limit_reached'],
 
   async handle({ sql, params, body, caller, changed, audit }) {
-    await requireWorkspace(sql, caller, params.id);
+    await requireWorkspace(sql, caller, params.id, { hold: true });
     // Locks the workspace's row: its scopes are created one after the other, and the count below is exact.
     const [{ ref }] = await sql<[{ ref: number }]>`
       update workspaces set last_scope_ref = last_scope_ref + 1 where id = ${params.id} returning last_scope_ref as ref`;

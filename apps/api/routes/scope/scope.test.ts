@@ -1,6 +1,9 @@
+import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { keyspace } from '../../../../shared/stores/keyspace.ts';
+import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
+import { eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
 
 let world: World;
 let workspacePath: string;
@@ -94,6 +97,28 @@ test('a workspace holds at most 1000 scopes, deleted ones not counted', async ()
   const last = answers.find((answer) => answer.status === 201)!.body.scope;
   assert.is((await world.call('delete', `${workspacePath}/scope/${last.id}`)).status, 200);
   assert.is((await create({ name: 'last', representation: 'again' })).status, 201);
+});
+
+test('a deleted scope leaves every shard of Redis once no late writer can fill its place, and no replay brings it back', async () => {
+  const { scope } = (await create({ name: 'a', representation: 'a' })).body;
+  await create({ name: 'b', representation: 'b' });
+  await world.call('delete', `${workspacePath}/scope/${scope.id}`);
+  const redis = new Redis(world.env['REDIS_URL']!);
+  const workspaceId = workspacePath.split('/').at(-1)!;
+  const fields = async (name: string) => {
+    const values = ALL_SHARDS.map((shard) => redis.hget(keyspace.workspace(shard, workspaceId), name));
+    return (await Promise.all(values)).filter((value) => value !== null).length;
+  };
+  assert.is(await fields('s1'), 64);
+  await world.sql`update scopes set deleted_at = now() - interval '25 hours' where id = ${scope.id}`;
+  await eventually('its fields have left', async () => (await fields('s1')) === 0);
+  await world.sql`update changes set applied_at = null, created_at = now() - interval '1 hour' where entity_id = ${scope.id}`;
+  await eventually('its changes are applied again', async () => {
+    const [waiting] = await world.sql`select from changes where applied_at is null`;
+    return !waiting;
+  });
+  assert.equal([await fields('s1'), await fields('s2'), await fields('d')], [0, 64, 64]);
+  redis.disconnect();
 });
 
 test('an Idempotency-Key makes repeating a creation safe', async () => {

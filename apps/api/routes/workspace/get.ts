@@ -17,7 +17,7 @@ export default route({
   async handle({ sql, params, caller }) {
     if (!mayUse(caller, params.id)) throw new ApiError('workspace_forbidden');
     const [row] = await sql<WorkspaceRow[]>`
-      select ${workspaceColumns(sql)} from workspaces where id = ${params.id} and team_id = ${caller.teamId}`;
+      select ${workspaceColumns(sql)} from workspaces where id = ${params.id} and team_id = ${caller.teamId} and deleted_at is null`;
     if (!row) throw new ApiError('workspace_forbidden');
     return { workspace: presentWorkspace(row) };
   },

@@ -17,7 +17,7 @@ export default route({
     const { after, take, cut } = pageOf(query, `workspaces of ${caller.teamId}`);
     const rows = await sql<WorkspaceRow[]>`
       select ${workspaceColumns(sql)} from workspaces
-      where team_id = ${caller.teamId} and id > ${after}
+      where team_id = ${caller.teamId} and deleted_at is null and id > ${after}
         ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}
       order by id limit ${take}`;
     const { page, next } = cut(rows);

@@ -3,9 +3,13 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { flagCharacter, packRecord, tombstone } from '../../../../shared/stores/records.ts';
 import { blockBits } from '../../../../shared/values/ip.ts';
 import { inBatches } from '../batches.ts';
-import { TOMBSTONE_SECONDS, type Entry, type Selection } from '../change.ts';
+import { SECRET_TOMBSTONE_SECONDS, type Entry, type Selection } from '../change.ts';
 
-/** Loads API keys: an entry for each secret, of which a key has more than one while a rotation's grace lasts. */
+/**
+ * Loads API keys: an entry for each secret that works, of which a key has more than one while a rotation's grace lasts. A
+ * secret that was replaced is written once more, by the change that replaced it, and again by each replay of that change: a
+ * Redis that was down since may still hold it as valid. No other change of its key writes it.
+ */
 export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerator<Entry[]> {
   const start = { id: '', hash: '' };
   const batches = inBatches<KeyRow, typeof start>(
@@ -16,20 +20,35 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
            k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.version,
            t.hash, t.valid_until,
            ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
-           t.replaced_at is not null as replaced,
+           t.replaced_at is not null as replaced, w.deleted_at is not null as workspace_deleted,
            g.refs, g.flags
-    from api_keys k join key_texts t on t.key_id = k.id
+    from api_keys k join workspaces w on w.id = k.workspace_id join ${secrets(sql, selection)} t on t.key_id = k.id
     cross join lateral (
       select coalesce(array_agg(s.ref order by g.position), '{}') as refs,
              coalesce(array_agg(g.flags order by g.position), '{}') as flags
       from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
       where g.key_id = k.id) g
-    where ${'ids' in selection ? sql`k.id = any(${selection.ids})` : sql`k.shard = ${selection.shard}`}
+    where ${'ids' in selection ? sql`k.id = any(${selection.ids})` : sql`k.shard = ${selection.shard} and w.deleted_at is null`}
       -- With the last condition alone, Postgres would read all keys from the first on.
       and k.id >= ${after.id} and t.key_id >= ${after.id} and (k.id, t.hash) > (${after.id}, ${after.hash})
     order by k.id, t.hash limit ${limit}`,
   );
   for await (const keys of batches) yield keys.map(entryOf);
+}
+
+/** The secrets to write. Three parts, each with an index of its own: what a key has had before costs nothing. */
+function secrets(sql: Query, selection: Selection) {
+  const inGrace = sql`valid_until > extract(epoch from now()) * 1000`;
+  const columns = sql`key_texts.key_id, key_texts.hash, key_texts.valid_until, key_texts.replaced_at`;
+  if ('shard' in selection) return sql`(select ${columns} from key_texts where replaced_at is null or ${inGrace})`;
+  const { ids, changeIds } = selection;
+  return sql`(
+    select ${columns} from key_texts where key_id = any(${ids}) and replaced_at is null
+    union
+    select ${columns} from key_texts where key_id = any(${ids}) and ${inGrace}
+    union
+    select ${columns} from changes c join key_texts on key_id = c.entity_id and replaced_at = c.created_at
+    where c.kind = 'key' and (c.id = any(${changeIds}) or (c.applied_at is null and c.entity_id = any(${ids}))))`;
 }
 
 type KeyRow = {
@@ -50,22 +69,24 @@ type KeyRow = {
   validUntil: number | null;
   graceSeconds: number | null;
   replaced: boolean;
+  workspaceDeleted: boolean;
   refs: number[];
   flags: number[];
 };
 
 function entryOf(key: KeyRow): Entry {
-  // A replaced secret is written however long ago that was: a Redis that was down since may still hold it as valid.
   const graceSeconds = Math.max(0, key.graceSeconds ?? 0);
-  const gone = key.replaced && graceSeconds === 0;
+  const gone = key.workspaceDeleted || (key.replaced && graceSeconds === 0);
+  // Deleting a workspace leaves its keys' rows as they are: one more, so that no late writer of the last change passes.
+  const version = key.workspaceDeleted ? key.version + 1 : key.version;
   return {
     kind: 'key',
     id: key.id,
     shard: key.shard,
     key: keyspace.keyText(key.shard, key.hash),
     field: '',
-    value: gone ? tombstone(key.version) : recordOf(key),
-    lifetimeSeconds: key.replaced ? graceSeconds + TOMBSTONE_SECONDS : 0,
+    value: gone ? tombstone(version) : recordOf(key),
+    lifetimeSeconds: gone ? SECRET_TOMBSTONE_SECONDS : key.replaced ? graceSeconds + SECRET_TOMBSTONE_SECONDS : 0,
   };
 }
 

@@ -82,6 +82,7 @@ export const requests: Record<string, MatrixRequest> = {
     make: (things) => ({ ...ofWorkspace(things), body: { defaultRateLimitPerSecond: 7 } }),
     limited: 40302,
   },
+  'delete /api/v1/workspace/{id}': { make: ofWorkspace, limited: 40302 },
 
   'post /api/v1/workspace/{id}/scope': {
     make: (things) => ({ ...ofWorkspace(things), body: { name: 'n', representation: 'new' } }),
@@ -152,6 +153,13 @@ export const requests: Record<string, MatrixRequest> = {
   'get /api/v1/audit-log': { make: () => ({}), limited: 40302 },
   'delete /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
 };
+
+/** Puts routes in an order in which each finds what it needs: deletions come last, that of the workspace after all others. */
+export function inUsableOrder<Route extends { method: string; path: string }>(routes: Route[]): Route[] {
+  const rank = ({ method, path }: Route) =>
+    method !== 'delete' ? 0 : `${method} ${path}` === 'delete /api/v1/workspace/{id}' ? 2 : 1;
+  return routes.toSorted((a, b) => rank(a) - rank(b));
+}
 
 /** Creates one of each resource in a new workspace of the token's team. Both teams use the same names. */
 export async function makeThings(world: World, token: string): Promise<Things> {

@@ -1,0 +1,75 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { removeExpired } from '../../../consumer/jobs/expire.ts';
+import { must } from '../../../../tests/helpers/customers.ts';
+import { makeRebuildWorld, type RebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
+import { eventually } from '../../../../tests/helpers/world.ts';
+
+// A Redis that comes back from before a rotation still holds the replaced secret as valid. This file has a Redis of its own.
+const test = suite('replaced secrets in a Redis that comes back older');
+let own: RebuildWorld;
+type Key = { id: string; key: string };
+let rotated: Key, graced: Key, disabled: Key, deleted: Key, untouched: Key;
+test.before(async () => {
+  own = await makeRebuildWorld('rotations', { BUS: 'redis' });
+  const { newKey } = own.customers;
+  [rotated, graced, disabled] = [await newKey(), await newKey(), await newKey()];
+  [deleted, untouched] = [await newKey(), await newKey()];
+  await own.redis.keep('before');
+  await everyShardIsOpen();
+  await rotate(rotated);
+  await rotate(graced, { graceSeconds: 1 });
+  await rotate(disabled);
+  await rotate(deleted);
+  await eventually('the grace has ended', async () => (await status(graced)) === 'INVALID');
+  // These later changes do not write the replaced secrets again.
+  await must(200, own.world.call('patch', pathOf(disabled), { enabled: false }));
+  await must(200, own.world.call('delete', pathOf(deleted)));
+});
+test.after(() => own?.stop());
+
+test('a replay of the changes refuses each of them, however its key changed since', async () => {
+  await own.redis.comeBackAs('before');
+  await everyShardIsOpen();
+  await allAreRefused();
+});
+
+test('a shard that is older than all changes that are kept loses them, with or without their rows in Postgres', async () => {
+  const { sql } = own.world;
+  await sql`update changes set applied_at = now() - interval '25 hours', created_at = created_at - interval '25 hours'`;
+  await sql`update key_texts set replaced_at = replaced_at - interval '26 hours', valid_until = valid_until - 90000000
+            where replaced_at is not null`;
+  await eventually('the changes are pruned and the secrets removed', async () => {
+    await removeExpired(sql, new AbortController().signal);
+    const [{ left }] = await sql<[{ left: number }]>`
+      select (select count(*) from changes)::int + (select count(*) from key_texts where replaced_at is not null)::int as left`;
+    return left === 0;
+  });
+  await own.redis.comeBackAs('before');
+  await everyShardIsOpen();
+  await allAreRefused();
+});
+
+async function allAreRefused(): Promise<void> {
+  for (const key of [rotated, graced, disabled, deleted]) assert.is(await status(key), 'INVALID');
+  assert.is(await status(untouched), 'VALID');
+}
+
+async function status({ key }: Key): Promise<string> {
+  return (await must(200, own.customers.verify({ key }))).body.status;
+}
+
+async function rotate(key: Key, body?: object): Promise<void> {
+  await must(200, own.world.call('post', `${pathOf(key)}/rotate`, body));
+}
+
+function pathOf({ id }: Key): string {
+  return `/api/v1/workspace/${own.workspaceId}/api-key/${id}`;
+}
+
+async function everyShardIsOpen(): Promise<void> {
+  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
+  await eventually('every shard is open', async () => (await ready(own.world.api.url)) && ready(own.world.verify!.url));
+}
+
+test.run();

@@ -1,0 +1,79 @@
+import type { Logger } from '../../../shared/runtime/log.ts';
+import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
+import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
+import { TOMBSTONE_SECONDS } from './change.ts';
+
+const EVERY_MS = 1_000;
+const KEYS_AT_ONCE = 500;
+const SCOPES_AT_ONCE = 100;
+
+/**
+ * Removes from Redis what was deleted: scopes, and workspaces with their keys. It writes a page of changes at a time, which the
+ * sweeper applies: so a crash loses nothing, and a shard that comes back older replays them. How far it came stands in
+ * Postgres, in the transaction of those changes.
+ */
+export function startRemovingDeleted(sql: Sql, log: Logger): Loop {
+  return startLoop(EVERY_MS, log, 'removing what was deleted', async () => {
+    await sql.begin(async (tx) => {
+      // The next page only after the last one: others' changes must not wait behind a long row of ours.
+      const [waiting] = await tx`select from changes where applied_at is null limit 1`;
+      if (waiting) return;
+      await removeKeys(tx);
+      await removeScopes(tx);
+      await removeWorkspace(tx);
+    });
+  });
+}
+
+/** Removes the next keys of a deleted workspace, which refuses them already. */
+async function removeKeys(tx: Transaction): Promise<void> {
+  const [workspace] = await tx<{ id: string; keysRemovedTo: string }[]>`
+    select id, keys_removed_to from workspaces
+    where deleted_at is not null and removed_at is null and keys_removed_at is null
+    order by deleted_at limit 1 for update skip locked`;
+  if (!workspace) return;
+  const keys = await tx<{ id: string; shard: number }[]>`
+    select id, shard from api_keys where workspace_id = ${workspace.id} and id > ${workspace.keysRemovedTo}
+    order by id limit ${KEYS_AT_ONCE}`;
+  await recordNow(tx, 'key', keys);
+  await tx`
+    update workspaces set keys_removed_to = ${keys.at(-1)?.id ?? workspace.keysRemovedTo},
+      keys_removed_at = ${keys.length < KEYS_AT_ONCE ? tx`now()` : null}
+    where id = ${workspace.id}`;
+}
+
+/** Removes scopes that were deleted so long ago that no late writer can fill their place. */
+async function removeScopes(tx: Transaction): Promise<void> {
+  const scopes = await tx<{ id: string }[]>`
+    update scopes set removed_at = now() where id in (
+      select id from scopes
+      where deleted_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second' and removed_at is null
+      order by deleted_at limit ${SCOPES_AT_ONCE} for update skip locked)
+    returning id`;
+  await recordNow(tx, 'scope', scopes);
+}
+
+/** Removes what is left of a workspace whose keys have left: its tombstone, and its scopes (at most a thousand). */
+async function removeWorkspace(tx: Transaction): Promise<void> {
+  const workspaces = await tx<{ id: string }[]>`
+    update workspaces set removed_at = now() where id in (
+      select id from workspaces
+      where deleted_at is not null and removed_at is null
+        and keys_removed_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second'
+      order by deleted_at limit 1 for update skip locked)
+    returning id`;
+  const scopes = await tx<{ id: string }[]>`
+    update scopes set removed_at = now()
+    where workspace_id = any(${workspaces.map(({ id }) => id)}) and removed_at is null
+    returning id`;
+  await recordNow(tx, 'scope', scopes);
+  await recordNow(tx, 'workspace', workspaces);
+}
+
+/** Dated back, so that the sweeper applies the changes at once. */
+async function recordNow(tx: Transaction, kind: 'key' | 'scope' | 'workspace', rows: { id: string; shard?: number }[]) {
+  await tx`
+    insert into changes (kind, entity_id, shard, created_at)
+    select ${kind}, id, shard, now() - interval '1 minute'
+    from unnest(${rows.map(({ id }) => id)}::text[], ${rows.map(({ shard }) => shard ?? null)}::smallint[]) as t (id, shard)`;
+}
