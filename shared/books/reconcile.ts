@@ -35,7 +35,7 @@ const LOOK_EVERY_MS = 250;
  * differs, it is compared again once the books hold all events from before it was read, or after `patienceMs`.
  */
 export async function reconcile(stores: Stores, billings: BillingRef[], patienceMs: number): Promise<Reconciliation[]> {
-  const { sql, redis, books } = stores;
+  const { sql, redis } = stores;
   const until = performance.now() + patienceMs;
   const first = await compare(stores, await readSettled(stores, billings));
   const differing = first.filter(({ result }) => result.status !== 'EXACT' || result.losses.length > 0);
@@ -46,7 +46,7 @@ export async function reconcile(stores: Stores, billings: BillingRef[], patience
   const arrived = (await booksWatermark(sql)) > readMs;
   const balances = differing.map(({ balance }) => balance);
   // Events that arrived late meanwhile are in the books and not yet in these balances.
-  const late = await settle(redis, books, balances, grantOfOpenShards(redis, balances));
+  const { changed: late } = await settle(stores, balances, grantOfOpenShards(redis, balances));
   const settledIds = new Set(late.map(({ billing }) => billing.id));
   const fresh = await readBalances(
     redis,
@@ -63,9 +63,10 @@ export async function reconcile(stores: Stores, billings: BillingRef[], patience
 }
 
 /** Reads balances, after settling those that lack what the books have. */
-async function readSettled({ redis, books }: Stores, billings: BillingRef[]): Promise<Balance[]> {
+async function readSettled(stores: Stores, billings: BillingRef[]): Promise<Balance[]> {
+  const { redis } = stores;
   const balances = await readBalances(redis, billings);
-  const changed = await settle(redis, books, balances, grantOfOpenShards(redis, balances));
+  const { changed } = await settle(stores, balances, grantOfOpenShards(redis, balances));
   if (changed.length === 0) return balances;
   const ids = new Set(changed.map(({ billing }) => billing.id));
   const fresh = await readBalances(
