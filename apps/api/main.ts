@@ -21,7 +21,9 @@ import { keepWitnesses } from '../../shared/verification/witnesses.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
 import { limitCalls } from './http/limit-calls.ts';
+import { startSettler } from '../../shared/books/settler.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
+import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
 import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
@@ -49,6 +51,8 @@ await run(log, async () => {
     witnesses,
     uses,
     keepShardsOpen({ sql, redis, books, stalePostgres, log }),
+    startNotingBehind({ sql, redis, books, log }),
+    startSettler({ sql, redis, books, metrics, log }),
     startSweeper(sql, redis, stalePostgres, log),
     startRemovingDeleted(sql, log),
     resealSigningKeys(sql, masterKeys, log),

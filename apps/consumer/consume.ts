@@ -7,14 +7,14 @@ import type { Source } from '../../shared/events/source.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import { insertEvents } from './insert-events.ts';
-import type { SettleLateEvents } from './settle-late-events.ts';
+import type { NoteLateEvents } from './note-late-events.ts';
 import type { MarkChangedDays } from './changed-days.ts';
 
 export type ConsumeOptions = {
   source: Source;
   books: Books;
   markChangedDays: MarkChangedDays;
-  settleLateEvents: SettleLateEvents;
+  noteLateEvents: NoteLateEvents;
   /** Redis's clock, in ms. */
   now(): Promise<number>;
   metrics: Metrics;
@@ -25,13 +25,13 @@ export type ConsumeOptions = {
  * Carries events from a source to the books. After a crash at any step the source gives the events again.
  * 1. Insert the events. Inserted again, they are the same rows.
  * 2. Mark their days as changed. Without the mark, a day that is over would not be summed up again.
- * 3. Settle balances that lack late events. Without this step they would stay too low.
+ * 3. Note the records whose balances lack late events. Without the note they would stay too low.
  */
 export function startConsuming({
   source,
   books,
   markChangedDays,
-  settleLateEvents,
+  noteLateEvents,
   now,
   metrics,
   log,
@@ -48,7 +48,7 @@ export function startConsuming({
         await markChangedDays(events, nowMs);
         metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
       });
-      await retry(signal, log, 'settling late events', () => settleLateEvents(events));
+      await retry(signal, log, 'noting late events', () => noteLateEvents(events));
       metrics.consumedEvents.inc(events.length);
     },
   });

@@ -17,7 +17,8 @@ import { consumeKafka } from './consume-kafka.ts';
 import { startConsuming } from './consume.ts';
 import { schedules } from './jobs/schedules.ts';
 import { startJobs } from './jobs/start-jobs.ts';
-import { makeSettleLateEvents } from './settle-late-events.ts';
+import { startSettler } from '../../shared/books/settler.ts';
+import { makeNoteLateEvents } from './note-late-events.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
 
 const config = readConfigOrExit(...programs.consumer);
@@ -38,9 +39,10 @@ await run(log, async () => {
   };
 
   const markChangedDays = makeMarkChangedDays(sql);
-  const settleLateEvents = makeSettleLateEvents({ sql, redis, books, log });
-  const options = { books, markChangedDays, settleLateEvents, now: redis.now, metrics, log };
-  const running: Running[] = [];
+  const settler = startSettler({ sql, redis, books, metrics, log });
+  const noteLateEvents = makeNoteLateEvents(sql, redis, settler.soon);
+  const options = { books, markChangedDays, noteLateEvents, now: redis.now, metrics, log };
+  const running: Running[] = [settler];
   if (config.BUS === 'redis') {
     const name = config.CONSUMER_NAME;
     const consumingNodes = startPerNode(redis, log, (node, shards) =>

@@ -51,7 +51,7 @@ export async function reconcile(stores: Stores, billings: BillingRef[], patience
   const arrived = (await booksWatermark(sql)) > readMs;
   const balances = differing.map(({ balance }) => balance);
   // Events that arrived late meanwhile are in the books and not yet in these balances.
-  const late = await settle(stores, balances, grantOfOpenShards(redis, balances));
+  const { changed: late } = await settle(stores, balances, grantOfOpenShards(redis, balances));
   const settledIds = new Set(late.map(({ billing }) => billing.id));
   const fresh = await readBalances(
     redis,
@@ -85,7 +85,7 @@ async function stillAhead(stores: Stores, compared: Compared[]): Promise<Map<str
 async function readSettled(stores: Stores, billings: BillingRef[]): Promise<Balance[]> {
   const { redis } = stores;
   const balances = await readBalances(redis, billings);
-  const changed = await settle(stores, balances, grantOfOpenShards(redis, balances));
+  const { changed } = await settle(stores, balances, grantOfOpenShards(redis, balances));
   if (changed.length === 0) return balances;
   const ids = new Set(changed.map(({ billing }) => billing.id));
   const fresh = await readBalances(

@@ -1,36 +1,46 @@
 import { ApiError } from '../contract/errors.ts';
 import { beginEvent } from '../events/event.ts';
+import { mapLimited } from '../runtime/map-limited.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 import type { Books } from '../stores/clickhouse.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { Query } from '../stores/postgres.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { newId } from '../values/ids.ts';
-import type { Balance } from './balances.ts';
+import { emptyBalance, SCRIPTS_AT_ONCE, type Balance, type FailedRecord } from './balances.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 import { lateUsage, readBooked, type BookedRecord } from './booked-records.ts';
 
 /** Permission to write the balances of a shard: its fence, and the epoch that the balances are settled for. */
 export type WriteGrant = (shard: number) => { fence: string; epoch: number };
 
+export type SettleStores = { sql: Query; redis: ShardedRedis; books: Books };
+
+/** By how much balances changed, and the records that failed alone; all other balances are settled. */
+export type Settled = { changed: { billing: BillingRef; changeMicros: number }[]; failed: FailedRecord[] };
+
 const WITHIN_MS = 2_000;
+const PROBE_WITHIN_MS = 5_000;
 
 /**
- * Sets the part of balances that comes from the books, and gives by how much each balance changed. It can run at any time
- * and again, because it writes the whole part and never adds to it.
+ * Sets the part of balances that comes from the books. It can run at any time and again, because it writes the whole part
+ * and never adds to it. A record that fails alone does not hold up the others; it throws where a server fails.
  */
-export async function settle(
-  stores: { sql: Query; redis: ShardedRedis; books: Books },
-  balances: Balance[],
-  grant: WriteGrant,
-): Promise<{ billing: BillingRef; changeMicros: number }[]> {
-  const booked = await readBooked(stores, balances);
-  const settled = await Promise.all(
-    balances.map(async (balance) => ({
-      billing: balance.billing,
-      changeMicros: await settleOne(stores.redis, balance, booked.get(balance.billing.id)!, grant),
-    })),
-  );
-  return settled.filter(({ changeMicros }) => changeMicros !== 0);
+export async function settle(stores: SettleStores, balances: Balance[], grant: WriteGrant): Promise<Settled> {
+  const { records, failed } = await readBooks(stores, balances);
+  const outcomes = await mapLimited([...records], SCRIPTS_AT_ONCE, async ([balance, booked]) => {
+    try {
+      return { billing: balance.billing, changeMicros: await settleOne(stores.redis, balance, booked, grant) };
+    } catch (error) {
+      if (error instanceof ApiError) throw error;
+      return { billing: balance.billing, error };
+    }
+  });
+  const changed = outcomes.filter((one) => one.changeMicros !== undefined && one.changeMicros !== 0);
+  return {
+    changed: changed.map(({ billing, changeMicros = 0 }) => ({ billing, changeMicros })),
+    failed: [...failed, ...outcomes.filter((one) => 'error' in one).map(({ billing, error }) => ({ billing, error }))],
+  };
 }
 
 /** The permission that open shards give while they are in the epochs of these balances. */
@@ -39,6 +49,35 @@ export function grantOfOpenShards(redis: ShardedRedis, balances: Balance[]): Wri
   return (shard) => ({ fence: redis.node(shard).runId(), epoch: epochs.get(shard)! });
 }
 
+type FromBooks = { records: Map<Balance, BookedRecord>; failed: FailedRecord[] };
+
+/** Reads what the books have of some records. Where that fails, it reads half of them at a time, down to those that fail alone. */
+async function readBooks(stores: SettleStores, balances: Balance[]): Promise<FromBooks> {
+  if (balances.length === 0) return { records: new Map(), failed: [] };
+  try {
+    const booked = await readBooked(stores, balances);
+    return { records: new Map(balances.map((one) => [one, booked.get(one.billing.id)!])), failed: [] };
+  } catch (error) {
+    await requireBooks(stores, balances[0]!.epoch);
+    if (balances.length === 1) return { records: new Map(), failed: [{ billing: balances[0]!.billing, error }] };
+    const half = Math.ceil(balances.length / 2);
+    const [first, second] = [
+      await readBooks(stores, balances.slice(0, half)),
+      await readBooks(stores, balances.slice(half)),
+    ];
+    return { records: new Map([...first.records, ...second.records]), failed: [...first.failed, ...second.failed] };
+  }
+}
+
+// Ids of billing records have another form.
+const NOBODY: BillingRef = { id: 'nobody', shard: 0, workspaceId: '', externalMeterId: '' };
+
+/** Throws unless the books can be read at all: of a record that does not exist, in the same way as of others. */
+async function requireBooks(stores: SettleStores, epoch: number): Promise<void> {
+  await withTimeout(PROBE_WITHIN_MS, readBooked(stores, [emptyBalance(NOBODY, epoch)]));
+}
+
+/** Settles one balance, and gives by how much it changed. Throws an ApiError where the server fails or the shard is closed. */
 async function settleOne(
   redis: ShardedRedis,
   balance: Balance,
@@ -47,7 +86,7 @@ async function settleOne(
 ): Promise<number> {
   const { billing } = balance;
   const { micros, events, from, to, adjustedMicros } = lateUsage(balance, booked);
-  if (events <= balance.lateEvents && to === from) return 0;
+  if (events <= balance.lateEvents && to === from && !balance.held) return 0;
   const node = redis.node(billing.shard);
   const keys = [keyspace.meta(billing.shard), billingKey(billing), keyspace.outbox(billing.shard)];
   const { fence, epoch } = grant(billing.shard);
@@ -55,6 +94,7 @@ async function settleOne(
   const sums = [micros, events, from, to, adjustedMicros, booked.lastMicros ?? ''];
   const args = [fence, node.notAfter(WITHIN_MS), epoch, ...sums, event];
   const [status, , change] = await node.script('settle', keys, args, WITHIN_MS);
+  if (status === 'CORRUPT') throw new Error(change);
   if (status !== 'OK') {
     throw new ApiError('redis_unavailable', { cause: new Error(`the settle script answered ${status}`) });
   }

@@ -121,6 +121,16 @@ function booksMetrics(registers: Registry[]) {
       help: 'Billing records that the last reconciliation could not compare because events were still on their way',
       registers,
     }),
+    unsettledRecords: new Gauge({
+      name: 'keytally_unsettled_records',
+      help: 'Billing records whose balances may lack what the books have, and wait to be set from them',
+      registers,
+    }),
+    failingRecords: new Gauge({
+      name: 'keytally_unsettled_records_failing',
+      help: 'Those among the unsettled billing records that failed when they were last tried',
+      registers,
+    }),
     lostMicros: new Counter({
       name: 'keytally_lost_microcredits_total',
       help: 'Used micro-credits that were lost with a Redis server, as far as they are known',

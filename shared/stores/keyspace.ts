@@ -25,7 +25,8 @@ export const keyspace = {
   workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
   /**
    * Hash: `s` settings (packed record), `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the
-   * number of the last adjustment, `x` the part of `u` that only the books know, `c` how many events that part sums.
+   * number of the last adjustment, `x` the part of `u` that only the books know, `c` how many events that part sums. `u` is
+   * `held` while the balance can't be taken from the books.
    */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
   /** GCRA's theoretical arrival time of a key. */

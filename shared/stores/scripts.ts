@@ -16,6 +16,7 @@ export const scripts = {
   begin: { keys: 2 },
   checkpoint: { keys: 1 },
   close: { keys: 2 },
+  hold: { keys: 2, replicated: true },
   open: { keys: 1 },
   settle: { keys: 3, replicated: true },
   token: { keys: 2 },

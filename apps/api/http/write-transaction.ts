@@ -133,7 +133,9 @@ async function bringIntoForce({ sql, services, log }: HandleOptions, changeIds: 
   try {
     const waiting = await sql<StoredChange[]>`
       select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
-    await applyChanges(sql, services.redis, waiting);
+    const held = await applyChanges(sql, services.redis, waiting);
+    if (held.length > 0)
+      throw new ApiError('redis_unavailable', { cause: new Error('a balance is not known in Redis') });
   } catch (error) {
     throw new ApiError('stored_not_in_force', { cause: error });
   }

@@ -9,7 +9,8 @@ import { postgresPosition, type Position } from '../sync/checkpoints.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { EntryGrant } from '../sync/sync.ts';
 import { nextEpochs } from './epochs.ts';
-import { recordLostAdjustments, settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
+import { recordLostAdjustments } from './lost-adjustments.ts';
+import { settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
 import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { refuseNewer, writeMissing, writeWhole } from './write-missing.ts';
 
@@ -58,19 +59,15 @@ export async function reopen(
   const renewing = startLoop(RENEW_EVERY_MS, log, 'renewing the claim of shards', () => renew(node, token, claims));
   // Shards stay closed for a second anyway; meanwhile the consumers write the events in their hands to the books.
   const booked = sleep(CLOSED_AT_LEAST_MS);
-  let settleLater: () => Promise<void>;
   try {
     const build = await beginBuild(options, node, claimed);
-    settleLater = await openKept(build, kept);
+    await openKept(build, kept);
     await openEmptied(build, emptied, booked, onProgress);
   } finally {
     await renewing.stop();
   }
   const tookMs = Math.round(performance.now() - started);
   log.info({ shards: claims.length, emptied: emptied.length, tookMs }, 'shards opened');
-  settleLater().catch((error: unknown) =>
-    log.error({ error }, 'balances may be behind the books until they are reconciled'),
-  );
 }
 
 /** Shards that are ours to reopen: those that kept their data, and those that came back empty. */
@@ -134,20 +131,19 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
 }
 
 /**
- * Phase 2. Writes what the shards missed since their checkpoints, settles the balances that are behind the books, and
- * opens the shards in a new epoch. Returns the settling that is still to do when the books were too slow. A crash before
- * the opening leaves them closed: verify answers 503, never wrongly.
+ * Phase 2. Writes what the shards missed since their checkpoints, settles balances that are behind the books for a second,
+ * and opens the shards in a new epoch. Postgres knows what is still to settle then. A crash before the opening leaves the
+ * shards closed: verify answers 503, never wrongly.
  */
-async function openKept(build: Build, kept: Claim[]): Promise<() => Promise<void>> {
+async function openKept(build: Build, kept: Claim[]): Promise<void> {
   const { stores, node, token, position, entryGrant, writeGrant, openUp } = build;
   const outdated = await writeMissing(stores, entryGrant, position, kept);
   // No change says what such a shard must forget.
   await refuseNewer(stores.sql, node, outdated);
   await wipe(node, token, outdated, ALL_BUT_BALANCES);
   for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
-  const settleLater = await settleBehind(stores, kept, writeGrant, CLOSED_AT_LEAST_MS);
+  await settleBehind(stores, kept, writeGrant, CLOSED_AT_LEAST_MS);
   await openUp(kept);
-  return settleLater;
 }
 
 /**
@@ -168,7 +164,7 @@ async function openEmptied(
     for (let next = rest.shift(); next; next = rest.shift()) {
       await writeWhole(stores, entryGrant, next.shard, onProgress);
       await booked;
-      await settleEmptied(stores, [next.shard], writeGrant, onProgress);
+      await settleEmptied(stores, next.shard, writeGrant, onProgress);
       await openUp([next]);
     }
   };

@@ -20,17 +20,23 @@ type Adjustment = {
 
 const WITHIN_MS = 2_000;
 
-/** Applies adjustments in the order of their numbers, including earlier ones that the record in Redis lacks. */
-export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<void> {
+/**
+ * Applies adjustments in the order of their numbers, including earlier ones that the record in Redis lacks. Gives the ids
+ * of those that have to be applied again later, because the balance of their record is not known in Redis.
+ */
+export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<Set<string>> {
+  const notApplied = new Set<string>();
   for (const adjustment of await load(sql, ids)) {
     const status = await apply(redis, adjustment);
-    if (status === 'OK') continue;
+    if (status === 'UNSETTLED') notApplied.add(adjustment.id);
+    if (status === 'OK' || status === 'UNSETTLED') continue;
     const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
-    for (const earlier of missing) if ((await apply(redis, earlier)) !== 'OK') throw notApplied(earlier, 'a gap');
+    for (const earlier of missing) if ((await apply(redis, earlier)) !== 'OK') throw failure(earlier, 'a gap');
   }
+  return notApplied;
 }
 
-/** Applies one adjustment; returns OK, or the number of the last applied one if earlier ones are missing. */
+/** Applies one adjustment; returns OK, UNSETTLED, or the number of the last applied one if earlier ones are missing. */
 async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<string> {
   const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard } = adjustment;
   const node = redis.node(shard);
@@ -43,11 +49,11 @@ async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<strin
     [node.runId(), node.notAfter(WITHIN_MS), number, amountMicros, event],
     WITHIN_MS,
   );
-  if (status !== 'OK' && status !== 'EARLY') throw notApplied(adjustment, status);
-  return status === 'OK' ? status : last;
+  if (!['OK', 'UNSETTLED', 'EARLY'].includes(status)) throw failure(adjustment, status);
+  return status === 'EARLY' ? last : status;
 }
 
-function notApplied({ number, billingId }: Adjustment, status: string): ApiError {
+function failure({ number, billingId }: Adjustment, status: string): ApiError {
   const cause = new Error(`adjustment ${number} of ${billingId} was not applied: ${status}`);
   return new ApiError('redis_unavailable', { cause });
 }

@@ -63,7 +63,10 @@ async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
       and (shard = any(${[...open.keys()]}) or (shard is null and ${open.size === SHARDS}))
     order by id limit 500`;
   if (waiting.length === 0) return 0;
-  await applyChanges(sql, redis, waiting);
-  await sql`update changes set applied_at = now() where id = any(${waiting.map((change) => change.id)})`;
+  const held = new Set((await applyChanges(sql, redis, waiting)).map((change) => change.id));
+  const applied = waiting.map((change) => change.id).filter((id) => !held.has(id));
+  await sql`update changes set applied_at = now() where id = any(${applied})`;
+  // Those that have to wait come again in some seconds; meanwhile they don't hold up the others.
+  if (held.size > 0) await sql`update changes set created_at = now() where id = any(${[...held]})`;
   return waiting.length;
 }

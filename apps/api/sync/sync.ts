@@ -31,9 +31,10 @@ export async function recordChanges(sql: Query, changes: Change[]): Promise<numb
 
 /**
  * Brings committed changes into force. It writes each entity as Postgres has it now, so it does not matter how often or
- * in which order changes are applied. It fails when a shard cannot be written; the sweeper then tries again.
+ * in which order changes are applied. It fails when a shard cannot be written; the sweeper then tries again. Gives the
+ * changes that have to wait, because the balance of a record is not known in Redis.
  */
-export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: StoredChange[]): Promise<void> {
+export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: StoredChange[]): Promise<StoredChange[]> {
   const grant = {
     fence: (shard: number) => redis.node(shard).runId(),
     change: Math.max(0, ...changes.map((change) => change.id)),
@@ -41,7 +42,9 @@ export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: Store
   };
   for await (const entries of loadChanged(sql, changes)) await writeEntries(sql, redis, grant, entries);
   const adjusted = changes.filter((change) => change.kind === 'adjustment').map((change) => change.entityId);
-  if (adjusted.length > 0) await applyAdjustments(sql, redis, adjusted);
+  if (adjusted.length === 0) return [];
+  const notApplied = await applyAdjustments(sql, redis, adjusted);
+  return changes.filter((change) => change.kind === 'adjustment' && notApplied.has(change.entityId));
 }
 
 /** Writes entries, one shard per call. Throws when Redis has a newer version of an entry than Postgres. */

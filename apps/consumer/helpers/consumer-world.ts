@@ -13,7 +13,7 @@ import { testEvent } from '../../../tests/helpers/events.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeMarkChangedDays } from '../changed-days.ts';
 import { startConsuming } from '../consume.ts';
-import { makeSettleLateEvents } from '../settle-late-events.ts';
+import { makeNoteLateEvents } from '../note-late-events.ts';
 
 /** A test file's own world, with what tests of the consumer do in its outbox and its books. */
 export type ConsumerWorld = Awaited<ReturnType<typeof makeConsumerWorld>>;
@@ -92,12 +92,12 @@ function consumingTools({ world, redis, books, metrics, log }: Servers) {
     consume(source: Source): Running {
       const { sql } = world;
       const markChangedDays = makeMarkChangedDays(sql);
-      const settleLateEvents = makeSettleLateEvents({ sql, redis, books, log });
+      const noteLateEvents = makeNoteLateEvents(sql, redis);
       const running = startConsuming({
         source,
         books,
         markChangedDays,
-        settleLateEvents,
+        noteLateEvents,
         now: redis.now,
         metrics,
         log,

@@ -11,6 +11,7 @@
 -- Gives {"OK", now in ms, used micro-credits}           it is applied, now or before
 --       {"EARLY", now, number of the last adjustment}   adjustments before it are missing
 --       {"ABSENT", now}                                 there is no such record here
+--       {"UNSETTLED", now, error}                       its balance is not known here
 --       {"CLOSED" | "LATE", now}
 local number, amount = tonumber(ARGV[3]), tonumber(ARGV[4])
 
@@ -19,7 +20,8 @@ if not meta then return { 'CLOSED', nowText } end
 if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
 local record = call('HMGET', KEYS[2], 's', 'a')
 if not record[1] then return { 'ABSENT', nowText } end
-local usedText, used, sequence = readUsed(KEYS[2], 'n' .. meta[2])
+local read, usedText, used, sequence = pcall(readUsed, KEYS[2], 'n' .. meta[2])
+if not read then return { 'UNSETTLED', nowText, type(usedText) == 'table' and usedText.err or tostring(usedText) } end
 local last = tonumber(record[2] or '0')
 if number <= last then return { 'OK', nowText, usedText } end
 if number > last + 1 then return { 'EARLY', nowText, format('%.0f', last) } end

@@ -14,16 +14,24 @@
 --       9 last balance in the books ("" when there is none)
 --      10 start of the JSON of a settlement, the event that tells the new balance
 -- Gives {"OK", now in ms, micro-credits by which the balance changed}
+--       {"CORRUPT", now, error}   the record's counters can't be read
 --       {"CLOSED" | "LATE", now}
 local epoch, late, events = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local from, to, adjusted, lastBalance = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 
+local function readCounters()
+  local record = call('HMGET', KEYS[2], 'u', 'x', 'c', 'a', 'n' .. epoch)
+  -- A record that hold.lua held has no counters: all that it used is in the books.
+  if record[1] == 'held' then record[1] = '0' end
+  for i = 1, 5 do record[i] = tonumber(record[i] or '0') or error('a counter of a billing record is no number') end
+  return unpack(record)
+end
+
 local meta, token = passFence(KEYS[1], ARGV[1], 'epoch')
 if not meta or not token and meta[3] ~= epoch then return { 'CLOSED', nowText } end
 if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-local record = call('HMGET', KEYS[2], 'u', 'x', 'c', 'a', 'n' .. epoch)
-for i = 1, 5 do record[i] = tonumber(record[i] or '0') end
-local used, before, counted, last, sequence = unpack(record)
+local read, used, before, counted, last, sequence = pcall(readCounters)
+if not read then return { 'CORRUPT', nowText, type(used) == 'table' and used.err or tostring(used) } end
 
 local change = 0
 if events > counted then change, before, counted = late - before, late, events end
