@@ -1,6 +1,8 @@
-import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Stores } from './settle.ts';
 import type { Claim } from './shard-claims.ts';
+
+// The last day that the books can store.
+const LAST_DAY = '2149-06-06';
 
 /**
  * Gives each claimed shard its next epoch. Postgres counts epochs; the next one also lies above the epoch that survived
@@ -9,7 +11,7 @@ import type { Claim } from './shard-claims.ts';
  * outlives the process that reopens it.
  */
 export async function nextEpochs({ sql, books }: Stores, claims: Claim[]): Promise<Map<number, number>> {
-  const inBooks = claims.some((claim) => claim.emptied) ? await lastEpochInBooks(books) : 0;
+  const inBooks = claims.some((claim) => claim.emptied) ? await lastEpochInBooks({ sql, books }) : 0;
   const rows = await sql<{ shard: number; epoch: number }[]>`
     update shards set
       epoch = greatest(shards.epoch, survived.epoch) + 1,
@@ -23,8 +25,16 @@ export async function nextEpochs({ sql, books }: Stores, claims: Claim[]): Promi
   return new Map(rows.map((row) => [row.shard, row.epoch]));
 }
 
-async function lastEpochInBooks({ client }: Books): Promise<number> {
-  const answer = await client.query({ query: 'select max(epoch) from usage_events', format: 'JSONCompactEachRow' });
+/** Reads days that are over from their sums: the events are many. */
+async function lastEpochInBooks({ sql, books }: Pick<Stores, 'sql' | 'books'>): Promise<number> {
+  const [marked] = await sql<[{ first: string | null }]>`select min(day) as first from usage_marks`;
+  const answer = await books.client.query({
+    query: `select max(epoch) from (
+              select max(epoch) as epoch from booked_days
+              union all select max(epoch) from usage_events where day >= {firstOpen:Date})`,
+    query_params: { firstOpen: marked.first ?? LAST_DAY },
+    format: 'JSONCompactEachRow',
+  });
   const [row] = await answer.json<[epoch: number]>();
   return row![0];
 }
