@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
+import { callScript, defineScripts } from '../../shared/stores/scripts.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { makeOwnPostgres, type OwnPostgres } from '../helpers/own-postgres.ts';
 import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
@@ -30,6 +31,24 @@ test.after(async () => {
   await world?.stop();
   await other?.stop();
   await redis?.remove();
+});
+
+test('the sweeper never moves a checkpoint back, nor one of another history unless it wrote the whole shard', async () => {
+  const meta = '{history}:meta';
+  defineScripts(redis.admin);
+  await redis.admin.hset(meta, { owner: 'run', checkpoint: '7', history: 'a' });
+  const steps: [args: (string | number)[], answer: string, checkpoint: string, history: string][] = [
+    [['run', 6, 'a', 'changes'], 'OK', '7', 'a'],
+    [['run', 8, 'a', 'changes'], 'OK', '8', 'a'],
+    [['run', 9, 'b', 'changes'], 'OTHER', '8', 'a'],
+    [['other run', 9, 'b', 'whole'], 'CLOSED', '8', 'a'],
+    [['run', 3, 'b', 'whole'], 'OK', '3', 'b'],
+    [['run', 2, 'b', 'whole'], 'OK', '3', 'b'],
+  ];
+  for (const [args, answer, checkpoint, history] of steps) {
+    assert.is((await callScript(redis.admin, 'checkpoint', [meta], args))[0], answer, String(args));
+    assert.equal(await redis.admin.hmget(meta, 'checkpoint', 'history'), [checkpoint, history], String(args));
+  }
 });
 
 test('a checkpoint that Postgres has not reached hides no change', async () => {
