@@ -88,7 +88,7 @@ async function restore(options: Options): Promise<void> {
   await started.servers.createDatabase(DATABASE);
   await runWithFile(options, 'restore', 'r');
   await migrate(started, started.servers.postgresUrl(DATABASE));
-  await Promise.all(programs.map((program) => supervisor.add(program)));
+  await Promise.all(programs.map((program) => supervisor.add({ ...program })));
 }
 
 /** Runs our command that writes or reads a backup, with the backup as its output or input. */
@@ -113,8 +113,9 @@ async function migrate({ env, servers }: StageServers, url: string): Promise<voi
   await runOnce('apps/api/commands/migrate.ts', [], settings, new AbortController().signal);
 }
 
+// A new one each time: by it the supervisor tells a program that is added again from the one that it has stopped.
 function serverOf({ servers }: StageServers, name: string): Program {
-  return servers.programs.find((program) => program.name === name)!;
+  return { ...servers.programs.find((program) => program.name === name)! };
 }
 
 /** Removes what is in a folder, which may be a disk of its own. */

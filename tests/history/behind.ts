@@ -21,7 +21,7 @@ const ASK_WITHIN_MS = 2_000;
 const KILL_AT_SHARE = 0.05;
 
 /** Makes records that are in Redis, and books that have events which Redis lacks: it has lost the end of its file. */
-export async function makeRecordsBehind(world: HistoryWorld, count: number, signal: AbortSignal): Promise<Behind[]> {
+async function makeRecordsBehind(world: HistoryWorld, count: number, signal: AbortSignal): Promise<Behind[]> {
   const records = Array.from({ length: count }, (_, i): Behind => {
     const name = `behind-${i}`;
     return { id: newId('bill'), name, shard: meterShard(world.workspaceId, name) };
@@ -34,11 +34,16 @@ export async function makeRecordsBehind(world: HistoryWorld, count: number, sign
   return records;
 }
 
-/** Redis starts again, behind the books of all these records; the api is killed while it settles them. */
-export function settleBehind(records: Behind[], withinSeconds: number): Operation {
+/** Redis starts again, behind the books of so many records; the api is killed while it settles them. */
+export function settleBehind(count: number, withinSeconds: number): Operation {
+  let records: Behind[] = [];
   return {
-    name: `${records.length.toLocaleString('en')} records behind, the api killed`,
+    name: `${count.toLocaleString('en')} records behind, the api killed`,
     withinSeconds,
+    async prepare(world, signal) {
+      records = await makeRecordsBehind(world, count, signal);
+      await startRedisAgain(world);
+    },
     async work(world, signal) {
       const { redis, shards, workspaceId } = world;
       const names = records.map(({ shard, name }) => keyspace.billing(shard, workspaceId, name));
@@ -61,7 +66,7 @@ export function settleBehind(records: Behind[], withinSeconds: number): Operatio
 }
 
 /** Redis dies, with all that it was given on its disk, and comes back. */
-export async function startRedisAgain({ redis }: HistoryWorld): Promise<void> {
+async function startRedisAgain({ redis }: HistoryWorld): Promise<void> {
   await untilWritten(redis.admin);
   await redis.end('SIGKILL');
   await redis.start();

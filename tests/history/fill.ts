@@ -8,12 +8,12 @@ const settings = { max_threads: 2, max_insert_threads: '1', min_insert_block_siz
 
 /** Inserts the record's events into the books, block by block, and marks their days as the consumer would. */
 export async function insertHistory(
-  { world, books, plan, big }: HistoryWorld,
+  { world, setup, plan, big }: HistoryWorld,
   told: (done: number) => void,
 ): Promise<void> {
   for (const part of plan.parts(ROWS_AT_ONCE)) {
     const query_params = partParameters(plan, part, big.id, big.keyId);
-    await books.client.command({ query: insertPart, query_params, clickhouse_settings: settings });
+    await setup.command({ query: insertPart, query_params, clickhouse_settings: settings });
     told(part.first + part.count);
   }
   await markDays({ world, big }, plan.days);
@@ -34,10 +34,11 @@ export async function markDays({ world, big }: Pick<HistoryWorld, 'world' | 'big
 }
 
 /** Deletes one event of the record from the books. */
-export async function deleteEvent({ world, books, plan, big }: HistoryWorld, index: number): Promise<void> {
+export async function deleteEvent({ world, setup, plan, big }: HistoryWorld, index: number): Promise<void> {
   const { epoch, sequence, day } = plan.place(index);
-  await books.client.command({
-    query: `delete from usage_events
+  const month = day.slice(0, 7).replace('-', '');
+  await setup.command({
+    query: `delete from usage_events in partition ${month}
             where billing_id = {id:String} and day = {day:Date} and epoch = {epoch:UInt32} and seq = {sequence:UInt64}`,
     query_params: { id: big.id, day, epoch, sequence },
   });
@@ -45,9 +46,9 @@ export async function deleteEvent({ world, books, plan, big }: HistoryWorld, ind
 }
 
 /** Inserts one event of the record again. */
-export async function insertEvent({ world, books, plan, big }: HistoryWorld, index: number): Promise<void> {
+export async function insertEvent({ world, setup, plan, big }: HistoryWorld, index: number): Promise<void> {
   const part = [...plan.parts(ROWS_AT_ONCE)].find(({ first, count }) => first <= index && index < first + count)!;
   const query_params = partParameters(plan, { ...part, first: index, count: 1 }, big.id, big.keyId);
-  await books.client.command({ query: insertPart, query_params });
+  await setup.command({ query: insertPart, query_params });
   await markDays({ world, big }, [plan.place(index).day]);
 }

@@ -10,6 +10,8 @@ import type { HistoryWorld } from './world.ts';
 export type Operation = {
   name: string;
   withinSeconds: number;
+  /** What has to be so before, in its own time. */
+  prepare?(world: HistoryWorld, signal: AbortSignal): Promise<void>;
   /** Does it, and settles when it is over; throws when something is not exact then, or once the signal says so. */
   work(world: HistoryWorld, signal: AbortSignal): Promise<void>;
 };
@@ -68,14 +70,17 @@ export const emptiedRedis: Operation = {
 };
 
 /** Two events that are deleted from the books: one of a day that is over, one of today. */
-export function deletedEvents({ plan }: HistoryWorld): number[] {
+function deletedEvents({ plan }: HistoryWorld): number[] {
   return [Math.floor(plan.events * 0.505), plan.events - 1 - Math.floor(plan.events / plan.days.length / 2)];
 }
 
-/** The search for what is missing, once the events of `deletedEvents` are deleted. */
+/** The search for events that are missing in the books. */
 export const search: Operation = {
   name: 'the search for a missing number',
   withinSeconds: WITHIN_SECONDS,
+  async prepare(world) {
+    for (const index of deletedEvents(world)) await deleteEvent(world, index);
+  },
   async work(world) {
     const found = await reconciliation(world);
     const missing = [...found.gaps, ...found.losses]
@@ -91,12 +96,14 @@ export const search: Operation = {
   },
 };
 
-/** Deletes events of the record from its books, or brings them back. */
-export const loseEvents = async (world: HistoryWorld) => {
-  for (const index of deletedEvents(world)) await deleteEvent(world, index);
-};
-export const bringEventsBack = async (world: HistoryWorld) => {
-  for (const index of deletedEvents(world)) await insertEvent(world, index);
+/** The events that were missing are back. */
+export const foundAgain: Operation = {
+  name: 'exact again',
+  withinSeconds: Infinity,
+  async prepare(world) {
+    for (const index of deletedEvents(world)) await insertEvent(world, index);
+  },
+  work: requireExactRecord,
 };
 
 /** What the service says of the record at the end: usage, used credits and books are equal to the last micro-credit. */
@@ -109,6 +116,25 @@ export async function requireExactRecord(world: HistoryWorld): Promise<void> {
   const inUsage = data.reduce((sum, row) => sum + Math.round(Number(row.totalBillingUsage) * 1e6), 0);
   if (inUsage !== micros) throw new Error(`/usage bills ${formatCredits(inUsage)} of ${formatCredits(micros)}`);
 }
+
+/** The sums of a day that /usage bills are not those of its events: reconciling must never say EXACT then. */
+export const wrongSums: Operation = {
+  name: 'sums that are wrong are told',
+  withinSeconds: WITHIN_SECONDS,
+  prepare: ({ setup, plan, big }) =>
+    setup
+      .command({
+        query: `insert into usage_daily (billing_id, day, usage_name, cost_micros, events, all_events)
+                select billing_id, day, usage_name, cost_micros + 1000000, events + 1, all_events + 1 from usage_daily final
+                where billing_id = {id:String} and day = {day:Date} and usage_name = 'tokens'`,
+        query_params: { id: big.id, day: plan.days[1] },
+      })
+      .then(() => {}),
+  async work(world) {
+    const found = await reconciliation(world);
+    if (found.status === 'EXACT') throw new Error('/usage bills a credit more than was used, and it says EXACT');
+  },
+};
 
 function usedWithLate({ plan }: HistoryWorld): number {
   return plan.usedMicros + LATE_EVENTS * LATE_COST;

@@ -1,13 +1,13 @@
 import type { Peaks } from './memory.ts';
-import { makeRecordsBehind, settleBehind, startRedisAgain } from './behind.ts';
+import { settleBehind } from './behind.ts';
 import { insertHistory, sumUpDays } from './fill.ts';
 import {
-  bringEventsBack,
   emptiedRedis,
-  loseEvents,
+  foundAgain,
   operations,
   requireExactRecord,
   search,
+  wrongSums,
   type Operation,
 } from './operations.ts';
 import type { Seen } from './others.ts';
@@ -51,19 +51,12 @@ export async function measureHistory({ events, records, patience, say, told }: O
     await timed(say, `${events.toLocaleString('en')} events inserted`, () =>
       insertHistory(world, (done) => told('events', done, events)),
     );
+    say(`they take ${Math.round((await bytesOfEvents(world)) / events)} bytes each on the disk`);
     await timed(say, 'days summed up', () => sumUpDays(world));
-    for (const operation of operations) await measure(operation);
-    await loseEvents(world);
-    await measure(search);
-    await bringEventsBack(world);
-    await measure({ name: 'exact again', withinSeconds: Infinity, work: requireExactRecord });
-    await measure(emptiedRedis);
-    const behind = await timed(say, `${records.toLocaleString('en')} records made`, () =>
-      makeRecordsBehind(world, records, AbortSignal.timeout(SETUP_WITHIN_MS)),
-    );
-    await startRedisAgain(world);
-    await measure(settleBehind(behind, SETTLED_WITHIN_SECONDS));
+    for (const operation of [...operations, search, foundAgain, emptiedRedis]) await measure(operation);
+    await measure(settleBehind(records, SETTLED_WITHIN_SECONDS));
     await measure({ name: 'all exact', withinSeconds: Infinity, work: allExact });
+    await measure(wrongSums);
     return measured;
   } finally {
     await world.stop();
@@ -71,15 +64,13 @@ export async function measureHistory({ events, records, patience, say, told }: O
 }
 
 async function measureOne(world: HistoryWorld, operation: Operation, patience: number): Promise<Measured> {
-  const { name, withinSeconds, work } = operation;
+  const { name, withinSeconds, prepare, work } = operation;
   const limitMs = Math.min(patience * withinSeconds * 1000, SETUP_WITHIN_MS);
+  const unprepared = await prepare?.(world, AbortSignal.timeout(SETUP_WITHIN_MS)).catch((error: Error) => error);
   world.memory.reset();
   world.others.reset();
   const began = performance.now();
-  const failure = await work(world, AbortSignal.timeout(limitMs)).then(
-    () => undefined,
-    (error: Error) => (error.name === 'TimeoutError' ? `not within ${limitMs / 1000} s` : error.message),
-  );
+  const failed = unprepared ?? (await work(world, AbortSignal.timeout(limitMs)).catch((error: Error) => error));
   const seconds = (performance.now() - began) / 1000;
   const others = world.others.seen();
   return {
@@ -88,7 +79,7 @@ async function measureOne(world: HistoryWorld, operation: Operation, patience: n
     withinSeconds,
     peaks: world.memory.peaks(),
     others,
-    ...(failure !== undefined && { wrong: failure }),
+    ...(failed && { wrong: failed.name === 'TimeoutError' ? `not within ${limitMs / 1000} s` : failed.message }),
   };
 }
 
@@ -96,6 +87,16 @@ async function allExact(world: HistoryWorld, signal: AbortSignal): Promise<void>
   const { code, output } = await world.command('reconcile', signal);
   if (code !== 0) throw new Error(`reconcile ended with ${code}: ${output.trim().slice(-2_000)}`);
   await requireExactRecord(world);
+}
+
+async function bytesOfEvents({ setup }: HistoryWorld): Promise<number> {
+  const answer = await setup.query({
+    query: `select sum(bytes_on_disk) from system.parts
+            where database = currentDatabase() and table = 'usage_events' and active`,
+    format: 'JSONCompactEachRow',
+  });
+  const [row] = await answer.json<[bytes: string]>();
+  return Number(row![0]);
 }
 
 async function timed<T>(say: (line: string) => void, what: string, work: () => Promise<T>): Promise<T> {

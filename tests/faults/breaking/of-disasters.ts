@@ -43,8 +43,8 @@ export const faultsOfDisasters: Fault[] = [
 
 /**
  * 1. Postgres has come far in its own count of transactions, and Redis knows it.
- * 2. A new cluster takes over, which counts from the beginning.
- * 3. Redis is kept as it is now; a key is disabled.
+ * 2. Redis is kept as it is then.
+ * 3. A new cluster takes over, which counts from the beginning; a key is disabled.
  * 4. Redis comes back as it was kept: it must learn of the disabling again.
  */
 async function moveThenFallBack(context: FaultContext): Promise<void> {
@@ -52,12 +52,12 @@ async function moveThenFallBack(context: FaultContext): Promise<void> {
   const key = await makeKey(manager, participants.workspaceId, 'moved', participants.roomy[0]!.meter);
   if (!key) return;
   await spendTransactions(context, key);
+  await stage.moves.keepRedis();
+  await untilDecided(context, [key]);
   const proxies = stage.proxiesTo('postgres');
   for (const proxy of proxies) proxy.set({ kind: 'cut' });
   await stage.moves.postgresToNewCluster();
   for (const proxy of proxies) proxy.set(HEALTHY);
-  await untilDecided(context, [key]);
-  await stage.moves.keepRedis();
   await untilDecided(context, [key]);
 
   const path = `/workspace/${participants.workspaceId}/api-key/${key.id}`;

@@ -4,7 +4,6 @@ import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { makeKey, type Key } from '../load/participants.ts';
 import { onPlainRedis, type Fault, type FaultContext } from './fault.ts';
 
-const HEADROOM_BYTES = 256 * 1024;
 const DECIDED_WITHIN_MS = 8_000;
 const LOOK_EVERY_MS = 50;
 
@@ -27,7 +26,7 @@ async function fillMemory(context: FaultContext): Promise<void> {
   for (const name of readers) stage.signal(name, 'SIGSTOP');
   try {
     const used = Number(/^used_memory:(\d+)/m.exec(await redis!.info('memory'))![1]);
-    await redis!.config('SET', 'maxmemory', used + HEADROOM_BYTES);
+    await redis!.config('SET', 'maxmemory', used);
     await sleep(random.between(2_000, 3_000));
     if (revoked) await revoke(context, revoked);
     await closeShards(context, random.shuffled(ALL_SHARDS).slice(0, 4));
