@@ -3,8 +3,8 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate reconcile rebuild restored bench bench-pipeline bench-rebuild test fuzz faults check
-.PHONY: audit lint fmt
+.PHONY: help install up down status logs demo token migrate reconcile rebuild restored bench bench-pipeline bench-rebuild history test fuzz faults
+.PHONY: check audit lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -57,6 +57,9 @@ bench-pipeline: install ## measure events per second from the outbox to the book
 
 bench-rebuild: install ## measure how fast an emptied Redis is filled again; KEYS=1000000
 	@$(node) bench/rebuild.ts --keys $(or $(KEYS),1000000)
+
+history: install ## measure what a record with 100,000,000 events costs, and 100,000 records behind; EVENTS= RECORDS=
+	@$(node) tests/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)
 
 fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \

@@ -90,6 +90,8 @@ export type Span = {
   /** For how long verification and management may be unavailable, if the fault says. */
   verifyWithinMs?: number;
   manageWithinMs?: number;
+  /** The record that it concerns alone. */
+  billing?: string;
 };
 export type SpanKind =
   /** From the start of the traffic to its end. */
@@ -101,10 +103,15 @@ export type SpanKind =
   /** A lagging server took over at its end: what it did not receive during it may be lost. */
   | 'lagged'
   /** As above, but the server had received everything that was answered. */
-  | 'behind';
+  | 'behind'
+  /** The counters of one record can't be read. */
+  | 'poisoned';
 
 /** Redis was emptied while its outbox held the events of these calls: no others may be lost. */
 export type Emptied = { type: 'emptied'; phase: number; at: number; held: string[] };
+
+/** Everything was put back to a backup: what was answered since it began may be lost, and nothing before. */
+export type Restored = { type: 'restored'; phase: number; backupFrom: number; at: number };
 
 /** What the service says of a billing record once the pipeline is drained. */
 export type Record_ = {
@@ -150,6 +157,7 @@ export type Line =
   | Read
   | Span
   | Emptied
+  | Restored
   | Record_
   | Entity
   | Return

@@ -37,7 +37,10 @@ export async function playPhase({ stage, history, random, phase, fault }: Option
 
   const { verifyWithinMs, manageWithinMs } = fault;
   const from = history.now();
-  await makeFault({ stage, random: random.fork(`fault ${phase}`), verifier, history, phase }, fault);
+  await makeFault(
+    { stage, random: random.fork(`fault ${phase}`), verifier, manager, participants, history, phase },
+    fault,
+  );
   const deadlines = { ...(verifyWithinMs && { verifyWithinMs }), ...(manageWithinMs && { manageWithinMs }) };
   history.add({ ...span, what: 'fault', from, to: history.now(), ...deadlines });
   await untilBack(stage, history, verifier, played);

@@ -11,6 +11,7 @@ import type { Member } from '../helpers/redis-cluster.ts';
 import { signalProcessTree } from './breaking/process-tree.ts';
 import { openProxy, type Proxy } from './breaking/proxy.ts';
 import type { StageKind } from './stage-kind.ts';
+import { makeMoves, type Moves } from './stage-moves.ts';
 import { preparePrograms, PROGRAMS } from './stage-programs.ts';
 import { startServers, type StageServers } from './stage-servers.ts';
 
@@ -31,6 +32,10 @@ export type Stage = {
   /** Clients of Redis itself, past the proxies. */
   redis: Redis[];
   brokers: string;
+  /** The database itself, past the proxies, for its owner. */
+  postgresUrl: string;
+  /** What an operator does with the data of servers. */
+  moves: Moves;
   pid(name: string): number | undefined;
   signal(name: string, signal: NodeJS.Signals): void;
   setClock(name: string, wrongByMs: number): void;
@@ -111,6 +116,8 @@ function makeStage(running: Running): Stage {
     members,
     redis,
     brokers: addresses.KAFKA_BROKERS ?? '',
+    postgresUrl: addresses.DATABASE_URL,
+    moves: makeMoves({ folder, supervisor, started, programs }),
     pid,
     signal(name, signal) {
       const found = pid(name);

@@ -16,6 +16,8 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
   const data = join(folder, 'redis');
   const log = join(folder, 'redis.log');
   const program = redisProgram({ binary: await ensureRedis(() => {}), folder: data, port, settings });
+  // By this the run finds it when the test is cut off.
+  program.env.TEST_FOLDER = process.env.TEST_FOLDER;
   let running: Started;
   const admin = new Redis(port, '127.0.0.1', { lazyConnect: true });
   admin.on('error', () => {});

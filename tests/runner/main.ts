@@ -7,11 +7,10 @@ import { errors } from '../../shared/contract/errors.ts';
 import { SEEN_CODES_FILE } from '../helpers/contract.ts';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { readJson, replaceFile } from '../../apps/stack/process/json-file.ts';
-import type { Servers } from '../../apps/stack/servers/servers.ts';
 import { runTestFile, type FileResult } from './test-file.ts';
 import { sharesBroker } from './kafka.ts';
 import { needs, type Need } from './needs.ts';
-import { makeTestFolder, removeTestFolder, startTestServers } from './servers.ts';
+import { makeTestFolder, removeTestFolder, startTestServers, testEnvironment } from './servers.ts';
 
 const TIMES_FILE = 'node_modules/.keytally-test-times.json';
 
@@ -70,7 +69,7 @@ async function main(): Promise<void> {
     for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
       const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => met.get(need)!));
       if (more.includes(undefined)) continue;
-      const env = { ...environmentOf(servers, slots.get(file)!), ...Object.assign({}, ...more) };
+      const env = { ...testEnvironment(servers, folder, slots.get(file)!), ...Object.assign({}, ...more) };
       const result = await runTestFile(file, { env, withinMs: Number(values.within) * 1000, signal: abort.signal });
       if (abort.signal.aborted) return;
       times[file] = result.ms;
@@ -89,22 +88,6 @@ async function main(): Promise<void> {
   replaceFile(TIMES_FILE, JSON.stringify(times));
   abort.signal.throwIfAborted();
   if (positionals.length === 0) checkCatalogue();
-}
-
-/** What every test file finds in its environment. */
-function environmentOf(servers: Servers, slot: number): NodeJS.ProcessEnv {
-  return {
-    ...process.env,
-    TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
-    TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
-    TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
-    TEST_REDIS_URL: servers.redisUrl,
-    TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
-    TEST_SLOT: String(slot),
-    // A place for what a file writes. The run ends whatever still runs for a stack in there.
-    TEST_FOLDER: join(folder, `slot-${slot}`),
-    LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
-  };
 }
 
 /** Counts and prints the result of a file. */

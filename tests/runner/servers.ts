@@ -102,6 +102,22 @@ export async function startTestServers(folder: string, say: (line: string) => vo
   return { servers, onLoss: (tell) => void listeners.push(tell) };
 }
 
+/** What a test file finds in its environment. Each has a slot of its own. */
+export function testEnvironment(servers: Servers, folder: string, slot: number): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
+    TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
+    TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
+    TEST_REDIS_URL: servers.redisUrl,
+    TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
+    TEST_SLOT: String(slot),
+    // A place for what a file writes. The run ends whatever still runs for a stack in there.
+    TEST_FOLDER: join(folder, `slot-${slot}`),
+    LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
+  };
+}
+
 // tests/helpers/world.ts copies the databases of test files from this one, which is far faster than migrating each.
 async function makeTemplate(folder: string, servers: Servers): Promise<void> {
   await servers.createDatabase('keytally_template');

@@ -1,4 +1,6 @@
-import type { Emptied, History, SpanKind } from '../history.ts';
+import type { Emptied, History, SpanKind, Verified } from '../history.ts';
+import type { Manager } from '../load/manager.ts';
+import type { Participants } from '../load/participants.ts';
 import type { Random } from '../random.ts';
 import type { StageKind } from '../stage-kind.ts';
 import type { Stage } from '../stage.ts';
@@ -9,10 +11,17 @@ export type FaultContext = {
   stage: Stage;
   random: Random;
   verifier: Verifier;
-  /** Records that something holds while some work runs. */
-  during<T>(what: SpanKind, work: () => Promise<T>): Promise<T>;
+  manager: Manager;
+  participants: Participants;
+  /** Records that something holds while some work runs; `billing` names the record that it concerns alone. */
+  during<T>(what: SpanKind, work: () => Promise<T>, billing?: string): Promise<T>;
   /** Records that Redis was emptied, with the calls whose events it held. */
   emptied(held: string[]): void;
+  /** Records that everything was put back to what it was when a backup began. */
+  restored(backupFrom: number): void;
+  /** The newest call of a record that was VALID. */
+  newestValid(billing: string): Verified | undefined;
+  now(): number;
   /** Records how long a killed process took to be ready again. */
   returned(program: string, tookMs: number): void;
   /** Records something that does not meet what the fault demands. */
@@ -40,20 +49,38 @@ export const onDisks = (kind: StageKind) => kind.disks === true;
 
 /** The context of a fault, which records into a history. */
 export function makeFaultContext(
-  parts: Pick<FaultContext, 'stage' | 'random' | 'verifier'> & { history: History; phase: number; fault: string },
+  parts: Pick<FaultContext, 'stage' | 'random' | 'verifier' | 'manager' | 'participants'> & {
+    history: History;
+    phase: number;
+    fault: string;
+  },
 ): FaultContext {
   const { history, phase, fault, ...given } = parts;
   return {
     ...given,
-    async during(what, work) {
+    async during(what, work, billing) {
       const from = history.now();
       try {
         return await work();
       } finally {
-        history.add({ type: 'span', phase, fault, what, from, to: history.now() });
+        history.add({
+          type: 'span',
+          phase,
+          fault,
+          what,
+          from,
+          to: history.now(),
+          ...(billing !== undefined && { billing }),
+        });
       }
     },
     emptied: (held) => history.add({ type: 'emptied', phase, at: history.now(), held } satisfies Emptied),
+    restored: (backupFrom) => history.add({ type: 'restored', phase, backupFrom, at: history.now() }),
+    newestValid: (billing) =>
+      history.lines.findLast(
+        (line): line is Verified => line.type === 'verify' && line.billing === billing && line.status === 'VALID',
+      ),
+    now: history.now,
     returned: (program, tookMs) => history.add({ type: 'return', phase, program, tookMs }),
     complain: (text) => history.add({ type: 'finding', phase, text }),
   };

@@ -2,11 +2,19 @@ import type { Fault } from './fault.ts';
 import { faultsOfProcesses } from './of-processes.ts';
 import { faultsOfServers } from './of-servers.ts';
 import { faultsOfConnections } from './of-connections.ts';
+import { faultsOfDisasters } from './of-disasters.ts';
+import { faultsOfMemory } from './of-memory.ts';
 import type { Random } from '../random.ts';
 import type { StageKind } from '../stage-kind.ts';
 
 /** Every fault that the suite knows. */
-export const faults: Fault[] = [...faultsOfProcesses, ...faultsOfServers, ...faultsOfConnections];
+export const faults: Fault[] = [
+  ...faultsOfProcesses,
+  ...faultsOfServers,
+  ...faultsOfConnections,
+  ...faultsOfMemory,
+  ...faultsOfDisasters,
+];
 
 export type Act = { kind: StageKind; faults: Fault[] };
 

@@ -1,5 +1,5 @@
 import { formatCredits } from '../../../shared/values/credits.ts';
-import { grouped, isUndecided, spansOf, type Case, type Say } from './case.ts';
+import { grouped, isLasting, isUndecided, mayBeUndone, spansOf, type Case, type Say } from './case.ts';
 import type { Record_, Verified } from '../history.ts';
 
 /** How often a call may be in the books. */
@@ -32,7 +32,9 @@ export function checkBooks(one: Case, say: Say): void {
     }
     if (record.found !== 'EXACT') say('the service finds itself exact', `${billing} is reported as ${record.found}`);
     const lost = [...calls].filter(
-      ([call, attempts]) => attempts.some(({ status }) => status === 'VALID') && eventsOf(record, call).events === 0,
+      ([call, attempts]) =>
+        attempts.some((line) => line.status === 'VALID' && !mayBeUndone(one, line)) &&
+        eventsOf(record, call).events === 0,
     );
     if (lost.length > record.reportedLost)
       say('losses are reported', `${billing} lost ${lost.length} VALID calls, and ${record.reportedLost} are reported`);
@@ -46,8 +48,9 @@ function checkAdjustments(one: Case, { billing, rows }: Record_, say: Say): Set<
   for (const [name, attempts] of adjustments) {
     const { amountMicros = 0 } = attempts[0]!.detail;
     const booked = rows.filter((row) => row.name === name).reduce((sum, row) => sum + row.micros, 0);
-    const isAnswered = attempts.some(({ http = 500 }) => http < 300);
-    const mayBe = isAnswered || attempts.some(isUndecided) ? [amountMicros, ...(isAnswered ? [] : [0])] : [0];
+    const mayBeThere = attempts.some((line) => isUndecided(line) || (line.http ?? 500) < 300);
+    const isThere = attempts.some((line) => isLasting(one, line));
+    const mayBe = mayBeThere ? [amountMicros, ...(isThere ? [] : [0])] : [0];
     if (!mayBe.includes(booked))
       say(
         'an adjustment counts once',
@@ -76,11 +79,13 @@ function bounds(one: Case, call: string, attempts: Verified[]): Bounds {
   const duringCall = (at: number) => first <= at && at <= last;
   const mayBeLost =
     one.emptied.some(({ held }) => held.includes(call)) ||
+    valid.every((line) => mayBeUndone(one, line)) ||
     spansOf(one, 'lagged').some(({ from, to }) => valid.some((line) => line.to >= from && line.from <= to));
   // Only Redis has the Idempotency-Keys of verifications, so they are lost with it.
   const mayBeForgotten =
     attempts.length > 1 &&
-    (one.emptied.some(({ at }) => duringCall(at)) || spansOf(one, 'lagged').some(({ to }) => duringCall(to)));
+    ([...one.emptied, ...one.restored].some(({ at }) => duringCall(at)) ||
+      spansOf(one, 'lagged').some(({ to }) => duringCall(to)));
   const once = valid.length > 0 || undecided.length > 0 ? 1 : 0;
   return { least: valid.length > 0 && !mayBeLost ? 1 : 0, most: once && mayBeForgotten ? 2 : once };
 }

@@ -6,6 +6,7 @@ import type {
   Line,
   Read,
   Record_,
+  Restored,
   Return,
   Span,
   SpanKind,
@@ -22,6 +23,7 @@ export type Case = {
   reads: Read[];
   spans: Span[];
   emptied: Emptied[];
+  restored: Restored[];
   records: Record_[];
   entities: Entity[];
   returns: Return[];
@@ -57,6 +59,16 @@ export function isUndecided({ http }: { http?: number }): boolean {
   return http === undefined || http >= 500;
 }
 
+/** Whether a call or change came after the beginning of a backup that was restored later: it may be lost. */
+export function mayBeUndone({ restored }: Case, { from, to }: { from: number; to: number }): boolean {
+  return restored.some(({ backupFrom, at }) => to >= backupFrom && from <= at);
+}
+
+/** Whether an attempt was answered with success and no restore can have taken that back. */
+export function isLasting(one: Case, attempt: { from: number; to: number; http?: number }): boolean {
+  return attempt.http !== undefined && attempt.http < 300 && !mayBeUndone(one, attempt);
+}
+
 /** Lines grouped by a key, each group in the order of their beginning. */
 export function grouped<T extends { from: number }>(lines: readonly T[], by: (line: T) => string): Map<string, T[]> {
   return Map.groupBy(
@@ -72,6 +84,7 @@ function emptyCase(phase: number, startedAtMs: number): Case {
     reads: [],
     spans: [],
     emptied: [],
+    restored: [],
     records: [],
     entities: [],
     returns: [],
@@ -93,6 +106,8 @@ function add(one: Case, line: Exclude<Line, { type: 'run' }>): void {
       return void one.spans.push(line);
     case 'emptied':
       return void one.emptied.push(line);
+    case 'restored':
+      return void one.restored.push(line);
     case 'record':
       return void one.records.push(line);
     case 'entity':

@@ -1,20 +1,22 @@
 import { formatCredits } from '../../../shared/values/credits.ts';
-import { grouped, type Case, type Say } from './case.ts';
+import { grouped, isLasting, type Case, type Say } from './case.ts';
 import type { Changed, Entity, Record_ } from '../history.ts';
 
 /** Every answered change of the management API is there, in the settings and in verifications. */
 export function checkChanges(one: Case, say: Say): void {
   const changes = [...grouped(one.changed, (line) => line.change).values()];
-  for (const entity of one.entities) checkEntity(entity, changes, say);
+  for (const entity of one.entities) checkEntity(one, entity, changes, say);
   for (const record of one.records) checkRefills(one, record, changes, say);
 }
 
 const rule = 'no answered change is lost';
 
-function checkEntity(entity: Entity, changes: Changed[][], say: Say): void {
+function checkEntity(one: Case, entity: Entity, changes: Changed[][], say: Say): void {
   const { id, http, name, deleted } = entity;
-  if (http !== 200) return say(rule, `${id} is not there: ${http}`);
   const ofThis = changes.filter((attempts) => attempts.some(({ of }) => of === id));
+  const isAnswered = (attempts: Changed[]) => attempts.some((line) => isLasting(one, line));
+  if (http === 404 && !ofThis.some(isAnswered)) return;
+  if (http !== 200) return say(rule, `${id} is not there: ${http}`);
 
   const namings = ofThis.filter((attempts) => attempts[0]!.detail.name !== undefined);
   const last = namings.findLast(isAnswered);
@@ -29,6 +31,7 @@ function checkEntity(entity: Entity, changes: Changed[][], say: Say): void {
 
 function checkRefills(one: Case, record: Record_, changes: Changed[][], say: Say): void {
   const { billing, totalMicros, refillsMicros } = record;
+  const isAnswered = (attempts: Changed[]) => attempts.some((line) => isLasting(one, line));
   const refills = changes.filter(([first]) => first!.what === 'billing.refill' && first!.of === billing);
   for (const attempts of refills) {
     const { amountMicros = 0 } = attempts[0]!.detail;
@@ -46,7 +49,9 @@ function checkRefills(one: Case, record: Record_, changes: Changed[][], say: Say
   // An answered refill holds for the very next verification.
   for (const line of one.verified) {
     if (line.billing !== billing || line.totalMicros === undefined) continue;
-    const inForce = refills.filter((attempts) => attempts.some(({ http = 500, to }) => http < 300 && to < line.from));
+    const inForce = refills.filter((attempts) =>
+      attempts.some((attempt) => attempt.to < line.from && isLasting(before(one, line), attempt)),
+    );
     const least = inForce.reduce((total, [first]) => total + (first!.detail.amountMicros ?? 0), initial);
     if (line.totalMicros < least)
       say(
@@ -56,6 +61,7 @@ function checkRefills(one: Case, record: Record_, changes: Changed[][], say: Say
   }
 }
 
-function isAnswered(attempts: Changed[]): boolean {
-  return attempts.some(({ http }) => http !== undefined && http < 300);
+/** The case as it was at a call: what was restored only later had not happened yet. */
+function before(one: Case, { to }: { to: number }): Case {
+  return { ...one, restored: one.restored.filter(({ at }) => at < to) };
 }

@@ -55,6 +55,37 @@ test('an emptied Redis may lose only the events that it held', () => {
   assert.equal(rules([valid('b', 1), emptied, { ...books, reportedLost: 1 }]), ['every VALID is debited once']);
 });
 
+test('a restore may take back what came since the backup began, and nothing before', () => {
+  const restored: Line = { type: 'restored', phase: 1, backupFrom: 100, at: 500 };
+  const books = record({ usedMicros: 0, rows: [] });
+  const since = verified({ call: 'a', usedMicros: 1, from: 200, to: 210 });
+  assert.equal(rules([since, restored, books]), []);
+  assert.equal(rules([valid('a', 1), restored, books]), ['every VALID is debited once', 'losses are reported']);
+  const after = verified({ call: 'a', usedMicros: 1, from: 600, to: 610 });
+  assert.equal(rules([after, restored, books]), ['every VALID is debited once', 'losses are reported']);
+  assert.equal(rules([since, restored, record({ usedMicros: 1, rows: [] })]), ['balance = books']);
+
+  const disable = (from: number) => changed('key.disable', 'key', {}, { from, to: from + 10 });
+  const asked = verified({ call: 'a', billing: '', from: 600, to: 610 });
+  assert.equal(rules([disable(200), restored, asked]), []);
+  assert.equal(rules([disable(50), restored, asked]), ['what is gone stays gone']);
+  assert.equal(rules([disable(550), restored, asked]), ['what is gone stays gone']);
+
+  const gone = { type: 'entity', phase: 1, id: 'key', http: 404 } as const;
+  const made = (from: number) => changed('key.create', 'key', { name: 'k' }, { from, to: from + 10 });
+  assert.equal(rules([made(200), restored, gone]), []);
+  assert.equal(rules([made(50), restored, gone]), ['no answered change is lost']);
+});
+
+test('a record that can not be read is answered 503 and nothing else', () => {
+  const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'poisoned', from: 0, to: 900, billing: 'bill' };
+  const refused = verified({ call: 'a', http: 503, code: 50301 });
+  assert.equal(rules([refused, span]), []);
+  const limited = verified({ call: 'a', status: 'USAGE_LIMITED', usedMicros: 1_000, limitMicros: 1_000 });
+  assert.equal(rules([limited, span]), ['what is unknown is 503']);
+  assert.equal(rules([verified({ call: 'a', billing: 'other' }), span]), []);
+});
+
 test('an adjustment that is not booked is found, and one that is booked twice', () => {
   const adjusted = changed('billing.adjust', 'bill', { amountMicros: -5, usageName: 'fix' });
   const books = (micros: number) => record({ usedMicros: micros, rows: [{ ...row('fix', micros), events: 0 }] });

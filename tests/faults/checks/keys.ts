@@ -1,8 +1,8 @@
-import { grouped, type Case, type Say } from './case.ts';
+import { grouped, mayBeUndone, type Case, type Say } from './case.ts';
 import type { Changed, ChangeKind, Verified } from '../history.ts';
 
 /** A change with all its attempts: it may be in force from `from` on, and surely is from `done` on. */
-type Deed = { what: ChangeKind; from: number; done: number; secretIndex: number | undefined };
+type Deed = { what: ChangeKind; from: number; to: number; done: number; secretIndex: number | undefined };
 
 // A revoked access token is refused within a second; the rest is for the network.
 const REVOKED_WITHIN_MS = 1_100;
@@ -15,11 +15,19 @@ export function checkKeys(one: Case, say: Say): void {
   const made = one.changed.filter(({ what }) => what === 'key.create');
   const expiries = new Map(made.map(({ of, detail }) => [of, detail.expiresAtMs]));
   for (const line of one.verified) {
-    if (line.token) checkToken(line, deeds.get(line.token) ?? [], say);
+    const known = (of: string) => knownAt(one, line, deeds.get(of) ?? []);
+    if (line.token) checkToken(line, known(line.token), say);
     if (line.http !== 200) continue;
     const expiresAt = expiries.get(line.key);
-    checkKey(line, deeds.get(line.key) ?? [], expiresAt === undefined ? Infinity : expiresAt - one.startedAtMs, say);
+    checkKey(line, known(line.key), expiresAt === undefined ? Infinity : expiresAt - one.startedAtMs, say);
   }
+}
+
+/** What was done before a call. After a restore nobody knows whether a change since the backup is still there. */
+function knownAt(one: Case, line: Verified, deeds: Deed[]): Deed[] {
+  const restored = one.restored.filter(({ at }) => at < line.to);
+  if (restored.length === 0) return deeds;
+  return deeds.map((deed) => (mayBeUndone({ ...one, restored }, deed) ? { ...deed, done: Infinity } : deed));
 }
 
 function checkKey(line: Verified, deeds: Deed[], expiresAt: number, say: Say): void {
@@ -27,6 +35,10 @@ function checkKey(line: Verified, deeds: Deed[], expiresAt: number, say: Say): v
   const done = (what: ChangeKind) => deeds.filter((deed) => deed.what === what && deed.done < from);
   const begun = (what: ChangeKind) => deeds.filter((deed) => deed.what === what && deed.from < to);
   const replaced = (deed: Deed) => deed.secretIndex !== undefined && deed.secretIndex > secretIndex;
+  const mayNotHaveMade = (deed: Deed) =>
+    (deed.what === 'key.create' || deed.what === 'key.rotate') &&
+    (deed.secretIndex ?? 0) === secretIndex &&
+    deed.done === Infinity;
   const enabled = enabledAt(deeds, from, to);
 
   const passed = status === 'VALID' || status === 'RATE_LIMITED' || status === 'USAGE_LIMITED';
@@ -39,7 +51,7 @@ function checkKey(line: Verified, deeds: Deed[], expiresAt: number, say: Say): v
 
   const mayBe: Record<string, boolean> = {
     DELETED: begun('key.delete').length > 0,
-    INVALID: begun('key.rotate').some(replaced),
+    INVALID: begun('key.rotate').some(replaced) || deeds.some(mayNotHaveMade),
     DISABLED: enabled !== true,
     EXPIRED: to > expiresAt - CLOCKS_MS,
   };
@@ -62,7 +74,8 @@ function checkToken(line: Verified, deeds: Deed[], say: Say): void {
   const revoked = deeds.find(({ what }) => what === 'token.revoke');
   if (revoked && revoked.done + REVOKED_WITHIN_MS < line.from && line.http === 200)
     say('what is gone stays gone', `${line.call}: the access token ${line.token} was revoked and let pass`);
-  if (line.http === 401 && !(revoked && revoked.from < line.to))
+  const mayNotBeMade = deeds.some(({ what, done }) => what === 'token.create' && done === Infinity);
+  if (line.http === 401 && !mayNotBeMade && !(revoked && revoked.from < line.to))
     say('what is good stays good', `${line.call}: the access token ${line.token} was refused, for no reason`);
 }
 
@@ -72,6 +85,7 @@ function deedsOf(lines: Changed[]): Deed[] {
     const { what, from, detail } = attempts[0]!;
     const answered = attempts.find(({ http }) => http !== undefined && http < 300);
     const refused = attempts.every(({ http }) => http !== undefined && http >= 400 && http < 500);
-    return { what, from: refused ? Infinity : from, done: answered?.to ?? Infinity, secretIndex: detail.secretIndex };
+    const done = answered?.to ?? Infinity;
+    return { what, from: refused ? Infinity : from, to: attempts.at(-1)!.to, done, secretIndex: detail.secretIndex };
   });
 }

@@ -6,7 +6,7 @@ import type { Verified } from '../history.ts';
 export function checkLimits(one: Case, say: Say): void {
   for (const line of one.verified) checkCredits(line, say);
   // Credits that a lost Redis had counted can be spent once more until their events are in the books.
-  const mayBeLate = one.emptied.length > 0 || spansOf(one, 'lagged').length > 0;
+  const mayBeLate = one.emptied.length > 0 || one.restored.length > 0 || spansOf(one, 'lagged').length > 0;
   for (const { billing, usedMicros, limitMicros } of one.records) {
     if (usedMicros > limitMicros && !mayBeLate)
       say('no limit is passed', `${billing} used ${formatCredits(usedMicros)} of ${formatCredits(limitMicros)}`);

@@ -10,7 +10,7 @@ type Debit = Verified & { usedMicros: number };
 export function checkStatement(one: Case, say: Say): void {
   // Lost credits can be taken again, so a loss divides the answers into two statements.
   const cuts = [
-    ...one.emptied.map(({ at }) => at),
+    ...[...one.emptied, ...one.restored].map(({ at }) => at),
     ...spansOf(one, 'lagged')
       .map(({ from, to }) => [from, to])
       .flat(),
