@@ -63,13 +63,9 @@ export function makeOutboxReader(options: OutboxReaderOptions): Source {
   }
 }
 
-/** Creates missing groups at 0: entries that were appended before their group existed belong to it too. */
+/** Creates missing groups. */
 async function createGroups({ node, streams }: Outbox): Promise<void> {
-  const pipeline = node.client.pipeline();
-  for (const stream of streams) pipeline.xgroup('CREATE', stream, OUTBOX_GROUP, '0', 'MKSTREAM');
-  const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
-  const failed = answers?.find(([error]) => error && !error.message.startsWith('BUSYGROUP'));
-  if (failed) throw failed[0] as Error;
+  await Promise.all(streams.map((stream) => node.script('group', [stream], [OUTBOX_GROUP], ANSWER_WITHIN_MS)));
 }
 
 /**
