@@ -2,10 +2,18 @@ import { keyspace, OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
+import { makeDiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import { acknowledgeRound } from './outbox-acknowledge.ts';
 import { makeClaimer } from './outbox-claims.ts';
-import { ANSWER_WITHIN_MS, makeRoundReader, startRound, type Outbox, type Round } from './outbox-round.ts';
+import {
+  ANSWER_WITHIN_MS,
+  holdUntilOnDisk,
+  makeRoundReader,
+  startRound,
+  type Outbox,
+  type Round,
+} from './outbox-round.ts';
 import type { Source } from './source.ts';
 
 type OutboxReaderOptions = {
@@ -22,12 +30,17 @@ type OutboxReaderOptions = {
 
 const CLAIM_IDLE_MS = 30_000;
 
-/** Reads the outbox streams of one server's shards, as a consumer of their group. */
+/**
+ * Reads the outbox streams of one server's shards, as a consumer of their group. An event leaves the outbox only once it is
+ * on the server's disk and on the replicas that are asked for: it must not outlive its debit.
+ */
 export function makeOutboxReader(options: OutboxReaderOptions): Source {
   const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS } = options;
   const outbox: Outbox = { node, shards, streams: shards.map(keyspace.outbox), consumer: name };
-  const reader = makeRoundReader(outbox);
-  const claimer = makeClaimer(outbox, claimIdleMs, log);
+  const disk = makeDiskMark(node);
+  const held = holdUntilOnDisk(disk);
+  const reader = makeRoundReader(outbox, held);
+  const claimer = makeClaimer(outbox, { held, claimIdleMs, log });
   // The server that the cursors belong to; '' when reading has to begin with the pending entries again.
   let begunOn = '';
 
@@ -57,6 +70,7 @@ export function makeOutboxReader(options: OutboxReaderOptions): Source {
 
   async function begin(runId: string): Promise<void> {
     await createGroups(outbox);
+    disk.restart(runId);
     reader.restart();
     claimer.restart();
     begunOn = runId;
