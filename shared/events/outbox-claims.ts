@@ -13,26 +13,32 @@ import {
 } from './outbox-round.ts';
 
 const CLAIM_EVERY_MS = 10_000;
+const FORGET_EVERY_MS = 600_000;
 
 export type ClaimerOptions = {
   held: HeldEntries;
   /** A consumer counts as dead once it has held an entry for this long. */
   claimIdleMs: number;
+  /** A consumer that holds no entry is removed once it was not heard of for this long. */
+  forgetIdleMs: number;
   log: Logger;
 };
 
 /**
  * Takes over entries that another consumer has held for long: it is dead or too slow to wait for. A slow consumer's batch is
- * then written twice, which is harmless.
+ * then written twice, which is harmless. Removes consumers that hold nothing and were not heard of for long: a container
+ * that starts under a new name would otherwise leave one behind in each stream.
  */
 export function makeClaimer({ node, streams, consumer }: Outbox, options: ClaimerOptions) {
-  const { held, claimIdleMs, log } = options;
+  const { held, claimIdleMs, forgetIdleMs, log } = options;
   let cursors: string[] = [];
   let nextClaimAt = 0;
+  let nextForgetAt = 0;
 
   return {
     restart(): void {
       cursors = streams.map(() => BEGINNING);
+      nextForgetAt = 0;
     },
     async claimWhenDue(round: Round): Promise<void> {
       if (performance.now() < nextClaimAt || node.runId() !== round.runId) return;
@@ -43,6 +49,7 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
         claimed += last;
       } while (last > 0 && round.entries < ENTRIES_PER_BATCH && !held.isFull());
       if (claimed > 0) log.info({ entries: claimed }, 'took over entries that were pending for long');
+      if (last === 0 && performance.now() >= nextForgetAt) await forget();
       nextClaimAt = last > 0 ? 0 : performance.now() + CLAIM_EVERY_MS;
     },
   };
@@ -64,5 +71,14 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
       claimed += entries.length;
     }
     return claimed;
+  }
+
+  async function forget(): Promise<void> {
+    nextForgetAt = performance.now() + FORGET_EVERY_MS;
+    const answers = await Promise.all(
+      streams.map((stream) => node.script('forget', [stream], [OUTBOX_GROUP, forgetIdleMs], ANSWER_WITHIN_MS)),
+    );
+    const removed = answers.reduce((sum, [, , count]) => sum + Number(count), 0);
+    if (removed > 0) log.info({ removed }, 'removed consumers that were not heard of for long');
   }
 }

@@ -26,21 +26,24 @@ type OutboxReaderOptions = {
   log: Logger;
   /** A consumer counts as dead once it has held an entry for this long. */
   claimIdleMs?: number;
+  /** A consumer that holds no entry is removed from the group once it was not heard of for this long. */
+  forgetIdleMs?: number;
 };
 
 const CLAIM_IDLE_MS = 30_000;
+const FORGET_IDLE_MS = 3_600_000;
 
 /**
  * Reads the outbox streams of one server's shards, as a consumer of their group. An event leaves the outbox only once it is
  * on the server's disk and on the replicas that are asked for: it must not outlive its debit.
  */
 export function makeOutboxReader(options: OutboxReaderOptions): Source {
-  const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS } = options;
+  const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS, forgetIdleMs = FORGET_IDLE_MS } = options;
   const outbox: Outbox = { node, shards, streams: shards.map(keyspace.outbox), consumer: name };
   const disk = makeDiskMark(node);
   const held = holdUntilOnDisk(disk);
   const reader = makeRoundReader(outbox, held);
-  const claimer = makeClaimer(outbox, { held, claimIdleMs, log });
+  const claimer = makeClaimer(outbox, { held, claimIdleMs, forgetIdleMs, log });
   // The server that the cursors belong to; '' when reading has to begin with the pending entries again.
   let begunOn = '';
 

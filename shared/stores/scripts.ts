@@ -24,6 +24,7 @@ export const scripts = {
   begin: { keys: 2, atMemoryLimit: true },
   checkpoint: { keys: 1, atMemoryLimit: true },
   close: { keys: 2, atMemoryLimit: true },
+  forget: { keys: 1 },
   group: { keys: 1, atMemoryLimit: true },
   open: { keys: 1, atMemoryLimit: true },
   reject: { keys: 2, atMemoryLimit: true },
