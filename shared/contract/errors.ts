@@ -89,7 +89,7 @@ export const errors = {
   ],
   undecided: [
     50305,
-    'The verification could not be decided in time; repeat it. With an Idempotency-Key it is debited only once.',
+    'The verification was not decided in time, or its debit was not confirmed: it may have been debited. Repeat it with the same Idempotency-Key, and it is debited once.',
   ],
   outbox_full: [
     50306,

@@ -1,7 +1,8 @@
 import { keyspace, OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
-import { ANSWER_WITHIN_MS, type Outbox, type Round } from './outbox-round.ts';
+import type { Outbox, Round } from './outbox-entries.ts';
+import { ANSWER_WITHIN_MS } from './outbox-round.ts';
 
 const IDS_PER_CALL = 500;
 // Lua passes 8,000 arguments at most. No entry of ours has more than one field.

@@ -1,16 +1,8 @@
 import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
-import {
-  ANSWER_WITHIN_MS,
-  BEGINNING,
-  ENTRIES_PER_BATCH,
-  ENTRIES_PER_STREAM,
-  type Entry,
-  type HeldEntries,
-  type Outbox,
-  type Round,
-} from './outbox-round.ts';
+import { ENTRIES_PER_BATCH, type Entry, type HeldEntries, type Outbox, type Round } from './outbox-entries.ts';
+import { ANSWER_WITHIN_MS, BEGINNING, ENTRIES_PER_STREAM } from './outbox-round.ts';
 
 const CLAIM_EVERY_MS = 10_000;
 const FORGET_EVERY_MS = 600_000;

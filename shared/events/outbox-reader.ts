@@ -6,14 +6,8 @@ import { makeDiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import { acknowledgeRound } from './outbox-acknowledge.ts';
 import { makeClaimer } from './outbox-claims.ts';
-import {
-  ANSWER_WITHIN_MS,
-  holdUntilOnDisk,
-  makeRoundReader,
-  startRound,
-  type Outbox,
-  type Round,
-} from './outbox-round.ts';
+import { holdUntilOnDisk, startRound, type Outbox, type Round } from './outbox-entries.ts';
+import { ANSWER_WITHIN_MS, makeRoundReader } from './outbox-round.ts';
 import type { Source } from './source.ts';
 
 type OutboxReaderOptions = {
