@@ -40,7 +40,8 @@ await run(log, async () => {
   const teamSql = connectPostgres(config.DATABASE_URL);
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
-  const outbox = watchOutbox(redis, config.OUTBOX_MAX_ENTRIES, metrics, log);
+  const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
+  const outbox = watchOutbox(redis, limits, metrics, log);
   const stalePostgres = watchStalePostgres(metrics, log);
   const witnesses = keepWitnesses(redis, log);
   const uses = noteTokenUses(redis, log);
@@ -77,6 +78,7 @@ await run(log, async () => {
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       stalePostgres,
+      requireMemory: outbox.requireMemory,
       masterKeys,
       log,
     },

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
-import { keyspace } from '../../shared/stores/keyspace.ts';
+import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { eventually } from '../../tests/helpers/world.ts';
 import { makeConsumerWorld, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
@@ -31,6 +31,38 @@ test('an entry is acknowledged only on the server that delivered it: on another 
   elsewhere = false;
   await batch!.acknowledge();
   assert.equal(await own.waiting(), { entries: 0, pending: 0 });
+});
+
+test('a consumer that died is removed from its groups once others have its entries, and never while it holds some', async () => {
+  const billingId = newId('bill');
+  await own.append(billingId, numbered(10));
+  const taken = await own.reader('dead').read(AbortSignal.timeout(30_000));
+  assert.is(taken!.events.length, 10);
+  const consumers = () => consumersOf(shardOf(billingId));
+  const idle = async (ms: number) => (await consumers()).every((one) => one.idle > ms);
+  await eventually('it was not heard of for a while', () => idle(500));
+
+  const looking = own.consume(own.reader('other', 30_000, 500));
+  await eventually('another one reads', async () => (await consumers()).length === 2);
+  await own.append(billingId, numbered(10));
+  await eventually(
+    'its own are acknowledged',
+    async () => (await own.booked(billingId)).physical === 10 && (await own.waiting()).entries === 10,
+  );
+  await looking.stop();
+  assert.equal(
+    (await consumers()).map(({ name, pending }) => ({ name, pending })),
+    [
+      { name: 'dead', pending: 10 },
+      { name: 'other', pending: 0 },
+    ],
+  );
+
+  await eventually('neither was heard of for a while', () => idle(500));
+  const heir = own.consume(own.reader('heir', 500, 500));
+  await eventually('all is booked', async () => (await own.booked(billingId)).events === 20);
+  await eventually('they are removed', async () => (await consumers()).map(({ name }) => name).join() === 'heir');
+  await heir.stop();
 });
 
 test('in an emptied Redis the groups are created again, and new entries are read', async () => {
@@ -71,5 +103,14 @@ test('an entry that is not an event is set aside with the reason and holds no ot
   );
   assert.match(await own.metrics.registry.metrics(), /keytally_unreadable_events_total\{.*\} 2\n/);
 });
+
+/** The consumers of a shard's group. */
+async function consumersOf(shard: number): Promise<{ name: string; pending: number; idle: number }[]> {
+  const rows = (await own.node.client.xinfo('CONSUMERS', keyspace.outbox(shard), OUTBOX_GROUP)) as unknown[][];
+  return rows.map((row) => {
+    const field = (name: string) => row[row.indexOf(name) + 1];
+    return { name: String(field('name')), pending: Number(field('pending')), idle: Number(field('idle')) };
+  });
+}
 
 test.run();

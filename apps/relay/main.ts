@@ -21,7 +21,8 @@ await run(log, async () => {
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const kafka = connectKafka(config, 'relay', log);
 
-  const outbox = watchOutbox(redis, Infinity, metrics, log);
+  // It refuses nothing, and watches for its metrics alone.
+  const outbox = watchOutbox(redis, { maxEntries: Infinity, maxMemoryPercent: Infinity }, metrics, log);
   const name = config.CONSUMER_NAME;
   const relaying = startPerNode(redis, log, (node, shards) =>
     startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log }),

@@ -28,7 +28,8 @@ await run(log, async () => {
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   // A worker that replaces another waits for Redis, so that it takes no call that it could only refuse. Without Redis it starts all the same, and answers 503.
   await redis.connected(2_000).catch(() => {});
-  const outbox = watchOutbox(redis, config.OUTBOX_MAX_ENTRIES, metrics, log);
+  const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
+  const outbox = watchOutbox(redis, limits, metrics, log);
   const witnesses = keepWitnesses(redis, log);
   const uses = noteTokenUses(redis, log);
   const server = await serve(

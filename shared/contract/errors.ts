@@ -93,7 +93,7 @@ export const errors = {
   ],
   undecided: [
     50305,
-    'The verification could not be decided in time; repeat it. With an Idempotency-Key it is debited only once.',
+    'The verification was not decided in time, or its debit was not confirmed: it may have been debited. Repeat it with the same Idempotency-Key, and it is debited once.',
   ],
   outbox_full: [
     50306,
@@ -116,6 +116,10 @@ export const errors = {
     'It is unknown whether the change was stored; it was stored completely or not at all. Repeating it with its Idempotency-Key is safe.',
   ],
   api_key_undecided: [50311, 'The API key cannot be verified right now; repeat the request in a moment.'],
+  memory_short: [
+    50312,
+    'The verification store has no memory for anything new, and nothing was stored; changes and deletions go on. Repeat the request later.',
+  ],
 } as const satisfies Record<string, readonly [number, string]>;
 
 export type ErrorName = keyof typeof errors;

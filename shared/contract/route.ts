@@ -26,6 +26,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
    * force before the answer, and a POST takes an Idempotency-Key.
    */
   writes?: boolean;
+  /** The operation makes something that takes memory in Redis: it is refused while memory is short. */
+  grows?: boolean;
   /** A request without an Idempotency-Key is refused. */
   idempotencyKeyRequired?: boolean;
   /** The operation takes an Idempotency-Key although it does not write. */

@@ -1,16 +1,17 @@
 import { keyspace, OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
-import { withTimeout } from '../runtime/timeout.ts';
-import type { RedisNode } from '../stores/redis-node.ts';
-import { ANSWER_WITHIN_MS, type Outbox, type Round } from './outbox-round.ts';
+import type { Outbox, Round } from './outbox-entries.ts';
+import { ANSWER_WITHIN_MS } from './outbox-round.ts';
 
 const IDS_PER_CALL = 500;
+// Lua passes 8,000 arguments at most. No entry of ours has more than one field.
+const MOST_FIELDS_KEPT = 1_000;
 
 /**
- * Acknowledges and deletes a round's entries, both or neither: an entry that is acknowledged and not deleted would stay
- * forever. Entries that another server delivered are left alone; whatever that server still holds for us is read and
- * written again.
+ * Acknowledges and deletes a round's entries, and sets those aside that are no events. Entries that another server
+ * delivered are left alone; whatever that server still holds for us is read and written again. Scripts do it, not
+ * transactions: Redis takes no MULTI when it has reached its memory limit, and only this gives it memory again.
  */
 export async function acknowledgeRound(
   { node, shards, streams }: Outbox,
@@ -19,30 +20,18 @@ export async function acknowledgeRound(
 ): Promise<void> {
   if (node.runId() !== runId) return;
   const calls = streams.flatMap((stream, at) => chunks(ids[at]!, IDS_PER_CALL).map((some) => ({ stream, some })));
-  await withTimeout(
-    ANSWER_WITHIN_MS,
-    Promise.all(calls.map(({ stream, some }) => remove(node.client.multi(), stream, some))),
+  await Promise.all(
+    calls.map(({ stream, some }) => node.script('acknowledge', [stream], [OUTBOX_GROUP, ...some], ANSWER_WITHIN_MS)),
   );
-  // After the events: a Redis that is out of memory refuses these writes, and has memory again once the events are gone.
   for (let entry = unreadable[0]; entry; entry = unreadable[0]) {
     const { at, id, fields, reason } = entry;
-    const dead = keyspace.dead(shards[at]!);
-    const multi = node.client.multi().xadd(dead, '*', 'reason', reason, 'entry', id, ...fields);
-    await withTimeout(ANSWER_WITHIN_MS, remove(multi, streams[at]!, [id]));
+    const kept = fields.slice(0, MOST_FIELDS_KEPT);
+    const keys = [streams[at]!, keyspace.dead(shards[at]!)];
+    await node.script('reject', keys, [OUTBOX_GROUP, id, reason, ...kept], ANSWER_WITHIN_MS);
     metrics.unreadableEvents.inc();
     log.error({ stream: streams[at], entry: id, reason }, 'an outbox entry is not an event; it was set aside');
     unreadable.shift();
   }
-}
-
-/** Adds the removal of entries to a transaction and executes it. */
-async function remove(multi: ReturnType<RedisNode['client']['multi']>, stream: string, ids: string[]): Promise<void> {
-  const answers = await multi
-    .xack(stream, OUTBOX_GROUP, ...ids)
-    .xdel(stream, ...ids)
-    .exec();
-  if (!answers) throw new Error('the transaction was not executed');
-  for (const [error] of answers) if (error) throw error;
 }
 
 function chunks<T>(items: T[], size: number): T[][] {

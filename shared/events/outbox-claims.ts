@@ -1,47 +1,57 @@
 import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
-import {
-  addEntries,
-  ANSWER_WITHIN_MS,
-  BEGINNING,
-  ENTRIES_PER_BATCH,
-  ENTRIES_PER_STREAM,
-  type Entry,
-  type Outbox,
-  type Round,
-} from './outbox-round.ts';
+import { ENTRIES_PER_BATCH, type Entry, type HeldEntries, type Outbox, type Round } from './outbox-entries.ts';
+import { ANSWER_WITHIN_MS, BEGINNING, ENTRIES_PER_STREAM } from './outbox-round.ts';
 
 const CLAIM_EVERY_MS = 10_000;
+const FORGET_EVERY_MS = 600_000;
+
+export type ClaimerOptions = {
+  held: HeldEntries;
+  /** A consumer counts as dead once it has held an entry for this long. */
+  claimIdleMs: number;
+  /** A consumer that holds no entry is removed once it was not heard of for this long. */
+  forgetIdleMs: number;
+  log: Logger;
+};
 
 /**
- * Takes over entries that another consumer has held for `idleMs`: it is dead or too slow to wait for. A slow
- * consumer's batch is then written twice, which is harmless.
+ * Takes over entries that another consumer has held for long: it is dead or too slow to wait for. A slow consumer's batch is
+ * then written twice, which is harmless. Removes consumers that hold nothing and were not heard of for long: a container
+ * that starts under a new name would otherwise leave one behind in each stream.
  */
-export function makeClaimer({ node, streams, consumer }: Outbox, idleMs: number, log: Logger) {
+export function makeClaimer({ node, streams, consumer }: Outbox, options: ClaimerOptions) {
+  const { held, claimIdleMs, forgetIdleMs, log } = options;
   let cursors: string[] = [];
   let nextClaimAt = 0;
+  let nextForgetAt = 0;
 
   return {
     restart(): void {
       cursors = streams.map(() => BEGINNING);
+      nextForgetAt = 0;
     },
     async claimWhenDue(round: Round): Promise<void> {
       if (performance.now() < nextClaimAt || node.runId() !== round.runId) return;
-      let before: number;
+      let claimed = 0;
+      let last: number;
       do {
-        before = round.entries;
-        await claimOnce(round);
-      } while (round.entries > before && round.entries < ENTRIES_PER_BATCH);
-      if (round.entries > 0) log.info({ entries: round.entries }, 'took over entries that were pending for long');
-      nextClaimAt = round.entries > before ? 0 : performance.now() + CLAIM_EVERY_MS;
+        last = await claimOnce(round);
+        claimed += last;
+      } while (last > 0 && round.entries < ENTRIES_PER_BATCH && !held.isFull());
+      if (claimed > 0) log.info({ entries: claimed }, 'took over entries that were pending for long');
+      if (last === 0 && performance.now() >= nextForgetAt) await forget();
+      nextClaimAt = last > 0 ? 0 : performance.now() + CLAIM_EVERY_MS;
     },
   };
 
-  async function claimOnce(round: Round): Promise<void> {
+  /** Returns how many entries it took over. */
+  async function claimOnce(round: Round): Promise<number> {
+    let claimed = 0;
     const pipeline = node.client.pipeline();
     for (const [at, stream] of streams.entries()) {
-      pipeline.xautoclaim(stream, OUTBOX_GROUP, consumer, idleMs, cursors[at]!, 'COUNT', ENTRIES_PER_STREAM);
+      pipeline.xautoclaim(stream, OUTBOX_GROUP, consumer, claimIdleMs, cursors[at]!, 'COUNT', ENTRIES_PER_STREAM);
     }
     const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
     for (const at of streams.keys()) {
@@ -49,7 +59,18 @@ export function makeClaimer({ node, streams, consumer }: Outbox, idleMs: number,
       if (error) throw error;
       const [next, entries] = answer as [string, Entry[]];
       cursors[at] = next;
-      addEntries(round, at, entries);
+      held.add(round, at, entries);
+      claimed += entries.length;
     }
+    return claimed;
+  }
+
+  async function forget(): Promise<void> {
+    nextForgetAt = performance.now() + FORGET_EVERY_MS;
+    const answers = await Promise.all(
+      streams.map((stream) => node.script('forget', [stream], [OUTBOX_GROUP, forgetIdleMs], ANSWER_WITHIN_MS)),
+    );
+    const removed = answers.reduce((sum, [, , count]) => sum + Number(count), 0);
+    if (removed > 0) log.info({ removed }, 'removed consumers that were not heard of for long');
   }
 }

@@ -2,10 +2,12 @@ import { keyspace, OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
+import { makeDiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import { acknowledgeRound } from './outbox-acknowledge.ts';
 import { makeClaimer } from './outbox-claims.ts';
-import { ANSWER_WITHIN_MS, makeRoundReader, startRound, type Outbox, type Round } from './outbox-round.ts';
+import { holdUntilOnDisk, startRound, type Outbox, type Round } from './outbox-entries.ts';
+import { ANSWER_WITHIN_MS, makeRoundReader } from './outbox-round.ts';
 import type { Source } from './source.ts';
 
 type OutboxReaderOptions = {
@@ -18,16 +20,24 @@ type OutboxReaderOptions = {
   log: Logger;
   /** A consumer counts as dead once it has held an entry for this long. */
   claimIdleMs?: number;
+  /** A consumer that holds no entry is removed from the group once it was not heard of for this long. */
+  forgetIdleMs?: number;
 };
 
 const CLAIM_IDLE_MS = 30_000;
+const FORGET_IDLE_MS = 3_600_000;
 
-/** Reads the outbox streams of one server's shards, as a consumer of their group. */
+/**
+ * Reads the outbox streams of one server's shards, as a consumer of their group. An event leaves the outbox only once it is
+ * on the server's disk and on the replicas that are asked for: it must not outlive its debit.
+ */
 export function makeOutboxReader(options: OutboxReaderOptions): Source {
-  const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS } = options;
+  const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS, forgetIdleMs = FORGET_IDLE_MS } = options;
   const outbox: Outbox = { node, shards, streams: shards.map(keyspace.outbox), consumer: name };
-  const reader = makeRoundReader(outbox);
-  const claimer = makeClaimer(outbox, claimIdleMs, log);
+  const disk = makeDiskMark(node);
+  const held = holdUntilOnDisk(disk);
+  const reader = makeRoundReader(outbox, held);
+  const claimer = makeClaimer(outbox, { held, claimIdleMs, forgetIdleMs, log });
   // The server that the cursors belong to; '' when reading has to begin with the pending entries again.
   let begunOn = '';
 
@@ -57,19 +67,16 @@ export function makeOutboxReader(options: OutboxReaderOptions): Source {
 
   async function begin(runId: string): Promise<void> {
     await createGroups(outbox);
+    disk.restart(runId);
     reader.restart();
     claimer.restart();
     begunOn = runId;
   }
 }
 
-/** Creates missing groups at 0: entries that were appended before their group existed belong to it too. */
+/** Creates missing groups. */
 async function createGroups({ node, streams }: Outbox): Promise<void> {
-  const pipeline = node.client.pipeline();
-  for (const stream of streams) pipeline.xgroup('CREATE', stream, OUTBOX_GROUP, '0', 'MKSTREAM');
-  const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
-  const failed = answers?.find(([error]) => error && !error.message.startsWith('BUSYGROUP'));
-  if (failed) throw failed[0] as Error;
+  await Promise.all(streams.map((stream) => node.script('group', [stream], [OUTBOX_GROUP], ANSWER_WITHIN_MS)));
 }
 
 /**

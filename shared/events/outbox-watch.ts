@@ -1,3 +1,4 @@
+import { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
@@ -5,23 +6,89 @@ import { runPipeline } from '../stores/pipeline.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 
-/** Counts the usage events that wait in Redis, so that debits stop before Redis runs out of memory. */
-export type OutboxWatch = Loop & { full(): boolean };
+/** Watches how much waits in Redis and how much memory it has left, so that debits stop well before it takes nothing more. */
+export type OutboxWatch = Loop & {
+  /** Whether no usage event may be added: no billing record is debited until the outbox drains. */
+  full(): boolean;
+  /** Throws while memory is too short for new records. */
+  requireMemory(): void;
+};
+
+type OutboxLimits = {
+  maxEntries: number;
+  /** Share of a server's `maxmemory` from which on the outbox is full. A server without `maxmemory` has only the other limit. */
+  maxMemoryPercent: number;
+};
+
+type Memory = { server: string; usedBytes: number; limitBytes: number };
 
 const EVERY_MS = 500;
 const WITHIN_MS = 1_000;
+// Full until it is so far below its limit: else each second event of a full outbox would be refused.
+const FULL_UNTIL_PERCENT = 5;
+// New records stop this far below. They stay, so if they filled Redis up to the other limit, metered verifications would
+// be refused for good.
+const NO_RECORDS_PERCENT = 10;
 
-/** Looks at every shard's outbox twice a second. From `maxEntries` on it is full: no billing record is debited until it drains. */
-export function watchOutbox(redis: ShardedRedis, maxEntries: number, metrics: Metrics, log: Logger): OutboxWatch {
+/** Looks at every server and its outboxes twice a second. */
+export function watchOutbox(
+  redis: ShardedRedis,
+  { maxEntries, maxMemoryPercent }: OutboxLimits,
+  metrics: Metrics,
+  log: Logger,
+): OutboxWatch {
   let full = false;
+  let usedPercent = 0;
   const loop = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
-    const { entries, oldestAgeMs } = await outboxState(redis);
-    full = entries >= maxEntries;
+    const [{ entries, oldestAgeMs }, memories] = await Promise.all([outboxState(redis), readMemories(redis)]);
+    usedPercent = Math.max(0, ...memories.map(({ usedBytes, limitBytes }) => (100 * usedBytes) / limitBytes));
+    const short = usedPercent >= maxMemoryPercent - (full ? FULL_UNTIL_PERCENT : 0);
+    note(entries >= maxEntries || short, entries);
     metrics.outboxEntries.set(entries);
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
+    showMemories(metrics, memories);
   });
-  return { ...loop, full: () => full };
+
+  function note(now: boolean, entries: number): void {
+    const state = { entries, memoryPercent: Math.round(usedPercent) };
+    if (now && !full) log.warn(state, 'the outbox is full; metered verifications are refused until it drains');
+    if (!now && full) log.info(state, 'the outbox is no longer full');
+    full = now;
+  }
+
+  return {
+    ...loop,
+    full: () => full,
+    requireMemory() {
+      if (usedPercent >= maxMemoryPercent - NO_RECORDS_PERCENT) throw new ApiError('memory_short');
+    },
+  };
+}
+
+/** The memory of each server as Redis counts it for `maxmemory`: without the buffers of its replicas and its append-only file. */
+async function readMemories(redis: ShardedRedis): Promise<Memory[]> {
+  return Promise.all(
+    [...redis.byNode().keys()].map(async ({ client }) => {
+      const info = await withTimeout(WITHIN_MS, client.info('memory'));
+      const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
+      return {
+        server: `${client.options.host}:${client.options.port}`,
+        usedBytes: bytes('used_memory') - bytes('mem_not_counted_for_evict'),
+        limitBytes: bytes('maxmemory') || Infinity,
+      };
+    }),
+  );
+}
+
+function showMemories(metrics: Metrics, memories: Memory[]): void {
+  metrics.redisMemoryBytes.reset();
+  metrics.redisMemoryLimitBytes.reset();
+  for (const { server, usedBytes, limitBytes } of memories) {
+    metrics.redisMemoryBytes.set({ server }, usedBytes);
+    if (limitBytes < Infinity) metrics.redisMemoryLimitBytes.set({ server }, limitBytes);
+  }
 }
 
 /** How many usage events wait in all outboxes, and the age of the oldest by Redis's clock. */

@@ -65,13 +65,33 @@ function verificationMetrics(registers: Registry[]) {
   };
 }
 
-/** Usage events in the outbox, the streams of Redis. */
+/** Usage events in the outbox, the streams of Redis, and the memory that they take. */
 function outboxMetrics(registers: Registry[]) {
   return {
-    outboxEntries: new Gauge({ name: 'keytally_outbox_entries', help: 'Usage events waiting in Redis', registers }),
+    redisMemoryBytes: new Gauge({
+      name: 'keytally_redis_memory_bytes',
+      help: 'Memory of each Redis server, as it counts it for maxmemory',
+      labelNames: ['server'],
+      aggregator: 'max',
+      registers,
+    }),
+    redisMemoryLimitBytes: new Gauge({
+      name: 'keytally_redis_memory_limit_bytes',
+      help: 'The maxmemory of each Redis server that has one',
+      labelNames: ['server'],
+      aggregator: 'max',
+      registers,
+    }),
+    outboxEntries: new Gauge({
+      name: 'keytally_outbox_entries',
+      help: 'Usage events waiting in Redis',
+      aggregator: 'max',
+      registers,
+    }),
     outboxAgeSeconds: new Gauge({
       name: 'keytally_outbox_age_seconds',
       help: 'Age of the oldest usage event waiting in Redis',
+      aggregator: 'max',
       registers,
     }),
     unreadableEvents: new Counter({

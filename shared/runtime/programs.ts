@@ -33,6 +33,7 @@ const clientVariables = [
   'VERIFY_DEADLINE_MS',
   'VERIFY_MAX_WAITING',
   'OUTBOX_MAX_ENTRIES',
+  'OUTBOX_MAX_MEMORY_PERCENT',
 ] as const satisfies Names;
 
 /** What every program that keeps running reads. */

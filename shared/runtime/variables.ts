@@ -96,6 +96,10 @@ export const variables = {
     'number of usage events that may wait in Redis; while more wait, metered verifications get 503',
     { default: 5_000_000, min: 1, max: 1_000_000_000 },
   ),
+  OUTBOX_MAX_MEMORY_PERCENT: integer(
+    "percent of a Redis server's `maxmemory`; while more is used, metered verifications get 503, and from 10 points below on the api makes nothing new",
+    { default: 85, min: 20, max: 95 },
+  ),
   CONSUMER_NAME: text(
     'name of this consumer or relay among the readers of the outbox; each running one needs a name of its own',
     { default: 'consumer-1' },

@@ -20,10 +20,11 @@ test('every script is in the table and every part in use, and none is missing', 
   assert.equal([...used].toSorted(), parts.toSorted());
 });
 
-test('the parts of a script stand before it, whole and in the order that it names them', () => {
+test('the parts of a script stand before it, whole and in the order that it names them, after its flags', () => {
   for (const name of names) {
     const script = read(`${name}.lua`);
-    const pieces = [...usesOf(script).map((part) => read(`parts/${part}.lua`)), script];
+    const flags = 'atMemoryLimit' in scripts[name] ? ['#!lua flags=allow-oom'] : [];
+    const pieces = [...flags, ...usesOf(script).map((part) => read(`parts/${part}.lua`)), script];
     assert.is(scriptText(name), pieces.join('\n'));
   }
 });
@@ -58,6 +59,7 @@ test('Redis compiles every script', async () => {
 test('a script uses no name but its own, those of its parts, and those of Lua and Redis', () => {
   for (const name of names) {
     const code = scriptText(name)
+      .replace(/^#!.*/, '')
       .replace(/--.*/g, '')
       .replace(/'(?:\\.|[^'\\])*'/g, "''");
     const defined = [
@@ -76,7 +78,7 @@ const ofLua = [
   ...'and break do else elseif end false for function if in local nil not or repeat return then true until while'.split(
     ' ',
   ),
-  ...'redis cjson struct bit string table math KEYS ARGV unpack pcall error type tostring tonumber'.split(' '),
+  ...'redis cjson struct bit string table math KEYS ARGV ipairs unpack pcall error type tostring tonumber'.split(' '),
 ];
 
 function headOf(text: string): string {

@@ -6,22 +6,33 @@ type Script = {
   keys?: number;
   /** Its answer only counts once enough replicas have what it wrote. */
   replicated?: boolean;
+  /**
+   * It runs when Redis has reached `maxmemory`: without it Redis could not be drained, opened again or told of a revocation.
+   * What it adds must have a bound of its own. Other scripts are refused there at their first write.
+   */
+  atMemoryLimit?: boolean;
 };
 
 /** The scripts of lua/, one file each. */
 export const scripts = {
-  adjust: { keys: 3, replicated: true },
-  apply: { replicated: true },
+  acknowledge: { keys: 1, atMemoryLimit: true },
+  // The api takes no adjustment while memory is short (`grows`): these are the few that it had taken before.
+  adjust: { keys: 3, replicated: true, atMemoryLimit: true },
+  // Likewise: what is new is refused before it is stored, so these are changes, and records of an emptied Redis.
+  apply: { replicated: true, atMemoryLimit: true },
   balance: { keys: 2 },
-  begin: { keys: 2 },
-  checkpoint: { keys: 1 },
-  close: { keys: 2 },
-  hold: { keys: 2, replicated: true },
-  open: { keys: 1 },
-  settle: { keys: 3, replicated: true },
+  begin: { keys: 2, atMemoryLimit: true },
+  checkpoint: { keys: 1, atMemoryLimit: true },
+  close: { keys: 2, atMemoryLimit: true },
+  forget: { keys: 1 },
+  group: { keys: 1, atMemoryLimit: true },
+  hold: { keys: 2, replicated: true, atMemoryLimit: true },
+  open: { keys: 1, atMemoryLimit: true },
+  reject: { keys: 2, atMemoryLimit: true },
+  settle: { keys: 3, replicated: true, atMemoryLimit: true },
   token: { keys: 2 },
   verify: { replicated: true },
-  wipe: {},
+  wipe: { atMemoryLimit: true },
   witness: { keys: 3 },
 } as const satisfies Record<string, Script>;
 export type ScriptName = keyof typeof scripts;
@@ -34,7 +45,10 @@ export function scriptText(name: ScriptName): string {
   const script = readLua(`${name}.lua`);
   const [, uses = ''] = /^-- uses: (.+)\n/.exec(script) ?? [];
   const parts = uses.split(' ').filter((part) => part !== '');
-  return [...parts.map((part) => readLua(`parts/${part}.lua`)), script].join('\n');
+  const { atMemoryLimit }: Script = scripts[name];
+  // Redis takes flags from the first line alone.
+  const flags = atMemoryLimit ? ['#!lua flags=allow-oom'] : [];
+  return [...flags, ...parts.map((part) => readLua(`parts/${part}.lua`)), script].join('\n');
 }
 
 /** Whether the answer of a script only counts once enough replicas have what it wrote. */

@@ -75,7 +75,7 @@ test('every metric that a page names is one that a program has', () => {
   assert.ok(Object.keys(metrics).length > 10);
   const source = sources(['shared/runtime/*.ts']);
   const unknown = pages.flatMap(({ path, text }) =>
-    [...text.matchAll(/keytally_\w+_(?:total|seconds|entries|events|differences|undecided|older)\b/g)]
+    [...text.matchAll(/keytally_\w+_(?:total|seconds|bytes|entries|events|differences|undecided|older)\b/g)]
       .map(([name]) => name)
       .filter((name) => !source.includes(`'${name}'`))
       .map((name) => `${path}: ${name}`),

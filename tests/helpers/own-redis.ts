@@ -26,6 +26,8 @@ export async function makeOwnRedis(name: string, settings: Record<string, string
     url: `redis://127.0.0.1:${port}`,
     admin,
     pid: () => running.pid,
+    /** The folder of its files. */
+    data,
     async start() {
       running = await start(program, log);
       await untilReady(program, running, log);

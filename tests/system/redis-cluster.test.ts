@@ -116,7 +116,8 @@ test('a debit that no replica had is not booked, and its repeated call is debite
   await refuseReplicas(primary);
   const once = { body: { key, billing: { usage: '1' } }, headers: { 'Idempotency-Key': 'once' } };
   const asked = await customers.verify(once.body, once);
-  assert.is(asked.status, 503, asked.text);
+  assert.equal([asked.status, asked.body.error.code], [503, 50305], asked.text);
+  assert.match(asked.body.error.message, /may have been debited\. Repeat it with the same Idempotency-Key/);
   const balance = keyspace.billing(shard, workspaceId, meter);
   assert.is(await primary.client.hget(balance, 'u'), '1000000');
   await eventually('the consumer has read it again, or has finished it', () => isRead(primary, shard), 30_000);

@@ -41,6 +41,8 @@ export type HandleOptions = {
   limitCalls(caller: Caller): Promise<void>;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   stalePostgres: StalePostgresWatch;
+  /** Throws while Redis has no memory for new records. */
+  requireMemory(): void;
   masterKeys: MasterKeys;
   log: Logger;
 };

@@ -35,6 +35,7 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
       const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
       const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
       if (first) return first;
+      if (route.grows) options.requireMemory();
       const { status, text, changes, lines } = await attempt(route, call, tx, repeatable !== undefined);
       const changeIds = await recordChanges(tx, changes);
       await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);

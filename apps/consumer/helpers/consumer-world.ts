@@ -85,8 +85,8 @@ function consumingTools({ world, redis, books, metrics, log }: Servers) {
   const consuming: Running[] = [];
   return {
     /** A reader of all outboxes, under a consumer's name. */
-    reader(name: string, claimIdleMs = 30_000): Source {
-      return makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs });
+    reader(name: string, claimIdleMs = 30_000, forgetIdleMs = 3_600_000): Source {
+      return makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs, forgetIdleMs });
     },
     /** Carries events from a source to the books, in this process. */
     consume(source: Source): Running {

@@ -195,7 +195,11 @@ local calls = #KEYS
 local answers, at = { 'OK', nowText, nowTicksText }, calls + 4
 for i = 1, calls do
   local decided, answer, lookup, keyRecord, billingRecord, scopes = pcall(judge, KEYS[i], ARGV[i + 3])
-  if not decided then answer = 'CORRUPT\31' .. (type(answer) == 'table' and answer.err or tostring(answer)) end
+  if not decided then
+    answer = type(answer) == 'table' and answer.err or tostring(answer)
+    -- At its memory limit Redis refuses the first write of a call, so nothing was taken.
+    answer = find(answer, '^OOM') and 'OUTBOX_FULL' or 'CORRUPT\31' .. answer
+  end
   answers[i + 3] = answer
   if lookup then
     answers[at], answers[at + 1], answers[at + 2] = format('%d', i - 1), lookup, keyRecord

@@ -17,6 +17,7 @@ export default route({
   permission: 'token:write',
   status: 201,
   writes: true,
+  grows: true,
   body: object({
     name,
     permissions: Type.Array(Type.Enum([...permissions]), { minItems: 1, uniqueItems: true }),

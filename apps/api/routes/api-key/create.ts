@@ -28,6 +28,7 @@ export default route({
   permission: 'key:write',
   status: 201,
   writes: true,
+  grows: true,
   body: object({
     name,
     workspaceId: id('workspace'),

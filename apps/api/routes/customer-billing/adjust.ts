@@ -34,6 +34,7 @@ export default route({
   permission: 'billing:write',
   status: 201,
   writes: true,
+  grows: true,
   idempotencyKeyRequired: true,
   params: object({ bid: id('billing record') }),
   body: object({

@@ -22,6 +22,7 @@ export default route({
   permission: 'billing:write',
   status: 201,
   writes: true,
+  grows: true,
   body: object({
     workspaceId: id('workspace'),
     externalMeterId,

@@ -14,6 +14,7 @@ export default route({
   permission: 'workspace:write',
   status: 201,
   writes: true,
+  grows: true,
   params: object({ id: id('workspace') }),
   body: newScope,
   response: object({ scope }),

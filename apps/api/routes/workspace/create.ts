@@ -19,6 +19,7 @@ export default route({
   permission: 'workspace:write',
   status: 201,
   writes: true,
+  grows: true,
   body: object({ name, ...workspaceDefaults }),
   response: object({ workspace }),
   errors: ['workspace_forbidden'],

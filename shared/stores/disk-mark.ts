@@ -1,0 +1,69 @@
+import { withTimeout } from '../runtime/timeout.ts';
+import type { RedisNode } from './redis-node.ts';
+
+/** Tells what a server has surely brought to its disk. */
+export type DiskMark = {
+  /** Looks at the server, unless it did a moment ago. Fails when it is not the one that `restart` was called for. */
+  look(): Promise<void>;
+  /** Whether what was written at this Redis time (ms), and was read from the server at this local time, is on its disk. */
+  has(redisMs: number, readAt: number): boolean;
+  /** Forgets what it has seen of another server. */
+  restart(runId: string): void;
+};
+
+/** A look that found no fsync in progress. All that was written before it is in the file by now, and on the disk after the next fsync. */
+type Look = { sentAt: number; answeredAt: number; redisMs: number };
+
+const LOOK_EVERY_MS = 200;
+const ANSWER_WITHIN_MS = 1_000;
+// With `everysec` Redis starts an fsync within a second of the last, and looks at its clock every 100 ms.
+const FSYNC_EVERY_MS = 1_200;
+
+/**
+ * Proves by INFO alone that an fsync was made, since Redis before 7.2 has no WAITAOF. Take a look A that found no fsync in
+ * progress, and a look B that was sent 1.2 s later or more. By B's answer Redis has started an fsync after A. So when a look
+ * C after B finds no fsync in progress again, what was written before A is on the disk.
+ *
+ * Without an append-only file there is nothing to wait for.
+ */
+export function makeDiskMark(node: RedisNode): DiskMark {
+  let ofServer = '';
+  let lookedAt = -Infinity;
+  let looks: Look[] = [];
+  let proved = { sentAt: -Infinity, redisMs: -Infinity };
+
+  return {
+    has: (redisMs, readAt) => redisMs < proved.redisMs || readAt <= proved.sentAt,
+    restart(runId) {
+      ofServer = runId;
+      lookedAt = -Infinity;
+      looks = [];
+      proved = { sentAt: -Infinity, redisMs: -Infinity };
+    },
+    async look() {
+      const sentAt = performance.now();
+      if (sentAt - lookedAt < LOOK_EVERY_MS) return;
+      // The clock is read first: what carries an earlier time was written before INFO looked.
+      const answers = Promise.all([node.client.time(), node.client.info('persistence')]);
+      const [[seconds, micros], persistence] = await withTimeout(ANSWER_WITHIN_MS, answers);
+      if (node.runId() !== ofServer) throw new Error('another redis server answers');
+      const redisMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+      note({ sentAt, answeredAt: performance.now(), redisMs }, persistence);
+    },
+  };
+
+  function note(look: Look, persistence: string): void {
+    const is = (field: string, value: string) => new RegExp(`^${field}:${value}\\r?$`, 'm').test(persistence);
+    const before = lookedAt;
+    lookedAt = look.sentAt;
+    if (is('aof_enabled', '0')) {
+      proved = { sentAt: Infinity, redisMs: Infinity };
+    } else if (!is('aof_last_write_status', 'ok')) {
+      // What a failed write or fsync held may never reach the disk.
+      looks = [];
+    } else if (is('aof_pending_bio_fsync', '0')) {
+      proved = looks.findLast(({ answeredAt }) => answeredAt + FSYNC_EVERY_MS <= before) ?? proved;
+      looks = [...looks.filter(({ sentAt }) => sentAt > proved.sentAt), look];
+    }
+  }
+}

@@ -1,0 +1,171 @@
+// A Redis at its memory limit, filled by usage events that nobody reads.
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { newId } from '../../shared/values/ids.ts';
+import { ALL_SHARDS, SHARDS } from '../../shared/values/key-text.ts';
+import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { testEvent } from '../helpers/events.ts';
+import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
+import { eventually, makeWorld, type World } from '../helpers/world.ts';
+
+const LIMIT = 16 * 1024 * 1024;
+const test = suite('a Redis at its memory limit');
+let redis: OwnRedis;
+let world: World;
+let workspaceId: string;
+let customers: Customers;
+
+test.before(async () => {
+  redis = await makeOwnRedis('full', { maxmemory: LIMIT });
+  world = await makeWorld(['verify'], { REDIS_URL: redis.url });
+  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'full' })).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+});
+test.before.each(async () => {
+  await eventually('there is memory for a key', async () => (await makeKey()).status === 201);
+});
+test.after.each(async () => {
+  await world.consumer?.stop();
+  world.consumer = undefined;
+  await redis.admin.del(ALL_SHARDS.map(keyspace.outbox));
+  await redis.admin.config('SET', 'maxmemory', LIMIT);
+});
+test.after(async () => {
+  await world?.stop();
+  await redis?.remove();
+});
+
+test('a key is disabled, deleted, rotated and a token revoked at the limit, also after Redis was started again', async () => {
+  const [disabled, deleted, rotated] = await Promise.all([1, 2, 3].map(() => customers.newKey()));
+  const token = (await world.call('post', '/api/v1/access-token', { name: 't', permissions: ['key:verify'] })).body
+    .accessToken;
+  const again = await customers.newKey();
+  await fillUp();
+
+  const path = `/api/v1/workspace/${workspaceId}/api-key`;
+  await must(200, world.call('patch', `${path}/${disabled!.id}`, { enabled: false }));
+  assert.is((await verify(disabled!.key)).body.status, 'DISABLED');
+  await redis.end('SIGTERM');
+  await redis.start();
+  // It takes somewhat less memory than before.
+  await redis.admin.config('SET', 'maxmemory', LIMIT / 2);
+  await eventually('every shard is open', async () => (await fetch(`${world.api.url}/readyz`)).ok, 20_000);
+  assert.ok(await isFull(), 'it has no memory left');
+  assert.is((await verify(disabled!.key)).body.status, 'DISABLED');
+  await must(200, world.call('delete', `${path}/${deleted!.id}`));
+  assert.is((await verify(deleted!.key)).body.status, 'DELETED');
+  const fresh = (await must(200, world.call('post', `${path}/${rotated!.id}/rotate`))).body.apiKey.key as string;
+  assert.is((await verify(fresh)).body.status, 'VALID');
+  await eventually('the old secret is refused', async () => (await verify(rotated!.key)).body.status === 'INVALID');
+  await must(200, world.call('delete', `/api/v1/access-token/${token.id}`));
+  await eventually('the token is refused', async () => (await verify(again.key, token.token)).status === 401);
+});
+
+test('a consumer that starts at the limit drains Redis and sets aside what is no event, and metered keys go on', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  assert.is((await spend(key, '1')).body.status, 'VALID');
+  await redis.admin.xadd(keyspace.outbox(7), '*', 'hello', 'world');
+  const events = await fillUp();
+  assert.ok(events > 10_000, `${events} events`);
+  world.consumer = await world.start('consumer');
+  await eventually('it is drained', async () => (await waiting()) === 0);
+  assert.is(await redis.admin.xlen(keyspace.dead(7)), 1);
+  await eventually('metered keys go on', async () => metered(await spend(key, '1')));
+  await eventually('usage', async () => (await customers.usage(meter)) === '2');
+});
+
+test('a verification that Redis has no memory for is a 503 and costs nothing; one that writes nothing is decided', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const plain = await customers.newKey();
+  const limited = await customers.newKey({ rateLimitPerSecond: 1 });
+  await spend(key, '1');
+  await fillUp();
+  const codes = new Set<number | string>();
+  await eventually('no event is needed', async () => {
+    const answer = await spend(key, '1');
+    codes.add(answer.body.error?.code ?? answer.status);
+    return (await verify(plain.key)).body.status === 'VALID';
+  });
+  assert.equal([...codes], [50306]);
+  assert.is((await customers.billing(meter)).usedCredits, '1');
+  assert.is((await verify(limited.key)).body.error?.code, 50306);
+  assert.is((await verify(plain.key, undefined, { 'Idempotency-Key': 'a' })).body.error?.code, 50306);
+  assert.is((await verify('key_unknown')).body.status, 'INVALID');
+});
+
+test('as memory fills up, first nothing new is made, then nothing metered goes on, and a reserve is left', async () => {
+  const { key } = await customers.meteredKey('1000');
+  const plain = await customers.newKey({ rateLimitPerSecond: 100 });
+  const make = async () => {
+    const answer = await makeKey();
+    return answer.body.error?.code ?? answer.status;
+  };
+  await fillUp(78);
+  await eventually('nothing new is made', async () => (await make()) === 50312);
+  assert.is((await spend(key, '1')).body.status, 'VALID');
+  assert.match(await metricsOf(world.verify!.url), /keytally_redis_memory_bytes\{[^}]+\} 1[23]\d{6}\n/);
+  assert.match(await metricsOf(world.verify!.url), /keytally_redis_memory_limit_bytes\{[^}]+\} 16777216\n/);
+
+  await fillUp(87);
+  await eventually('nothing metered goes on', async () => (await spend(key, '1')).body.error?.code === 50306);
+  assert.is((await verify(plain.key)).body.status, 'VALID');
+  assert.ok((await fetch(`${world.verify!.url}/readyz`)).ok, 'what is not metered is served');
+  assert.not(await isFull());
+
+  world.consumer = await world.start('consumer');
+  await eventually('metered keys go on', async () => metered(await spend(key, '1')));
+  await eventually('keys are made', async () => (await make()) === 201);
+});
+
+function spend(key: string, usage: string) {
+  return customers.verify({ key, billing: { usage } });
+}
+
+function verify(key: string, token = world.team.token, headers: Record<string, string> = {}) {
+  return customers.verify({ key }, { token, headers });
+}
+
+function metered({ body }: { body: { status?: string } }): boolean {
+  return body.status === 'VALID';
+}
+
+function makeKey() {
+  return world.call('post', '/api/v1/api-key', { name: 'k', workspaceId });
+}
+
+/** Appends events until Redis refuses them; returns how many. */
+async function fillUp(percent = 101): Promise<number> {
+  for (let appended = 0; ;) {
+    const [, used] = /^used_memory:(\d+)/m.exec(await redis.admin.info('memory'))!;
+    if (Number(used) >= (LIMIT * percent) / 100) return appended;
+    const pipeline = redis.admin.pipeline();
+    for (let i = 0; i < 1_000; i++) {
+      const event = testEvent({ id: newId('evt'), route: 'r'.repeat(100) });
+      pipeline.xadd(keyspace.outbox(i % SHARDS), '*', EVENT_FIELD, encodeEvent(event));
+    }
+    const answers = (await pipeline.exec()) ?? [];
+    const refused = answers.filter(([error]) => error).length;
+    appended += answers.length - refused;
+    if (refused > 0) return appended;
+  }
+}
+
+async function isFull(): Promise<boolean> {
+  return redis.admin.set('probe', '1').then(
+    () => false,
+    (error: Error) => error.message.startsWith('OOM'),
+  );
+}
+
+async function metricsOf(url: string): Promise<string> {
+  return (await fetch(`${url}/metrics`)).text();
+}
+
+async function waiting(): Promise<number> {
+  const lengths = await Promise.all(ALL_SHARDS.map((shard) => redis.admin.xlen(keyspace.outbox(shard))));
+  return lengths.reduce((sum, one) => sum + one, 0);
+}
+
+test.run();
