@@ -50,7 +50,7 @@ await run(log, async () => {
     uses,
     keepShardsOpen({ sql, redis, books, stalePostgres, log }),
     startSweeper(sql, redis, stalePostgres, log),
-    startRemovingDeleted(sql, log),
+    startRemovingDeleted(sql, redis, log),
     resealSigningKeys(sql, masterKeys, log),
   ];
 
