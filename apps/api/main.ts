@@ -55,7 +55,7 @@ await run(log, async () => {
     startNotingBehind({ sql, redis, books, log }),
     startSettler({ sql, redis, books, metrics, log }),
     startSweeper(sql, redis, stalePostgres, log),
-    startRemovingDeleted(sql, log),
+    startRemovingDeleted(sql, redis, log),
     resealSigningKeys(sql, masterKeys, log),
   ];
 

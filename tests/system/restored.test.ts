@@ -4,6 +4,8 @@ import { promisify } from 'node:util';
 import postgres from 'postgres';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { hashKeyText, keyShard } from '../../shared/values/key-text.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
@@ -34,6 +36,9 @@ test('the api refuses changes until an operator has decided; then keys that chan
     await customers.meteredKey('10'),
     await customers.meteredKey('10'),
   ];
+  const longAgo = await customers.newKey();
+  const gone = (await must(201, world.call('post', '/api/v1/workspace', { name: 'gone' }))).body.workspace.id as string;
+  const inGone = await makeCustomers(world, gone).newKey();
   const gateway = (
     await must(201, world.call('post', '/api/v1/access-token', { name: 'g', permissions: ['key:verify'] }))
   ).body.accessToken;
@@ -48,6 +53,10 @@ test('the api refuses changes until an operator has decided; then keys that chan
   await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
   const fresh = (await must(200, world.call('post', `${path}/${rotated.id}/rotate`))).body.apiKey.key as string;
   await must(200, world.call('delete', `/api/v1/access-token/${gateway.id}`));
+  await must(200, world.call('delete', `/api/v1/workspace/${gone}`));
+  await must(200, world.call('post', `${path}/${longAgo.id}/rotate`));
+  // Its tombstone has left Redis by itself.
+  await redis.admin.del(keyspace.keyText(keyShard(longAgo.key)!, hashKeyText(longAgo.key)));
   const later = await customers.meteredKey('10');
   const { id: billingId } = await customers.billing(untouched.meter);
   await adjust(billingId, '0.5');
@@ -78,7 +87,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
       env: { ...process.env, ...world.env },
     },
   );
-  for (const id of [disabled.id, rotated.id, gateway.id, billingId])
+  for (const id of [disabled.id, rotated.id, longAgo.id, gone, gateway.id, billingId])
     assert.ok(stdout.includes(id), `${id} in ${stdout}`);
   await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);
   assert.match(
@@ -89,6 +98,9 @@ test('the api refuses changes until an operator has decided; then keys that chan
   assert.is(await status(untouched.key), 'VALID');
   assert.is(await status(disabled.key), 'DISABLED');
   assert.is(await status(rotated.key), 'DISABLED', 'the text of the backup is known again, and refused');
+  assert.is(await status(longAgo.key), 'DISABLED', 'likewise');
+  assert.is(await status(inGone.key), 'INVALID');
+  assert.is((await world.call('get', `/api/v1/workspace/${gone}`)).status, 403);
   assert.is(await status(fresh), 'INVALID', 'a text that Postgres does not know');
   assert.is(await status(later.key), 'INVALID');
   const revoked = await customers.verify({ key: untouched.key }, { token: gateway.token });

@@ -32,8 +32,10 @@ export async function rebuild(stores: ToolStores): Promise<void> {
 /** About how many records Redis holds; workspaces and scopes have a copy in each of 64 shards. */
 async function recordsOf(sql: Sql): Promise<number> {
   const [row] = await sql<[{ total: number }]>`
-    select (select count(*) from key_texts) + (select count(*) from access_tokens) + 2 * (select count(*) from billing_records)
-           + 64 * ((select count(*) from workspaces) + (select count(*) from scopes)) as total`;
+    select (select count(*) from key_texts where replaced_at is null)
+           + (select count(*) from access_tokens where revoked_at is null) + 2 * (select count(*) from billing_records)
+           + 64 * ((select count(*) from workspaces where deleted_at is null)
+                   + (select count(*) from scopes where deleted_at is null)) as total`;
   return row.total;
 }
 

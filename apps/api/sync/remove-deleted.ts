@@ -1,28 +1,45 @@
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
+import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { SHARDS } from '../../../shared/values/key-text.ts';
 import { TOMBSTONE_SECONDS } from './change.ts';
+import { isPostgresStale } from './stale-postgres.ts';
 
 const EVERY_MS = 1_000;
 const KEYS_AT_ONCE = 500;
 const SCOPES_AT_ONCE = 100;
+const LOOK_WITHIN_MS = 1_000;
 
 /**
  * Removes from Redis what was deleted: scopes, and workspaces with their keys. It writes a page of changes at a time, which the
  * sweeper applies: so a crash loses nothing, and a shard that comes back older replays them. How far it came stands in
  * Postgres, in the transaction of those changes.
  */
-export function startRemovingDeleted(sql: Sql, log: Logger): Loop {
+export function startRemovingDeleted(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
   return startLoop(EVERY_MS, log, 'removing what was deleted', async () => {
+    if (!(await isDue(sql))) return;
+    // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
+    const open = await openShards(redis, LOOK_WITHIN_MS);
+    if (open.size < SHARDS || (await isPostgresStale(sql, open.values()))) return;
     await sql.begin(async (tx) => {
-      // The next page only after the last one: others' changes must not wait behind a long row of ours.
-      const [waiting] = await tx`select from changes where applied_at is null limit 1`;
-      if (waiting) return;
       await removeKeys(tx);
       await removeScopes(tx);
       await removeWorkspace(tx);
     });
   });
+}
+
+/** Whether there is something to remove, and the page before is applied: others' changes must not wait behind many of ours. */
+async function isDue(sql: Sql): Promise<boolean> {
+  const [row] = await sql<[{ due: boolean }]>`
+    select not exists (select from changes where applied_at is null)
+       and (exists (select from workspaces where deleted_at is not null and removed_at is null
+                      and coalesce(keys_removed_at, '-infinity') < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second')
+         or exists (select from scopes where removed_at is null
+                      and deleted_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second')) as due`;
+  return row.due;
 }
 
 /** Removes the next keys of a deleted workspace, which refuses them already. */

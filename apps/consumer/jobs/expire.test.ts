@@ -69,4 +69,30 @@ test('expired rows are removed; applied changes are removed up to the first unap
   assert.is(await pruned(), last);
 });
 
+test('a secret is removed a day after its end, unless it works or a kept change may still name it', async () => {
+  const { sql, team } = own.world;
+  const { keyId } = await own.storeKeyAndBilling();
+  await sql`delete from changes`;
+  const store = (hash: string, replaced: string | null, validForHours: number | null) => sql`
+    insert into key_texts (hash, team_id, key_id, replaced_at, valid_until)
+    values (${hash}, ${team.id}, ${keyId}, now() - ${replaced}::interval,
+            extract(epoch from now() + ${validForHours}::int * interval '1 hour') * 1000)`;
+  await store('works', null, null);
+  await store('ended', '26 hours', null);
+  await store('its grace ended', '26 hours', -25);
+  await store('its grace ended today', '26 hours', -23);
+  await store('in grace', '26 hours', 1);
+  await store('ended today', '23 hours', null);
+  await store('ended before the oldest change', '30 hours', null);
+  const left = async () =>
+    (await sql<{ hash: string }[]>`select hash from key_texts where key_id = ${keyId}`).map((row) => row.hash);
+  const keeps = ['works', 'its grace ended today', 'in grace', 'ended today'];
+  await sql`insert into changes (kind, entity_id, created_at) values ('key', ${keyId}, now() - interval '28 hours')`;
+  await removeExpired(sql, never);
+  assert.equal((await left()).toSorted(), [...keeps, 'ended', 'its grace ended'].toSorted());
+  await sql`delete from changes`;
+  await removeExpired(sql, never);
+  assert.equal((await left()).toSorted(), keeps.toSorted());
+});
+
 test.run();

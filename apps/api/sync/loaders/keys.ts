@@ -38,7 +38,7 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
 
 /** The secrets to write. Three parts, each with an index of its own: what a key has had before costs nothing. */
 function secrets(sql: Query, selection: Selection) {
-  const inGrace = sql`valid_until > extract(epoch from now()) * 1000`;
+  const inGrace = sql`valid_until > (extract(epoch from now()) * 1000)::bigint`;
   const columns = sql`key_texts.key_id, key_texts.hash, key_texts.valid_until, key_texts.replaced_at`;
   if ('shard' in selection) return sql`(select ${columns} from key_texts where replaced_at is null or ${inGrace})`;
   const { ids, changeIds } = selection;
