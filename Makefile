@@ -3,8 +3,8 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate reconcile rebuild restored bench bench-pipeline bench-rebuild history test fuzz faults
-.PHONY: check audit lint fmt
+.PHONY: help install up down status logs demo token migrate reconcile rebuild restored backup restore bench bench-pipeline bench-rebuild
+.PHONY: history test fuzz faults check audit lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -33,6 +33,12 @@ logs: ## follow the logs; NAME=api shows one process
 
 demo: ## send 20,000 verifications and compare the books; takes a minute
 	$(stack) demo
+
+backup: ## write a backup of the running stack; FILE=keytally.backup
+	$(stack) backup '$(FILE)'
+
+restore: ## put a backup in the place of the stopped stack, whose data is kept; FILE=keytally.backup
+	$(stack) restore '$(FILE)'
 
 token: ## print an access token with all permissions; TEAM=name, created if new
 	$(stack) token --team '$(or $(TEAM),demo)'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The stack on Docker Compose: up | down | status | logs [NAME] | token --team NAME | migrate | reconcile |
-# rebuild | restored | demo. Needs Docker alone.
+# rebuild | restored | demo | backup FILE | restore FILE. Needs Docker alone.
 set -eu
 cd "$(dirname "$0")/../.."
 umask 077
@@ -50,6 +50,54 @@ access_token() {
   fi
 }
 
+# Runs a command as the schemas' owner, in a container of its own that has more secrets than those of `migrate`.
+as_owner() {
+  script=$1
+  shift
+  docker compose run --rm -T --no-deps \
+    -v "$PWD/secrets/redis_api_url:/run/secrets/redis_api_url:ro" -e REDIS_URL_FILE=/run/secrets/redis_api_url \
+    -v "$PWD/secrets/master_key:/run/secrets/master_key:ro" -e MASTER_KEY_FILE=/run/secrets/master_key \
+    migrate node "apps/api/commands/$script.ts" "$@"
+}
+fail() {
+  echo "keytally: $1" >&2
+  exit 1
+}
+
+back_up() {
+  [ -n "$1" ] || fail 'name the file to write: make backup FILE=keytally.backup'
+  [ ! -e "$1" ] || fail "$1 is there already: name another file"
+  trap 'rm -f "$1.partial"' EXIT
+  as_owner backup >"$1.partial" </dev/null || fail 'nothing was backed up'
+  mv "$1.partial" "$1"
+  echo "in $1"
+  echo 'The master key is not in it. Keep a copy of secrets/master_key in another place: signing keys cannot be read without it.'
+}
+
+# Volumes can't be renamed, so the old ones are never touched: only new ones are filled. Postgres and ClickHouse start alone
+# until they are, so the volume of Redis or Kafka is a sign of another stack, whose usage must not reach these books.
+restore() {
+  [ -n "$1" ] || fail 'name the file to restore: make restore FILE=keytally.backup'
+  [ -f "$1" ] || fail "there is no file $1"
+  [ -z "$(docker compose --profile monitoring ps -q)" ] || fail 'the stack runs: stop it with make down, then restore again'
+  project=$(docker compose config | sed -n 's/^name: //p')
+  for volume in redis kafka; do
+    [ -z "$(docker volume ls -q --filter "name=^${project}_$volume\$")" ] ||
+      fail "the volumes of the project $project hold a stack. Restore beside it with COMPOSE_PROJECT_NAME=another-name, or remove it first: docker compose --profile monitoring down --volumes"
+  done
+  [ -s secrets/master_key ] || fail 'the backup has no master key, and there is none in secrets/master_key: put your copy of it there'
+  make_secrets
+  echo "checking $1"
+  docker compose build --quiet migrate
+  as_owner restore --check <"$1" >/dev/null || fail 'nothing was restored'
+  docker compose up -d --wait postgres clickhouse
+  echo 'loading it'
+  as_owner restore <"$1" >/dev/null || fail 'nothing was restored. Once the reason is gone, restore again'
+  "$0" up
+  echo "restored from $1. Lost is what was used, bought and changed after the moments above"
+  "$0" reconcile
+}
+
 command=$1
 shift
 case $command in
@@ -76,6 +124,8 @@ logs)
   fi
   docker compose --profile monitoring logs -f --tail 100 "$@"
   ;;
+backup) back_up "$1" ;;
+restore) restore "$1" ;;
 token) in_api node apps/api/commands/token.ts "$@" ;;
 migrate) docker compose run --rm --build migrate ;;
 reconcile | rebuild | restored) in_api node "apps/api/commands/$command.ts" ;;

@@ -1,4 +1,4 @@
-// The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | token | migrate | …
+// The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | backup | restore | token | …
 import '../../shared/runtime/require-node.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -34,6 +34,10 @@ async function run(home: Home): Promise<number> {
       return 0;
     case 'demo':
       return (await (await import('./demo/demo.ts')).demo(home)) ? 0 : 1;
+    case 'backup':
+      return (await import('./commands/backup.ts')).backUp(home, args[0] ?? '');
+    case 'restore':
+      return (await import('./commands/restore.ts')).restore(home, args[0] ?? '');
     case 'token':
     case 'migrate':
     case 'reconcile':
@@ -42,7 +46,7 @@ async function run(home: Home): Promise<number> {
       return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
-        `usage: main.ts up | down | status | logs [NAME] | demo | token --team NAME | migrate | reconcile | rebuild | restored`,
+        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | migrate | reconcile | rebuild | restored`,
       );
   }
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What make runs: up | down | status | logs [NAME] | token --team NAME | migrate | reconcile | rebuild | restored | demo.
+# What make runs: up | down | status | logs [NAME] | token --team NAME | migrate | reconcile | rebuild | restored | demo |
+# backup FILE | restore FILE.
 # It uses Docker Compose where a Docker engine answers, else the stack of one machine. STACK=docker or STACK=native decides.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -34,7 +35,7 @@ esac
 
 # The other commands must also work on a stack that runs with the packages of an older lockfile, so they use what is there.
 case $1 in
-up | migrate | demo) apps/stack/install.sh ;;
+up | migrate | demo | restore) apps/stack/install.sh ;;
 *) [ -d node_modules/.bin ] || apps/stack/install.sh ;;
 esac
 # The Node that the lockfile installs; the host's own on a platform that it has none for.

@@ -1,20 +1,40 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { createClient } from '@clickhouse/client';
-import type { Sql } from './postgres.ts';
+import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import type { Query, Sql } from './postgres.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
 const MIGRATED_WITHIN_MS = 6 * 3_600_000;
 // Lines of progress keep a connection open that says nothing for long.
 const keepAlive = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '30000' } as const;
 
-/** Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction. Gives their names. */
-export async function migratePostgres(sql: Sql): Promise<string[]> {
+/** The migrations of both schemas, by their names. */
+export type Migrations = { postgres: string[]; clickhouse: string[] };
+
+/** The migrations that this version of keytally has. */
+export function knownMigrations(): Migrations {
+  const names = (store: keyof Migrations) => migrationFiles(store).map(({ name }) => name);
+  return { postgres: names('postgres'), clickhouse: names('clickhouse') };
+}
+
+/** The migrations that databases have seen. */
+export async function appliedMigrations(sql: Query, client: ClickHouseClient): Promise<Migrations> {
+  const postgres = await sql<{ name: string }[]>`select name from schema_migrations order by name`;
+  const query = 'select name from schema_migrations final order by name';
+  const clickhouse = await (await client.query({ query, format: 'JSONEachRow' })).json<{ name: string }>();
+  return { postgres: postgres.map(({ name }) => name), clickhouse: clickhouse.map(({ name }) => name) };
+}
+
+/**
+ * Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction. Gives their names.
+ * With `only`, those among them alone: for a backup of an earlier version, whose rows are migrated after they were loaded.
+ */
+export async function migratePostgres(sql: Sql, only?: string[]): Promise<string[]> {
   return sql.begin(async (tx) => {
     // One at a time: of two programs that migrate, the second finds nothing left to do.
     await tx`select pg_advisory_xact_lock(hashtext('keytally migrations'))`;
     await tx`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
     const applied = new Set((await tx<{ name: string }[]>`select name from schema_migrations`).map((row) => row.name));
-    const missing = migrationFiles('postgres').filter(({ name }) => !applied.has(name));
+    const missing = migrationFiles('postgres', only).filter(({ name }) => !applied.has(name));
     for (const { name, text } of missing) {
       await tx.unsafe(text);
       await tx`insert into schema_migrations (name) values (${name})`;
@@ -38,9 +58,9 @@ export async function giveRolePassword(
 /**
  * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
  * has no transactions: every statement of a file may run again, so that a file that was cut short does. With
- * the name of a cluster, tables are replicated ones on all its servers.
+ * the name of a cluster, tables are replicated ones on all its servers. `only` is as for Postgres.
  */
-export async function migrateClickHouse(url: string, cluster = ''): Promise<string[]> {
+export async function migrateClickHouse(url: string, cluster = '', only?: string[]): Promise<string[]> {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
   const root = new URL(url);
   root.pathname = '/';
@@ -54,7 +74,7 @@ export async function migrateClickHouse(url: string, cluster = ''): Promise<stri
     await client.command({ query: onCluster(createMigrations, cluster) });
     const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
     const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
-    const missing = migrationFiles('clickhouse').filter(({ name }) => !applied.has(name));
+    const missing = migrationFiles('clickhouse', only).filter(({ name }) => !applied.has(name));
     for (const { name, text } of missing) {
       for (const statement of statements(text)) await client.command({ query: onCluster(statement, cluster) });
       await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
@@ -84,9 +104,9 @@ function onCluster(statement: string, cluster: string): string {
     .replace(/^engine = (\w*MergeTree)/m, 'engine = Replicated$1');
 }
 
-function migrationFiles(store: 'postgres' | 'clickhouse'): { name: string; text: string }[] {
+function migrationFiles(store: keyof Migrations, only?: string[]): { name: string; text: string }[] {
   const folder = new URL(`${store}/`, directory);
-  const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
+  const names = readdirSync(folder).filter((name) => name.endsWith('.sql') && (only?.includes(name) ?? true));
   return names.toSorted().map((name) => ({ name, text: readFileSync(new URL(name, folder), 'utf8') }));
 }
 

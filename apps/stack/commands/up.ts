@@ -17,6 +17,7 @@ import { readRecords } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
 import { processNames, stopOrder } from '../servers/programs.ts';
 import { makeProgress, type Message } from '../process/progress.ts';
+import { finishSwap } from '../restore/folders.ts';
 
 /** Starts the stack, or finds it running; returns when it is ready to serve. */
 export async function up(home: Home): Promise<void> {
@@ -26,6 +27,8 @@ export async function up(home: Home): Promise<void> {
     console.log('keytally is already running on this machine.');
   } else {
     refuseStaleInstall();
+    const restored = finishSwap(home);
+    if (restored) console.log(`finished the restore from ${restored.from}; the old folder is kept: ${restored.kept}`);
     prepareHome(home);
     console.log(`starting keytally on this machine, in ${home.folder}`);
     noteMove(home);

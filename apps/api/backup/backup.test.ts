@@ -1,0 +1,210 @@
+// A backup of one world's databases, loaded into empty ones on the same servers: row by row the same, or refused.
+import { Readable, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import postgres from 'postgres';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
+import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
+import { takeBackup } from './take.ts';
+
+const quiet = () => {};
+let world: World;
+let redis: ShardedRedis;
+let books: Books;
+let backup: Buffer;
+let target: { sql: Sql; books: Books; clickhouseUrl: string; cluster: string };
+
+test.before(async () => {
+  world = await makeWorld(['verify', 'consumer']);
+  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+});
+test.after(async () => {
+  await Promise.all([redis?.close(), books?.close(), target?.sql.end(), target?.books.close()]);
+  await world?.stop();
+});
+
+test('a backup has every row of every table, and a load writes each as it was', async () => {
+  const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'odd \\ "\u2028' }))).body
+    .workspace.id;
+  const customers = makeCustomers(world, workspaceId);
+  const key = await customers.meteredKey('100');
+  const metadata = { text: 'a\\nb\n"{}\u0001', deep: [{ z: 1, a: null }] };
+  await must(201, world.call('post', '/api/v1/api-key', { name: '\\N', workspaceId, metadata }));
+  await must(201, world.call('post', '/api/v1/jwt', { payload: {} }));
+  await must(200, customers.verify({ key: key.key }));
+  await insertHistory(100_500);
+
+  // The consumer's jobs write to Postgres now and then.
+  const before = await eventually('nothing changes during the backup', async () => {
+    const rows = await everyRow(world.sql);
+    backup = await take();
+    return JSON.stringify(await everyRow(world.sql)) === JSON.stringify(rows) ? rows : undefined;
+  });
+  target = await emptyDatabases('restored');
+  const { rows } = await loadBackup(target, Readable.from([backup], { objectMode: false }), quiet);
+  assert.is(rows['books/usage_events'], 100_501);
+  assert.equal(await everyRow(target.sql), before);
+  for (const table of ['usage_events', 'usage_daily'])
+    assert.equal(await fingerprint(target.books, table), await fingerprint(books, table));
+  assert.equal(await sequences(target.sql), await sequences(world.sql));
+  const [{ old }] = await target.sql<[{ old: number }]>`
+    select count(*) as old from changes where tx <> (select min(tx) from changes)`;
+  assert.is(old, 0, 'no row has a transaction id of the other cluster');
+});
+
+test('a load refuses servers that hold anything', async () => {
+  await assertRefused(loadBackup(target, stream(backup), quiet), /holds the settings of a team already/);
+  const other = await emptyDatabases('other');
+  await loadBackup(other, stream(backup), quiet);
+  await other.sql`truncate teams cascade`.catch(() => {});
+  await other.sql.unsafe('set session_replication_role = replica; truncate teams cascade');
+  await assertRefused(loadBackup(other, stream(backup), quiet), /the books hold usage already/);
+  await Promise.all([other.sql.end(), other.books.close()]);
+});
+
+test('a load that is cut off leaves no settings, and the next one is whole', async () => {
+  const other = await emptyDatabases('other');
+  await assertRefused(loadBackup(other, stream(backup.subarray(0, backup.length - 1_000)), quiet), /cut off/);
+  assert.is((await other.sql`select from teams`).length, 0);
+  await loadBackup(other, stream(backup), quiet);
+  assert.equal(await fingerprint(other.books, 'usage_events'), await fingerprint(books, 'usage_events'));
+  assert.equal(await everyRow(other.sql), await everyRow(target.sql));
+  await Promise.all([other.sql.end(), other.books.close()]);
+});
+
+test('a file that is damaged anywhere, cut off or something else is refused by what is wrong', async () => {
+  const check = (bytes: Uint8Array) => checkBackup(stream(Buffer.from(bytes)), quiet);
+  assert.is((await check(backup)).header.format, 1);
+  await assertRefused(check(Buffer.from('#!/bin/sh\n')), /no backup made by make backup/);
+  await assertRefused(check(Buffer.alloc(0)), /cut off/);
+  for (const share of [0.01, 0.3, 0.9]) {
+    await assertRefused(check(backup.subarray(0, Math.floor(backup.length * share))), /cut off/);
+    const flipped = Buffer.from(backup);
+    flipped[Math.floor(backup.length * share)]! ^= 4;
+    await assertRefused(check(flipped), /damaged|cut off|no backup/);
+  }
+  const plain = zstdDecompressSync(backup);
+  const edit = (from: string, to: string) =>
+    zstdCompressSync(Buffer.from(plain.toString('latin1').replace(from, to), 'latin1'));
+  await assertRefused(
+    check(edit('"key_name', '"key_nome')).then(() => check(edit('verification', 'verificatiom'))),
+    /the table books\/usage_events is not as it was/,
+  );
+  await assertRefused(
+    check(edit('0001_initial.sql', '9999_initial.sql')),
+    /a newer version of keytally made it \(9999_initial\.sql\)/,
+  );
+  await assertRefused(check(edit('"format": 1', '"format": 2')), /a newer version of keytally made it/);
+});
+
+test('a master key that does not open the signing keys is refused before anything is loaded', async () => {
+  const { header } = await checkBackup(stream(backup), quiet);
+  assert.is(header.sealedUnder.length, 1);
+  requireMasterKey(header, [Buffer.alloc(32, 1), Buffer.from(world.env.MASTER_KEY!, 'base64')]);
+  assert.throws(
+    () => requireMasterKey(header, [Buffer.alloc(32, 1)]),
+    /need the master key [0-9a-f]{16}, and the one given/,
+  );
+});
+
+test('a backup fails, and says why, while no consumer moves the books on', async () => {
+  await world.consumer!.stop();
+  await assertRefused(take(500), /the books hold usage from before .* alone, .* is a consumer running\?/);
+});
+
+test.run();
+
+function stream(bytes: Buffer): Readable {
+  // In pieces, as a file is read.
+  return Readable.from(
+    (function* () {
+      for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
+    })(),
+    { objectMode: false },
+  );
+}
+
+async function take(patienceMs = 60_000): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  const out = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      chunks.push(chunk);
+      done();
+    },
+  });
+  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 4, statementTimeoutMs: 0, everyTeam: true });
+  try {
+    await takeBackup({ sql, redis, books, patienceMs, version: 'test' }, out, quiet);
+  } finally {
+    await sql.end();
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Events of one record on one day, more than two pages of them. */
+async function insertHistory(count: number): Promise<void> {
+  await books.client.command({
+    query: `insert into usage_events (billing_id, day, event_id, kind, key_id, usage_name, cost_micros, used_micros, epoch, seq,
+              number, route, actor, reason, time, inserted_at)
+            select 'bill\\\\tab\\t', '2025-03-01', 'evt_' || toString(number), 'verification', 'k', 'calls', 1, number, 1, number + 1,
+              0, '/a\\tb\\n', '', 'said \\\\N', '2025-03-01 00:00:00', '2025-03-01 00:00:00' from numbers(${count})`,
+  });
+}
+
+async function emptyDatabases(suffix: string) {
+  const at = (url: string) => {
+    const there = new URL(url);
+    there.pathname += `_${suffix}`;
+    return there;
+  };
+  const [inPostgres, inClickHouse] = [at(world.env.DATABASE_URL!), at(world.env.CLICKHOUSE_URL!)];
+  const admin = postgres(process.env.TEST_POSTGRES_URL!, { max: 1, onnotice: () => {} });
+  const name = inPostgres.pathname.slice(1);
+  await admin`drop database if exists ${admin(name)} with (force)`;
+  await admin`create database ${admin(name)}`;
+  await admin.end();
+  await books.client.command({ query: `drop database if exists ${inClickHouse.pathname.slice(1)}` });
+  return {
+    sql: connectPostgres(inPostgres.href, { max: 2, statementTimeoutMs: 0 }),
+    clickhouseUrl: inClickHouse.href,
+    cluster: '',
+    books: connectClickHouse(inClickHouse.href),
+  };
+}
+
+async function everyRow(sql: Sql): Promise<Record<string, string[]>> {
+  const tables = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'
+      and relname not in ('schema_migrations', 'job_watermarks') order by 1`;
+  const found: [string, string[]][] = [];
+  for (const { name } of tables) {
+    const rows = await sql<{ line: string }[]>`
+      select regexp_replace(t::text, ${name === 'changes' ? ',[0-9]+,"' : '^$'}, ',"') as line from ${sql(name)} t order by 1`;
+    found.push([name, rows.map(({ line }) => line)]);
+  }
+  return Object.fromEntries(found);
+}
+
+async function fingerprint({ client }: Books, table: string): Promise<string> {
+  return text((await client.exec({ query: `select count(), sum(cityHash64(*)) from ${table}` })).stream);
+}
+
+async function sequences(sql: Sql) {
+  return sql`select sequencename, nextval(sequencename::text::regclass) as next from pg_sequences order by 1`;
+}
+
+async function assertRefused(work: Promise<unknown>, message: RegExp): Promise<void> {
+  const error = await work.then(
+    () => new Error('it was not refused'),
+    (error: unknown) => error as Error,
+  );
+  assert.match(error.message, message, error.stack);
+}

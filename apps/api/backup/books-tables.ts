@@ -1,0 +1,134 @@
+import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
+import type { Books } from '../../../shared/stores/clickhouse.ts';
+import { countRows, type Part } from './archive.ts';
+
+type Client = Books['client'];
+
+/** A table of the books: the columns that are stored, and those by which its rows are ordered, with their types. */
+export type BooksTable = { table: string; columns: string[]; key: { name: string; type: string }[] };
+
+/** The table of the events; all others hold what was computed from them. */
+export const EVENTS = 'books/usage_events';
+
+const ROWS_AT_ONCE = 100_000;
+
+/** All tables of the books. */
+export async function booksTables(client: Client): Promise<BooksTable[]> {
+  const tables = await read<{ name: string; key: string }>(
+    client,
+    `select name, sorting_key as key from system.tables
+     where database = currentDatabase() and engine like '%MergeTree' and name != 'schema_migrations' order by name`,
+  );
+  const columns = await read<{ table: string; name: string; type: string }>(
+    client,
+    `select table, name, type from system.columns
+     where database = currentDatabase() and default_kind not in ('MATERIALIZED', 'ALIAS', 'EPHEMERAL')
+     order by table, position`,
+  );
+  return tables.map(({ name: table, key }) => {
+    const own = columns.filter((column) => column.table === table);
+    const keyColumns = key.split(', ').map((part) => own.find(({ name }) => name === part));
+    if (!keyColumns.every((one) => one !== undefined))
+      throw new Error(`${table} is ordered by more than columns: ${key}`);
+    return { table: `books/${table}`, columns: own.map(({ name }) => name), key: keyColumns };
+  });
+}
+
+/**
+ * The rows of a table, in pages in the order of its key. Rows of one key stay together: merges may not have made one of them
+ * yet. Of the events, only those from before a moment (ms) that the books have reached: no event is added to them any more.
+ */
+export async function* readBooksTable(client: Client, table: BooksTable, beforeMs: number): AsyncGenerator<Part> {
+  const name = nameOf(table.table);
+  const partitions = await read<{ id: string }>(
+    client,
+    `select distinct partition_id as id from system.parts
+     where database = currentDatabase() and table = {name:String} and active order by id`,
+    { name },
+  );
+  const isOld = table.table === EVENTS ? 'and time < fromUnixTimestamp64Milli({beforeMs:Int64})' : '';
+  const order = table.key.map((column) => column.name).join(', ');
+  for (const { id } of partitions) {
+    for (let after: string[] | undefined, more = true; more;) {
+      const rows = await readBytes(
+        client,
+        `select ${table.columns.join(', ')} from ${name}
+         where _partition_id = {id:String} ${isOld} ${after ? `and (${isAfter(table.key)})` : ''}
+         order by ${order} limit ${ROWS_AT_ONCE} with ties format TabSeparated`,
+        { id, beforeMs, ...Object.fromEntries((after ?? []).map((value, i) => [`k${i}`, value])) },
+      );
+      if (rows.length > 0) yield { table: table.table, rows };
+      more = countRows(rows) >= ROWS_AT_ONCE;
+      if (more) after = keyOfLast(rows, table);
+    }
+  }
+}
+
+/** Writes a part of a table. */
+export async function writeBooksPart(client: Client, { table, rows }: Part, columns: string[]): Promise<void> {
+  await client.insert({
+    table: nameOf(table),
+    columns: columns as [string, ...string[]],
+    values: Readable.from([rows], { objectMode: false }),
+    format: 'TabSeparated',
+    clickhouse_settings: { async_insert: 0 },
+  });
+}
+
+// While a backup is loaded this table is there: what the books hold is a part of it, and may be thrown away.
+const LOADING = 'loading_backup';
+
+/** Refuses books that hold anything but a part of a backup, empties them, and notes that a backup is being loaded. */
+export async function beginBooks(client: Client): Promise<void> {
+  const [loading] = await read(
+    client,
+    `select name from system.tables where database = currentDatabase() and name = '${LOADING}'`,
+  );
+  const tables = await booksTables(client);
+  if (!loading) {
+    for (const { table } of tables) {
+      const [row] = await read(client, `select 1 as one from ${nameOf(table)} limit 1`);
+      if (row) throw new Error('the books hold usage already: restore into empty servers');
+    }
+    await client.command({ query: `create table ${LOADING} (since DateTime) engine = TinyLog` });
+  }
+  for (const { table } of tables) await client.command({ query: `truncate table ${nameOf(table)}` });
+}
+
+/** The books are whole. */
+export async function endBooks(client: Client): Promise<void> {
+  await client.command({ query: `drop table if exists ${LOADING}` });
+}
+
+// As nested conditions: of a comparison of tuples ClickHouse uses the first column alone to find its place.
+function isAfter(key: BooksTable['key'], from = 0): string {
+  const { name, type } = key[from]!;
+  const value = `cast({k${from}:String} as ${type})`;
+  return from === key.length - 1
+    ? `${name} > ${value}`
+    : `${name} > ${value} or (${name} = ${value} and (${isAfter(key, from + 1)}))`;
+}
+
+function keyOfLast(rows: Buffer, { columns, key }: BooksTable): string[] {
+  const last = rows.toString('utf8', rows.lastIndexOf(10, rows.length - 2) + 1, rows.length - 1).split('\t');
+  return key.map(({ name }) => unescape(last[columns.indexOf(name)]!));
+}
+
+const escaped: Record<string, string> = { t: '\t', n: '\n', r: '\r', b: '\b', f: '\f', 0: '\0' };
+function unescape(field: string): string {
+  return field.replace(/\\(.)/gs, (_, letter: string) => escaped[letter] ?? letter);
+}
+
+async function read<Row>(client: Client, query: string, params: Record<string, unknown> = {}): Promise<Row[]> {
+  return (await client.query({ query, query_params: params, format: 'JSONEachRow' })).json<Row>();
+}
+
+async function readBytes(client: Client, query: string, params: Record<string, unknown>): Promise<Buffer> {
+  const { stream } = await client.exec({ query, query_params: params });
+  return buffer(stream);
+}
+
+function nameOf(table: string): string {
+  return table.slice('books/'.length);
+}

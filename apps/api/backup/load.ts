@@ -1,0 +1,110 @@
+import type { Readable } from 'node:stream';
+import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import {
+  knownMigrations,
+  migrateClickHouse,
+  migratePostgres,
+  type Migrations,
+} from '../../../shared/stores/migrate.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
+import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
+import { readArchive, type Header, type Rows } from './archive.ts';
+import { beginBooks, endBooks, writeBooksPart } from './books-tables.ts';
+import { isOfPostgres, prepareLoad, setSequences, writePostgresPart } from './postgres-tables.ts';
+
+type OnProgress = (text: () => string) => void;
+export type Loaded = { header: Header; rows: Rows };
+
+/** Reads a whole backup and changes nothing. Throws unless it is whole and this version can load it. */
+export async function checkBackup(source: Readable, onProgress: OnProgress): Promise<Loaded> {
+  let header: Header | undefined;
+  let bytes = 0;
+  const rows = await readArchive(source, {
+    begin(read) {
+      requireKnown(read.migrations);
+      header = read;
+    },
+    part(part) {
+      bytes += part.rows.length;
+      onProgress(() => `checked ${megabytes(bytes)}`);
+    },
+  });
+  return { header: header!, rows };
+}
+
+/** Throws unless the signing keys of a backup can be read with these master keys. */
+export function requireMasterKey({ sealedUnder }: Header, masterKeys: Buffer[]): void {
+  const have = masterKeys.map((key) => makeSealer([key] as unknown as MasterKeys, 'name').keyName);
+  const lacking = sealedUnder.filter((name) => !have.includes(name));
+  if (lacking.length === 0) return;
+  const given = have.length === 0 ? 'none was given' : `the one given is ${have.join(', ')}`;
+  throw new Error(`its signing keys need the master key ${lacking.join(', ')}, and ${given}`);
+}
+
+/**
+ * Loads a backup into empty servers. Postgres is empty until all of it is there: after a crash the same command begins again.
+ * 1. Bring the schemas to where they were at the backup.
+ * 2. Note in the books that a backup is being loaded, and empty them.
+ * 3. Load: Postgres in one transaction, which ends after the last part of the books. A crash leaves Postgres empty.
+ * 4. Bring the schemas up to date. After a crash here the next start does it.
+ */
+export async function loadBackup(
+  { sql, clickhouseUrl, cluster }: { sql: Sql; clickhouseUrl: string; cluster: string },
+  source: Readable,
+  onProgress: OnProgress,
+): Promise<Loaded> {
+  const client = connectClickHouse(clickhouseUrl, cluster).client;
+  await requireEmpty(sql);
+  let header: Header | undefined;
+  let bytes = 0;
+  try {
+    const rows = await sql.begin(async (tx) => {
+      const read = await readArchive(source, {
+        async begin(first) {
+          header = first;
+          requireKnown(first.migrations);
+          await migratePostgres(sql, first.migrations.postgres);
+          await migrateClickHouse(clickhouseUrl, cluster, first.migrations.clickhouse);
+          await beginBooks(client);
+          await prepareLoad(tx, first.tables);
+        },
+        async part(part) {
+          const columns = header!.tables[part.table]!;
+          await (isOfPostgres(part.table)
+            ? writePostgresPart(tx, part, columns)
+            : writeBooksPart(client, part, columns));
+          bytes += part.rows.length;
+          onProgress(() => `loaded ${megabytes(bytes)}, now ${part.table}`);
+        },
+      });
+      await setSequences(tx, header!.sequences);
+      return read;
+    });
+    await endBooks(client);
+    await migratePostgres(sql);
+    await migrateClickHouse(clickhouseUrl, cluster);
+    return { header: header!, rows };
+  } finally {
+    await client.close();
+  }
+}
+
+async function requireEmpty(sql: Sql): Promise<void> {
+  const [{ exists }] = await sql<[{ exists: boolean }]>`select to_regclass('public.teams') is not null as exists`;
+  const found = exists ? await sql`select from teams limit 1` : [];
+  if (found.length > 0) throw new Error('Postgres holds the settings of a team already: restore into empty servers');
+}
+
+function requireKnown(migrations: Migrations): void {
+  const known = knownMigrations();
+  const unknown = [
+    ...migrations.postgres.filter((name) => !known.postgres.includes(name)),
+    ...migrations.clickhouse.filter((name) => !known.clickhouse.includes(name)),
+  ];
+  if (unknown.length > 0)
+    throw new Error(`a newer version of keytally made it (${unknown.join(', ')}): restore it with that version`);
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.round(bytes / 1e6).toLocaleString('en')} MB`;
+}

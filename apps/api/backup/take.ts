@@ -1,0 +1,131 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Writable } from 'node:stream';
+import { booksWatermark } from '../../../shared/events/watermark.ts';
+import type { Books } from '../../../shared/stores/clickhouse.ts';
+import { appliedMigrations } from '../../../shared/stores/migrate.ts';
+import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { writeArchive, type Header, type Part, type Rows } from './archive.ts';
+import { booksTables, EVENTS, readBooksTable } from './books-tables.ts';
+import { isOfPostgres, postgresTables, readPostgresTable, readSequences } from './postgres-tables.ts';
+
+type Stores = { sql: Sql; redis: ShardedRedis; books: Books };
+type OnProgress = (text: () => string) => void;
+export type Backup = { header: Header; rows: Rows };
+
+const LOOK_EVERY_MS = 200;
+
+/**
+ * Writes a backup to a stream while the stack runs. Redis is left out: an empty one is filled from the rest.
+ * 1. Keep the days from being summed up. From now on no mark of a day is cleared.
+ * 2. Wait until the books hold all events from before a moment. Each of those events is then marked or summed up, and none of
+ *    them will be written again, so "from before the moment" names the same events for as long as the copying takes.
+ * 3. Take a snapshot of Postgres. It has every record that those events name, since it is later, and their marks.
+ * 4. Copy what was computed from events: it knows no event that is not in the backup. Then let the days be summed up again.
+ * 5. Copy Postgres from the snapshot, then the events.
+ */
+export async function takeBackup(
+  stores: Stores & { patienceMs: number; version: string },
+  out: Writable,
+  onProgress: OnProgress,
+): Promise<Backup> {
+  const { sql, redis, books, patienceMs } = stores;
+  const lock = await holdRollup(sql, onProgress);
+  try {
+    const beforeMs = await waitForBooks(sql, await redis.now(), patienceMs, onProgress);
+    return await sql.begin('isolation level repeatable read read only', async (tx) => {
+      await tx`set local idle_in_transaction_session_timeout = 0`;
+      const tables = await booksTables(books.client);
+      const header = await makeHeader(
+        stores,
+        tx,
+        beforeMs,
+        tables.map(({ table, columns }) => [table, columns]),
+      );
+      const parts = async function* (): AsyncGenerator<Part> {
+        for (const table of tables.filter((one) => one.table !== EVENTS))
+          yield* readBooksTable(books.client, table, beforeMs);
+        await lock.release();
+        for (const [table, columns] of Object.entries(header.tables).filter(([table]) => isOfPostgres(table)))
+          yield* readPostgresTable(tx, table, columns);
+        for (const table of tables.filter((one) => one.table === EVENTS))
+          yield* readBooksTable(books.client, table, beforeMs);
+      };
+      const rows = await writeArchive(header, counted(parts(), onProgress), out);
+      return { header, rows };
+    });
+  } finally {
+    lock.drop();
+  }
+}
+
+async function makeHeader(
+  { books, version }: Stores & { version: string },
+  tx: Transaction,
+  beforeMs: number,
+  ofBooks: [string, string[]][],
+): Promise<Header> {
+  const [{ at }] = await tx<[{ at: Date }]>`select now() as at`;
+  const sealed = await tx<{ name: string }[]>`
+    select distinct sealed_under as name from signing_keys where sealed_under is not null order by 1`;
+  return {
+    format: 1,
+    keytally: version,
+    usageBefore: new Date(beforeMs).toISOString(),
+    settingsAt: at.toISOString(),
+    migrations: await appliedMigrations(tx, books.client),
+    tables: { ...(await postgresTables(tx)), ...Object.fromEntries(ofBooks) },
+    sequences: await readSequences(tx),
+    sealedUnder: sealed.map(({ name }) => name),
+  };
+}
+
+/** Takes the lock under which the consumers sum up days (apps/consumer/jobs/start-jobs.ts). It ends with its connection. */
+async function holdRollup(sql: Sql, onProgress: OnProgress) {
+  const connection = await sql.reserve();
+  for (;;) {
+    const [row] = await connection<[{ taken: boolean }]>`
+      select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken`;
+    if (row.taken) break;
+    onProgress(() => 'waiting until the days that are over are summed up');
+    await sleep(LOOK_EVERY_MS);
+  }
+  return {
+    async release() {
+      const [row] = await connection<[{ held: boolean }]>`
+        select pg_advisory_unlock(hashtext('keytally jobs'), hashtext('rollup')) as held`;
+      if (!row.held) throw new Error('the connection to Postgres was lost, and days may have been summed up meanwhile');
+    },
+    /** Gives the connection back. The command ends after it, and what it may still hold ends with it. */
+    drop: () => connection.release(),
+  };
+}
+
+/** Waits until the books hold all events from before a moment; gives up when they stand still for `patienceMs`. */
+async function waitForBooks(sql: Sql, untilMs: number, patienceMs: number, onProgress: OnProgress): Promise<number> {
+  let reached = await booksWatermark(sql);
+  for (let movedAt = performance.now(); reached < untilMs;) {
+    if (performance.now() - movedAt > patienceMs) {
+      const at = reached === 0 ? 'no usage' : `usage from before ${new Date(reached).toISOString()} alone`;
+      throw new Error(
+        `the books hold ${at}, and nothing has moved them on for ${Math.round(patienceMs / 1000)} s: ` +
+          'is a consumer running? Nothing was backed up',
+      );
+    }
+    onProgress(() => `waiting for usage from before ${new Date(untilMs).toISOString()} to be in the books`);
+    await sleep(LOOK_EVERY_MS);
+    const now = await booksWatermark(sql);
+    if (now !== reached) movedAt = performance.now();
+    reached = now;
+  }
+  return reached;
+}
+
+async function* counted(parts: AsyncIterable<Part>, onProgress: OnProgress): AsyncGenerator<Part> {
+  let bytes = 0;
+  for await (const part of parts) {
+    bytes += part.rows.length;
+    onProgress(() => `copied ${Math.round(bytes / 1e6).toLocaleString('en')} MB, now ${part.table}`);
+    yield part;
+  }
+}

@@ -1,0 +1,172 @@
+import { spawn } from 'node:child_process';
+import { closeSync, copyFileSync, existsSync, openSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import postgres from 'postgres';
+import { hashKeyText } from '../../../shared/values/key-text.ts';
+import { describeFailure, StackError } from '../process/errors.ts';
+import * as homes from '../process/home.ts';
+import { checkout, type Home } from '../process/home.ts';
+import { readRecords, stopRecorded } from '../process/leftovers.ts';
+import { identify } from '../process/processes.ts';
+import { describeLost, findLost } from '../restore/lost.ts';
+import { finishSwap, movable, nameForOld, restoringHome, swap } from '../restore/folders.ts';
+import { startServers, type TemporaryServers } from '../restore/temporary-servers.ts';
+import { programEnvironment } from '../servers/programs.ts';
+import { up } from './up.ts';
+
+type Contents = { usageBefore: string; settingsAt: string };
+
+/**
+ * Puts a stack made from a backup in the place of this home's, which is kept.
+ * 1. Read the whole file. Until step 4 the old folder stays where it is, and as it is.
+ * 2. Load it into a folder beside the old one. A crash leaves that folder, and the next restore removes it.
+ * 3. Compare it with the old folder, to say what is lost.
+ * 4. Swap the folders. A crash between the two moves is finished by the next `make up` or `make restore`.
+ * 5. Start the stack, which fills Redis, and compare all balances with the books.
+ */
+export async function restore(given: Home, name: string): Promise<number> {
+  if (name === '') throw new StackError('name the file to restore: make restore FILE=keytally.backup');
+  const file = resolve(checkout, name);
+  if (!existsSync(file)) throw new StackError(`there is no file ${file}`);
+  const home = movable(given);
+  finishSwap(home);
+  refuseRunning(home);
+  const masterKey = findMasterKey(home);
+  console.log(`checking ${file}`);
+  const { usageBefore, settingsAt } = await runRestore(file, ['--check'], { MASTER_KEY_FILE: masterKey });
+
+  const fresh = await prepareFresh(home);
+  const kept = nameForOld(home, new Date());
+  const note = { ...itself(), apiPort: home.apiPort, checkout, bus: home.bus };
+  homes.takeHome(fresh, note);
+  const hadOld = existsSync(home.folder);
+  if (hadOld) homes.takeHome(home, note);
+  let lost: string[];
+  try {
+    copyFileSync(masterKey, join(fresh.folder, 'master.key'));
+    lost = await loadInto(fresh, file, { home, usageBefore });
+  } finally {
+    homes.leaveHome(fresh);
+    if (hadOld) homes.leaveHome(home);
+  }
+  swap(home, { from: file, kept });
+
+  await up(home);
+  console.log(`restored from ${file}: the settings of ${settingsAt}, and all usage from before ${usageBefore}`);
+  if (hadOld) console.log(`the old folder is kept: ${kept}`);
+  console.log(['lost since the backup:', ...lost.map((line) => `  ${line}`)].join('\n'));
+  const code = await runCommand('apps/api/commands/reconcile.ts', home);
+  if (code !== 0) console.log('the balances and the books do not agree yet: run make reconcile again');
+  return code;
+}
+
+function refuseRunning(home: Home): void {
+  if (homes.findSupervisor(home) || readRecords(home.folder).length > 0)
+    throw new StackError(`the stack in ${home.folder} runs: stop it with make down, then restore again`);
+  if (homes.findSupervisor(restoringHome(home))) throw new StackError('another make restore is at work on this stack');
+}
+
+/** The file of the master key: the one named, else that of the old folder. */
+function findMasterKey(home: Home): string {
+  const named = process.env.MASTER_KEY_FILE;
+  const file = named ? resolve(checkout, named) : join(home.folder, 'master.key');
+  if (existsSync(file)) return file;
+  throw new StackError(
+    named
+      ? `there is no master key in ${file}`
+      : `the backup has no master key, and there is none in ${home.folder}: name your copy of it, MASTER_KEY_FILE=…`,
+  );
+}
+
+/** An empty folder to load into, without what a restore that was cut off left there. */
+async function prepareFresh(home: Home): Promise<Home> {
+  const fresh = restoringHome(home);
+  await stopRecorded(readRecords(fresh.folder), []);
+  rmSync(fresh.folder, { recursive: true, force: true });
+  homes.prepareHome(fresh);
+  return fresh;
+}
+
+async function loadInto(
+  fresh: Home,
+  file: string,
+  { home, usageBefore }: { home: Home; usageBefore: string },
+): Promise<string[]> {
+  const servers = await startServers(fresh, ['postgres', 'clickhouse']);
+  try {
+    console.log(`loading it into ${fresh.folder}`);
+    await servers.createDatabase('keytally');
+    const addresses = {
+      DATABASE_URL: servers.postgresUrl('keytally'),
+      CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
+    };
+    await runRestore(file, [], addresses);
+    await keepToken(home, fresh, servers);
+    return await compareWithOld(home, servers, usageBefore);
+  } finally {
+    await servers.stop();
+  }
+}
+
+/** The old folder's token goes on working if the backup has it; else `make up` makes a new one. */
+async function keepToken(home: Home, fresh: Home, { postgresUrl }: TemporaryServers): Promise<void> {
+  const { KEYTALLY_TOKEN: token, KEYTALLY_API_URL = home.apiUrl } = homes.readEnvFile(home);
+  if (token === undefined) return;
+  const sql = postgres(postgresUrl('keytally'), { max: 1, onnotice: () => {} });
+  try {
+    const known = await sql`select from access_tokens where hash = ${hashKeyText(token)} and revoked_at is null`;
+    if (known.length > 0) homes.writeEnvFile(fresh, { KEYTALLY_API_URL, KEYTALLY_TOKEN: token });
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+async function compareWithOld(home: Home, servers: TemporaryServers, usageBefore: string): Promise<string[]> {
+  const later = 'whatever was used, bought and changed after the backup';
+  if (!existsSync(join(home.folder, 'postgres/data'))) return [`${later}: there is no old folder to compare with`];
+  console.log('comparing it with the old folder');
+  try {
+    const old = await startServers(home, ['postgres', 'clickhouse', 'redis']);
+    try {
+      return describeLost(await findLost(old, servers, usageBefore));
+    } finally {
+      await old.stop();
+    }
+  } catch (error) {
+    return [`${later}: the old folder can't be read (${describeFailure(error)})`];
+  }
+}
+
+async function runRestore(file: string, args: string[], env: NodeJS.ProcessEnv): Promise<Contents> {
+  const input = openSync(file, 'r');
+  const { MASTER_KEY: _, ...rest } = process.env;
+  const child = spawn(process.execPath, [join(checkout, 'apps/api/commands/restore.ts'), ...args], {
+    env: { ...rest, ...env },
+    stdio: [input, 'pipe', 'inherit'],
+  });
+  closeSync(input);
+  const ended = new Promise<number | null>((done, failed) => {
+    child.once('close', done);
+    child.once('error', failed);
+  });
+  const [printed, code] = await Promise.all([text(child.stdout!), ended]);
+  if (code !== 0) throw new StackError('nothing was restored');
+  return JSON.parse(printed) as Contents;
+}
+
+async function runCommand(script: string, home: Home): Promise<number> {
+  const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = homes.readEnvFile(home);
+  const env = programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
+  const child = spawn(process.execPath, [join(checkout, script)], { env, stdio: 'inherit' });
+  return new Promise((done, failed) => {
+    child.once('exit', (code) => done(code ?? 1));
+    child.once('error', failed);
+  });
+}
+
+function itself() {
+  const id = identify(process.pid);
+  if (!id) throw new Error('cannot tell which process this is');
+  return id;
+}
