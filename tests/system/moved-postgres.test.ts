@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { removeExpired } from '../../apps/consumer/jobs/expire.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { callScript, defineScripts } from '../../shared/stores/scripts.ts';
@@ -74,6 +75,21 @@ test('a checkpoint that names no history hides no change', async () => {
   // Only what is written whole can be right now.
   await world.sql`delete from changes`;
   await redis.comeBackAs('unnamed');
+  await everyShardIsOpen();
+  assert.is(await status(key), 'DISABLED');
+});
+
+test('a checkpoint from before the last pruned change hides no change', async () => {
+  const { id, key } = await customers.newKey();
+  await redis.keep('long ago');
+  await everyShardIsOpen();
+  await disable(id);
+  await world.sql`update changes set applied_at = now() - interval '2 days'`;
+  await eventually('all changes are pruned', async () => {
+    await removeExpired(world.sql, new AbortController().signal);
+    return (await world.sql`select from changes`).length === 0;
+  });
+  await redis.comeBackAs('long ago');
   await everyShardIsOpen();
   assert.is(await status(key), 'DISABLED');
 });
