@@ -46,7 +46,7 @@ export const operations: Operation[] = [
   {
     name: 'its reconciliation',
     withinSeconds: WITHIN_SECONDS,
-    work: async (world) => requireExact(await reconciliation(world), usedWithLate(world)),
+    work: async (world, signal) => requireExact(await reconciliation(world, signal), usedWithLate(world)),
   },
   {
     name: 'make reconcile',
@@ -81,8 +81,8 @@ export const search: Operation = {
   async prepare(world) {
     for (const index of deletedEvents(world)) await deleteEvent(world, index);
   },
-  async work(world) {
-    const found = await reconciliation(world);
+  async work(world, signal) {
+    const found = await reconciliation(world, signal);
     const missing = [...found.gaps, ...found.losses]
       // What verified the record in the meantime may be lost: it cost nothing.
       .filter(({ after }) => after.epoch <= world.plan.epochs)
@@ -107,10 +107,10 @@ export const foundAgain: Operation = {
 };
 
 /** What the service says of the record at the end: usage, used credits and books are equal to the last micro-credit. */
-export async function requireExactRecord(world: HistoryWorld): Promise<void> {
+export async function requireExactRecord(world: HistoryWorld, signal: AbortSignal): Promise<void> {
   const micros = usedWithLate(world);
-  requireExact(await reconciliation(world), micros);
-  const { data } = (await ask(world, `/api/v1/usage/${world.big.id}`)) as {
+  requireExact(await reconciliation(world, signal), micros);
+  const { data } = (await ask(world, `/api/v1/usage/${world.big.id}`, signal)) as {
     data: { totalBillingUsage: string; billingUsageName: string }[];
   };
   const inUsage = data.reduce((sum, row) => sum + Math.round(Number(row.totalBillingUsage) * 1e6), 0);
@@ -130,8 +130,8 @@ export const wrongSums: Operation = {
         query_params: { id: big.id, day: plan.days[1] },
       })
       .then(() => {}),
-  async work(world) {
-    const found = await reconciliation(world);
+  async work(world, signal) {
+    const found = await reconciliation(world, signal);
     if (found.status === 'EXACT') throw new Error('/usage bills a credit more than was used, and it says EXACT');
   },
 };
@@ -186,8 +186,8 @@ async function appendLateEvents({ redis, plan, big }: HistoryWorld): Promise<voi
 type Gap = { after: { epoch: number; number: number }; events: number; credits?: string };
 type Found = { status: string; usedCredits: string; bookedCredits: string; gaps: Gap[]; losses: Gap[] };
 
-async function reconciliation(world: HistoryWorld): Promise<Found> {
-  const { reconciliation: found } = await ask(world, `/api/v1/customer-billing/${world.big.id}/reconciliation`);
+async function reconciliation(world: HistoryWorld, signal: AbortSignal): Promise<Found> {
+  const { reconciliation: found } = await ask(world, `/api/v1/customer-billing/${world.big.id}/reconciliation`, signal);
   return found as Found;
 }
 
@@ -198,8 +198,13 @@ function requireExact(found: Found, micros: number): void {
     throw new Error(`${wanted} are used, and its reconciliation says ${JSON.stringify(found)}`);
 }
 
-async function ask({ world }: HistoryWorld, path: string): Promise<Record<string, unknown>> {
-  const { status, body, text } = await world.call('get', path);
-  if (status !== 200) throw new Error(`${path} answered ${status} ${text}`);
-  return body;
+/** Asks the api, again and again while it can't answer. */
+async function ask({ world }: HistoryWorld, path: string, signal: AbortSignal): Promise<Record<string, unknown>> {
+  for (;;) {
+    const { status, body, text } = await world.call('get', path);
+    if (status === 200) return body;
+    if (status !== 503) throw new Error(`${path} answered ${status} ${text}`);
+    signal.throwIfAborted();
+    await sleep(LOOK_EVERY_MS);
+  }
 }

@@ -28,20 +28,21 @@ export type Measured = {
 type Options = {
   events: number;
   records: number;
+  /** Over how many days the events are spread. */
+  days: number;
   /** After so many times its limit an operation has failed. */
   patience: number;
   say(line: string): void;
   told(what: string, done: number, all: number): void;
 };
 
-const DAYS = 100;
 const EPOCHS = 4;
 const SETTLED_WITHIN_SECONDS = 30;
 const SETUP_WITHIN_MS = 600_000;
 
 /** Makes a record with a long history, and measures everything that is done to it. */
-export async function measureHistory({ events, records, patience, say, told }: Options): Promise<Measured[]> {
-  const world = await makeHistoryWorld(planHistory(events, DAYS, EPOCHS, Date.now()));
+export async function measureHistory({ events, records, days, patience, say, told }: Options): Promise<Measured[]> {
+  const world = await makeHistoryWorld(planHistory(events, days, EPOCHS, Date.now()));
   const measured: Measured[] = [];
   const measure = async (operation: Operation) => {
     measured.push(await measureOne(world, operation, patience));
@@ -86,7 +87,7 @@ async function measureOne(world: HistoryWorld, operation: Operation, patience: n
 async function allExact(world: HistoryWorld, signal: AbortSignal): Promise<void> {
   const { code, output } = await world.command('reconcile', signal);
   if (code !== 0) throw new Error(`reconcile ended with ${code}: ${output.trim().slice(-2_000)}`);
-  await requireExactRecord(world);
+  await requireExactRecord(world, signal);
 }
 
 async function bytesOfEvents({ setup }: HistoryWorld): Promise<number> {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { dirname, join } from 'node:path';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
 import { meterShard } from '../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -54,7 +54,11 @@ export async function makeHistoryWorld(plan: HistoryPlan): Promise<HistoryWorld>
   const customers = makeCustomers(world, workspace.id);
   const big = await makeBigRecord(customers, workspace.id);
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  const setup = createClient({ url: world.env.CLICKHOUSE_URL!, request_timeout: SETUP_WITHIN_MS });
+  const setup = createClient({
+    url: world.env.CLICKHOUSE_URL!,
+    request_timeout: SETUP_WITHIN_MS,
+    log: { level: ClickHouseLogLevel.OFF },
+  });
   const shards = connectRedis(redis.url, makeLogger('history', 'silent'));
   await shards.connected(5_000);
   const others = await startOthers(customers, books, workspace.id, big.shard);
