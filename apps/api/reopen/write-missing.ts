@@ -12,6 +12,9 @@ import { writeEntries, type EntryGrant } from '../sync/sync.ts';
 import type { OnProgress, Stores } from './settle.ts';
 import { STEP_WITHIN_MS, type Claim } from './shard-claims.ts';
 
+// A Postgres that crashed may give out again ids of transactions that it had rolled back last.
+const GIVEN_OUT_AGAIN = 1_000;
+
 /**
  * Writes the changes that these shards missed since their checkpoints. Gives the shards that need to be written whole,
  * because their checkpoint does not tell: it is of another history, names none, lies where this history has not come to
@@ -66,7 +69,7 @@ async function lastPruned(sql: Sql, history: string): Promise<number> {
 
 async function* loadSince(sql: Sql, claims: Claim[]): AsyncGenerator<Entry[]> {
   if (claims.length === 0) return;
-  const since = Math.min(...claims.map((claim) => claim.checkpoint));
+  const since = Math.max(0, Math.min(...claims.map((claim) => claim.checkpoint)) - GIVEN_OUT_AGAIN);
   const shards = claims.map((claim) => claim.shard);
   const wanted = new Set(shards);
   const batches = inBatches<StoredChange, number>(
