@@ -8,7 +8,7 @@ import { acknowledgeRound } from './outbox-acknowledge.ts';
 import { makeClaimer } from './outbox-claims.ts';
 import { holdUntilOnDisk, startRound, type Outbox, type Round } from './outbox-entries.ts';
 import { ANSWER_WITHIN_MS, makeRoundReader } from './outbox-round.ts';
-import type { Source } from './source.ts';
+import type { Batch, Source } from './source.ts';
 
 type OutboxReaderOptions = {
   node: RedisNode;
@@ -53,17 +53,27 @@ export function makeOutboxReader(options: OutboxReaderOptions): Source {
         if (round.entries === 0) throw error;
         log.warn({ error }, 'reading usage events was cut short');
       }
-      if (round.entries === 0) return undefined;
-      try {
-        await waitForReplicas(outbox, round);
-      } catch (error) {
-        // The entries are pending under our name and come again.
-        begunOn = '';
-        throw error;
-      }
-      return { events: round.events, acknowledge: () => acknowledgeRound(outbox, round, { metrics, log }) };
+      return give(round);
+    },
+    // Left pending, they would wait until another consumer takes this one for dead.
+    async rest() {
+      const round = startRound(outbox);
+      if (round.runId === begunOn) await reader.fillWithHeld(round);
+      return give(round);
     },
   };
+
+  async function give(round: Round): Promise<Batch | undefined> {
+    if (round.entries === 0) return undefined;
+    try {
+      await waitForReplicas(outbox, round);
+    } catch (error) {
+      // The entries are pending under our name and come again.
+      begunOn = '';
+      throw error;
+    }
+    return { events: round.events, acknowledge: () => acknowledgeRound(outbox, round, { metrics, log }) };
+  }
 
   async function begin(runId: string): Promise<void> {
     await createGroups(outbox);

@@ -36,6 +36,14 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
       }
       nextRoundAt = performance.now() + PAUSE_MS;
     },
+    /** Waits for the entries that are held back, and adds them to a round. */
+    async fillWithHeld(round: Round): Promise<void> {
+      for (;;) {
+        await held.release(round);
+        if (held.isEmpty()) return;
+        await sleep(LOOK_EVERY_MS);
+      }
+    },
   };
 
   /**

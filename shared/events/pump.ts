@@ -38,6 +38,10 @@ export function startPump({ source, deliver, idle, log }: PumpOptions): Running 
       else idle?.();
     }
     await pumped;
+    const rest = await retry(signal, log, 'reading the last usage events', async () => source.rest?.()).catch(
+      () => undefined,
+    );
+    if (rest) await pumpOne(rest);
   }
 
   async function pumpOne({ events, acknowledge }: Batch): Promise<void> {

@@ -7,4 +7,6 @@ export type Batch = { events: UsageEvent[]; acknowledge(): Promise<void> };
 export type Source = {
   /** Gives the next batch, full or about a second old; undefined when nothing came. The signal cuts it short. */
   read(signal: AbortSignal): Promise<Batch | undefined>;
+  /** Gives what it has read and holds back, once nothing more is to be read. */
+  rest?(): Promise<Batch | undefined>;
 };
