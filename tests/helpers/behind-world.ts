@@ -105,6 +105,13 @@ export async function makeBehindWorld(name: string) {
     /** What is noted as unsettled. */
     unsettled: () =>
       world.sql<{ billingId: string; attempts: number }[]>`select billing_id, attempts from unsettled_records`,
+    /** Whether nothing is left to look for or to settle, but for one record. */
+    async isSettledBut({ id }: TestRecord): Promise<boolean> {
+      const [row] = await world.sql<[{ done: boolean }]>`
+        select not exists (select from shards where behind_since is not null)
+               and not exists (select from unsettled_records where billing_id <> ${id}) as done`;
+      return row.done;
+    },
     /** Kills Redis and starts it again, with all its data: its shards are closed then. */
     async restartRedis(): Promise<void> {
       await untilWritten(redis.admin);

@@ -26,16 +26,18 @@ test('thousands of records behind are settled within 30 s through a kill of the 
   await own.bookTwoEach([poisoned!, ...others]);
   await own.restartRedis();
   const since = performance.now();
-  const some = others.filter((_, i) => i % Math.ceil(RECORDS / 3_000) === 0);
+  // Looking costs what is measured: few records, and one row of Postgres.
+  const some = others.filter((_, i) => i % Math.ceil(RECORDS / 100) === 0);
   await eventually('some are settled', async () => (await own.settled(some)) > 0);
   const memory = [await own.metric(first, 'process_resident_memory_bytes')];
   await first.stop('SIGKILL');
   const second = await own.startApi();
   const look = async () => {
     memory.push(await own.metric(second, 'process_resident_memory_bytes'));
-    return (await own.settled(some)) === some.length && (await own.settled(others)) === others.length;
+    return own.isSettledBut(poisoned!);
   };
   await eventually('all others are settled', look, SETTLED_WITHIN_MS - (performance.now() - since));
+  assert.is(await own.settled(others), others.length);
   const seconds = ((performance.now() - since) / 1000).toFixed(1);
   const most = Math.max(...memory);
   console.log(`${RECORDS} records settled after ${seconds} s; the api took at most ${Math.round(most / 2 ** 20)} MB`);

@@ -53,12 +53,13 @@ export async function noteBehind({ sql, books }: SettlerStores, shards: number[]
     where shards.shard = done.shard and shards.epoch = done.epoch`);
 }
 
-/** The ids of records with events that arrived in the books since then, some at a time. */
+/** The ids of records with events that arrived in the books since then, some at a time: neighbours there, to be read together. */
 async function* laterInBooks({ client }: Books, sinceMs: number, epoch: number): AsyncGenerator<string[]> {
   const answer = await client.query({
     query: `select distinct billing_id from usage_events
             where inserted_at >= fromUnixTimestamp64Milli({sinceMs:Int64}) and billing_id != ''
-              and epoch >= {epoch:UInt32} and kind in ('verification', 'adjustment')`,
+              and epoch >= {epoch:UInt32} and kind in ('verification', 'adjustment')
+            order by billing_id`,
     query_params: { sinceMs, epoch },
     format: 'JSONCompactEachRow',
   });
