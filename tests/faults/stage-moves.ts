@@ -20,8 +20,8 @@ export type Moves = {
   /** Redis dies, and comes back as it was when it was kept. */
   bringRedisBack(): Promise<void>;
   backUp(): Promise<void>;
-  /** Replaces everything by the backup, and starts again. */
-  restore(): Promise<void>;
+  /** Replaces everything by the backup, and starts again; `stopped` is called once nothing answers. */
+  restore(stopped: () => void): Promise<void>;
 };
 
 type Options = { folder: string; supervisor: Supervisor; started: StageServers; programs: Program[] };
@@ -49,7 +49,7 @@ export function makeMoves(options: Options): Moves {
       await supervisor.add(redis());
     },
     backUp: () => runWithFile(options, 'backup', 'w'),
-    restore: () => restore(options),
+    restore: (stopped) => restore(options, stopped),
   };
 }
 
@@ -75,10 +75,11 @@ async function postgresToNewCluster({ folder, supervisor, started }: Options): P
 }
 
 /** Stops everything, empties the servers, loads the backup, and starts everything again. */
-async function restore(options: Options): Promise<void> {
+async function restore(options: Options, stopped: () => void): Promise<void> {
   const { folder, supervisor, started, programs } = options;
   const servers = ['postgres', 'redis', 'clickhouse'];
   await Promise.all(programs.map(({ name }) => supervisor.remove(name)));
+  stopped();
   await Promise.all(servers.map((name) => supervisor.remove(name)));
   rmSync(join(folder, 'postgres/data'), { recursive: true });
   for (const name of ['redis', 'clickhouse']) empty(join(folder, name));

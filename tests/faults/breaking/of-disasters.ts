@@ -29,8 +29,7 @@ export const faultsOfDisasters: Fault[] = [
       const backupFrom = now();
       await stage.moves.backUp();
       await sleep(random.between(1_000, 3_000));
-      await stage.moves.restore();
-      restored(backupFrom);
+      await stage.moves.restore(() => restored(backupFrom));
     },
   },
   {
