@@ -1,4 +1,4 @@
-import { orGiveUp, type Query, type Sql } from '../stores/postgres.ts';
+import { orGiveUp, type Query } from '../stores/postgres.ts';
 import type { BillingRef } from './billing-refs.ts';
 
 /** A note that a record's balance may lack what the books have. Its mark tells whether it was noted again since. */
@@ -14,7 +14,7 @@ const LONGEST_PAUSE_SECONDS = 300;
  * Notes records, or those among them that are in some shards, as unsettled. Noting again changes the mark alone: a record
  * that is being settled is then looked at once more, and one that fails keeps its pause.
  */
-export async function noteUnsettled(sql: Sql, billingIds: string[], shards?: number[]): Promise<void> {
+export async function noteUnsettled(sql: Query, billingIds: string[], shards?: number[]): Promise<void> {
   for (let i = 0; i < billingIds.length; i += NOTES_AT_ONCE) {
     const some = billingIds.slice(i, i + NOTES_AT_ONCE);
     // Always in one order, so that two processes never wait for each other.

@@ -6,7 +6,7 @@ import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.
 import { progressLine, runTool } from './tool.ts';
 
 // Compares all billing records with their books: `npm run reconcile`. Exits with 1 if any differs, else with 2 if events
-// were on their way for too long to decide.
+// were on their way for too long to decide, or if Redis does not know a balance.
 const RECORDS_AT_ONCE = 500;
 const PATIENCE_MS = 30_000;
 
@@ -16,11 +16,18 @@ await runTool('reconcile', async (stores) => {
   const counts = { EXACT: 0, MISSING: 0, TOO_MUCH: 0, ON_ITS_WAY: 0 };
   const lines: string[][] = [];
   let seen = 0;
+  let unknown = 0;
   for (let after = '', more = true; more;) {
     const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
-    for (const result of await reconcile(stores, refs, PATIENCE_MS)) {
+    const results = await reconcile(stores, refs, PATIENCE_MS);
+    for (const result of results) {
       counts[result.status] += 1;
       lines.push(...linesOf(result));
+    }
+    const known = new Set(results.map(({ billing }) => billing.id));
+    for (const { id } of refs.filter((ref) => !known.has(ref.id))) {
+      unknown += 1;
+      lines.push([id, 'not in Redis', '', '', '']);
     }
     seen += refs.length;
     progress.show(() => `compared ${seen.toLocaleString('en')} of ${total.toLocaleString('en')} billing records`);
@@ -31,9 +38,10 @@ await runTool('reconcile', async (stores) => {
   if (lines.length > 0) console.log(table(['billing record', 'status', 'credits', 'events', 'between'], lines));
   const differing = counts.MISSING + counts.TOO_MUCH;
   console.log(
-    `${counts.EXACT.toLocaleString('en')} exact, ${differing} differ, ${counts.ON_ITS_WAY} undecided because events were on their way`,
+    `${counts.EXACT.toLocaleString('en')} exact, ${differing} differ, ${counts.ON_ITS_WAY} undecided because events were on their way` +
+      (unknown > 0 ? `, ${unknown} whose balance Redis does not know` : ''),
   );
-  return differing > 0 ? 1 : counts.ON_ITS_WAY > 0 ? 2 : 0;
+  return differing > 0 ? 1 : counts.ON_ITS_WAY + unknown > 0 ? 2 : 0;
 });
 
 function linesOf({ billing, status, differenceMicros, missing, losses }: Reconciliation): string[][] {

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { dayOf, eventColumns, eventRow } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
@@ -175,6 +176,24 @@ test('events that Redis should have counted and has not are too much, not events
   });
   const found = await proof(one);
   assert.equal([found.status, found.difference], ['TOO_MUCH', '-5'], JSON.stringify(found));
+  await consumer.stop();
+});
+
+test('a held record whose note was lost is noted again, and the operator is told of it', async () => {
+  const consumer = await world.start('consumer');
+  const one = await customers.meteredKey('1000');
+  await spend(one, '1');
+  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  const [ref] = await billingRefsAfter(world.sql, { ids: [(await customers.billing(one.meter)).id] }, '', 1);
+  const node = redis.node(ref!.shard);
+  await node.client.hset(billingKey(ref!), 'u', 'held');
+  const { code, stdout } = await tool();
+  assert.is(code, 1, 'others differ');
+  assert.match(stdout, new RegExp(`${ref!.id} +not in Redis`));
+  const notes = async () => (await world.sql`select last_value as last from unsettled_records_seq`)[0]!.last as number;
+  const before = await notes();
+  await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
+  assert.ok((await notes()) > before);
   await consumer.stop();
 });
 

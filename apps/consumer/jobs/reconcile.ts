@@ -1,9 +1,12 @@
-import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
+import { findBalances } from '../../../shared/books/balances.ts';
+import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
 import { wronglyBilledDays } from '../../../shared/books/billed.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { reconcile, storeLosses, type Reconciliation, type Stores } from '../../../shared/books/reconcile.ts';
+import { reconcile, storeLosses, type Reconciliation } from '../../../shared/books/reconcile.ts';
+import type { SettleStores as Stores } from '../../../shared/books/settle.ts';
+import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
 
 const PATIENCE_MS = 30_000;
 const RECORDS_AT_ONCE = 1_000;
@@ -20,7 +23,9 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
     const results = await reconcile(stores, billings, PATIENCE_MS);
     await report(stores, results, metrics, log);
     count.differing += results.filter(differs).length;
-    count.undecided += results.filter((one) => one.status === 'ON_ITS_WAY').length;
+    const decided = results.filter((one) => one.status !== 'ON_ITS_WAY').length;
+    count.undecided += billings.length - decided;
+    if (results.length < billings.length) await noteHeld(stores, billings);
     after = billings.at(-1)?.id ?? after;
     if (billings.length < RECORDS_AT_ONCE) break;
   }
@@ -30,19 +35,35 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
 
 /** Compares the records that a loss of Redis may concern, soon after it and not only once an hour. */
 export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
-  const answer = await stores.books.client.query({
+  let ids = await lostAfter(stores, '');
+  while (ids.length > 0) {
+    signal.throwIfAborted();
+    const billings = await billingRefsAfter(stores.sql, { ids }, '', RECORDS_AT_ONCE);
+    await report(stores, await reconcile(stores, billings, PATIENCE_MS), metrics, log);
+    ids = ids.length < RECORDS_AT_ONCE ? [] : await lostAfter(stores, ids.at(-1)!);
+  }
+}
+
+/** A page of the records, in the order of their ids, of which events lately told of a loss. */
+async function lostAfter({ books }: Stores, after: string): Promise<string[]> {
+  const answer = await books.client.query({
     query: `select distinct billing_id from usage_events
-            where kind in ('witness', 'settlement') and inserted_at > now64(3) - toIntervalMillisecond({lookBackMs:UInt32})`,
-    query_params: { lookBackMs: LOOK_BACK_MS },
+            where kind in ('witness', 'settlement') and inserted_at > now64(3) - toIntervalMillisecond({lookBackMs:UInt32})
+              and billing_id > {after:String}
+            order by billing_id limit {limit:UInt32}`,
+    query_params: { lookBackMs: LOOK_BACK_MS, after, limit: RECORDS_AT_ONCE },
     format: 'JSONCompactEachRow',
   });
-  const ids = (await answer.json<[id: string]>()).map(([id]) => id);
-  for (let i = 0; i < ids.length; i += RECORDS_AT_ONCE) {
-    signal.throwIfAborted();
-    const some = ids.slice(i, i + RECORDS_AT_ONCE);
-    const billings = await billingRefsAfter(stores.sql, { ids: some }, '', RECORDS_AT_ONCE);
-    await report(stores, await reconcile(stores, billings, PATIENCE_MS), metrics, log);
-  }
+  return (await answer.json<[id: string]>()).map(([id]) => id);
+}
+
+/** Notes records that are held: should their note have been lost, with a Postgres that was restored, nobody would settle them. */
+async function noteHeld({ sql, redis }: Stores, billings: BillingRef[]): Promise<void> {
+  const { held } = await findBalances(redis, billings);
+  await noteUnsettled(
+    sql,
+    held.map(({ billing }) => billing.id),
+  );
 }
 
 async function report(stores: Stores, results: Reconciliation[], metrics: Metrics, log: Logger): Promise<void> {
