@@ -1,5 +1,5 @@
 // What make asks of Docker, as a `docker` that records its calls sees it, and when make does not ask.
-import { statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -98,6 +98,78 @@ test('every other target runs its Compose command, and none of them removes a vo
   const demo = calls('demo').at(-1) ?? '';
   assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);
   assert.match(demo, /KEYTALLY_TOKEN=kt_\d+ api node apps\/stack\/main\.ts demo$/);
+});
+
+const owner = (command: string) =>
+  new RegExp(
+    `^compose run --rm -T --no-deps -v ${made.folder}/secrets/redis_api_url:\\S+:ro -e REDIS_URL_FILE=\\S+ ` +
+      `-v ${made.folder}/secrets/master_key:\\S+:ro -e MASTER_KEY_FILE=\\S+ migrate node apps/api/commands/${command}$`,
+  );
+
+test('make backup writes the file under its name once it is whole, and never over another one', () => {
+  made.run('up');
+  const file = join(made.folder, 'a.backup');
+  const failed = made.run('backup', 'FILE=a.backup', { BACKUP: 'bad' });
+  assert.match(failed.err, /^keytally: nothing was backed up\n/);
+  assert.not.ok(existsSync(file) || existsSync(`${file}.partial`));
+
+  const { status, out, calls } = made.run('backup', 'FILE=a.backup');
+  assert.is(status, 0);
+  assert.match(calls.at(-1) ?? '', owner('backup.ts'));
+  assert.is(readFileSync(file, 'utf8'), 'backup-of-everything\n');
+  assert.match(out, 'in a.backup\nThe master key is not in it. Keep a copy of secrets/master_key');
+  assert.match(made.run('backup', 'FILE=a.backup').err, /^keytally: a\.backup is there already/);
+  assert.match(made.run('backup').err, /^keytally: name the file to write: make backup FILE=/);
+});
+
+test('make restore refuses a stack that runs, volumes that hold one, and a missing master key, and starts nothing', () => {
+  const refusal = (env: Record<string, string>, file = 'a.backup') => {
+    const { status, err, calls } = made.run('restore', `FILE=${file}`, env);
+    assert.ok(status);
+    assert.not.ok(
+      calls.some((call) => call.startsWith('compose up') || call.includes('restore.ts')),
+      calls.join('\n'),
+    );
+    return err;
+  };
+  assert.match(refusal({ RUNNING: 'yes' }), /^keytally: the stack runs: stop it with make down/);
+  assert.match(
+    refusal({ VOLUMES: 'some' }),
+    /^keytally: the volumes of the project keytally hold a stack\. .*COMPOSE_PROJECT_NAME=/,
+  );
+  assert.match(refusal({}, 'b.backup'), /^keytally: there is no file b\.backup/);
+  const key = join(made.folder, 'secrets/master_key');
+  renameSync(key, `${key}.away`);
+  assert.match(refusal({}), /^keytally: the backup has no master key, and there is none in secrets\/master_key/);
+  renameSync(`${key}.away`, key);
+});
+
+test('make restore checks the file before it starts a server, and loads it before it starts the stack', () => {
+  const ours = (calls: string[]) => calls.filter((call) => /restore\.ts|^compose (up|build)|reconcile/.test(call));
+  const bad = made.run('restore', 'FILE=a.backup', { RESTORE: 'bad' });
+  assert.match(bad.err, /^keytally: nothing was restored\n/);
+  assert.not.ok(bad.calls.some((call) => call.startsWith('compose up')));
+
+  rmSync(join(made.folder, 'restored'));
+  const { status, err, calls } = made.run('restore', 'FILE=a.backup');
+  assert.is(status, 0, err);
+  const [build, check, servers, load, up, reconcile] = ours(calls);
+  assert.match(check ?? '', owner('restore.ts --check'));
+  assert.match(load ?? '', owner('restore.ts'));
+  assert.equal(
+    [build, servers, up, reconcile],
+    [
+      'compose build --quiet migrate',
+      'compose up -d --wait postgres clickhouse',
+      'compose up -d --build --wait',
+      'compose exec -T api node apps/api/commands/reconcile.ts',
+    ],
+  );
+  assert.is(
+    readFileSync(join(made.folder, 'restored'), 'utf8'),
+    'backup-of-everything\n'.repeat(2),
+    'the file goes in',
+  );
 });
 
 test.run();

@@ -34,6 +34,8 @@ export type Part = { table: string; rows: Buffer };
 
 const HEADER = 'header.json';
 const MANIFEST = 'manifest.json';
+// The first bytes of what zstd writes.
+const ZSTD = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
 /** Writes a backup to a stream; gives how many rows each table had. The stream's speed is that of the reading. */
 export async function writeArchive(header: Header, parts: AsyncIterable<Part>, out: Writable): Promise<Rows> {
@@ -84,8 +86,8 @@ export async function readArchive(
       await part({ table, rows: body });
     }
   };
-  await pipeline(source, createZstdDecompress(), read).catch((error: unknown) => {
-    throw readable(error, header === undefined);
+  await pipeline(source, requireZstd, createZstdDecompress(), read).catch((error: unknown) => {
+    throw readable(error);
   });
   if (!manifest) throw new Error('it is cut off');
   const [found, wanted] = [tallies.all(), manifest.tables];
@@ -106,12 +108,26 @@ function headerFrom(name: string, body: Buffer): Header {
   return header;
 }
 
+/** Passes on what begins as a file of zstd does. */
+async function* requireZstd(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let start: Buffer | undefined = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    if (start) {
+      start = Buffer.concat([start, chunk]);
+      if (start.length < ZSTD.length) continue;
+      if (!start.subarray(0, ZSTD.length).equals(ZSTD)) throw new Error('it is no backup made by make backup');
+      yield start;
+      start = undefined;
+    } else yield chunk;
+  }
+  if (start) throw new Error('it is cut off');
+}
+
 // What zlib says of bytes that it can't read tells an operator nothing.
-function readable(error: unknown, atStart: boolean): unknown {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (!/^(ZSTD_|Z_|ERR_ZSTD|ERR_ZLIB)/.test(code ?? '')) return error;
+function readable(error: unknown): unknown {
+  const { code = '', message } = error as NodeJS.ErrnoException;
   if (code === 'Z_BUF_ERROR' || /unexpected end/i.test(message)) return new Error('it is cut off');
-  return new Error(atStart ? 'it is no backup made by make backup' : `it is damaged: ${message}`);
+  return /^(ZSTD_|Z_|ERR_ZSTD|ERR_ZLIB)/.test(code) ? new Error(`it is damaged: ${message}`) : error;
 }
 
 function makeTallies() {

@@ -4,6 +4,7 @@ import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
+import { makeMarkChangedDays } from '../changed-days.ts';
 import { rollUp } from './rollup.ts';
 
 const DAY_MS = 86_400_000;
@@ -89,6 +90,25 @@ test('a mark that changes while its day is summed up is not cleared', async () =
     (await daily(billingId)).map((row) => row.events),
     ['2'],
   );
+});
+
+test('a day whose books have lost events stays marked', async () => {
+  const billingId = newId('bill');
+  const events = [1, 2, 3].map((sequence) => usage(billingId, { timeMs: NOON - DAY_MS, sequence }));
+  await own.book(NOON, events);
+  await rollUp(stores(), NOON, never);
+  await own.books.client.command({
+    query:
+      'alter table usage_events delete where billing_id = {billingId:String} and seq = 2 settings mutations_sync = 2',
+    query_params: { billingId },
+  });
+  await makeMarkChangedDays(own.world.sql)([events[0]!], NOON);
+  await rollUp(stores(), NOON, never);
+  assert.is((await own.changedDays(billingId)).length, 1);
+  // Once the event is there again, its day is over.
+  await own.book(NOON, [events[1]!]);
+  await rollUp(stores(), NOON, never);
+  assert.is((await own.changedDays(billingId)).length, 0);
 });
 
 test('one run sums up many records and days', async () => {

@@ -18,7 +18,8 @@ const AFTER_DAY_END_MS = 10 * 60_000;
  * 2. Sum up the whole days from the events: by usage name, which `/usage` bills, and by epoch, which settling and
  *    reconciling read. A crash here, or a repetition, is harmless.
  * 3. Clear the marks that still have the same number. A mark with another number means that an event came meanwhile; the
- *    next run sums up its day again.
+ *    next run sums up its day again. A day whose books have lost events stays marked, so that reconciling reads its events
+ *    and names what is missing.
  */
 export async function rollUp({ sql, books }: { sql: Sql; books: Books }, nowMs: number, signal: AbortSignal) {
   let last: Position = { billingId: '', day: '0001-01-01' };
@@ -26,8 +27,14 @@ export async function rollUp({ sql, books }: { sql: Sql; books: Books }, nowMs: 
     signal.throwIfAborted();
     const days = await nextChangedDays(sql, last, dayOf(nowMs - AFTER_DAY_END_MS));
     if (days.length === 0) return;
-    await sumUp(books, days[0]!.day, days);
-    await clearMarks(sql, days);
+    const { day } = days[0]!;
+    const short = await withLostEvents(books, day, days);
+    await sumUp(books, day, days);
+    await clearMarks(
+      sql,
+      day,
+      days.filter(({ billingId }) => !short.has(billingId)),
+    );
     last = days.at(-1)!;
   }
 }
@@ -39,6 +46,26 @@ async function nextChangedDays(sql: Sql, last: Position, beforeDay: string): Pro
     where day < ${beforeDay} and day >= ${last.day} and (day, billing_id) > (${last.day}, ${last.billingId})
     order by day, billing_id limit ${RECORDS_AT_ONCE}`;
   return days.filter(({ day }) => day === days[0]!.day);
+}
+
+/** The records whose sums of this day, from an earlier run, have more events than the books have now. */
+async function withLostEvents({ client }: Books, day: string, days: ChangedDay[]): Promise<Set<string>> {
+  const answer = await client.query({
+    query: `with summed as (
+              select billing_id from booked_days where day = {day:Date} and billing_id in {billingIds:Array(String)})
+            select distinct billing_id from (
+              select billing_id, line, epoch, all_events as stored, 0 as counted from booked_days final
+              where day = {day:Date} and billing_id in summed
+              union all
+              select billing_id, line, line_epoch, 0, count() from (
+                select billing_id, kind, epoch, seq, number, ${lineOfEvent} from usage_events final
+                where day = {day:Date} and billing_id in summed
+              ) group by billing_id, line, line_epoch
+            ) group by billing_id, line, epoch having sum(stored) > sum(counted)`,
+    query_params: { day, billingIds: days.map(({ billingId }) => billingId) },
+    format: 'JSONCompactEachRow',
+  });
+  return new Set((await answer.json<[id: string]>()).map(([id]) => id));
 }
 
 async function sumUp({ client }: Books, day: string, days: ChangedDay[]): Promise<void> {
@@ -65,9 +92,9 @@ async function sumUp({ client }: Books, day: string, days: ChangedDay[]): Promis
   });
 }
 
-async function clearMarks(sql: Sql, days: ChangedDay[]): Promise<void> {
+async function clearMarks(sql: Sql, day: string, days: ChangedDay[]): Promise<void> {
   await sql`
     delete from usage_marks as current
     using unnest(${days.map(({ billingId }) => billingId)}::text[], ${days.map(({ mark }) => mark)}::bigint[]) as summed (billing_id, mark)
-    where current.billing_id = summed.billing_id and current.day = ${days[0]!.day} and current.mark = summed.mark`;
+    where current.billing_id = summed.billing_id and current.day = ${day} and current.mark = summed.mark`;
 }

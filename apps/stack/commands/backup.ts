@@ -9,7 +9,7 @@ import { programEnvironment } from '../servers/programs.ts';
 export async function backUp(home: Home, name: string): Promise<number> {
   if (name === '') throw new StackError('name the file to write: make backup FILE=keytally.backup');
   if (!findSupervisor(home)) throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
-  const file = resolve(checkout, name);
+  const file = resolve(name);
   if (existsSync(file)) throw new StackError(`${file} is there already: name another file`);
   const partial = `${file}.partial`;
   const out = openSync(partial, 'w', 0o600);

@@ -27,7 +27,7 @@ type Contents = { usageBefore: string; settingsAt: string };
  */
 export async function restore(given: Home, name: string): Promise<number> {
   if (name === '') throw new StackError('name the file to restore: make restore FILE=keytally.backup');
-  const file = resolve(checkout, name);
+  const file = resolve(name);
   if (!existsSync(file)) throw new StackError(`there is no file ${file}`);
   const home = movable(given);
   finishSwap(home);
@@ -70,7 +70,7 @@ function refuseRunning(home: Home): void {
 /** The file of the master key: the one named, else that of the old folder. */
 function findMasterKey(home: Home): string {
   const named = process.env.MASTER_KEY_FILE;
-  const file = named ? resolve(checkout, named) : join(home.folder, 'master.key');
+  const file = named ? resolve(named) : join(home.folder, 'master.key');
   if (existsSync(file)) return file;
   throw new StackError(
     named

@@ -33,6 +33,11 @@ case "$*" in
 info | 'compose version') [ "\${ENGINE:-yes}" = yes ] ;;
 'compose port api 8080') echo 127.0.0.1:8080 ;;
 'compose port verify 8081') echo 127.0.0.1:8081 ;;
+'compose config') echo 'name: keytally' ;;
+*' ps -q') [ "\${RUNNING:-no}" = no ] || echo container ;;
+'volume ls -q --filter name=^keytally_redis$') [ "\${VOLUMES:-none}" = none ] || echo keytally_redis ;;
+*restore.ts*) cat >>'${folder}/restored'; [ "\${RESTORE:-good}" = good ] ;;
+*backup.ts*) echo backup-of-everything; [ "\${BACKUP:-good}" = good ] ;;
 *' ps -aq') [ "\${CONTAINERS:-some}" = none ] || echo container ;;
 *token.ts*) echo "kt_$(wc -l <'${folder}/calls' | tr -d ' ')" ;;
 *'node -e'*) [ "\${TOKEN:-good}" = good ] ;;
