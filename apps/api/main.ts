@@ -9,7 +9,7 @@ import { requireOpen } from '../../shared/stores/fence.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
-import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
@@ -34,7 +34,7 @@ import { startSweeper } from './sync/sweeper.ts';
 const config = readConfigOrExit(...programs.api);
 const log = makeLogger('api', config.LOG_LEVEL);
 
-await run(log, async () => {
+await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const metrics = makeMetrics('api');
   const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
   const teamSql = connectPostgres(config.DATABASE_URL);

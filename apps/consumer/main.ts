@@ -9,7 +9,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { startPerNode } from '../../shared/events/start-per-node.ts';
-import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 import { allReady, makeProbes, makeProbeServer, type Checks } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run, type Running } from '../../shared/runtime/run.ts';
@@ -24,7 +24,7 @@ import { makeMarkChangedDays } from './changed-days.ts';
 const config = readConfigOrExit(...programs.consumer);
 const log = makeLogger('consumer', config.LOG_LEVEL);
 
-await run(log, async () => {
+await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const metrics = makeMetrics('consumer');
   const sql = connectPostgres(config.DATABASE_URL);
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });

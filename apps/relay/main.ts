@@ -16,7 +16,7 @@ import { startRelay } from './relay.ts';
 const config = readConfigOrExit(...programs.relay);
 const log = makeLogger('relay', config.LOG_LEVEL);
 
-await run(log, async () => {
+await run({ log }, async () => {
   const metrics = makeMetrics('relay');
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const kafka = connectKafka(config, 'relay', log);

@@ -22,7 +22,7 @@ import { metricsOfAll, startWorkers, tellListening } from './workers.ts';
 const config = readConfigOrExit(...programs.verify);
 const log = makeLogger('verify', config.LOG_LEVEL);
 
-await run(log, async () => {
+await run({ log }, async () => {
   if (config.WORKERS > 1 && cluster.isPrimary) return startWorkers(config.WORKERS, log);
   const metrics = makeMetrics('verify');
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });

@@ -85,6 +85,14 @@ export function asPostgresUnavailable(error: unknown): unknown {
     : error;
 }
 
+/**
+ * Whether an error says that a connection to Postgres failed. On each new connection the driver (postgres 3.4) asks for the
+ * types of arrays, and nobody handles the failure of that: it must not end the process.
+ */
+export function isPostgresConnectionError(error: unknown): boolean {
+  return asPostgresUnavailable(error) !== error;
+}
+
 // Class 08 connection, 53 resources, 57 operator intervention (statement timeouts too), 25006 the read-only standby, and the
 // names that the driver and the system use.
 const unavailableCodes =
