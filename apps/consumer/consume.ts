@@ -38,6 +38,7 @@ export function startConsuming({
 }: ConsumeOptions): Running {
   return startPump({
     source,
+    metrics,
     log,
     idle: () => metrics.consumerLagSeconds.set(0),
     async deliver(events, signal) {

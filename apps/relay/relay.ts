@@ -17,6 +17,7 @@ export function startRelay({ source, kafka, metrics, log }: RelayOptions): Runni
   let topicsExist = false;
   return startPump({
     source,
+    metrics,
     log,
     async deliver(events, signal) {
       const records = events.map((event) => ({ key: event.billingId || event.keyId, value: encodeEvent(event) }));

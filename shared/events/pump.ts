@@ -1,4 +1,5 @@
 import type { Logger } from '../runtime/log.ts';
+import type { Metrics } from '../runtime/metrics.ts';
 import type { Batch, Source } from './source.ts';
 import { retry } from '../runtime/retry.ts';
 import type { Running } from '../runtime/run.ts';
@@ -9,6 +10,7 @@ type PumpOptions = {
   deliver(events: Batch['events'], signal: AbortSignal): Promise<void>;
   /** Called when the source gave no batch. */
   idle?(): void;
+  metrics: Metrics;
   log: Logger;
 };
 
@@ -18,7 +20,7 @@ type PumpOptions = {
  * 1. Deliver. After a crash here the source gives the events again, and they count once.
  * 2. Acknowledge. Only now may the source forget the events.
  */
-export function startPump({ source, deliver, idle, log }: PumpOptions): Running {
+export function startPump({ source, deliver, idle, metrics, log }: PumpOptions): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
   const done = pumpAll();
@@ -33,6 +35,7 @@ export function startPump({ source, deliver, idle, log }: PumpOptions): Running 
     let pumped = Promise.resolve();
     while (!signal.aborted) {
       const batch = await retry(signal, log, 'reading usage events', () => source.read(signal)).catch(() => undefined);
+      metrics.eventsInHand.inc(batch?.events.length ?? 0);
       await pumped;
       if (batch) pumped = pumpOne(batch);
       else idle?.();
@@ -41,7 +44,9 @@ export function startPump({ source, deliver, idle, log }: PumpOptions): Running 
     const rest = await retry(signal, log, 'reading the last usage events', async () => source.rest?.()).catch(
       () => undefined,
     );
-    if (rest) await pumpOne(rest);
+    if (!rest) return;
+    metrics.eventsInHand.inc(rest.events.length);
+    await pumpOne(rest);
   }
 
   async function pumpOne({ events, acknowledge }: Batch): Promise<void> {
@@ -50,6 +55,8 @@ export function startPump({ source, deliver, idle, log }: PumpOptions): Running 
       await retry(signal, log, 'acknowledging usage events', acknowledge);
     } catch (error) {
       log.warn({ error, events: events.length }, 'stopped before a batch was acknowledged; its events will come again');
+    } finally {
+      metrics.eventsInHand.dec(events.length);
     }
   }
 }

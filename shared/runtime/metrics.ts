@@ -82,6 +82,11 @@ function outboxMetrics(registers: Registry[]) {
       aggregator: 'max',
       registers,
     }),
+    eventsInHand: new Gauge({
+      name: 'keytally_events_in_hand',
+      help: 'Usage events that this process has taken, and has not yet delivered and acknowledged',
+      registers,
+    }),
     outboxEntries: new Gauge({
       name: 'keytally_outbox_entries',
       help: 'Usage events waiting in Redis',

@@ -1,4 +1,5 @@
 import * as assert from 'uvu/assert';
+import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
 import { encodeEvent, eventColumns, eventRow, EVENT_FIELD, type UsageEvent } from '../../shared/events/event.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
@@ -86,6 +87,7 @@ export async function makeBehindWorld(name: string) {
           values,
           format: 'JSONCompactEachRow',
         });
+        await makeMarkChangedDays(world.sql)(events, Date.now());
       }
     },
     /** The same, of an epoch before the current one, on their way to the books. */

@@ -75,13 +75,6 @@ export function signalBroker(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
   if (processes.kafka) process.kill(processes.kafka.pid, signal);
 }
 
-/** The value of one metric of a program, the sum of its lines. */
-export async function metric(url: string, name: string): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  const lines = [...text.matchAll(new RegExp(`^${name}\\{[^}]*\\} (\\S+)$`, 'gm'))];
-  return lines.reduce((sum, [, value]) => sum + Number(value), 0);
-}
-
 async function meterMaker(world: World): Promise<() => Promise<Meter>> {
   const post = async (path: string, body: unknown) => (await world.call('post', `/api/v1${path}`, body)).body;
   const { id: workspaceId } = (await post('/workspace', { name: 'kafka' })).workspace;

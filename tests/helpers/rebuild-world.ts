@@ -1,6 +1,6 @@
 import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
-import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from './customers.ts';
 import { eventually, makeWorld, type World } from './world.ts';
 import { makeOwnRedis, type OwnRedis } from './own-redis.ts';
@@ -84,8 +84,6 @@ function looking(world: World, customers: Customers) {
 /** Ways to see what the outboxes hold, and whether lost shards are being filled. */
 function outboxes({ admin }: OwnRedis) {
   return {
-    /** How many entries a relay or consumer has read and not yet acknowledged. */
-    pending: () => inAll(async (outbox) => (await admin.xpending(outbox, OUTBOX_GROUP).catch(() => [0]))[0]),
     /** How many entries the outboxes hold. */
     waiting: () => inAll((outbox) => admin.xlen(outbox)),
     /** Waits until the api fills the lost shards. */

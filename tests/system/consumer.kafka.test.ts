@@ -10,7 +10,8 @@ import { encodeEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { wireTo } from '../helpers/world.ts';
 import { testEvent } from '../helpers/events.ts';
-import { makeKafkaWorld, metric, soon, type KafkaWorld, type Meter } from '../helpers/kafka-world.ts';
+import { makeKafkaWorld, soon, type KafkaWorld, type Meter } from '../helpers/kafka-world.ts';
+import { metric } from '../helpers/metric.ts';
 
 const test = suite('the consumer of Kafka');
 let own: KafkaWorld;

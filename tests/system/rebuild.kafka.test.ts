@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import { signalBroker, soon } from '../helpers/kafka-world.ts';
+import { metric } from '../helpers/metric.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 import { wireTo } from '../helpers/world.ts';
 
@@ -28,16 +29,22 @@ for (const [how, lose] of Object.entries(losses)) {
     await soon('it is booked', async () => (await own.customers.usage(one.meter)) === '11');
     await own.redis.keep('kept');
     await own.untilValid(one);
+    const inHand = async ({ url }: { url: string }) => metric(url, 'keytally_events_in_hand');
+    await soon(
+      'nothing waits',
+      async () => (await own.waiting()) + (await inHand(relay)) + (await inHand(consumer)) === 0,
+    );
 
     await wire.cut();
     await own.spend(one, '2');
     await own.adjust(one, '-0.5');
-    await soon('Kafka has it, and the consumer', async () => (await own.waiting()) === 0);
+    await soon('Kafka has it', async () => (await own.waiting()) === 0);
+    await soon('the consumer has it', async () => (await inHand(consumer)) === 2);
     signalBroker('SIGSTOP');
     try {
       await own.spend(one, '4');
       await own.adjust(one, '0.25');
-      await soon('the relay has it', async () => (await own.pending()) >= 2);
+      await soon('the relay has it', async () => (await inHand(relay)) === 2);
       await lose();
       await own.untilBuilt();
       await lose();

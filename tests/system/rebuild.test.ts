@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { metric } from '../helpers/metric.ts';
 import { eventually, wireTo } from '../helpers/world.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 
@@ -52,7 +53,7 @@ test('events that a consumer held while Redis was emptied are in the balance onc
   await own.spend(one, '2');
   await own.adjust(one, '-0.5');
   await own.spend(one, '4');
-  await eventually('the consumer holds it', async () => (await own.pending()) >= 3);
+  await eventually('the consumer holds it', async () => (await metric(consumer.url, 'keytally_events_in_hand')) === 3);
   await redis.admin.flushall();
   await own.untilValid(one);
   assert.is(Number(await own.used(one)) <= 11, true);
@@ -75,11 +76,12 @@ test('Redis lost again while it is being rebuilt counts nothing twice', async ()
   await own.booked(one, 1);
   await redis.keep('second');
   await own.untilValid(one);
+  await eventually('nothing waits', async () => (await own.waiting()) === 0);
   await wire.cut();
   await own.spend(one, '2');
   await own.adjust(one, '0.5');
   await own.spend(one, '4');
-  await eventually('the consumer holds it', async () => (await own.pending()) >= 3);
+  await eventually('the consumer holds it', async () => (await metric(consumer.url, 'keytally_events_in_hand')) === 3);
   await redis.comeBackAs('second');
   // While it is being rebuilt.
   await own.untilBuilt();

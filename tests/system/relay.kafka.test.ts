@@ -4,7 +4,8 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { signalBroker, makeKafkaWorld, metric, soon, type KafkaWorld } from '../helpers/kafka-world.ts';
+import { signalBroker, makeKafkaWorld, soon, type KafkaWorld } from '../helpers/kafka-world.ts';
+import { metric } from '../helpers/metric.ts';
 
 const test = suite('the relay');
 let own: KafkaWorld;

@@ -152,10 +152,11 @@ test('secrets pass through crashes of a connection, of Redis and of the programs
 
   // A Postgres backend that dies while the key's secret is among the parameters of its statement.
   const api = await world.start('api');
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'crash' }, { token }))).body;
   await world.sql.begin(async (tx) => {
     await tx`lock table key_texts in access exclusive mode`;
     const created = world
-      .call('post', `${api.url}/api/v1/api-key`, { name: 'n', workspaceId: things.workspace }, { token })
+      .call('post', `${api.url}/api/v1/api-key`, { name: 'n', workspaceId: workspace.id }, { token })
       .catch(String);
     await eventually('an insert waits', async () => {
       const [row] = await world.sql<{ pid: number }[]>`
