@@ -33,8 +33,8 @@ export function openDayParams(records: WithOpenDays[]) {
   return { ids: records.map(({ id }) => id), openOf: open.map(({ of }) => of), openDays: open.map(({ day }) => day) };
 }
 
-// An id takes 34 bytes of a parameter, and counts more: a query shall end in time, and so read some 500 records at most.
-const BYTES_PER_RECORD = 128;
+// An id takes 34 bytes of a parameter, and counts more: a query shall end in time, and so read some 1,000 records at most.
+const BYTES_PER_RECORD = 48;
 const BYTES_PER_NUMBER = 17;
 
 /** Chunks of records that the parameters of one query hold; `sizeOf` counts the longest list of a record. */

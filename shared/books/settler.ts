@@ -14,7 +14,7 @@ export type SettlerStores = { sql: Sql; redis: ShardedRedis; books: Books; log: 
 const LOOK_EVERY_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
 const COUNT_EVERY_MS = 1_000;
-const RECORDS_AT_ONCE = 500;
+const RECORDS_AT_ONCE = 1_000;
 
 /** Settles noted records on open shards, until stopped. Any number of processes may do so at a time. */
 export function startSettler({ metrics, ...stores }: SettlerStores & { metrics: Metrics }): Loop {
