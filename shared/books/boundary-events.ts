@@ -10,11 +10,12 @@ export type Place = { epoch: number; sequence: number };
  */
 export type Boundary = { eventId: string; usedBeforeMicros: number; usedAfterMicros: number };
 
-/** Reads the events of some places of one record; gives a look-up, undefined where the books have no such event. */
+/** Reads the events of some places of one record, which lie on these days; gives a look-up, undefined where the books have no such event. */
 export async function readBoundaries(
   books: Books,
   billingId: string,
   places: Place[],
+  days: string[],
 ): Promise<(place: Place) => Boundary | undefined> {
   const found = new Map<string, Boundary>();
   for (const some of inGroups(places, () => 1)) {
@@ -27,10 +28,13 @@ export async function readBoundaries(
           select epoch, seq, kind, event_id, number, cost_micros, used_micros from usage_events
           where billing_id = {billingId:String} and (epoch, seq) in (
             select arrayJoin(arrayZip({epochs:Array(UInt32)}, {sequences:Array(UInt64)})))
+            and (day in {days:Array(Date)} or kind = 'adjustment' and day in (
+              select day from booked_days where billing_id = {billingId:String} and line = 'adjustment'))
           order by epoch desc limit 1 by event_id
         ) group by epoch, seq`,
       query_params: {
         billingId,
+        days,
         epochs: some.map(({ epoch }) => epoch),
         sequences: some.map(({ sequence }) => sequence),
       },

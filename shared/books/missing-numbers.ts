@@ -2,7 +2,7 @@ import type { Books } from '../stores/clickhouse.ts';
 import type { Balance } from './balances.ts';
 import type { BookedRecord } from './booked-records.ts';
 import { inGroups, lineOfEvent, openDayParams, openDaysTable, sumsOfLine } from './day-sums.ts';
-import { readBoundaries, type Boundary } from './boundary-events.ts';
+import { readBoundaries, type Boundary, type Place } from './boundary-events.ts';
 
 /** Consecutive sequence numbers of one epoch of a billing record that no event in the books has. */
 export type MissingNumbers = {
@@ -153,8 +153,23 @@ async function gapsWithin(
   return gaps.toSorted((a, b) => a.after - b.after);
 }
 
+/** The days on which events of these places can lie: those with their numbers, and open ones, for the sake of adjustments. */
+function daysOf(places: Place[], days: Day[], openDays: string[]): string[] {
+  const holds = ({ epoch, first, last, witness }: Day) =>
+    places.some(
+      (place) =>
+        place.epoch === epoch && ((first <= place.sequence && place.sequence <= last) || place.sequence === witness),
+    );
+  return [...new Set([...openDays, ...days.filter(holds).map(({ day }) => day)])];
+}
+
 /** Adds to gaps the events around them, and what they cost. */
-async function describe(books: Books, { balance }: Suspect, days: Day[], gaps: Gap[]): Promise<MissingNumbers[]> {
+async function describe(
+  books: Books,
+  { balance, booked }: Suspect,
+  days: Day[],
+  gaps: Gap[],
+): Promise<MissingNumbers[]> {
   const newest = Math.max(...balance.sequences.keys());
   const lastBefore = (epoch: number) => days.findLast((day) => day.epoch < epoch && day.numbers > 0);
   // Before an epoch's first number stands the last one of the epoch before.
@@ -166,7 +181,7 @@ async function describe(books: Books, { balance }: Suspect, days: Day[], gaps: G
   const endOf = ({ epoch, before, upTo, endsWith }: Gap) =>
     endsWith === 'redis' ? undefined : { epoch, sequence: before ?? upTo };
   const wanted = gaps.flatMap((gap) => [startOf(gap), endOf(gap)]).filter((one) => one !== undefined);
-  const at = await readBoundaries(books, balance.billing.id, wanted);
+  const at = await readBoundaries(books, balance.billing.id, wanted, daysOf(wanted, days, booked.openDays));
 
   return gaps.map((gap) => {
     const start = startOf(gap);

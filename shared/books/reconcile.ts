@@ -51,13 +51,17 @@ export async function reconcile(stores: Stores, billings: BillingRef[], patience
   const arrived = (await booksWatermark(sql)) > readMs;
   const balances = differing.map(({ balance }) => balance);
   // Events that arrived late meanwhile are in the books and not yet in these balances.
-  const { changed: late } = await settle(stores, balances, grantOfOpenShards(redis, balances));
+  const { changed: late, failed } = await settle(stores, balances, grantOfOpenShards(redis, balances));
+  const unread = new Set(failed.map(({ billing }) => billing.id));
   const settledIds = new Set(late.map(({ billing }) => billing.id));
   const fresh = await readBalances(
     redis,
     late.map(({ billing }) => billing),
   );
-  const again = await compare(stores, [...balances.filter(({ billing }) => !settledIds.has(billing.id)), ...fresh]);
+  const again = await compare(stores, [
+    ...balances.filter(({ billing }) => !settledIds.has(billing.id) && !unread.has(billing.id)),
+    ...fresh,
+  ]);
   const second = new Map(again.map(({ balance, result }) => [balance.billing.id, result]));
   const surelyAhead = await stillAhead(stores, again);
   return first.map(({ balance: { billing }, result }) => {
@@ -65,7 +69,8 @@ export async function reconcile(stores: Stores, billings: BillingRef[], patience
     const undecided =
       (second.has(billing.id) && !arrived) ||
       (final.status !== 'EXACT' && settledIds.has(billing.id)) ||
-      surelyAhead.get(billing.id) === false;
+      surelyAhead.get(billing.id) === false ||
+      unread.has(billing.id);
     return undecided ? { ...final, status: 'ON_ITS_WAY' } : final;
   });
 }
@@ -85,9 +90,10 @@ async function stillAhead(stores: Stores, compared: Compared[]): Promise<Map<str
 async function readSettled(stores: Stores, billings: BillingRef[]): Promise<Balance[]> {
   const { redis } = stores;
   const balances = await readBalances(redis, billings);
-  const { changed } = await settle(stores, balances, grantOfOpenShards(redis, balances));
-  if (changed.length === 0) return balances;
-  const ids = new Set(changed.map(({ billing }) => billing.id));
+  const { changed, failed } = await settle(stores, balances, grantOfOpenShards(redis, balances));
+  // A record whose books can't be read has no result. It must not hold up the others.
+  const ids = new Set([...changed, ...failed].map(({ billing }) => billing.id));
+  if (ids.size === 0) return balances;
   const fresh = await readBalances(
     redis,
     changed.map(({ billing }) => billing),

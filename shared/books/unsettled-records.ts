@@ -8,20 +8,20 @@ const NOTES_AT_ONCE = 1_000;
 // A process that dies holds up the records in its hands for this long.
 const TAKEN_FOR_SECONDS = 5;
 const FIRST_PAUSE_SECONDS = 1;
-const LONGEST_PAUSE_SECONDS = 300;
+const LONGEST_PAUSE_SECONDS = 15;
 
 /**
- * Notes records, or those among them that are in some shards, as unsettled. Noting again changes the mark alone: a record
+ * Notes records as unsettled. Noting again changes the mark alone: a record
  * that is being settled is then looked at once more, and one that fails keeps its pause.
  */
-export async function noteUnsettled(sql: Query, billingIds: string[], shards?: number[]): Promise<void> {
+export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<void> {
   for (let i = 0; i < billingIds.length; i += NOTES_AT_ONCE) {
     const some = billingIds.slice(i, i + NOTES_AT_ONCE);
     // Always in one order, so that two processes never wait for each other.
     await orGiveUp(sql`
       insert into unsettled_records as known (billing_id, shard)
       select id, shard from billing_records
-      where id = any(${some}) ${shards ? sql`and shard = any(${shards})` : sql``}
+      where id = any(${some})
       order by id
       on conflict (billing_id) do update set
         mark = nextval('unsettled_records_seq'),

@@ -37,9 +37,18 @@ type ConsumeTopicOptions = ConsumeHandlers & {
 };
 
 /** This process's place in the consumer group: none while it is not connected. */
-type Membership = { consumer: Consumer | undefined; partitions: ReadonlySet<number> };
+type Membership = {
+  consumer: Consumer | undefined;
+  partitions: ReadonlySet<number>;
+  /** How many commits in a row failed because Kafka does not know this member any more. */
+  forgotten: number;
+  /** Ends the consumer, so that a new one follows. */
+  end?: (error: Error) => void;
+};
 
 const LONGEST_PAUSE_MS = 2_000;
+// The pauses between them come to about ten seconds.
+const COMMITS_IN_VAIN = 10;
 const DISCONNECT_WITHIN_MS = 3_000;
 
 /**
@@ -48,7 +57,7 @@ const DISCONNECT_WITHIN_MS = 3_000;
  */
 export function consumeTopic(options: ConsumeTopicOptions): Consuming {
   const stopping = new AbortController();
-  const membership: Membership = { consumer: undefined, partitions: new Set() };
+  const membership: Membership = { consumer: undefined, partitions: new Set(), forgotten: 0 };
   const done = keepConsuming(options, membership, stopping.signal);
 
   return {
@@ -61,17 +70,23 @@ export function consumeTopic(options: ConsumeTopicOptions): Consuming {
   };
 }
 
-async function commit(
-  { consumer, partitions }: Membership,
-  topic: string,
-  lastOffsets: ReadonlyMap<number, string>,
-): Promise<void> {
+// A member that Kafka has forgotten (it was frozen, a clock jumped) joins again by itself, or never notices and commits in
+// vain: then a new consumer has to follow it.
+async function commit(membership: Membership, topic: string, lastOffsets: ReadonlyMap<number, string>): Promise<void> {
+  const { consumer, partitions } = membership;
   const ours = [...lastOffsets].filter(([partition]) => partitions.has(partition));
   if (ours.length === 0) return;
   if (!consumer) throw new Error('the consumer is not connected');
-  await consumer.commitOffsets(
-    ours.map(([partition, offset]) => ({ topic, partition, offset: String(BigInt(offset) + 1n) })),
-  );
+  try {
+    await consumer.commitOffsets(
+      ours.map(([partition, offset]) => ({ topic, partition, offset: String(BigInt(offset) + 1n) })),
+    );
+    membership.forgotten = 0;
+  } catch (error) {
+    membership.forgotten = isForgotten(error) ? membership.forgotten + 1 : 0;
+    if (membership.forgotten === COMMITS_IN_VAIN) membership.end?.(error as Error);
+    throw error;
+  }
 }
 
 // A crash ends a kafkajs consumer. A new consumer follows it, unless the same error would end that one too.
@@ -98,6 +113,8 @@ async function keepConsuming(options: ConsumeTopicOptions, membership: Membershi
     } finally {
       membership.consumer = undefined;
       membership.partitions = new Set();
+      membership.forgotten = 0;
+      delete membership.end;
       await withTimeout(DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
     }
     const pauseMs = Math.min(100 * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
@@ -114,6 +131,7 @@ async function consumeUntilCrash(
 ): Promise<Error | undefined> {
   const { promise: ending, resolve: end } = Promise.withResolvers<Error | undefined>();
   const stop = () => end(undefined);
+  membership.end = end;
   signal.addEventListener('abort', stop, { once: true });
   consumer.on(consumer.events.CRASH, ({ payload }) => end(payload.error));
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
@@ -163,7 +181,14 @@ async function connect(
 // kafkajs decides by the same rule whether it restarts a crashed consumer, except that we also try again when no group
 // coordinator is found: there is none while brokers start.
 function mayPass(error: Error): boolean {
+  if (isForgotten(error)) return true;
   if (['KafkaJSNumberOfRetriesExceeded', 'KafkaJSGroupCoordinatorNotFound'].includes(error.name)) return true;
   if (error.cause instanceof Error) return mayPass(error.cause);
   return (error as { retriable?: boolean }).retriable === true;
+}
+
+/** Whether Kafka does not know this member of the group any more. */
+function isForgotten(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return (error as { type?: string }).type === 'UNKNOWN_MEMBER_ID' || isForgotten(error.cause);
 }

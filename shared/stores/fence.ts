@@ -1,6 +1,7 @@
 import { ApiError } from '../contract/errors.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { keyspace } from './keyspace.ts';
+import { runPipeline } from './pipeline.ts';
 import type { ShardedRedis } from './redis.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
@@ -29,6 +30,27 @@ export async function openShards(
       return owner === runId
         ? [[shard, { epoch: Number(epoch), change: Number(change ?? 0), history: history ?? '' }]]
         : [];
+    });
+  });
+  const answered = await Promise.allSettled(ofNodes);
+  return new Map(answered.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
+}
+
+/**
+ * The last change of Postgres that each shard got, and its epoch, whether it is open or not: a closed shard too knows what
+ * a restored Postgres has lost. Shards of a server that does not answer are left out.
+ */
+export async function lastChanges(
+  redis: ShardedRedis,
+  withinMs: number,
+): Promise<Map<number, Pick<OpenShard, 'change' | 'epoch'>>> {
+  const ofNodes = [...redis.byNode()].map(async ([node, held]) => {
+    const pipeline = node.client.pipeline();
+    for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'change', 'epoch');
+    const answers = (await runPipeline(pipeline, withinMs)) as (string | null)[][];
+    return held.map((shard, i) => {
+      const [change, epoch] = answers[i]!;
+      return [shard, { change: Number(change ?? 0), epoch: Number(epoch ?? 0) }] as const;
     });
   });
   const answered = await Promise.allSettled(ofNodes);

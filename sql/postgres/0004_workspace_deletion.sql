@@ -33,7 +33,7 @@ begin atomic
     delete from key_texts where hash in (
       select hash from key_texts
       where replaced_at < now() - interval '1 day'
-        and replaced_at < coalesce((select created_at from changes order by id limit 1), now()) - interval '1 hour'
+        and replaced_at < coalesce((select created_at from changes where kind = 'key' order by id limit 1), now()) - interval '1 hour'
         and coalesce(valid_until, 0) < extract(epoch from now() - interval '1 day') * 1000
       order by replaced_at limit at_most)
     returning hash)

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import postgres from 'postgres';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { hashKeyText, keyShard } from '../../shared/values/key-text.ts';
+import { ALL_SHARDS, hashKeyText, keyShard } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
@@ -79,6 +79,20 @@ test('the api refuses changes until an operator has decided; then keys that chan
   assert.is(await status(rotated.key), 'INVALID');
   assert.is(await status(fresh), 'VALID');
   assert.is(await status(later.key), 'VALID');
+
+  // Redis restarts, and its checkpoints are of another cluster: its shards stay closed, and what they know is kept.
+  for (const shard of ALL_SHARDS) await redis.admin.hset(keyspace.meta(shard), 'history', 'another/00000001');
+  await redis.end('SIGTERM');
+  await redis.start();
+  const verified = () => customers.verify({ key: untouched.key });
+  await eventually('its shards are closed', async () => (await verified()).status === 503);
+  await eventually('the api still says why', async () => {
+    const ready = await fetch(`${world.api.url}/readyz`);
+    return ready.status === 503 && /"settings"/.test(await ready.text());
+  });
+  assert.match(await (await fetch(`${world.api.url}/metrics`)).text(), /^keytally_settings_older\{.*\} 1$/m);
+  const [opened] = await redis.admin.hmget(keyspace.meta(0), 'owner');
+  assert.is(opened, null);
 
   const { stdout } = await promisify(execFile)(
     process.execPath,

@@ -6,7 +6,7 @@ import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.
 import { progressLine, runTool } from './tool.ts';
 
 // Compares all billing records with their books: `npm run reconcile`. Exits with 1 if any differs, else with 2 if events
-// were on their way for too long to decide, or if Redis does not know a balance.
+// were on their way for too long to decide, or if a balance or its books can't be read.
 const RECORDS_AT_ONCE = 500;
 const PATIENCE_MS = 30_000;
 
@@ -27,7 +27,7 @@ await runTool('reconcile', async (stores) => {
     const known = new Set(results.map(({ billing }) => billing.id));
     for (const { id } of refs.filter((ref) => !known.has(ref.id))) {
       unknown += 1;
-      lines.push([id, 'not in Redis', '', '', '']);
+      lines.push([id, 'can not be read', '', '', '']);
     }
     seen += refs.length;
     progress.show(() => `compared ${seen.toLocaleString('en')} of ${total.toLocaleString('en')} billing records`);
@@ -39,7 +39,7 @@ await runTool('reconcile', async (stores) => {
   const differing = counts.MISSING + counts.TOO_MUCH;
   console.log(
     `${counts.EXACT.toLocaleString('en')} exact, ${differing} differ, ${counts.ON_ITS_WAY} undecided because events were on their way` +
-      (unknown > 0 ? `, ${unknown} whose balance Redis does not know` : ''),
+      (unknown > 0 ? `, ${unknown} whose balance or books can not be read` : ''),
   );
   return differing > 0 ? 1 : counts.ON_ITS_WAY + unknown > 0 ? 2 : 0;
 });

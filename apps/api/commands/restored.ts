@@ -2,7 +2,7 @@ import '../../../shared/runtime/require-node.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { isGone, readRecord, versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
-import { openShards } from '../../../shared/stores/fence.ts';
+import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { Entry } from '../sync/change.ts';
@@ -28,10 +28,11 @@ const CHANGED_LATER = 'changed after the backup:';
 await runTool('restored', async (stores) => {
   const { sql, redis } = stores;
   const newer = await findNewer(sql, redis);
-  const open = await openShards(redis, ASK_WITHIN_MS);
-  if (open.size < ALL_SHARDS.length) throw new Error('not all shards are open; start the api and try again');
-  const lastChange = Math.max(0, ...[...open.values()].map(({ change }) => change));
-  const lastEpoch = Math.max(0, ...[...open.values()].map(({ epoch }) => epoch));
+  // Shards that Redis closed, in a restart, stay closed until this command has run.
+  const shards = await lastChanges(redis, ASK_WITHIN_MS);
+  if (shards.size < ALL_SHARDS.length) throw new Error('not every Redis server answers; try again when they do');
+  const lastChange = Math.max(0, ...[...shards.values()].map(({ change }) => change));
+  const lastEpoch = Math.max(0, ...[...shards.values()].map(({ epoch }) => epoch));
   const adjustments = await adjustmentsInBooks(stores);
   const unknown = await unknownRecords(stores);
   await sql.begin(async (tx) => {

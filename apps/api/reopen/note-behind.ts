@@ -3,7 +3,7 @@ import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
-import { orGiveUp } from '../../../shared/stores/postgres.ts';
+import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 
 // How far apart the clocks of Redis and ClickHouse may be. Events that a larger difference hides, reconcile finds.
 const CLOCKS_APART_MS = 5 * 60_000;
@@ -38,13 +38,9 @@ export async function noteBehind({ sql, books }: SettlerStores, shards: number[]
   if (behind.length === 0) return;
   const sinceMs = Math.min(...behind.map(({ since }) => since)) - CLOCKS_APART_MS;
   const fromEpoch = Math.min(...behind.map((one) => one.fromEpoch));
-  for await (const ids of laterInBooks(books, Math.max(0, sinceMs), fromEpoch)) {
+  for await (const later of laterInBooks(books, Math.max(0, sinceMs), fromEpoch)) {
     if (signal.aborted) return;
-    await noteUnsettled(
-      sql,
-      ids,
-      behind.map(({ shard }) => shard),
-    );
+    await noteUnsettled(sql, await behindTheirShards(sql, later, shards));
   }
   // A shard that was reopened meanwhile has another epoch, and has to be looked through again.
   await orGiveUp(sql`
@@ -53,18 +49,35 @@ export async function noteBehind({ sql, books }: SettlerStores, shards: number[]
     where shards.shard = done.shard and shards.epoch = done.epoch`);
 }
 
-/** The ids of records with events that arrived in the books since then, some at a time: neighbours there, to be read together. */
-async function* laterInBooks({ client }: Books, sinceMs: number, epoch: number): AsyncGenerator<string[]> {
+/** The newest event of a record that arrived in the books since then: when it did, in ms, and the highest epoch of all those. */
+type Later = { id: string; atMs: number; epoch: number };
+
+/** The records with events that arrived in the books since then, some at a time: neighbours there, to be read together. */
+async function* laterInBooks({ client }: Books, sinceMs: number, epoch: number): AsyncGenerator<Later[]> {
   const answer = await client.query({
-    query: `select distinct billing_id from usage_events
+    query: `select billing_id, toUnixTimestamp64Milli(max(inserted_at)), max(epoch) from usage_events
             where inserted_at >= fromUnixTimestamp64Milli({sinceMs:Int64}) and billing_id != ''
               and epoch >= {epoch:UInt32} and kind in ('verification', 'adjustment')
-            order by billing_id`,
+            group by billing_id order by billing_id`,
     query_params: { sinceMs, epoch },
     format: 'JSONCompactEachRow',
   });
-  for await (const rows of answer.stream<[id: string]>()) {
-    const ids = rows.map((row) => row.json()[0]);
-    for (let i = 0; i < ids.length; i += IDS_AT_ONCE) yield ids.slice(i, i + IDS_AT_ONCE);
+  for await (const rows of answer.stream<[id: string, atMs: string, epoch: number]>()) {
+    const found = rows.map((row) => row.json()).map(([id, atMs, epoch]) => ({ id, atMs: Number(atMs), epoch }));
+    for (let i = 0; i < found.length; i += IDS_AT_ONCE) yield found.slice(i, i + IDS_AT_ONCE);
   }
+}
+
+/** The ids of those records that have events which their own shard may lack: an idle shard looks back for long. */
+async function behindTheirShards(sql: Sql, later: Later[], shards: number[]): Promise<string[]> {
+  const rows = await orGiveUp(sql<{ id: string }[]>`
+    select b.id
+    from unnest(${later.map(({ id }) => id)}::text[], ${later.map(({ atMs }) => atMs)}::bigint[],
+                ${later.map((one) => one.epoch)}::bigint[]) as later (id, at_ms, epoch)
+    join billing_records b on b.id = later.id
+    join shards s on s.shard = b.shard
+    where s.shard = any(${shards}) and later.at_ms >= s.behind_since - ${CLOCKS_APART_MS}::bigint
+      and later.epoch >= s.behind_from_epoch
+    order by b.id`);
+  return rows.map(({ id }) => id);
 }

@@ -138,8 +138,10 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
 async function openKept(build: Build, kept: Claim[]): Promise<void> {
   const { stores, node, token, position, entryGrant, writeGrant, openUp } = build;
   const outdated = await writeMissing(stores, entryGrant, position, kept);
-  // No change says what such a shard must forget.
   await refuseNewer(stores.sql, node, outdated);
+  // Before the wipe, because this refuses where a record in Redis is newer than in Postgres.
+  for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
+  // No change says what such a shard must forget.
   await wipe(node, token, outdated, ALL_BUT_BALANCES);
   for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
   await settleBehind(stores, kept, writeGrant, CLOSED_AT_LEAST_MS);

@@ -49,6 +49,7 @@ async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<strin
     [node.runId(), node.notAfter(WITHIN_MS), number, amountMicros, event],
     WITHIN_MS,
   );
+  if (status === 'ABSENT') return 'UNSETTLED';
   if (!['OK', 'UNSETTLED', 'EARLY'].includes(status)) throw failure(adjustment, status);
   return status === 'EARLY' ? last : status;
 }

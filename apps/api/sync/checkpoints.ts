@@ -14,6 +14,7 @@ export type Position = { history: string; horizon: number; change: number };
 
 const WITHIN_MS = 1_000;
 
+/** Reads how far Postgres has come. */
 export async function postgresPosition(sql: Sql): Promise<Position> {
   const [row] = await orGiveUp(
     sql<[Position]>`
@@ -27,7 +28,8 @@ export async function postgresPosition(sql: Sql): Promise<Position> {
 /**
  * Advances the checkpoints to the oldest running transaction (xmin): every transaction below it is over and its rows are
  * visible, so when none of those rows waits, all shards hold every change up to there. Row ids would not do: they become
- * visible in another order than they are assigned. A shard with a checkpoint of another history keeps it: that it holds
+ * visible in another order than they are assigned. Adjustments may wait for long: every opening finds those that a shard
+ * lacks by their numbers. A shard with a checkpoint of another history keeps it: that it holds
  * what was changed before is not known.
  */
 export async function moveCheckpoints(
@@ -41,7 +43,7 @@ export async function moveCheckpoints(
     with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon)
     select ${historyOf(sql)} as history,
            horizon::text::bigint as horizon,
-           exists (select from changes where applied_at is null and tx < horizon) as waiting,
+           exists (select from changes where applied_at is null and kind <> 'adjustment' and tx < horizon) as waiting,
            exists (select from changes where tx >= ${String(last.horizon)}::text::xid8 and tx < horizon) as moved
     from snapshot`;
   if (row.waiting || (!row.moved && row.history === last.history)) return last;

@@ -22,7 +22,7 @@ export function startRemovingDeleted(sql: Sql, redis: ShardedRedis, log: Logger)
     if (!(await isDue(sql))) return;
     // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
     const open = await openShards(redis, LOOK_WITHIN_MS);
-    if (open.size < SHARDS || (await isPostgresStale(sql, open.values()))) return;
+    if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
     await sql.begin(async (tx) => {
       await removeKeys(tx);
       await removeScopes(tx);
@@ -34,7 +34,9 @@ export function startRemovingDeleted(sql: Sql, redis: ShardedRedis, log: Logger)
 /** Whether there is something to remove, and the page before is applied: others' changes must not wait behind many of ours. */
 async function isDue(sql: Sql): Promise<boolean> {
   const [row] = await sql<[{ due: boolean }]>`
-    select not exists (select from changes where applied_at is null)
+    select not exists (
+         select from changes
+         where applied_at is null and kind <> 'adjustment' and created_at < now() - interval '30 seconds')
        and (exists (select from workspaces where deleted_at is not null and removed_at is null
                       and coalesce(keys_removed_at, '-infinity') < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second')
          or exists (select from scopes where removed_at is null

@@ -1,8 +1,11 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
-import type { OpenShard } from '../../../shared/stores/fence.ts';
+import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+
+const LOOK_WITHIN_MS = 1_000;
 
 /** Remembers whether Postgres is older than Redis: restored from a backup, without the changes that Redis received since. */
 export type StalePostgresWatch = {
@@ -28,8 +31,9 @@ export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgres
   };
 }
 
-/** Whether open shards hold changes that this Postgres has not made. */
-export async function isPostgresStale(sql: Sql, open: Iterable<OpenShard>): Promise<boolean> {
+/** Whether shards, open or closed, hold changes that this Postgres has not made. */
+export async function isPostgresStale(sql: Sql, redis: ShardedRedis): Promise<boolean> {
+  const shards = await lastChanges(redis, LOOK_WITHIN_MS);
   const [made] = await sql<[{ last: number }]>`select last_value as last from changes_id_seq`;
-  return [...open].some(({ change }) => change > made.last);
+  return [...shards.values()].some(({ change }) => change > made.last);
 }

@@ -40,7 +40,7 @@ async function unlessStale(
   watch: StalePostgresWatch,
   work: () => Promise<void>,
 ): Promise<void> {
-  let stale = await isPostgresStale(sql, (await openShards(redis, LOOK_WITHIN_MS)).values());
+  let stale = await isPostgresStale(sql, redis);
   try {
     if (!stale) await work();
   } catch (error) {

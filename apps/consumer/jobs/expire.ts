@@ -37,12 +37,12 @@ async function removeEndedSecrets(tx: Query): Promise<number> {
 /**
  * Prunes changes that were applied more than a day ago, oldest first, and stores how far: a shard with an earlier
  * checkpoint is written whole when it is reopened. A change that waits, or that no query can see yet, stops the pruning,
- * so an open shard never falls behind it.
+ * so an open shard never falls behind it; an adjustment may wait, because every opening looks for those by their numbers.
  */
 async function pruneChanges(tx: Query): Promise<number> {
   const [pruned] = await tx<{ history: string; count: number; upTo: number | null }[]>`
     with waiting as (
-      select tx from changes where applied_at is null order by tx limit 1
+      select tx from changes where applied_at is null and kind <> 'adjustment' order by tx limit 1
     ), prunable as (
       select id from changes
       where applied_at < now() - interval '1 day'

@@ -189,7 +189,7 @@ test('a held record whose note was lost is noted again, and the operator is told
   await node.client.hset(billingKey(ref!), 'u', 'held');
   const { code, stdout } = await tool();
   assert.is(code, 1, 'others differ');
-  assert.match(stdout, new RegExp(`${ref!.id} +not in Redis`));
+  assert.match(stdout, new RegExp(`${ref!.id} +can not be read`));
   const notes = async () =>
     Number((await world.sql`select last_value - (not is_called)::int as made from unsettled_records_seq`)[0]!.made);
   const before = await notes();

@@ -5,6 +5,7 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 
 /** A changed day of a billing record. `mark` is another number after each change. */
 type ChangedDay = { billingId: string; day: string; mark: number };
+type Stores = { sql: Sql; books: Books };
 type Position = Pick<ChangedDay, 'billingId' | 'day'>;
 
 const RECORDS_AT_ONCE = 200;
@@ -21,13 +22,24 @@ const AFTER_DAY_END_MS = 10 * 60_000;
  *    next run sums up its day again. A day whose books have lost events stays marked, so that reconciling reads its events
  *    and names what is missing.
  */
-export async function rollUp({ sql, books }: { sql: Sql; books: Books }, nowMs: number, signal: AbortSignal) {
+export async function rollUp({ sql, books }: Stores, nowMs: number, signal: AbortSignal): Promise<void> {
   let last: Position = { billingId: '', day: '0001-01-01' };
+  const failures: unknown[] = [];
   for (;;) {
     signal.throwIfAborted();
     const days = await nextChangedDays(sql, last, dayOf(nowMs - AFTER_DAY_END_MS));
-    if (days.length === 0) return;
-    const { day } = days[0]!;
+    if (days.length === 0) break;
+    failures.push(...(await rollUpDays({ sql, books }, days, signal)));
+    last = days.at(-1)!;
+  }
+  if (failures.length > 0) throw new AggregateError(failures, `${failures.length} days of records were not summed up`);
+}
+
+/** Sums up records of one day. Those that fail alone are left marked and hold up no others; their errors are returned. */
+async function rollUpDays({ sql, books }: Stores, days: ChangedDay[], signal: AbortSignal): Promise<unknown[]> {
+  const { day } = days[0]!;
+  try {
+    signal.throwIfAborted();
     const short = await withLostEvents(books, day, days);
     await sumUp(books, day, days);
     await clearMarks(
@@ -35,7 +47,14 @@ export async function rollUp({ sql, books }: { sql: Sql; books: Books }, nowMs: 
       day,
       days.filter(({ billingId }) => !short.has(billingId)),
     );
-    last = days.at(-1)!;
+    return [];
+  } catch (error) {
+    signal.throwIfAborted();
+    await books.client.query({ query: 'select 1' });
+    if (days.length === 1) return [error];
+    const half = Math.ceil(days.length / 2);
+    const failures = await rollUpDays({ sql, books }, days.slice(0, half), signal);
+    return [...failures, ...(await rollUpDays({ sql, books }, days.slice(half), signal))];
   }
 }
 

@@ -18,7 +18,8 @@ local number, amount = tonumber(ARGV[3]), tonumber(ARGV[4])
 local meta = openShard(KEYS[1], ARGV[1], 'epoch')
 if not meta then return { 'CLOSED', nowText } end
 if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
-local record = call('HMGET', KEYS[2], 's', 'a')
+local record = redis.pcall('HMGET', KEYS[2], 's', 'a')
+if record.err then return { 'UNSETTLED', nowText, record.err } end
 if not record[1] then return { 'ABSENT', nowText } end
 local read, usedText, used, sequence = pcall(readUsed, KEYS[2], 'n' .. meta[2])
 if not read then return { 'UNSETTLED', nowText, type(usedText) == 'table' and usedText.err or tostring(usedText) } end
