@@ -1,6 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import postgres from 'postgres';
 import { record, writeRecords } from '../../apps/stack/process/leftovers.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
@@ -8,6 +7,7 @@ import { start, untilReady, type Started } from '../../apps/stack/process/progra
 import { createDatabase, preparePostgres } from '../../apps/stack/servers/postgres.ts';
 import { giveRolePassword, migratePostgres } from '../../shared/stores/migrate.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { copyPostgres } from './copy-postgres.ts';
 
 export type OwnPostgres = Awaited<ReturnType<typeof makeOwnPostgres>>;
 
@@ -33,7 +33,7 @@ export async function makeOwnPostgres(name: string) {
       await running.ended;
     },
     /** Takes over what another cluster has, as a dump and a restore do: rows and sequences, no transaction ids. */
-    copyFrom: (url: string) => copyAll(url, own.url),
+    copyFrom: (url: string) => copyPostgres(url, own.url),
     /** Becomes a standby and is promoted, as after the loss of a primary. */
     async promote() {
       await own.stop();
@@ -54,22 +54,4 @@ export async function makeOwnPostgres(name: string) {
   }
   await sql.end();
   return own;
-}
-
-async function copyAll(fromUrl: string, toUrl: string): Promise<void> {
-  const [from, to] = [fromUrl, toUrl].map((url) => postgres(url, { max: 1 })) as [postgres.Sql, postgres.Sql];
-  // Rows come in any order of their tables, and none of them is a change.
-  await to`set session_replication_role = replica`;
-  const tables = await from<{ name: string }[]>`
-    select table_name as name from information_schema.tables
-    where table_schema = 'public' and table_name <> 'schema_migrations'`;
-  await to`truncate ${to(tables.map(({ name }) => name))}`;
-  for (const { name } of tables) {
-    const rows = await from`copy ${from(name)} to stdout`.readable();
-    await pipeline(rows, await to`copy ${to(name)} from stdin`.writable());
-  }
-  const sequences = await from<{ name: string; last: string }[]>`
-    select sequencename as name, last_value::text as last from pg_sequences where last_value is not null`;
-  for (const { name, last } of sequences) await to`select setval(${name}::text::regclass, ${last}::text::bigint)`;
-  await Promise.all([from.end(), to.end()]);
 }

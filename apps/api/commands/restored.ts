@@ -1,4 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
+import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
+import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { isGone, readRecord, versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
@@ -23,6 +25,8 @@ type Newer = { entry: Entry; value: string };
 // The versions of a generation stay below those of the next, and those of a thousand generations below 2^53.
 const GENERATION = 1_000_000_000_000;
 const ASK_WITHIN_MS = 5_000;
+const RECORDS_AT_ONCE = 1_000;
+const ASKED_AT_ONCE = 64;
 const CHANGED_LATER = 'changed after the backup:';
 
 await runTool('restored', async (stores) => {
@@ -33,7 +37,7 @@ await runTool('restored', async (stores) => {
   if (shards.size < ALL_SHARDS.length) throw new Error('not every Redis server answers; try again when they do');
   const lastChange = Math.max(0, ...[...shards.values()].map(({ change }) => change));
   const lastEpoch = Math.max(0, ...[...shards.values()].map(({ epoch }) => epoch));
-  const adjustments = await adjustmentsInBooks(stores);
+  const adjustments = await lastAdjustments(stores);
   const unknown = await unknownRecords(stores);
   await sql.begin(async (tx) => {
     await refuseNewer(tx, newer);
@@ -98,7 +102,24 @@ async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustm
     where billing_records.id = booked.id`;
 }
 
-/** The number of each record's last adjustment in the books. */
+/** The number of each record's last adjustment, in Redis or in the books: its event may still be on its way from one to the other. */
+async function lastAdjustments(stores: ToolStores): Promise<Map<string, number>> {
+  const last = await adjustmentsInBooks(stores);
+  let after = '';
+  for (;;) {
+    const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
+    const inRedis = await mapLimited(refs, ASKED_AT_ONCE, (ref) =>
+      stores.redis.node(ref.shard).client.hget(billingKey(ref), 'a'),
+    );
+    for (const [i, { id }] of refs.entries()) {
+      const number = Math.max(last.get(id) ?? 0, Number(inRedis[i] ?? 0));
+      if (number > 0) last.set(id, number);
+    }
+    if (refs.length < RECORDS_AT_ONCE) return last;
+    after = refs.at(-1)!.id;
+  }
+}
+
 async function adjustmentsInBooks({ books }: ToolStores): Promise<Map<string, number>> {
   const answer = await books.client.query({
     query: "select billing_id, max(number) from usage_events where kind = 'adjustment' group by billing_id",
