@@ -1,4 +1,5 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
+import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { versionOf } from '../../../shared/stores/records.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
@@ -53,8 +54,13 @@ export async function writeEntries(sql: Sql, redis: ShardedRedis, grant: EntryGr
     chunks(ofShard!, ENTRIES_PER_CALL),
   );
   for (const together of chunks(calls, CALLS_AT_ONCE)) {
-    const newer = await Promise.all(together.map((call) => write(redis, grant, call)));
-    if (newer.flat().length > 0) await requireKnown(sql, newer.flat());
+    const notWritten = (await Promise.all(together.map((call) => write(redis, grant, call)))).flat();
+    const newer = notWritten.filter((one) => one.version !== 'CORRUPT') as Newer[];
+    if (newer.length > 0) await requireKnown(sql, newer);
+    await putBack(
+      sql,
+      notWritten.filter((one) => one.version === 'CORRUPT').map(({ entry }) => entry),
+    );
   }
 }
 
@@ -66,10 +72,32 @@ function writeDeadline(redis: ShardedRedis, changes: StoredChange[]): (shard: nu
   return (shard) => deadlines.get(redis.node(shard)) ?? 0;
 }
 
+/**
+ * Puts changes back of entries whose name in Redis something else holds: they are tried again every minute, and hold up
+ * nothing meanwhile. Of billing records, whose verifications get 503, the operator is told until they are repaired.
+ */
+async function putBack(sql: Sql, entries: Entry[]): Promise<void> {
+  if (entries.length === 0) return;
+  await sql`
+    insert into changes (kind, entity_id, shard, created_at)
+    select kind, id, shard, now() + interval '1 minute'
+    from unnest(${entries.map(({ kind }) => kind)}::text[], ${entries.map(({ id }) => id)}::text[],
+                ${entries.map(({ shard }) => shard)}::smallint[]) as entry (kind, id, shard)`;
+  await noteUnsettled(
+    sql,
+    entries.filter(({ kind }) => kind === 'billing').map(({ id }) => id),
+  );
+}
+
+type NotWritten = { entry: Entry; version: number | 'CORRUPT' };
 type Newer = { entry: Entry; version: number };
 
-/** Writes entries of one shard; returns those of which Redis has a newer version. */
-async function write(redis: ShardedRedis, { fence, change, notAfter }: EntryGrant, call: Entry[]): Promise<Newer[]> {
+/** Writes entries of one shard; returns those of which Redis has a newer version, or no version at all. */
+async function write(
+  redis: ShardedRedis,
+  { fence, change, notAfter }: EntryGrant,
+  call: Entry[],
+): Promise<NotWritten[]> {
   const { shard } = call[0]!;
   const node = redis.node(shard);
   const keys = [keyspace.meta(shard), ...call.map((entry) => entry.key)];
@@ -79,11 +107,14 @@ async function write(redis: ShardedRedis, { fence, change, notAfter }: EntryGran
   const [status, , ...notWritten] = await node.script('apply', keys, args, APPLY_WITHIN_MS);
   if (status !== 'OK')
     throw new ApiError('redis_unavailable', { cause: new Error(`the apply script answered ${status}`) });
-  const newer: Newer[] = [];
+  const left: NotWritten[] = [];
   // The script answers positions in KEYS, which count from 1 and begin with meta.
   for (let i = 0; i + 1 < notWritten.length; i += 2)
-    newer.push({ entry: call[Number(notWritten[i]) - 2]!, version: Number(notWritten[i + 1]) });
-  return newer;
+    left.push({
+      entry: call[Number(notWritten[i]) - 2]!,
+      version: notWritten[i + 1] === 'CORRUPT' ? 'CORRUPT' : Number(notWritten[i + 1]),
+    });
+  return left;
 }
 
 /**

@@ -9,7 +9,8 @@
 --         than the shard's: that is how the restore is noticed.
 --       then three per record: hash field ("" for a plain string), value (version first), lifetime in s (0: forever,
 --         below 0: it is removed)
--- Gives {"OK", now in ms, then two per record that was left alone: its place in KEYS, its version here}
+-- Gives {"OK", now in ms, then two per record that was left alone: its place in KEYS, its version here, or
+--       CORRUPT where something else holds its name}
 --       {"CLOSED" | "LATE", now}
 local meta, token = passFence(KEYS[1], ARGV[1], 'change', 'writes')
 if not meta then return { 'CLOSED', nowText } end
@@ -24,11 +25,16 @@ local answer = { 'OK', nowText }
 for i = 2, #KEYS do
   local key, field, value, lifetime = KEYS[i], ARGV[3 * i - 2], ARGV[3 * i - 1], tonumber(ARGV[3 * i])
   local current
-  if field == '' then current = call('GET', key) else current = call('HGET', key, field) end
-  local currentVersion = current and tonumber(string.match(current, '^%d+'))
+  if field == '' then current = redis.pcall('GET', key) else current = redis.pcall('HGET', key, field) end
+  local damaged = type(current) == 'table'
+  local currentVersion = current and not damaged and tonumber(string.match(current, '^%d+'))
   if currentVersion and currentVersion > tonumber(string.match(value, '^%d+')) then
     answer[#answer + 1] = tostring(i)
     answer[#answer + 1] = string.match(current, '^%d+')
+  elseif damaged and field ~= '' then
+    -- Something that is no hash holds its name. The other records must not wait for it.
+    answer[#answer + 1] = tostring(i)
+    answer[#answer + 1] = 'CORRUPT'
   elseif lifetime < 0 then
     if field == '' then call('UNLINK', key) else call('HDEL', key, field) end
   elseif field ~= '' then
