@@ -50,7 +50,7 @@ async function rollUpDays({ sql, books }: Stores, days: ChangedDay[], signal: Ab
     return [];
   } catch (error) {
     signal.throwIfAborted();
-    await books.client.query({ query: 'select 1' });
+    if (!(await books.ready())) throw error;
     if (days.length === 1) return [error];
     const half = Math.ceil(days.length / 2);
     const failures = await rollUpDays({ sql, books }, days.slice(0, half), signal);
