@@ -4,6 +4,7 @@ import { wronglyBilledDays } from '../../../shared/books/billed.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
+import { markedDays } from '../../../shared/books/marked-days.ts';
 import { reconcile, storeLosses, type Reconciliation } from '../../../shared/books/reconcile.ts';
 import type { SettleStores as Stores } from '../../../shared/books/settle.ts';
 import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
@@ -88,8 +89,8 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
 
 /** Marks the days of a record that `/usage` bills wrongly: they are then summed from their events, and rolled up again. */
 async function sumUpAgain({ sql, books }: Stores, id: string): Promise<void> {
-  const marked = await sql<{ day: string }[]>`select day from usage_marks where billing_id = ${id}`;
-  const days = await wronglyBilledDays(books, { id, openDays: marked.map(({ day }) => day) });
+  const marked = await markedDays(sql, [id]);
+  const days = await wronglyBilledDays(books, { id, openDays: marked.get(id) ?? [] });
   await sql`
     insert into usage_marks (billing_id, day) select ${id}, unnest(${days}::date[])
     on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
