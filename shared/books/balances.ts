@@ -1,6 +1,7 @@
 import { ApiError } from '../contract/errors.ts';
-import { mapLimited } from '../runtime/map-limited.ts';
+import { withTimeout } from '../runtime/timeout.ts';
 import { keyspace } from '../stores/keyspace.ts';
+import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 
@@ -35,6 +36,7 @@ export type FoundBalances = { balances: Balance[]; held: Balance[]; corrupt: Fai
 /** How many scripts of one record each may be under way at a time. */
 export const SCRIPTS_AT_ONCE = 64;
 const WITHIN_MS = 2_000;
+const RECORDS_AT_ONCE = 500;
 
 /** Reads balances. Records that are not in Redis, or whose balance is not known there, are left out. 503 where a shard is closed. */
 export async function readBalances(
@@ -53,21 +55,55 @@ export async function findBalances(
   withinMs = WITHIN_MS,
 ): Promise<FoundBalances> {
   const found: FoundBalances = { balances: [], held: [], corrupt: [] };
-  const answers = await mapLimited(billings, SCRIPTS_AT_ONCE, (billing) => {
-    const keys = [keyspace.meta(billing.shard), billingKey(billing)];
-    return redis.node(billing.shard).script('balance', keys, [fence(billing.shard)], withinMs);
-  });
-  for (const [i, [status, at, epoch, ...fields]] of answers.entries()) {
-    const billing = billings[i]!;
-    if (status === 'CLOSED') throw new ApiError('redis_unavailable');
-    if (status === 'CORRUPT') found.corrupt.push({ billing, error: new Error(epoch) });
-    if (status !== 'OK') continue;
-    const balance = balanceFrom(billing, Number(at), Number(epoch), fields);
-    if (balance?.held) found.held.push(balance);
-    else if (balance) found.balances.push(balance);
-    else found.corrupt.push({ billing, error: new Error('a counter of a billing record is no number') });
+  for (const [node, ofNode] of Map.groupBy(billings, ({ shard }) => redis.node(shard))) {
+    for (let i = 0; i < ofNode.length; i += RECORDS_AT_ONCE)
+      await readPage(node, ofNode.slice(i, i + RECORDS_AT_ONCE), { fence, withinMs, found });
   }
   return found;
+}
+
+type Page = { fence: (shard: number) => string; withinMs: number; found: FoundBalances };
+
+/**
+ * Reads records of one server in one pipeline, with the state of their shards before and after: a shard that is closed or
+ * opened again in between counts as closed.
+ */
+async function readPage(node: RedisNode, billings: BillingRef[], { fence, withinMs, found }: Page): Promise<void> {
+  const shards = [...new Set(billings.map(({ shard }) => shard))];
+  const pipeline = node.client.pipeline();
+  // First, so that every event of an earlier time is in these balances.
+  pipeline.time();
+  const readShards = () => {
+    for (const shard of shards) pipeline.hmget(keyspace.meta(shard), 'owner', 'build', 'epoch');
+  };
+  readShards();
+  for (const billing of billings) pipeline.hgetall(billingKey(billing));
+  readShards();
+  const answers = await withTimeout(withinMs, pipeline.exec()).catch((cause: unknown) => {
+    throw new ApiError('redis_unavailable', { cause });
+  });
+  const at = (i: number) => {
+    const [error, answer] = answers?.[i] ?? [new Error('no answer')];
+    if (error) throw new ApiError('redis_unavailable', { cause: error });
+    return answer as (string | null)[];
+  };
+  const [seconds, micros] = at(0).map(Number) as [number, number];
+  const epochs = new Map<number, number>();
+  for (const [i, shard] of shards.entries()) {
+    const before = at(1 + i);
+    const [owner, build, epoch] = before;
+    const open = `build:${build}` === fence(shard) || owner === fence(shard);
+    if (!open || String(before) !== String(at(1 + shards.length + billings.length + i)))
+      throw new ApiError('redis_unavailable', { cause: new Error(`shard ${shard} is closed`) });
+    epochs.set(shard, Number(epoch ?? 0));
+  }
+  const atMs = seconds * 1000 + Math.floor(micros / 1000);
+  for (const [i, billing] of billings.entries()) {
+    const [error, fields] = answers![1 + shards.length + i]! as [Error | null, Record<string, string>];
+    if (error) found.corrupt.push({ billing, error });
+    // A record that was never debited has its settings; one without them is not here.
+    else if (fields.s !== undefined) addBalance(found, billing, atMs, epochs.get(billing.shard)!, fields);
+  }
 }
 
 /** A balance that counts nothing. */
@@ -76,18 +112,25 @@ export function emptyBalance(billing: BillingRef, epoch: number): Balance {
   return { billing, atMs: 0, epoch, ...nothing, sequences: new Map() };
 }
 
-/** The balance in an answer of the script; undefined when a counter is no number. */
-function balanceFrom(billing: BillingRef, atMs: number, epoch: number, fields: string[]): Balance | undefined {
-  const known = new Map<string, number>();
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    if (fields[i] === 'u' && fields[i + 1] === 'held') return { ...emptyBalance(billing, epoch), atMs, held: true };
-    known.set(fields[i]!, Number(fields[i + 1]));
+/** Adds a balance to those that are found, as far as its counters tell one. */
+function addBalance(
+  found: FoundBalances,
+  billing: BillingRef,
+  atMs: number,
+  epoch: number,
+  fields: Record<string, string>,
+): void {
+  if (fields.u === 'held') return void found.held.push({ ...emptyBalance(billing, epoch), atMs, held: true });
+  const counters = Object.entries(fields).filter(([name]) => name !== 's');
+  const known = new Map(counters.map(([name, value]) => [name, Number(value)]));
+  if ([...known.values()].some(Number.isNaN)) {
+    found.corrupt.push({ billing, error: new Error('a counter of a billing record is no number') });
+    return;
   }
-  if ([...known.values()].some(Number.isNaN)) return undefined;
   const sequences = [...known].flatMap(([name, value]): [number, number][] =>
     /^n\d+$/.test(name) ? [[Number(name.slice(1)), value]] : [],
   );
-  return {
+  found.balances.push({
     billing,
     atMs,
     epoch,
@@ -96,5 +139,5 @@ function balanceFrom(billing: BillingRef, atMs: number, epoch: number, fields: s
     lateEvents: known.get('c') ?? 0,
     adjustment: known.get('a') ?? 0,
     sequences: new Map(sequences),
-  };
+  });
 }

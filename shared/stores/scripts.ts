@@ -20,7 +20,6 @@ export const scripts = {
   adjust: { keys: 3, replicated: true, atMemoryLimit: true },
   // Likewise: what is new is refused before it is stored, so these are changes, and records of an emptied Redis.
   apply: { replicated: true, atMemoryLimit: true },
-  balance: { keys: 2 },
   begin: { keys: 2, atMemoryLimit: true },
   checkpoint: { keys: 1, atMemoryLimit: true },
   close: { keys: 2, atMemoryLimit: true },
