@@ -190,10 +190,12 @@ const LINES = `
   group by billing_id, line, line_epoch, part`;
 
 async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> {
-  const known = asked.flatMap(({ balance: { sequences, adjustment } }, i) => [
+  const lines = asked.flatMap(({ balance: { sequences, adjustment } }, i) => [
     ...[...sequences].map(([epoch, number]) => ({ of: i + 1, line: 'verification', epoch, number })),
     { of: i + 1, line: 'adjustment', epoch: 0, number: adjustment },
   ]);
+  // The join gives 0 for a line that is not known.
+  const known = lines.filter(({ number }) => number > 0);
   const answer = await books.client.query({
     query: LINES,
     query_params: {
