@@ -50,8 +50,10 @@ export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server 
 function originForm(target: string): string | undefined {
   if (target.includes('#')) return undefined;
   if (target.startsWith('/') || target === '*') return target;
-  const url = URL.parse(target);
-  return url ? url.pathname + url.search : undefined;
+  if (!URL.canParse(target)) return undefined;
+  // As it was sent: URL would resolve its dot segments, which the gateway endpoint refuses.
+  const path = /^[^/]*\/\/[^/?]*(.*)$/s.exec(target)?.[1] ?? '';
+  return path.startsWith('/') ? path : `/${path}`;
 }
 
 // Bytes that never became a request have no response object: write to the socket.
