@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorEnvelope, type ErrorName } from '../contract/errors.ts';
+import { closeIfFlooding } from './pipelining.ts';
 import { requestId } from './request-id.ts';
 import { readTls, type TlsFiles } from './tls.ts';
 
@@ -26,6 +27,7 @@ export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server 
   // A client may close its half of the connection after its request and still wants the answer; Node would end it.
   Object.assign(server, { httpAllowHalfOpen: true });
   const onRequest: RequestListener = (request, response) => {
+    if (closeIfFlooding(request, response)) return;
     const target = originForm(request.url ?? '');
     if (target !== undefined && (request.headers.host !== undefined || request.httpVersion === '1.0')) {
       request.url = target;
