@@ -114,7 +114,10 @@ function baseUrl(option: 'url' | 'verifyUrl', value: string | undefined): string
     const shown = /^[A-Za-z]\w*_\w{20,}$/.test(value) ? 'a token' : `"${value}"`;
     throw new TypeError(`keytally(): ${option} is ${shown}; it must start with http:// or https://`);
   }
-  return new URL(value).href.replace(/\/+$/, '');
+  const { href } = new URL(value);
+  let end = href.length;
+  while (href[end - 1] === '/') end -= 1;
+  return href.slice(0, end);
 }
 
 const expectedUrl = {

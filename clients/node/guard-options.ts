@@ -74,6 +74,7 @@ export async function verifyInputOf<Request>(
   };
 }
 
+const LONGEST_ROUTE = 1024;
 const MOST_CREDITS = 9_000_000_000;
 
 function costOf(cost: string | Cost | undefined): Cost {
@@ -93,7 +94,10 @@ function scopesOf(scopes: RequestedScopes | undefined): RequestedScopes {
 
 function routeOf(route: string | undefined): string {
   if (typeof route !== 'string') throw new OptionError(`route is ${shown(route)}; it must be text`);
-  return route.replace(/[^ -~]/g, '?').slice(0, 1024);
+  const printable = route.replace(/[^ -~]/g, '?');
+  if (printable.length <= LONGEST_ROUTE) return printable;
+  // Cut at a "/": keytally hides a secret that is whole, and could not know half of one.
+  return printable.slice(0, printable.lastIndexOf('/', LONGEST_ROUTE - 1) + 1 || LONGEST_ROUTE);
 }
 
 function shown(value: unknown): string {

@@ -7,17 +7,35 @@ export type HeaderOf = (name: string) => string | null | undefined;
  * header that was sent twice arrives as one value with a comma.
  */
 export function keysOf(header: HeaderOf): string[] {
-  const [, scheme = '', credentials = ''] = /^\s*(\S+)\s+(.*?)\s*$/.exec(header('authorization') ?? '') ?? [];
-  const found = (header('x-api-key') ?? '').split(',').map((key) => key.trim());
-  if (/^bearer$/i.test(scheme)) found.push(credentials);
-  if (/^basic$/i.test(scheme)) found.push(...(/^([^:]*):(.*)$/.exec(decoded(credentials))?.slice(1) ?? []));
+  return keysIn([header('authorization') ?? ''], header('x-api-key') ?? '');
+}
+
+/**
+ * The same for headers that were taken from the request already. Strangers write both: no pattern here may backtrack, and
+ * each character is read once.
+ */
+export function keysIn(authorizations: readonly string[], apiKeys: string): string[] {
+  const found = apiKeys.split(',').map((key) => key.trim());
+  for (const authorization of authorizations) found.push(...keysInAuthorization(authorization.trim()));
   return [...new Set(found.filter(Boolean))];
 }
 
-function decoded(base64: string): string {
+function keysInAuthorization(authorization: string): string[] {
+  const end = authorization.search(/\s/);
+  if (end < 0) return [];
+  const scheme = authorization.slice(0, end).toLowerCase();
+  const credentials = authorization.slice(end).trim();
+  if (scheme === 'bearer') return [credentials];
+  return scheme === 'basic' ? userAndPassword(credentials) : [];
+}
+
+function userAndPassword(base64: string): string[] {
+  let text: string;
   try {
-    return atob(base64);
+    text = atob(base64);
   } catch {
-    return '';
+    return [];
   }
+  const colon = text.indexOf(':');
+  return colon < 0 ? [] : [text.slice(0, colon), text.slice(colon + 1)];
 }

@@ -12,6 +12,8 @@ export type Authenticate = (authorization: string | undefined) => Promise<Caller
 
 const CACHE_MS = 500;
 const CACHE_SIZE = 10_000;
+// `Bearer`, a space and the longest token have fewer. A longer header (blanks, say) is read each time it comes.
+const LONGEST_CACHED = 128;
 
 /**
  * Authenticates with `load`, which finds a token that is neither revoked nor, by its store's clock, expired. Callers are
@@ -26,6 +28,7 @@ export function makeAuthenticate(
   let forgetAt = 0;
 
   return function authenticate(authorization = '') {
+    if (authorization.length > LONGEST_CACHED) return find(authorization);
     if (performance.now() > forgetAt || callers.size >= CACHE_SIZE) {
       callers.clear();
       forgetAt = performance.now() + CACHE_MS;

@@ -1,6 +1,11 @@
 import { addressBits, blockBits } from '../values/ip.ts';
 import { memoize } from '../runtime/memoize.ts';
 
+const LONGEST_ADDRESS = 64;
+const MOST_PROXIES = 32;
+// No allow list contains it.
+const UNKNOWN = '';
+
 /**
  * Finds the client's address behind trusted proxies: the last address in `X-Forwarded-For` that is not a trusted proxy.
  * The header of a peer that is not a trusted proxy is ignored.
@@ -19,10 +24,17 @@ export function makeClientAddress(
   });
 
   return (peer = '', forwardedFor = '') => {
-    if (forwardedFor === '') return peer;
     let address = peer;
-    const hops = forwardedFor.split(',').map((hop) => hop.trim());
-    while (trusted(address) && hops.at(-1)) address = hops.pop()!;
+    let end = forwardedFor.length;
+    // From the end, one address at a time: a client may have written thousands before those that the proxies added.
+    for (let hops = 0; end > 0 && trusted(address); hops++) {
+      if (hops === MOST_PROXIES) return UNKNOWN;
+      const start = forwardedFor.lastIndexOf(',', end - 1) + 1;
+      const hop = forwardedFor.slice(start, end).trim();
+      if (hop === '') break;
+      address = hop.length > LONGEST_ADDRESS ? UNKNOWN : hop;
+      end = start - 1;
+    }
     return address;
   };
 }

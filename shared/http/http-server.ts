@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorEnvelope, type ErrorName } from '../contract/errors.ts';
+import { closeIfFlooding } from './pipelining.ts';
 import { requestId } from './request-id.ts';
 import { readTls, type TlsFiles } from './tls.ts';
 
@@ -26,6 +27,7 @@ export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server 
   // A client may close its half of the connection after its request and still wants the answer; Node would end it.
   Object.assign(server, { httpAllowHalfOpen: true });
   const onRequest: RequestListener = (request, response) => {
+    if (closeIfFlooding(request, response)) return;
     const target = originForm(request.url ?? '');
     if (target !== undefined && (request.headers.host !== undefined || request.httpVersion === '1.0')) {
       request.url = target;
@@ -50,8 +52,10 @@ export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server 
 function originForm(target: string): string | undefined {
   if (target.includes('#')) return undefined;
   if (target.startsWith('/') || target === '*') return target;
-  const url = URL.parse(target);
-  return url ? url.pathname + url.search : undefined;
+  if (!URL.canParse(target)) return undefined;
+  // As it was sent: URL would resolve its dot segments, which the gateway endpoint refuses.
+  const path = /^[^/]*\/\/[^/?]*(.*)$/s.exec(target)?.[1] ?? '';
+  return path.startsWith('/') ? path : `/${path}`;
 }
 
 // Bytes that never became a request have no response object: write to the socket.

@@ -1,8 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
 import { connect } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import { listen } from './listen.ts';
 
 const test = suite('listen');
 const SERVER = `
@@ -40,4 +43,33 @@ test('two thousand connections that arrive while nobody accepts them are kept, a
   }
 });
 
+test('a client that does not read its answer is cut off when nothing moves, a slow reader is not', async () => {
+  const answer = Buffer.alloc(50_000_000);
+  const server = createServer((_request, response) => void response.end(answer));
+  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, stalledMs: 1_000 });
+  const ask = () => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => {}).write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    return socket;
+  };
+  const [idle, slow] = [ask().pause(), ask()];
+  let received = 0;
+  slow.on('data', (bytes: Buffer) => {
+    received += bytes.length;
+    slow.pause();
+    setTimeout(() => slow.resume(), 3);
+  });
+  await once(slow, 'close');
+  assert.ok(received > answer.length);
+  await eventually('the other is cut off', () => connectionsOf(server).then((count) => count === 0), 20_000);
+  idle.destroy();
+  await stop();
+});
+
 test.run();
+
+function connectionsOf(server: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count)));
+  });
+}

@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 
 // A gateway keeps its connections open for about a minute. Closing them before it does gives its users 502s.
 const KEEP_ALIVE_MS = 75_000;
+// A client that does not read its answer must not hold its connection for ever.
+const STALLED_MS = 120_000;
 // As long as a request may take.
 const DRAIN_TIMEOUT_MS = 10_000;
 // Connections that the kernel holds until they are accepted; this is Linux's default upper limit. When the queue is full, the
@@ -17,15 +19,18 @@ type Options = {
   headersMs?: number;
   /** How long it may take to send the whole request. */
   requestMs?: number;
+  /** How long nothing may move on a connection with a request or an answer on its way. */
+  stalledMs?: number;
   maxConnections?: number;
 };
 
 /** Listens. Answers the port, and a stop that lets requests in progress finish and closes idle connections. */
 export async function listen(server: Server, options: Options): Promise<{ port: number; stop(): Promise<void> }> {
-  const { host, port, headersMs = 10_000, requestMs = 15_000, maxConnections } = options;
+  const { host, port, headersMs = 10_000, requestMs = 15_000, stalledMs = STALLED_MS, maxConnections } = options;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = headersMs;
   server.requestTimeout = requestMs;
+  server.timeout = stalledMs;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -1,12 +1,33 @@
-/** A function of a text that remembers its results. When `maxEntries` are remembered it forgets them all. */
+// Whoever sends the texts also chooses how long they are.
+const LONGEST = 4_096;
+const MOST_CHARACTERS = 4_000_000;
+
+/**
+ * A function of a text that remembers its results. When `maxEntries` or four million characters are remembered it forgets
+ * them all. It does not remember what it made of a text of more than 4,096 characters.
+ */
 export function memoize<T>(make: (text: string) => T, maxEntries = 10_000): (text: string) => T {
   const known = new Map<string, T>();
+  let characters = 0;
   return (text) => {
     const found = known.get(text);
     if (found !== undefined) return found;
-    const made = make(text);
-    if (known.size >= maxEntries) known.clear();
-    known.set(text, made);
+    const own = text.length > LONGEST ? undefined : copyOf(text);
+    // A copy differs where the text has half a surrogate pair.
+    if (own !== text) return make(text);
+    const made = make(own);
+    if (known.size >= maxEntries || characters + own.length > MOST_CHARACTERS) {
+      known.clear();
+      characters = 0;
+    }
+    known.set(own, made);
+    characters += own.length;
     return made;
   };
+}
+
+// A text that was cut from a longer one, such as a part of a header, keeps all of that one in memory, and so does what is
+// made of it. The copy does not.
+function copyOf(text: string): string {
+  return Buffer.from(text).toString();
 }

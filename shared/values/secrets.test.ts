@@ -5,6 +5,7 @@ import { hideSecrets, holdsSecret } from './secrets.ts';
 
 const test = suite("secrets in clients' texts");
 const jwt = `eyJhbGciOiJFZERTQSJ9.eyJhIjoxfQ.${'c2ln'.repeat(20)}`;
+const encode = (text: string) => Array.from(text, (one) => `%${one.charCodeAt(0).toString(16)}`).join('');
 const all = [makeKeyText('key', 7), makeKeyText('kt', 63), makeKeyText(`a${'_b'.repeat(15)}`, 0), jwt];
 
 test('keys, tokens and JWTs are hidden anywhere in a text, and all else stays', () => {
@@ -17,6 +18,34 @@ test('keys, tokens and JWTs are hidden anywhere in a text, and all else stays', 
     assert.is(hideSecrets(text), text);
     assert.not.ok(holdsSecret(text));
   }
+});
+
+test('a secret is hidden in any percent-encoding, and all else stays encoded', () => {
+  for (const secret of all) {
+    const once = encode(secret);
+    const more = [once.toUpperCase(), once.replaceAll('%', '%25'), once.replaceAll('%', '%2525'), encode(once)];
+    for (const written of [once, ...more, secret.replaceAll(/[_.]/g, encode)]) {
+      assert.is(hideSecrets(`/a%2Fb/${written}?c=%20`), '/a%2Fb/[secret]?c=%20', written);
+      assert.ok(holdsSecret(written));
+    }
+  }
+  for (const text of ['%', '%%', '%2', '%2525', '100%', '%41%42', '%5Fa', '/%2e%2e/', '%zz%5F']) {
+    assert.is(hideSecrets(text), text);
+  }
+});
+
+test('what is still encoded after five rounds is hidden whole', () => {
+  let text = 'a';
+  for (let i = 0; i < 5; i++) text = encode(text);
+  assert.is(hideSecrets(`/${text}`), `/${text}`);
+  assert.is(hideSecrets(`/${encode(text)}`), '[secret]');
+  assert.is(hideSecrets(`/%${'25'.repeat(1_000)}41`), `/%${'25'.repeat(1_000)}41`, 'a "%" encoded often is one round');
+});
+
+test('two secrets side by side are both hidden', () => {
+  const [key = '', token = ''] = all;
+  assert.is(hideSecrets(`${key}${token}`), '[secret][secret]');
+  assert.is(hideSecrets(`${'a'.repeat(40)}${key}`), `${'a'.repeat(40 + 3 - 32)}[secret]`);
 });
 
 test('searching a long text takes no quadratic time', () => {

@@ -11,6 +11,7 @@ import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
 import { addressBits } from '../values/ip.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
+import { hideSecrets } from '../values/secrets.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { makeLookupCache } from './lookup-cache.ts';
 import type { VerifyBody } from './operation.ts';
@@ -78,7 +79,7 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     const { route = '', requestedScopes = [] } = body;
     const costMicros = costOf(body);
     // Fields of an event have the names of shared/events/event.ts.
-    const usage = `"c":${costMicros},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`;
+    const usage = `"c":${costMicros},"n":${JSON.stringify(hideSecrets(body.billing?.usageName ?? 'default'))}`;
     const keyHash = hashKeyText(body.key);
     const question = packQuestion(caller, requestedScopes);
     const known = lookups.get(question, keyHash);
@@ -88,7 +89,7 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
       costMicros,
       idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
       usage,
-      eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(route)},${usage}`,
+      eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(hideSecrets(route))},${usage}`,
       question,
     });
     const answer = await ask({ shard, key: keyspace.keyText(shard, keyHash), packed });

@@ -1,13 +1,33 @@
+import * as assert from 'uvu/assert';
 import { testGateway } from './helpers/suite.ts';
 import { examplesOf } from './helpers/gateway.ts';
+import { bearer } from './helpers/setting.ts';
+
+// What a broken script does: HAProxy logs the error and goes on to the next rule.
+const BROKEN = "core.register_action('keytally', { 'http-req' }, function(txn, path) error('broken') end, 1)\n";
 
 testGateway(
   'HAProxy',
-  (write) => {
-    const [settings = '', script = ''] = examplesOf('HAProxy');
-    const lua = write('keytally.lua', script);
-    const file = write('haproxy.cfg', settings.replace('lua-load keytally.lua', `lua-load ${lua}`));
-    return { command: process.env.TEST_HAPROXY!, args: ['-db', '-f', file] };
-  },
+  (write) => begin(write, examplesOf('HAProxy')[1]!),
   { envelope: true },
+  (test, setting) => {
+    test('an error in Lua lets nobody pass', async () => {
+      const broken = await setting.startWith(setting.clients.token, (write) => begin(write, BROKEN));
+      try {
+        for (const path of ['/documents', '/reports/1']) {
+          const { status } = await broken.send(path, { headers: bearer(setting.clients.good.key) });
+          assert.is(status, 503, path);
+        }
+        assert.is(setting.api.reached.length, 0);
+      } finally {
+        await broken.stop();
+      }
+    });
+  },
 );
+
+function begin(write: (file: string, content: string) => string, script: string) {
+  const lua = write('keytally.lua', script);
+  const file = write('haproxy.cfg', examplesOf('HAProxy')[0]!.replace('lua-load keytally.lua', `lua-load ${lua}`));
+  return { command: process.env.TEST_HAPROXY!, args: ['-db', '-f', file] };
+}

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
-import { keysOf } from '../../../clients/node/key.ts';
+import { keysIn, keysOf } from '../../../clients/node/key.ts';
 import { refusalOf, refusedFor, type Refused } from '../../../clients/node/refusal.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { Decision } from '../../../shared/verification/decision.ts';
@@ -9,6 +9,7 @@ import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { throttle } from '../../../shared/runtime/throttle.ts';
+import { holdsDotSegment } from '../../../shared/values/percent.ts';
 import { hideSecrets } from '../../../shared/values/secrets.ts';
 import { dialectOf, type Dialect } from './dialect.ts';
 import { limitHeaders, passHeaders } from './headers.ts';
@@ -39,6 +40,8 @@ export function makeGateway(options: GatewayOptions) {
   const mayLog = throttle(LOG_EVERY_MS);
 
   return async function gateway(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
+    // The end client wrote it, where a gateway appends the path. A server before verify could resolve it to another policy.
+    if (holdsDotSegment(path)) throw dotSegments;
     try {
       return await decide(request, path, requestId);
     } catch (error) {
@@ -55,12 +58,13 @@ export function makeGateway(options: GatewayOptions) {
   async function decide(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
     const [, name = '', segment = '', appended = ''] = /^\/gateway\/([^/]*)\/?([^/]*)(.*)$/s.exec(path) ?? [];
     const dialect = dialectOf(name);
-    const policy = readPolicy(segment);
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
     const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
     const caller = await callerOf(header('x-keytally-token'), clientAddress);
+    // Only now: a policy takes time to read, and is remembered.
+    const policy = readPolicy(segment);
 
-    const [key, another] = keysIn(request, header);
+    const [key, another] = keysOfAll(request, header);
     if (key === undefined) return refuse(dialect, requestId, 'NO_KEY');
     if (another !== undefined) return refuse(dialect, requestId, 'TWO_KEYS');
     const decision = await options.verify({
@@ -86,6 +90,8 @@ export function makeGateway(options: GatewayOptions) {
   }
 }
 
+const dotSegments = new ApiError('bad_http', { message: 'The path has a segment "." or ".."; send it without.' });
+
 const tokenMessages: Partial<Record<ErrorName, string>> = {
   token_missing: "The gateway's configuration must set X-Keytally-Token to an access token.",
   token_unknown: "The gateway's access token (X-Keytally-Token) is unknown, expired or revoked; set a valid one.",
@@ -93,14 +99,11 @@ const tokenMessages: Partial<Record<ErrorName, string>> = {
 };
 
 // Of several Authorization headers Node shows the first, but the API behind the gateway may read another.
-function keysIn({ rawHeaders }: IncomingMessage, header: HeaderOf): string[] {
+function keysOfAll({ rawHeaders }: IncomingMessage, header: HeaderOf): string[] {
   const authorizations = rawHeaders.filter(
     (_, i) => i % 2 === 1 && rawHeaders[i - 1]!.length === 13 && /^authorization$/i.test(rawHeaders[i - 1]!),
   );
-  if (authorizations.length < 2) return keysOf(header);
-  return [
-    ...new Set(authorizations.flatMap((one) => keysOf((name) => (name === 'authorization' ? one : header(name))))),
-  ];
+  return authorizations.length < 2 ? keysOf(header) : keysIn(authorizations, header('x-api-key') ?? '');
 }
 
 function routeOf({ original }: Dialect, header: HeaderOf, method: string, appended: string): string {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { speak } from '../../../tests/helpers/raw-http.ts';
 import { dialectNames } from './dialect.ts';
 import { readPolicy } from './policy.ts';
 import { bearer, openAsking, POLICY, type Asking } from './helpers/asking.ts';
@@ -56,10 +57,54 @@ test('no header, query or path behind the policy decides about money or rights',
     'X-Keytally-Cost': '0',
     'X-Original-URI': '/-/',
   };
-  const path = `plain/${POLICY}/..%2f-/gateway/plain/-/?usage=0&policy=-`;
+  const path = `plain/${POLICY}/gateway/plain/-/?usage=0&policy=-&x=/../-/`;
   assert.is((await pass(path, { headers: smuggled })).status, 200);
   assert.is(await clients.usedCredits(), before + 1);
   assert.is((await ask(path, { headers: { ...bearer(clients.keys.noScope), ...smuggled } })).status, 403);
+});
+
+test('a path with a dot segment is refused, however it is written, and costs nothing', async () => {
+  const { world, clients } = asking;
+  const before = await clients.usedCredits();
+  const head = `X-Keytally-Token: ${clients.token}\r\nX-Api-Key: ${clients.good.key}\r\n\r\n`;
+  const ask = async (target: string) =>
+    (await speak(world.verify!.url, [`GET ${target} HTTP/1.1\r\nHost: a\r\n${head}`])).answers[0]!;
+  const cheap = [
+    ['/../-/', '/../../plain/-/', '/..', '/.', '/./', '/a/../../-/', '/%2e%2e/-/', '/%2E./-/', '/.%2e/-/'],
+    ['/%252e%252e/-/', '/%25252e%25252e/-/', '/%%32%65%%32%65/-/', '/..%2f-/', '/..%5C-/', '/..\\-/', '/..%252f-/'],
+    ['/a%2f..%2f..%2f-/', '\\..\\-/', '/..;/-/', '/..%3b/-/', `/%${'25'.repeat(50)}2e./`, `/${nested('.', 9)}./`],
+  ].flat();
+  for (const path of cheap) {
+    for (const origin of ['', 'http://keytally', 'HTTP://a@keytally:80']) {
+      const { status, text } = await ask(`${origin}/gateway/envoy/${POLICY}${path}`);
+      assert.equal([status, text && JSON.parse(text).error.code], [400, 40010], path);
+    }
+  }
+  assert.is((await ask('/gateway/../gateway/envoy/-/')).status, 400);
+  assert.is(await clients.usedCredits(), before);
+  for (const path of ['/...', '/a..', '/..a/', '/.well-known/x', '/a.b/..c', '/%2e%2ea', '/?x=/../-/']) {
+    assert.is((await ask(`/gateway/envoy/${POLICY}${path}`)).status, 200, path);
+  }
+});
+
+test('a secret in a path or a usage name is hidden before it is an event, however it is encoded', async () => {
+  const { clients, pass } = asking;
+  const { key } = clients.good;
+  const [start = '', end = ''] = key.split('_');
+  const written = [key, `${start}%5F${end}`, `${start}%5f${end}`, `${start}%255F${end}`, `${start}%25255f${end}`];
+  written.push(Array.from(key, (one) => nested(one, 1)).join(''), Array.from(key, (one) => nested(one, 2)).join(''));
+  for (const text of written) {
+    for (const dialect of ['plain', 'nginx']) {
+      const headers = { 'X-Original-Method': 'GET', 'X-Original-URI': `/a%20b/${text}/c` };
+      // The name is decoded once as a part of the policy.
+      const name = text.length > 100 ? key : encodeURIComponent(text);
+      assert.is((await pass(`${dialect}/name=${name}/a%20b/${text}/c`, { headers })).status, 200);
+      const { n, r } = await asking.newestEvent(key);
+      assert.equal([n, r], ['[secret]', 'GET /a%20b/[secret]/c'], `${dialect} ${text}`);
+    }
+  }
+  assert.is((await pass('plain/-/a%2Fb%41', {})).status, 200);
+  assert.is((await asking.newestEvent(key)).r, 'GET /a%2Fb%41', 'a path without a secret stays as it was sent');
 });
 
 test('each dialect takes method and path from its own headers alone, and records them without the query', async () => {
@@ -101,3 +146,10 @@ test('every example on the page has two right policies with costs and scopes of 
 });
 
 test.run();
+
+// A character encoded so often, the digits of each encoding too.
+function nested(character: string, times: number): string {
+  if (times === 0) return character;
+  const digits = character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0');
+  return `%${Array.from(digits, (digit) => nested(digit, times - 1)).join('')}`;
+}

@@ -10,7 +10,7 @@ import { start, untilReady, type Program } from '../../../apps/stack/process/pro
 /** A request as the API behind a gateway receives it. */
 export type Reached = { method: string; url: string; headers: IncomingHttpHeaders; bytes: number };
 export type Answered = { status: number; headers: IncomingHttpHeaders; text: string };
-type Sent = { method?: string; headers?: Record<string, string>; body?: string; chunked?: boolean };
+type Sent = { method?: string; headers?: Record<string, string | string[]>; body?: string; chunked?: boolean };
 
 /** Says how to start a gateway; `write` puts a file of its example into a folder, with the test's addresses in it. */
 export type BeginGateway = (write: (file: string, content: string) => string) => { command: string; args: string[] };

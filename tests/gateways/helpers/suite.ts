@@ -1,14 +1,20 @@
 import { suite } from 'uvu';
 import type { BeginGateway } from './gateway.ts';
+import { testHeaders } from './headers.ts';
 import { testMistakes } from './mistakes.ts';
 import { testOutages } from './outages.ts';
 import { testPasses } from './passes.ts';
 import { testPolicies } from './policies.ts';
-import { closeSetting, openSetting, type Quirks, type Setting } from './setting.ts';
+import { closeSetting, openSetting, type Quirks, type Setting, type Test } from './setting.ts';
 import { testIdentity, testSmuggling } from './smuggling.ts';
 
-/** Tests a gateway, started with the example of its page, between end clients and an API. */
-export function testGateway(name: string, begin: BeginGateway, quirks: Quirks = {}): void {
+/** Tests a gateway, started with the example of its page, between end clients and an API; `more` adds tests of its own. */
+export function testGateway(
+  name: string,
+  begin: BeginGateway,
+  quirks: Quirks = {},
+  more?: (test: Test, setting: Setting) => void,
+): void {
   const test = suite(`keytally behind ${name}`);
   const setting = {} as Setting;
   test.before(() => openSetting(setting, name, begin));
@@ -19,6 +25,8 @@ export function testGateway(name: string, begin: BeginGateway, quirks: Quirks = 
   testIdentity(test, setting);
   testSmuggling(test, setting);
   testMistakes(test, setting);
+  testHeaders(test, setting);
+  more?.(test, setting);
   testOutages(test, setting);
   test.run();
 }

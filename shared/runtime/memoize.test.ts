@@ -1,0 +1,51 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { memoize } from './memoize.ts';
+
+const test = suite('memoize');
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+const usedMegabytes = () => {
+  collectGarbage();
+  return process.memoryUsage().heapUsed / 1e6;
+};
+
+test('a text is made something of once, a long one each time', () => {
+  let made = 0;
+  const lengthOf = memoize((text) => {
+    made += 1;
+    return text.length;
+  });
+  for (const text of ['a', 'b'.repeat(4_096), 'a', 'b'.repeat(4_096)]) assert.is(lengthOf(text), text.length);
+  assert.is(made, 2);
+  for (let i = 0; i < 2; i++) assert.is(lengthOf('c'.repeat(4_097)), 4_097);
+  assert.is(made, 4);
+  for (let i = 0; i < 2; i++) assert.is(lengthOf('\ud800'), 1);
+});
+
+test('what is remembered stays small, however long the texts are and whatever they were cut from', () => {
+  const header = 'x'.repeat(16_000);
+  for (const [what, textOf] of Object.entries({
+    'long texts': (i: number) => `${i} ${header}`,
+    'parts of long texts': (i: number) => `${i} a part of a header, ${header}`.slice(0, 25),
+    'texts of the longest that is remembered': (i: number) => `${i} ${header}`.slice(0, 4_096),
+  })) {
+    const before = usedMegabytes();
+    const read = memoize((text) => ({ parts: text.split(' ') }));
+    for (let i = 0; i < 9_900; i++) read(textOf(i));
+    const grown = usedMegabytes() - before;
+    assert.ok(grown < 25, `${what}: ${Math.round(grown)} MB`);
+    assert.equal(read('a b').parts, ['a', 'b']);
+  }
+});
+
+test('it forgets when it remembers as much as it may', () => {
+  let made = 0;
+  const read = memoize(() => (made += 1), 2);
+  for (const text of ['a', 'b', 'a', 'c', 'a']) read(text);
+  assert.is(made, 4);
+});
+
+test.run();
