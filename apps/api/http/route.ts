@@ -1,6 +1,7 @@
 import type { TObject, TSchema } from 'typebox';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
+import type { Quotas } from '../../../shared/contract/quotas.ts';
 import type { Route } from '../../../shared/contract/route.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
@@ -25,6 +26,8 @@ export type Services = {
   books: Books;
   signingKeys: SigningKeys;
   verify: Verify;
+  /** The operator's quotas, for teams without limits of their own. */
+  quotas: Quotas;
   /** How long a request may take until its answer. */
   deadlineMs: number;
 };
