@@ -21,6 +21,7 @@ import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
+import { makeFairTurns } from './http/fair-turns.ts';
 import { limitCalls } from './http/limit-calls.ts';
 import { startSettler } from '../../shared/books/settler.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
@@ -83,6 +84,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         quotas.verify_per_second,
       ),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
+      turns: makeFairTurns(),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       stalePostgres,
       requireMemory: outbox.requireMemory,

@@ -11,6 +11,7 @@ import type { MasterKeys } from '../../../shared/values/seal.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
+import type { FairTurns } from './fair-turns.ts';
 import type { Change } from '../sync/change.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 
@@ -41,7 +42,8 @@ export type HandleOptions = {
   teamSql: Sql;
   authenticate: AuthenticateFrom;
   authenticateForVerify: AuthenticateFrom;
-  limitCalls(caller: Caller): Promise<void>;
+  limitCalls(caller: Caller): void;
+  turns: FairTurns;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   stalePostgres: StalePostgresWatch;
   /** Throws while Redis has no memory for new records. */
