@@ -5,6 +5,7 @@ import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
+import { limitTeams } from '../../shared/auth/team-rates.ts';
 import { requireOpen } from '../../shared/stores/fence.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
@@ -20,12 +21,14 @@ import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
+import { makeFairTurns } from './http/fair-turns.ts';
 import { limitCalls } from './http/limit-calls.ts';
 import { startSettler } from '../../shared/books/settler.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
+import { quotasOf } from './resources/quotas.ts';
 import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
 import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startRemovingDeleted } from './sync/remove-deleted.ts';
@@ -37,7 +40,8 @@ const log = makeLogger('api', config.LOG_LEVEL);
 await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const metrics = makeMetrics('api');
   const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
-  const teamSql = connectPostgres(config.DATABASE_URL);
+  const quotas = quotasOf(config);
+  const teamSql = connectPostgres(config.DATABASE_URL, { quotas: JSON.stringify(quotas) });
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
   const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
@@ -68,14 +72,19 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         books,
         signingKeys: makeSigningKeys(masterKeys),
         verify: makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
+        quotas,
         deadlineMs: config.REQUEST_DEADLINE_MS,
       },
       sql,
       teamSql,
-      authenticate: limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)),
+      authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)), quotas.api_per_second),
       // A verification must not wait for Postgres, neither here nor on the verify app.
-      authenticateForVerify: limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
+      authenticateForVerify: limitTeams(
+        limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
+        quotas.verify_per_second,
+      ),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
+      turns: makeFairTurns(),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       stalePostgres,
       requireMemory: outbox.requireMemory,

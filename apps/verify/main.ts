@@ -5,6 +5,7 @@ import { makeClientAddress } from '../../shared/http/client-address.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
+import { limitTeams } from '../../shared/auth/team-rates.ts';
 import { requireOpen } from '../../shared/stores/fence.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
@@ -34,10 +35,13 @@ await run({ log }, async () => {
   const uses = noteTokenUses(redis, log);
   const server = await serve(
     makeHandler({
-      authenticate: limitFailures(
-        makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note),
-        redis,
-        config.FAILED_AUTH_PER_MINUTE,
+      authenticate: limitTeams(
+        limitFailures(
+          makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note),
+          redis,
+          config.FAILED_AUTH_PER_MINUTE,
+        ),
+        config.QUOTA_VERIFY_PER_SECOND,
       ),
       ...makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),

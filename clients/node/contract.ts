@@ -1447,6 +1447,7 @@ export interface Contract {
         | 'api_key'
         | 'billing'
         | 'link_token'
+        | 'quota'
         | 'scope'
         | 'signing_key'
         | 'workspace'
@@ -1467,7 +1468,15 @@ export interface Contract {
         /** method and path of the operation, or the command of the operator */
         operation: string;
         resource:
-          'access_token' | 'adjustment' | 'api_key' | 'billing' | 'link_token' | 'scope' | 'signing_key' | 'workspace';
+          | 'access_token'
+          | 'adjustment'
+          | 'api_key'
+          | 'billing'
+          | 'link_token'
+          | 'quota'
+          | 'scope'
+          | 'signing_key'
+          | 'workspace';
         /** id of what changed */
         resourceId: string;
         /** id of the access token that made the change; absent: the operator */
@@ -1483,6 +1492,66 @@ export interface Contract {
       }>;
       /** where the next page starts; absent on the last one */
       nextCursor?: string;
+    };
+  };
+  /** Get the team's limits and what it has used of them (`workspace:read`). */
+  'get /api/v1/quota': {
+    input: {};
+    output: {
+      quota: {
+        /** workspaces that are not deleted */
+        workspaces: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** API keys that are not deleted */
+        keys: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** scopes that are not deleted, of all workspaces */
+        scopes: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** access tokens that are not revoked */
+        accessTokens: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** billing records, also those of deleted workspaces */
+        billingRecords: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** bytes that all of these take, also deleted keys and revoked tokens, whose records stay */
+        storedBytes: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** verifications per second, on each process */
+        verifyPerSecond: {
+          /** how many the team may have */
+          limit: number;
+        };
+        /** management calls per second, on each process */
+        apiPerSecond: {
+          /** how many the team may have */
+          limit: number;
+        };
+      };
     };
   };
 }

@@ -57,6 +57,9 @@ export const operations = {
   auditLog: {
     list: 'get /api/v1/audit-log',
   },
+  quota: {
+    get: 'get /api/v1/quota',
+  },
 } as const satisfies Record<string, Record<string, keyof Contract>>;
 
 export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;

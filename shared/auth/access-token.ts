@@ -71,7 +71,15 @@ export function packToken(version: number, token: Caller, expiresAt: number | nu
   const { tokenId, teamId } = token;
   const permissions = [...token.permissions].join(' ');
   const workspaceIds = token.workspaceIds?.join(' ') ?? '*';
-  return packRecord('token', { version, tokenId, teamId, permissions, workspaceIds, expiresAtMs: expiresAt ?? 0 });
+  return packRecord('token', {
+    version,
+    tokenId,
+    teamId,
+    permissions,
+    workspaceIds,
+    expiresAtMs: expiresAt ?? 0,
+    teamPerSecond: token.teamPerSecond ?? '',
+  });
 }
 
 /** Loads access tokens from Redis, since verification must not wait for Postgres. */
@@ -82,13 +90,15 @@ export function tokensFromRedis(redis: ShardedRedis, deadlineMs: number) {
     const [status, now, record = ''] = await node.script('token', keys, [node.runId()], deadlineMs);
     if (status !== 'OK') throw new ApiError('undecided');
     if (isGone(record)) return undefined;
-    const { tokenId, teamId, permissions, workspaceIds, expiresAtMs } = readRecord('token', record);
+    const { tokenId, teamId, permissions, workspaceIds, expiresAtMs, teamPerSecond } = readRecord('token', record);
     if (Number(expiresAtMs) > 0 && Number(expiresAtMs) <= Number(now)) return undefined;
     return {
       tokenId,
       teamId,
       permissions: new Set(permissions.split(' ')),
       workspaceIds: workspaceIds === '*' ? undefined : workspaceIds.split(' '),
+      // A record of before the field lacks it, which is the default too.
+      teamPerSecond: teamPerSecond ? Number(teamPerSecond) : undefined,
     };
   };
 }

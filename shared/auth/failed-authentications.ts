@@ -52,19 +52,17 @@ export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, p
       return await authenticate(authorization);
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 401) throw error;
-      await count(address).catch(tooMany('too_many_failures'));
+      await count(address).catch(tooMany);
       throw error;
     }
   };
 }
 
 /** Handles the rejection of a rate limiter: throws the 429 that says how long to wait, or any other error as it is. */
-export function tooMany(name: 'too_many_failures' | 'too_many_calls'): (reason: unknown) => never {
-  return (reason) => {
-    if (!(reason instanceof RateLimiterRes)) throw reason;
-    const seconds = Math.max(1, Math.ceil(reason.msBeforeNext / 1000));
-    throw new ApiError(name, { headers: { 'Retry-After': String(seconds) } });
-  };
+function tooMany(reason: unknown): never {
+  if (!(reason instanceof RateLimiterRes)) throw reason;
+  const seconds = Math.max(1, Math.ceil(reason.msBeforeNext / 1000));
+  throw new ApiError('too_many_failures', { headers: { 'Retry-After': String(seconds) } });
 }
 
 // Failures count for the whole /64 network of an IPv6 address: a client with one of its addresses has them all.

@@ -25,7 +25,8 @@ type Gap = { epoch: number; after: number; before: number | undefined; upTo: num
 type Day = { day: string; epoch: number; numbers: number; first: number; last: number; witness: number };
 
 // Of more than these, somebody has to be told that there are many and not where each is.
-const MAX_GAPS = 1_000;
+/** Most gaps that are found in one record. */
+export const MAX_GAPS = 1_000;
 const NUMBERS_PER_BUCKET = 65_536;
 const BUCKETS_AT_ONCE = 16;
 

@@ -23,4 +23,6 @@ export type Caller = {
   teamId: string;
   permissions: ReadonlySet<string>;
   workspaceIds: readonly string[] | undefined;
+  /** Requests per second that the team has as its own limit, of the kind that this token was authenticated for; absent: the default. */
+  teamPerSecond?: number | undefined;
 };

@@ -22,6 +22,10 @@ export const errors = {
   bad_http: [40010, 'The request is not valid HTTP.'],
   idempotency_key_missing: [40011, 'The Idempotency-Key is missing; send one, so that a retry books nothing twice.'],
   negative_usage: [40012, 'The adjustment would make the used credits negative; give back at most what was used.'],
+  usage_too_large: [
+    40020,
+    'The answer would have more than 10000 rows; ask for fewer days (from, to) or for one usageName.',
+  ],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   api_key_missing: [
@@ -39,6 +43,10 @@ export const errors = {
   permission_missing: [40301, 'The access token lacks the permission for this operation.'],
   workspace_forbidden: [40302, 'The workspace does not exist, or the access token may not use it.'],
   permission_not_grantable: [40303, 'A token can only grant what it holds itself.'],
+  quota_exceeded: [
+    40320,
+    'The team has used up a quota; delete what it no longer needs, or ask the operator for more. GET /api/v1/quota tells limits and use.',
+  ],
   api_key_scopes: [40310, 'Invalid Scopes: the API key lacks a scope that this request needs.'],
   api_key_address: [40311, 'Invalid: the API key may not be used from this address.'],
   route_not_found: [40401, 'The path does not exist; /openapi.json lists all paths.'],
@@ -75,6 +83,14 @@ export const errors = {
   ],
   api_key_rate_limited: [42910, 'Rate Limited: a temporary block, too many requests in this second.'],
   api_key_usage_limited: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
+  team_too_many_calls: [
+    42920,
+    'The team makes more requests per second than its quota allows; wait as long as Retry-After says, or ask the operator for more. GET /api/v1/quota tells the limit.',
+  ],
+  too_many_waiting: [
+    42921,
+    'Too many calls of the team are waiting or unread; wait until some are answered, and read the answers.',
+  ],
   headers_too_large: [43101, 'The address and headers of the request exceed 16 KiB; send fewer or shorter ones.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
   gateway_misconfigured: [

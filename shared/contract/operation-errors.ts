@@ -11,12 +11,13 @@ export function errorsOf(operation: Operation): ErrorName[] {
   const add = (...more: ErrorName[]) => more.forEach((name) => names.add(name));
   add(...errorsOfAll, 'invalid_request', 'internal', 'deadline');
   if (permission) add('token_missing', 'token_unknown', 'permission_missing', 'too_many_failures');
-  if (permission && permission !== 'key:verify') add('too_many_calls');
+  if (permission) add('team_too_many_calls');
+  if (permission && permission !== 'key:verify') add('too_many_calls', 'too_many_waiting');
   if (permission !== 'key:verify') add('postgres_unavailable');
   if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');
   if (query?.properties && 'cursor' in query.properties) add('invalid_cursor');
   if (writes) add('redis_unavailable', 'stored_not_in_force', 'stored_or_not', 'postgres_stale');
-  if (operation.grows) add('memory_short');
+  if (operation.grows) add('memory_short', 'quota_exceeded');
   if (operation.idempotencyKeyRequired) add('idempotency_key_missing');
   if (writes && method === 'post') add('idempotency_mismatch', 'idempotency_busy');
   return [...names].toSorted((a, b) => errors[a][0] - errors[b][0]);

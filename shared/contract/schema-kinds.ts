@@ -36,9 +36,13 @@ const idPrefixes = {
   event: 'evt',
 } as const satisfies Record<string, IdPrefix>;
 
+/** No text of a request is longer: its body ends before. So a text that is no id is unknown, like any other, and never invalid. */
+export const MOST_TEXT = 65_536;
+
 /** The id of a kind of thing; `more` is added to the description. */
 export function id(what: keyof typeof idPrefixes, more = '') {
   return Type.String({
+    maxLength: MOST_TEXT,
     description: `id of the ${what}${more}`,
     examples: [`${idPrefixes[what]}_01kafc6v3nf0qtmhd7d5ryx2s9`],
   });
@@ -46,7 +50,11 @@ export function id(what: keyof typeof idPrefixes, more = '') {
 
 /** The secret of a key or a token. The example has the form of one and belongs to nobody. */
 export function secretText(what: string, prefix: string) {
-  return Type.String({ description: what, examples: [`${prefix}_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1`] });
+  return Type.String({
+    maxLength: MOST_TEXT,
+    description: what,
+    examples: [`${prefix}_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1`],
+  });
 }
 
 /** A time as text. */
@@ -91,8 +99,15 @@ export function signedCredits(what: string) {
 export function jsonObject(what: string, limits: JsonLimits, example: Record<string, unknown>) {
   return Type.Unsafe<Record<string, unknown>>({
     type: 'object',
+    // Never less than fit into these bytes.
+    maxProperties: Math.floor(limits.maxBytes / 4),
     'x-limits': limits,
     description: `${what}: a JSON object of at most ${limits.maxBytes} bytes and ${limits.maxDepth} levels, without keys __proto__, constructor and prototype`,
     examples: [example],
   });
+}
+
+/** The X-Request-Id of a request, as answers name it. */
+export function requestIdText(example: string) {
+  return Type.String({ maxLength: 128, description: 'X-Request-Id of the request', examples: [example] });
 }

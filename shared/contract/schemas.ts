@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { PREFIX_PATTERN } from '../values/key-text.ts';
-import { credits, id, jsonObject, object, textOf, timestamp } from './schema-kinds.ts';
+import { credits, id, jsonObject, MOST_TEXT, object, textOf, timestamp } from './schema-kinds.ts';
 
 // The fields and objects that more than one route has. Each JSON Schema is the source: it validates, it is the type
 // (`Static`), and it stands in the OpenAPI document.
@@ -50,7 +50,8 @@ export const scopeEntryInput = object({
   del: Type.Optional(flag('delete')),
   id: Type.Optional(scopeId),
 });
-export const scopeEntries = Type.Array(scopeEntryInput, { maxItems: 100 });
+export const MOST_SCOPES_OF_KEY = 100;
+export const scopeEntries = Type.Array(scopeEntryInput, { maxItems: MOST_SCOPES_OF_KEY });
 
 /** A scope as a key holds it, in answers. */
 export const scopeEntry = object({
@@ -61,6 +62,7 @@ export const scopeEntry = object({
   del: Type.Boolean(),
   id: Type.Optional(scopeId),
 });
+export const answeredScopes = Type.Array(scopeEntry, { maxItems: MOST_SCOPES_OF_KEY });
 
 /** A billing record, section 2 of the specification. */
 export const billing = object({
@@ -83,14 +85,18 @@ export const errorSchema = object({
       description: 'HTTP status times 100 plus a running number',
       examples: [40001],
     }),
-    message: Type.String({ description: 'what is wrong and what would be right' }),
-    requestId: Type.String({ description: 'the X-Request-Id of the answer' }),
+    message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong and what would be right' }),
+    requestId: Type.String({ maxLength: 128, description: 'the X-Request-Id of the answer' }),
     details: Type.Optional(
       Type.Array(
         object({
-          path: Type.String({ description: 'a JSON pointer into the body, or the name of a parameter' }),
-          message: Type.String({ description: 'what is wrong there, or what would be right' }),
+          path: Type.String({
+            maxLength: MOST_TEXT,
+            description: 'a JSON pointer into the body, or the name of a parameter',
+          }),
+          message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong there, or what would be right' }),
         }),
+        { maxItems: 1_000 },
       ),
     ),
   }),

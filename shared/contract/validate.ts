@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { Ajv, type ErrorObject, type FuncKeywordDefinition } from 'ajv';
+import { Ajv, type AnySchemaObject, type ErrorObject, type FuncKeywordDefinition } from 'ajv';
 import type { Static, TSchema } from 'typebox';
 import { ApiError, type ErrorDetail } from './errors.ts';
 import { addressBits, blockBits } from '../values/ip.ts';
@@ -19,6 +19,9 @@ const keywords: FuncKeywordDefinition[] = [
   { keyword: 'x-limits', type: 'object', schemaType: 'object', errors: true, validate: withinLimits },
 ];
 const ajv = new Ajv({ ...options, formats, keywords });
+// Ajv's own compares each item with each other one, also those beyond maxItems: 540 ms for a body of 64 KiB.
+ajv.removeKeyword('uniqueItems');
+ajv.addKeyword({ keyword: 'uniqueItems', type: 'array', schemaType: 'boolean', errors: true, validate: uniqueTexts });
 
 /** Checks a value against a schema and fills in defaults. Throws a 400 that names every wrong field. */
 export type Validate<Schema extends TSchema> = (value: unknown) => Static<Schema>;
@@ -86,6 +89,24 @@ function withinLimits(limits: JsonLimits, value: object): boolean {
   return !message;
 }
 withinLimits.errors = [] as Partial<ErrorObject>[];
+
+// The keyword `uniqueItems`, of lists of texts: another kind of item is not what the list asks for. maxItems refuses a longer one.
+function uniqueTexts(unique: boolean, items: unknown[], parent?: AnySchemaObject): boolean {
+  uniqueTexts.errors = [];
+  if (!unique || items.length > ((parent?.['maxItems'] as number | undefined) ?? 0)) return true;
+  const places = new Map<unknown, number>();
+  for (const [i, item] of items.entries()) {
+    const first = places.get(item);
+    if (first !== undefined) {
+      const message = `must NOT have duplicate items (items ## ${first} and ${i} are identical)`;
+      uniqueTexts.errors = [{ keyword: 'uniqueItems', message, params: {} }];
+      return false;
+    }
+    places.set(item, i);
+  }
+  return true;
+}
+uniqueTexts.errors = [] as Partial<ErrorObject>[];
 
 // A day that the calendar has: Date.parse silently reads 2026-02-30 as another one.
 function isDay(text: string): boolean {

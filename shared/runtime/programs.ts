@@ -36,6 +36,18 @@ const clientVariables = [
   'OUTBOX_MAX_MEMORY_PERCENT',
 ] as const satisfies Names;
 
+/** What a team may have at most, unless it has a limit of its own. */
+const quotaVariables = [
+  'QUOTA_WORKSPACES',
+  'QUOTA_KEYS',
+  'QUOTA_SCOPES',
+  'QUOTA_ACCESS_TOKENS',
+  'QUOTA_BILLING_RECORDS',
+  'QUOTA_STORED_BYTES',
+  'QUOTA_VERIFY_PER_SECOND',
+  'QUOTA_API_PER_SECOND',
+] as const satisfies Names;
+
 /** What every program that keeps running reads. */
 const serviceVariables = ['NODE_ENV', 'LOG_LEVEL', 'HOST', 'PORT', ...redisVariables] as const satisfies Names;
 
@@ -50,9 +62,10 @@ export const programs = {
     'MASTER_KEY_PREVIOUS',
     'CORS_ORIGINS',
     'CALLS_PER_SECOND',
+    ...quotaVariables,
     'REQUEST_DEADLINE_MS',
   ],
-  verify: [...serviceVariables, ...clientVariables, 'WORKERS'],
+  verify: [...serviceVariables, ...clientVariables, 'QUOTA_VERIFY_PER_SECOND', 'WORKERS'],
   relay: [...serviceVariables, ...kafkaVariables, 'CONSUMER_NAME'],
   consumer: [
     ...serviceVariables,
@@ -65,5 +78,6 @@ export const programs = {
   ],
   migrate: ['NODE_ENV', 'DATABASE_URL', 'API_DATABASE_PASSWORD', 'CONSUMER_DATABASE_PASSWORD', ...clickHouseVariables],
   token: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL'],
+  quota: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL', ...quotaVariables],
   tool: ['NODE_ENV', 'DATABASE_URL', ...redisVariables, ...clickHouseVariables],
 } as const satisfies Record<string, Names>;

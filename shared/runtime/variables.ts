@@ -1,5 +1,7 @@
 import { flag, integer, key, list, oneOf, optional, origins, text, type Variable } from './variable-kinds.ts';
 
+const MOST_STORED = 1_000_000_000_000_000;
+
 /**
  * Every environment variable that the programs read; programs.ts says which program reads which. A variable without a
  * default must be set. `NAME_FILE` may name a file that holds the value instead, for secrets. The texts here are the
@@ -82,6 +84,35 @@ export const variables = {
   CALLS_PER_SECOND: integer(
     'number of management calls per second that one access token may make on each api; further ones get 429',
     { default: 1_000, min: 1, max: 1_000_000 },
+  ),
+  QUOTA_WORKSPACES: integer('number of workspaces that a team may have', { default: 1_000, min: 0, max: MOST_STORED }),
+  QUOTA_KEYS: integer('number of API keys that a team may have', { default: 1_000_000, min: 0, max: MOST_STORED }),
+  QUOTA_SCOPES: integer('number of scopes that a team may have, in all its workspaces', {
+    default: 20_000,
+    min: 0,
+    max: MOST_STORED,
+  }),
+  QUOTA_ACCESS_TOKENS: integer('number of access tokens that a team may have', {
+    default: 1_000,
+    min: 0,
+    max: MOST_STORED,
+  }),
+  QUOTA_BILLING_RECORDS: integer('number of billing records that a team may have', {
+    default: 1_000_000,
+    min: 0,
+    max: MOST_STORED,
+  }),
+  QUOTA_STORED_BYTES: integer(
+    'bytes that the settings of a team may take, about as Redis stores them; keep the sum of what your teams may have below 75 % of `maxmemory`',
+    { default: 1_073_741_824, min: 0, max: MOST_STORED },
+  ),
+  QUOTA_VERIFY_PER_SECOND: integer(
+    'number of verifications per second that a team may make on each verify process; further ones get 429',
+    { default: 20_000, min: 1, max: 1_000_000 },
+  ),
+  QUOTA_API_PER_SECOND: integer(
+    'number of management calls per second that a team may make on each api; further ones get 429',
+    { default: 2_000, min: 1, max: 1_000_000 },
   ),
   REQUEST_DEADLINE_MS: integer('milliseconds in which a management request must be answered; after that it gets 503', {
     default: 10_000,

@@ -11,6 +11,8 @@ export type UsageQuery = {
   to: string;
   liveDays: string[];
   liveFrom: string;
+  /** Rows after these are left out. */
+  mostRows: number;
   usageName?: string;
 };
 
@@ -85,7 +87,7 @@ export function connectClickHouse(url: string, cluster = ''): Books {
              and kind in ('verification', 'adjustment')
              and (day >= {liveFrom:Date} or day in {liveDays:Array(Date)})
            group by day, usage_name
-         ) order by day, name`,
+         ) order by day, name limit {mostRows:UInt32}`,
         { ...wanted, ...(usageName !== undefined && { usageName }) },
       );
       return rows.map((row) => ({

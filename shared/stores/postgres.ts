@@ -12,6 +12,8 @@ type PostgresOptions = {
   statementTimeoutMs?: number;
   /** Sees the rows of all teams. Without it, the api's role sees those of the team that a transaction names. */
   everyTeam?: boolean;
+  /** The operator's quotas as JSON: writes beyond them are refused. Without it they are only counted. */
+  quotas?: string;
 };
 
 const STATEMENT_WITHIN_MS = 8_000;
@@ -31,6 +33,7 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
       statement_timeout: options.statementTimeoutMs ?? STATEMENT_WITHIN_MS,
       idle_in_transaction_session_timeout: 15_000,
       ...(options.everyTeam && { 'keytally.team': '*' }),
+      ...(options.quotas && { 'keytally.quotas': options.quotas }),
     },
     types: {
       int8: { to: 20, from: [20], serialize: String, parse: Number },

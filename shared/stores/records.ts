@@ -37,7 +37,16 @@ export const recordFields = {
   /** The settings of a billing record; `limitMicros` is the most that may be used. */
   billing: ['version', 'billingId', 'limitMicros', 'answerPart'],
   /** An access token. `permissions` and `workspaceIds` stand between spaces; `*`: all workspaces. */
-  token: ['version', 'tokenId', 'teamId', 'permissions', 'workspaceIds', 'expiresAtMs'],
+  token: [
+    'version',
+    'tokenId',
+    'teamId',
+    'permissions',
+    'workspaceIds',
+    'expiresAtMs',
+    /** Verifications per second that its team has as its own limit; empty: the default. */
+    'teamPerSecond',
+  ],
 } as const;
 
 export type RecordKind = keyof typeof recordFields;

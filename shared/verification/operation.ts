@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { exampleOf } from '../contract/example.ts';
 import type { Operation } from '../contract/route.ts';
 import { credits, id, instant, object, secretText, textOf } from '../contract/schema-kinds.ts';
-import { billing, customerId, externalMeterId, metadata, scopeEntries, scopeEntry } from '../contract/schemas.ts';
+import { answeredScopes, billing, customerId, externalMeterId, metadata, scopeEntries } from '../contract/schemas.ts';
 
 export const statuses = [
   'VALID',
@@ -75,8 +75,8 @@ const answered = {
   customerId: Type.Optional(customerId),
   externalMeterId: Type.Optional(externalMeterId),
   expiresAt: Type.Optional(instant('when the key expires')),
-  requestedScopes: Type.Optional(Type.Array(scopeEntry)),
-  scopes: Type.Optional(Type.Array(scopeEntry)),
+  requestedScopes: Type.Optional(answeredScopes),
+  scopes: Type.Optional(answeredScopes),
   billing: Type.Optional(billing),
   rateLimit: Type.Optional(
     object({

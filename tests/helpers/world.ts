@@ -88,6 +88,8 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
     // Tests fail to authenticate more often than a client may. The test of that limit sets its own.
     FAILED_AUTH_PER_MINUTE: '1000000000',
     CALLS_PER_SECOND: '1000000',
+    QUOTA_API_PER_SECOND: '1000000',
+    QUOTA_VERIFY_PER_SECOND: '1000000',
     // Topics of its own, on the run's broker.
     ...(process.env.TEST_KAFKA_BROKERS && { KAFKA_BROKERS: process.env.TEST_KAFKA_BROKERS, KAFKA_TOPIC_PREFIX: name }),
     ...settings,

@@ -25,6 +25,8 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
   const validateBody = route.body && bodyValidator(route.body);
   const verifies = route.permission === 'key:verify';
+  // A verification needs no connection to Postgres.
+  const takesTurn = route.permission !== undefined && !verifies;
   const authenticate = verifies ? options.authenticateForVerify : options.authenticate;
 
   return async (ctx) => {
@@ -55,15 +57,27 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       clientAddress,
       header: (name: string) => ctx.req.headers[name] as string | undefined,
     };
-    if (!route.writes) return answerReading(route, call);
-    return writeInTransaction(route, call, { ...options, progress, repeatable: repeatableOf(ctx, caller, body) });
+    const repeatable = route.writes ? repeatableOf(ctx, caller, body) : undefined;
+    const work = () =>
+      route.writes ? writeInTransaction(route, call, { ...options, progress, repeatable }) : answerReading(route, call);
+    if (!takesTurn) return work();
+    const answer = await options.turns.inTurn(caller, () => {
+      // It was answered while it waited.
+      if (progress.stage === 'given up') throw new ApiError('deadline');
+      return work();
+    });
+    options.turns.countUnsent(caller, Buffer.byteLength(answer.text), ctx.res);
+    return answer;
   }
 
   async function authorize(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
     if (!route.permission) return NOBODY;
     const caller = await authenticate(ctx.get('authorization'), clientAddress);
     requirePermission(caller, route.permission);
-    if (!verifies) await options.limitCalls(caller);
+    if (takesTurn) {
+      options.limitCalls(caller);
+      options.turns.requireRoom(caller);
+    }
     return caller;
   }
 

@@ -1,11 +1,9 @@
-import { RateLimiterMemory } from 'rate-limiter-flexible';
+import { requirePace } from '../../../shared/auth/team-rates.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
-import { tooMany } from '../../../shared/auth/failed-authentications.ts';
+import { makeRate } from '../../../shared/runtime/rate.ts';
 
 /** Limits the management calls of each access token in this process; throws 429 above `perSecond`. */
-export function limitCalls(perSecond: number): (caller: Caller) => Promise<void> {
-  const limiter = new RateLimiterMemory({ points: perSecond, duration: 1 });
-  return async ({ tokenId }) => {
-    await limiter.consume(tokenId).catch(tooMany('too_many_calls'));
-  };
+export function limitCalls(perSecond: number): (caller: Caller) => void {
+  const rate = makeRate(perSecond);
+  return ({ tokenId }) => requirePace('too_many_calls', rate(tokenId, performance.now()));
 }

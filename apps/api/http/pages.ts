@@ -1,35 +1,69 @@
 import { createHash } from 'node:crypto';
-import { Type } from 'typebox';
+import { Type, type TSchema } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
 
 const CURSOR = 'd3NfMDFrYWZjNnYzbmYwcXRtaGQ3ZDVyeXgyczkuM2Y5dEtxX2ExYkM0';
 
+const MOST_ITEMS = 200;
+// A page is full with this many bytes of JSON, or with one item that is larger.
+const PAGE_BYTES = 1024 * 1024;
+// The rows of one statement are in memory at once, and one may take 140 KB.
+const ROWS_AT_ONCE = 50;
+
 /** The query parameters of every paged list; a list adds its own filters. */
 export const pageParameters = {
-  limit: Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'maximum number of items in one answer' }),
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: MOST_ITEMS,
+    default: 50,
+    description: 'maximum number of items in one answer',
+  }),
   cursor: Type.Optional(
     Type.String({ maxLength: 256, description: '`nextCursor` of the previous answer', examples: [CURSOR] }),
   ),
 };
 
 export const nextCursor = Type.Optional(
-  Type.String({ description: 'where the next page starts; absent on the last one', examples: [CURSOR] }),
+  Type.String({
+    maxLength: 256,
+    description: 'where the next page starts; absent on the last one',
+    examples: [CURSOR],
+  }),
 );
 
+/** The items of a page, for the response of a list. */
+export function pageItems<Item extends TSchema>(item: Item) {
+  return Type.Array(item, { maxItems: MOST_ITEMS });
+}
+
 /**
- * The page of a list that a query asks for. Read `take` items after the id `after`, one more than the page holds: `cut`
- * then knows whether a next page exists and makes its cursor. `list` names the list and its owner's id.
+ * Reads the page of a list that a query asks for: at most `limit` items, and fewer where they would take more than PAGE_BYTES; then
+ * the cursor leads to the rest. `list` names the list and its owner's id; `read` gives its next rows after an id, in the
+ * order of their ids; `present` makes an item of a row.
  */
-export function pageOf({ limit, cursor }: { limit: number; cursor?: string }, list: string) {
-  return {
-    after: cursor === undefined ? '' : decode(cursor, list),
-    take: limit + 1,
-    cut<Row extends { id: string }>(rows: Row[]): { page: Row[]; next: { nextCursor?: string } } {
-      if (rows.length <= limit) return { page: rows, next: {} };
-      const page = rows.slice(0, limit);
-      return { page, next: { nextCursor: encode(page.at(-1)!.id, list) } };
-    },
-  };
+export async function readPage<Row extends { id: string }, Item>(
+  { limit, cursor }: { limit: number; cursor?: string },
+  list: string,
+  read: (after: string, take: number) => PromiseLike<Row[]>,
+  present: (row: Row) => Item,
+): Promise<{ items: Item[]; next: { nextCursor?: string } }> {
+  let after = cursor === undefined ? '' : decode(cursor, list);
+  let bytes = 0;
+  const items: Item[] = [];
+  for (;;) {
+    // One more than the page holds: then a next one exists.
+    const take = Math.min(ROWS_AT_ONCE, limit + 1 - items.length);
+    const rows = await read(after, take);
+    for (const row of rows) {
+      const item = present(row);
+      bytes += Buffer.byteLength(JSON.stringify(item)) + 1;
+      const isFull = items.length === limit || (bytes > PAGE_BYTES && items.length > 0);
+      if (isFull) return { items, next: { nextCursor: encode(after, list) } };
+      items.push(item);
+      after = row.id;
+    }
+    if (rows.length < take) return { items, next: {} };
+  }
 }
 
 // A cursor is the last id of a page and a mark of its list. Without the mark, another list's cursor would silently give a

@@ -1,6 +1,7 @@
 import type { TObject, TSchema } from 'typebox';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
+import type { Quotas } from '../../../shared/contract/quotas.ts';
 import type { Route } from '../../../shared/contract/route.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
@@ -10,6 +11,7 @@ import type { MasterKeys } from '../../../shared/values/seal.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
+import type { FairTurns } from './fair-turns.ts';
 import type { Change } from '../sync/change.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 
@@ -25,6 +27,8 @@ export type Services = {
   books: Books;
   signingKeys: SigningKeys;
   verify: Verify;
+  /** The operator's quotas, for teams without limits of their own. */
+  quotas: Quotas;
   /** How long a request may take until its answer. */
   deadlineMs: number;
 };
@@ -38,7 +42,8 @@ export type HandleOptions = {
   teamSql: Sql;
   authenticate: AuthenticateFrom;
   authenticateForVerify: AuthenticateFrom;
-  limitCalls(caller: Caller): Promise<void>;
+  limitCalls(caller: Caller): void;
+  turns: FairTurns;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   stalePostgres: StalePostgresWatch;
   /** Throws while Redis has no memory for new records. */

@@ -3,6 +3,7 @@ import { requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
+import { asQuotaExceeded } from '../resources/quotas.ts';
 import type { Change, StoredChange } from '../sync/change.ts';
 import { applyChanges, recordChanges } from '../sync/sync.ts';
 import { answerOf, type Answer } from './answer.ts';
@@ -48,7 +49,7 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
       return answer;
     })
     .catch((error: unknown) => {
-      throw notCommitted(error, progress);
+      throw notCommitted(asQuotaExceeded(error), progress);
     });
   progress.stage = 'stored';
   await bringIntoForce(options, kept.changeIds);

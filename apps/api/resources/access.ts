@@ -6,17 +6,32 @@ import { asPostgresUnavailable, type Query, type Sql } from '../../../shared/sto
 /** Loads access tokens from Postgres, so that operations that need no verification state work without Redis. */
 export function tokensFromPostgres(sql: Sql) {
   return async function load(_shard: number, hash: string): Promise<Caller | undefined> {
-    const [row] = await sql<{ id: string; teamId: string; permissions: string[]; workspaceIds: string[] | null }[]>`
-      select id, team_id, permissions, workspace_ids from access_tokens
+    const [row] = await sql<TokenRow[]>`
+      select id, team_id, permissions, workspace_ids,
+             (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = access_tokens.team_id) as team_per_second
+      from access_tokens
       where hash = ${hash} and revoked_at is null
         and (expires_at is null or expires_at > extract(epoch from now()) * 1000)`.catch((error: unknown) => {
       throw asPostgresUnavailable(error);
     });
     if (!row) return undefined;
-    const { id, teamId, permissions, workspaceIds } = row;
-    return { tokenId: id, teamId, permissions: new Set(permissions), workspaceIds: workspaceIds ?? undefined };
+    return {
+      tokenId: row.id,
+      teamId: row.teamId,
+      permissions: new Set(row.permissions),
+      workspaceIds: row.workspaceIds ?? undefined,
+      teamPerSecond: row.teamPerSecond ?? undefined,
+    };
   };
 }
+
+type TokenRow = {
+  id: string;
+  teamId: string;
+  permissions: string[];
+  workspaceIds: string[] | null;
+  teamPerSecond: number | null;
+};
 
 /** Whether the access token may use the workspace, provided that the workspace exists in its team. */
 export function mayUse(caller: Caller, workspaceId: string): boolean {

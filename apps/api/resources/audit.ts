@@ -9,6 +9,7 @@ export const auditResources = [
   'api_key',
   'billing',
   'link_token',
+  'quota',
   'scope',
   'signing_key',
   'workspace',

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { errors, jwtVerify, SignJWT, type JWTPayload } from 'jose';
 import { Type } from 'typebox';
+import { MOST_TEXT } from '../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import type { SigningKey, SigningKeys } from './signing-keys.ts';
 
 /** A JWT as text; the example belongs to nobody. */
 export const jwt = Type.String({
+  maxLength: MOST_TEXT,
   description: 'the JWT',
   examples: ['eyJhbGciOiJFZERTQSIsImtpZCI6ImtQcksiLCJ0eXAiOiJKV1QifQ.eyJyb2xlIjoiYWRtaW4ifQ.c2lnbmF0dXJl'],
 });

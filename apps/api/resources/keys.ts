@@ -6,13 +6,14 @@ import type { Query } from '../../../shared/stores/postgres.ts';
 import { id, instant, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import {
   allowedIps,
+  answeredScopes,
   customerId,
   externalMeterId,
   metadata,
+  MOST_SCOPES_OF_KEY,
   name,
   prefix,
   rateLimit,
-  scopeEntry,
   scopeEntryInput,
 } from '../../../shared/contract/schemas.ts';
 import { scopeEntryOf } from '../../../shared/contract/scope-flags.ts';
@@ -21,10 +22,14 @@ import { requireWorkspace } from './access.ts';
 const apiKeyFields = {
   id: id('API key'),
   name,
-  maskedKey: Type.String({ description: 'the key without its middle part', examples: ['acme_17aT****JpQ1'] }),
+  maskedKey: Type.String({
+    maxLength: 64,
+    description: 'the key without its middle part',
+    examples: ['acme_17aT****JpQ1'],
+  }),
   prefix,
   expiresAt: Type.Optional(instant('when it expires; absent: never')),
-  scopes: Type.Array(scopeEntry),
+  scopes: answeredScopes,
   enabled: Type.Boolean({ description: 'whether it may be used', examples: [true] }),
   customerId: Type.Optional(customerId),
   externalMeterId: Type.Optional(externalMeterId),
@@ -49,7 +54,7 @@ export const apiKeyWithText = object({
 export const keyParams = object({ id: id('workspace'), akid: id('API key') });
 
 export const grants = Type.Array(scopeEntryInput, {
-  maxItems: 100,
+  maxItems: MOST_SCOPES_OF_KEY,
   description: 'what the key may do; each representation at most once',
 });
 

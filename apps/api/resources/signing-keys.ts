@@ -7,6 +7,7 @@ import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values
 
 /** The id of a signing key: its thumbprint (RFC 7638). */
 export const kid = Type.String({
+  maxLength: 43,
   description: 'id of the signing key',
   examples: ['kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'],
 });
@@ -16,6 +17,7 @@ export const publicJwk = object({
   kty: Type.Literal('OKP'),
   crv: Type.Literal('Ed25519'),
   x: Type.String({
+    maxLength: 43,
     description: 'the key itself, base64url',
     examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
   }),

@@ -11,10 +11,14 @@ import { name } from '../../../shared/contract/schemas.ts';
 const accessTokenFields = {
   id: id('access token'),
   name,
-  maskedToken: Type.String({ description: 'the part of the token that may be shown', examples: ['kt_17aT****JpQ1'] }),
-  permissions: Type.Array(Type.Enum([...permissions])),
+  maskedToken: Type.String({
+    maxLength: 64,
+    description: 'the part of the token that may be shown',
+    examples: ['kt_17aT****JpQ1'],
+  }),
+  permissions: Type.Array(Type.Enum([...permissions]), { maxItems: permissions.length }),
   workspaceIds: Type.Optional(
-    Type.Array(id('workspace'), { description: 'the workspaces it is limited to; absent: all' }),
+    Type.Array(id('workspace'), { maxItems: 100, description: 'the workspaces it is limited to; absent: all' }),
   ),
   expiresAt: Type.Optional(instant('when it expires')),
   revoked: Type.Boolean({ description: 'whether it was revoked; that is final' }),

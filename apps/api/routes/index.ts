@@ -25,6 +25,7 @@ import verifyJwt from './jwt/verify.ts';
 import createLinkToken from './link-token/create.ts';
 import revokeLinkToken from './link-token/delete.ts';
 import validateLinkToken from './link-token/get.ts';
+import getQuota from './quota/get.ts';
 import createScope from './scope/create.ts';
 import deleteScope from './scope/delete.ts';
 import getScope from './scope/get.ts';
@@ -83,4 +84,6 @@ export const routes: readonly ApiRoute[] = [
   revokeAccessToken,
 
   listAuditLog,
+
+  getQuota,
 ];

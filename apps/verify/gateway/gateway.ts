@@ -47,7 +47,9 @@ export function makeGateway(options: GatewayOptions) {
     } catch (error) {
       if (!(error instanceof ApiError) || error.status === 500) throw error;
       // End clients may see these answers. They cannot mend the gateway, so only the log has the cause.
-      if (error.status === 503) throw new ApiError('api_key_undecided', { cause: error });
+      // Nor can they help that the gateway's team asks more often than its quota allows.
+      if (error.status === 503 || error.errorName === 'team_too_many_calls')
+        throw new ApiError('api_key_undecided', { cause: error });
       const notLogged = mayLog();
       if (notLogged !== undefined) options.log.warn({ requestId, error, notLogged }, 'a gateway is set up wrongly');
       const { status, headers, body } = refusalOf('MISCONFIGURED', requestId);

@@ -20,7 +20,11 @@ export default route({
   grows: true,
   body: object({
     name,
-    permissions: Type.Array(Type.Enum([...permissions]), { minItems: 1, uniqueItems: true }),
+    permissions: Type.Array(Type.Enum([...permissions]), {
+      minItems: 1,
+      maxItems: permissions.length,
+      uniqueItems: true,
+    }),
     workspaceIds: Type.Optional(
       Type.Array(id('workspace'), {
         minItems: 1,

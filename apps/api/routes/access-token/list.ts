@@ -1,6 +1,5 @@
-import { Type } from 'typebox';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/tokens.ts';
 
@@ -11,15 +10,14 @@ export default route({
   summary: 'List access tokens, also revoked ones, without their secrets',
   permission: 'token:write',
   query: object(pageParameters),
-  response: object({ accessTokens: Type.Array(accessToken), nextCursor }),
+  response: object({ accessTokens: pageItems(accessToken), nextCursor }),
 
   async handle({ sql, query, caller }) {
-    const { after, take, cut } = pageOf(query, `tokens of ${caller.teamId}`);
-    const rows = await sql<TokenRow[]>`
+    const read = (after: string, take: number) => sql<TokenRow[]>`
       select ${tokenColumns(sql)} from access_tokens
       where ${withinReach(sql, caller)} and id > ${after}
       order by id limit ${take}`;
-    const { page, next } = cut(rows);
-    return { accessTokens: page.map(presentToken), ...next };
+    const { items, next } = await readPage(query, `tokens of ${caller.teamId}`, read, presentToken);
+    return { accessTokens: items, ...next };
   },
 });

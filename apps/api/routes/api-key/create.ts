@@ -61,11 +61,11 @@ export default route({
     const text = makeKeyText(prefix, shard);
     await sql`
       insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-                            external_meter_id, metadata, rate_limit_per_second, allowed_ips)
+                            external_meter_id, metadata, rate_limit_per_second, allowed_ips, grants)
       values (${akid}, ${caller.teamId}, ${workspaceId}, ${shard}, ${body.name}, ${prefix}, ${maskKeyText(text)},
               ${body.enabled ?? true}, ${expiresAt}, ${body.customerId ?? null}, ${externalMeterId ?? null},
               ${metadataValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null},
-              ${body.allowedIPs ?? null})`;
+              ${body.allowedIPs ?? null}, ${body.scopes?.length ?? 0})`;
     await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
     await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
     const made = await readKey(sql, { id: workspaceId, akid });

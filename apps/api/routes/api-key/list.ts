@@ -3,7 +3,7 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys.ts';
-import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 
 export default route({
@@ -20,24 +20,24 @@ export default route({
     enabled: Type.Optional(Type.Boolean()),
     deleted: Type.Optional(Type.Boolean()),
   }),
-  response: object({ apiKeys: Type.Array(apiKey), nextCursor }),
+  response: object({ apiKeys: pageItems(apiKey), nextCursor }),
   errors: ['workspace_forbidden'],
 
   async handle({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);
-    const { after, take, cut } = pageOf(query, `keys of ${params.id}`);
     const { customerId, externalMeterId, enabled, deleted } = query;
-    const rows = await selectKeys(
-      sql,
-      sql`
+    const read = (after: string, take: number) =>
+      selectKeys(
+        sql,
+        sql`
         where k.workspace_id = ${params.id} and k.id > ${after}
           ${customerId === undefined ? sql`` : sql`and k.customer_id = ${customerId}`}
           ${externalMeterId === undefined ? sql`` : sql`and k.external_meter_id = ${externalMeterId}`}
           ${enabled === undefined ? sql`` : sql`and k.enabled = ${enabled}`}
           ${deleted === undefined ? sql`` : sql`and (k.deleted_at is not null) = ${deleted}`}
         order by k.id limit ${take}`,
-    );
-    const { page, next } = cut(rows);
-    return { apiKeys: page.map(presentKey), ...next };
+      );
+    const { items, next } = await readPage(query, `keys of ${params.id}`, read, presentKey);
+    return { apiKeys: items, ...next };
   },
 });

@@ -27,7 +27,7 @@ export default route({
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),
   response: object({ apiKey: apiKeyWithText }),
-  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted'],
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, audit }) {
     const { shard, prefix, deleted } = await lockKey(sql, caller, params);

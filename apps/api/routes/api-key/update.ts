@@ -26,7 +26,7 @@ export default route({
     allowedIPs: Type.Optional(nullable(allowedIps)),
   }),
   response: object({ apiKey }),
-  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'expires_at_past', 'unknown_scope'],
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'expires_at_past', 'unknown_scope', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, audit }) {
     const { shard, deleted } = await lockKey(sql, caller, params);
@@ -34,8 +34,9 @@ export default route({
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, Date.now());
     const before = await readKey(sql, params);
     const { scopes, metadata, allowedIPs, ...values } = body;
-    const row = { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs };
-    const assigned = set(sql, row, scopes !== undefined);
+    const grants = scopes === undefined ? undefined : (scopes?.length ?? 0);
+    const row = { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs, grants };
+    const assigned = set(sql, row);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };
     if (scopes !== undefined) await replaceGrants(sql, holder, scopes ?? []);

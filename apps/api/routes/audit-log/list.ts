@@ -1,26 +1,33 @@
 import { Type } from 'typebox';
-import { day, id, object, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { day, id, object, requestIdText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { auditResources, type AuditResource } from '../../resources/audit.ts';
 import { requireWholeTeam } from '../../resources/access.ts';
-import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 
 const state = (when: string) =>
   Type.Unsafe<Record<string, unknown>>({
     type: 'object',
+    maxProperties: 64,
+    'x-limits': { maxBytes: 262_144, maxDepth: 8 },
     description: `as it ${when}, without secrets`,
     examples: [{ id: 'ws_01kafc6v3nf0qtmhd7d5ryx2s9', name: 'Acme' }],
   });
 const auditEntry = object({
   id: id('audit entry'),
   operation: Type.String({
+    maxLength: 128,
     description: 'method and path of the operation, or the command of the operator',
     examples: ['PATCH /api/v1/workspace/{id}'],
   }),
   resource: Type.Enum([...auditResources], { examples: ['workspace'] }),
-  resourceId: Type.String({ description: 'id of what changed', examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
+  resourceId: Type.String({
+    maxLength: 64,
+    description: 'id of what changed',
+    examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'],
+  }),
   tokenId: Type.Optional(id('access token', ' that made the change; absent: the operator')),
-  requestId: Type.Optional(Type.String({ description: 'X-Request-Id of the request', examples: ['req-1'] })),
+  requestId: Type.Optional(requestIdText('req-1')),
   before: Type.Optional(state('was; absent: it was created')),
   after: Type.Optional(state('is since then; absent: it is gone')),
   createdAt: timestamp('when it changed'),
@@ -41,14 +48,13 @@ export default route({
     from: Type.Optional(day('first day')),
     to: Type.Optional(day('last day')),
   }),
-  response: object({ auditLog: Type.Array(auditEntry), nextCursor }),
+  response: object({ auditLog: pageItems(auditEntry), nextCursor }),
   errors: ['workspace_forbidden'],
 
   async handle({ sql, query, caller }) {
     requireWholeTeam(caller);
     const { tokenId, resource, resourceId, requestId, from, to } = query;
-    const { after, take, cut } = pageOf(query, `audit log of ${caller.teamId}`);
-    const rows = await sql<AuditRow[]>`
+    const read = (after: string, take: number) => sql<AuditRow[]>`
       select id, operation, resource, resource_id, token_id, request_id, before, after, created_at from audit_log
       where team_id = ${caller.teamId} and id > ${after}
         ${tokenId === undefined ? sql`` : sql`and token_id = ${tokenId}`}
@@ -58,8 +64,8 @@ export default route({
         ${from === undefined ? sql`` : sql`and created_at >= ${from}::date`}
         ${to === undefined ? sql`` : sql`and created_at < ${to}::date + 1`}
       order by id limit ${take}`;
-    const { page, next } = cut(rows);
-    return { auditLog: page.map(present), ...next };
+    const { items, next } = await readPage(query, `audit log of ${caller.teamId}`, read, present);
+    return { auditLog: items, ...next };
   },
 });
 

@@ -5,7 +5,15 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { dayOf } from '../../../../shared/events/event.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { day, id, object, signedCredits, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import {
+  day,
+  id,
+  object,
+  requestIdText,
+  signedCredits,
+  textOf,
+  timestamp,
+} from '../../../../shared/contract/schema-kinds.ts';
 import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
 
@@ -18,11 +26,11 @@ const adjustment = object({
     examples: [3],
   }),
   amount: signedCredits('credits used in addition, or, if negative, given back'),
-  usageName: Type.String({ examples: ['tokens'] }),
+  usageName: Type.String({ maxLength: 128, examples: ['tokens'] }),
   day: day('the day it is booked on'),
-  reason: Type.String({ examples: ['counted twice by the gateway'] }),
+  reason: Type.String({ maxLength: 512, examples: ['counted twice by the gateway'] }),
   tokenId: id('access token', ' that made the adjustment'),
-  requestId: Type.String({ description: 'X-Request-Id of the request', examples: ['adjustment-3'] }),
+  requestId: requestIdText('adjustment-3'),
   createdAt: timestamp('when it was made'),
 });
 

@@ -1,8 +1,7 @@
-import { Type } from 'typebox';
 import { formatCredits } from '../../../../shared/values/credits.ts';
-import { credits, id, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { credits, id, object, requestIdText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
-import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 
 const ledgerRow = object({
@@ -11,7 +10,7 @@ const ledgerRow = object({
   amount: credits('credits added'),
   totalCredits: credits('totalCredits after the refill'),
   tokenId: id('access token', ' that made the refill'),
-  requestId: Type.String({ description: 'X-Request-Id of the request', examples: ['refill-42'] }),
+  requestId: requestIdText('refill-42'),
   createdAt: timestamp('when the credits were added'),
 });
 
@@ -23,18 +22,16 @@ export default route({
   permission: 'billing:read',
   params: object({ bid: id('billing record') }),
   query: object(pageParameters),
-  response: object({ ledger: Type.Array(ledgerRow), nextCursor }),
+  response: object({ ledger: pageItems(ledgerRow), nextCursor }),
   errors: ['billing_not_found'],
 
   async handle({ sql, params, query, caller }) {
     const { id: billingId } = await requireBilling(sql, caller, params.bid);
-    const { after, take, cut } = pageOf(query, `ledger of ${billingId}`);
-    const rows = await sql<LedgerRow[]>`
+    const read = (after: string, take: number) => sql<LedgerRow[]>`
       select id, amount_micros, total_micros, token_id, request_id, created_at from credit_ledger
       where billing_id = ${billingId} and id > ${after}
       order by id limit ${take}`;
-    const { page, next } = cut(rows);
-    const ledger = page.map(({ id, amountMicros, totalMicros, tokenId, requestId, createdAt }) => ({
+    const present = ({ id, amountMicros, totalMicros, tokenId, requestId, createdAt }: LedgerRow) => ({
       id,
       billingId,
       amount: formatCredits(amountMicros),
@@ -42,8 +39,9 @@ export default route({
       tokenId,
       requestId,
       createdAt: createdAt.toISOString(),
-    }));
-    return { ledger, ...next };
+    });
+    const { items, next } = await readPage(query, `ledger of ${billingId}`, read, present);
+    return { ledger: items, ...next };
   },
 });
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import type { MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
+import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconcile.ts';
 import { id, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
@@ -33,8 +33,9 @@ const reconciliation = object({
   billedCredits: signedCredits('what the daily usage of these events adds up to'),
   lastBalance: signedCredits('used credits after the last event in the books'),
   difference: signedCredits('used credits missing in the books, or else in the daily usage; negative: too much'),
-  gaps: Type.Array(gap, { description: 'where events are missing' }),
+  gaps: Type.Array(gap, { maxItems: MAX_GAPS, description: 'where events are missing' }),
   losses: Type.Array(gap, {
+    maxItems: MAX_GAPS,
     description: 'usage that was lost with a Redis server, and is neither debited nor booked',
   }),
 });

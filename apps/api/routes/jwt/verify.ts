@@ -15,6 +15,8 @@ export default route({
     payload: Type.Optional(
       Type.Unsafe<Record<string, unknown>>({
         type: 'object',
+        maxProperties: 1024,
+        'x-limits': { maxBytes: 4096, maxDepth: 10 },
         description: 'the payload as it was signed; present if the signature is good',
         examples: [{ role: 'admin' }],
       }),

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { route } from '../../http/route.ts';
-import { presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/scopes.ts';
+import { MAX_SCOPES, presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/scopes.ts';
 
 export default route({
   method: 'get',
@@ -11,7 +11,7 @@ export default route({
   summary: 'List all scopes of a workspace',
   permission: 'workspace:read',
   params: object({ id: id('workspace') }),
-  response: object({ scopes: Type.Array(scope) }),
+  response: object({ scopes: Type.Array(scope, { maxItems: MAX_SCOPES }) }),
   errors: ['workspace_forbidden'],
 
   async handle({ sql, params, caller }) {

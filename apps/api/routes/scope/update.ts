@@ -24,7 +24,7 @@ export default route({
   params: scopeParams,
   body: scopeChange,
   response: object({ scope }),
-  errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken'],
+  errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, audit }) {
     const before = await lockScope(sql, caller, params);

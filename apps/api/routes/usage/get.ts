@@ -12,10 +12,11 @@ const usageRow = object({
   billingId: id('billing record'),
   day: day('the day'),
   totalBillingUsage: Type.String({
+    maxLength: 32,
     examples: ['0.25'],
     description: 'credits used that day, decimal text; a correction may make it negative',
   }),
-  billingUsageName: Type.String({ description: 'what is counted', examples: ['tokens'] }),
+  billingUsageName: Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] }),
   events: Type.Integer({
     minimum: 0,
     description: 'number of verifications, also of those that cost nothing',
@@ -25,6 +26,8 @@ const usageRow = object({
 type UsageAnswerRow = Static<typeof usageRow>;
 
 const COLUMNS = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
+// The answer is whole or refused: an invoice must not be made from a part of it. So many rows take at most 8 MB.
+const MOST_ROWS = 10_000;
 const DAY_MS = 86_400_000;
 
 export default route({
@@ -40,14 +43,14 @@ export default route({
     usageName: Type.Optional(textOf(128, 'only usage of this name', 'tokens')),
     format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
   }),
-  response: object({ data: Type.Array(usageRow) }),
+  response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS }) }),
   alternative: {
     type: 'text/csv',
     description:
       'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
     example: csv(COLUMNS, [['bill_01kafc6v3nf0qtmhd7d5ryx2s9', '2026-11-20', '0.25', 'tokens', 1]]),
   },
-  errors: ['billing_not_found', 'usage_unavailable'],
+  errors: ['billing_not_found', 'usage_too_large', 'usage_unavailable'],
 
   async handle({ sql, params, query, caller, books, header }) {
     const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;
@@ -63,8 +66,10 @@ export default route({
       to: clamp(to),
       liveDays,
       liveFrom: yesterday(Date.now()),
+      mostRows: MOST_ROWS + 1,
       ...(usageName !== undefined && { usageName }),
     });
+    if (rows.length > MOST_ROWS) throw new ApiError('usage_too_large');
     const data = rows.map((row) => ({
       billingId,
       day: row.day,

@@ -154,6 +154,27 @@ test('no answer tells anything without a token, without the permission, or to an
   }
 });
 
+test('usage of more than 10,000 rows is refused whole, as JSON and as CSV; fewer days or one name are answered', async () => {
+  const id = await newRecord();
+  const values = Array.from({ length: 10_001 }, (_, i) => ({
+    billing_id: id,
+    day: daysAgo(4 + (i % 2)),
+    usage_name: `n${i}`,
+    cost_micros: 1,
+    events: 1,
+    all_events: 1,
+  }));
+  await books.insert({ table: 'usage_daily', values, format: 'JSONEachRow' });
+  for (const query of ['', '?format=csv', `?from=${daysAgo(9)}`]) {
+    const answer = await world.call('get', `${PATH}/${id}${query}`);
+    assert.equal([answer.status, answer.body?.error.code], [400, 40020], query);
+  }
+  assert.is((await world.call('get', `${PATH}/${id}?from=${daysAgo(4)}`)).body.data.length, 5_001);
+  assert.is((await world.call('get', `${PATH}/${id}?usageName=n7`)).body.data.length, 1);
+  await insertDaily(id, 4, 'n0', 1, 2);
+  assert.is((await world.call('get', `${PATH}/${id}?from=${daysAgo(4)}&to=${daysAgo(4)}`)).body.data.length, 5_001);
+});
+
 test('while ClickHouse is unavailable, usage is a 503 and everything else works', async () => {
   const id = await newRecord();
   const wire = await wireTo(world.env.CLICKHOUSE_URL!);

@@ -1,6 +1,5 @@
-import { Type } from 'typebox';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { nextCursor, pageOf, pageParameters } from '../../http/pages.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../../resources/workspaces.ts';
 
@@ -11,16 +10,15 @@ export default route({
   summary: 'List the workspaces that the access token may use',
   permission: 'workspace:read',
   query: object(pageParameters),
-  response: object({ workspaces: Type.Array(workspace), nextCursor }),
+  response: object({ workspaces: pageItems(workspace), nextCursor }),
 
   async handle({ sql, query, caller }) {
-    const { after, take, cut } = pageOf(query, `workspaces of ${caller.teamId}`);
-    const rows = await sql<WorkspaceRow[]>`
+    const read = (after: string, take: number) => sql<WorkspaceRow[]>`
       select ${workspaceColumns(sql)} from workspaces
       where team_id = ${caller.teamId} and deleted_at is null and id > ${after}
         ${caller.workspaceIds ? sql`and id = any(${[...caller.workspaceIds]})` : sql``}
       order by id limit ${take}`;
-    const { page, next } = cut(rows);
-    return { workspaces: page.map(presentWorkspace), ...next };
+    const { items, next } = await readPage(query, `workspaces of ${caller.teamId}`, read, presentWorkspace);
+    return { workspaces: items, ...next };
   },
 });

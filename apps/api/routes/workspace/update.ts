@@ -22,7 +22,7 @@ export default route({
   params: object({ id: id('workspace') }),
   body: object({ name: Type.Optional(name), ...workspaceDefaults }),
   response: object({ workspace }),
-  errors: ['workspace_forbidden'],
+  errors: ['workspace_forbidden', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, audit }) {
     const before = await lockWorkspace(sql, caller, params.id);

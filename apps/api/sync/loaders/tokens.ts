@@ -10,6 +10,7 @@ export async function* loadTokens(sql: Query, selection: Selection): AsyncGenera
   const batches = batchesById<TokenRow>(
     (after, limit) => sql`
     select id, team_id, hash, shard, permissions, workspace_ids, expires_at, version, revoked_at is not null as revoked,
+           (select (limits ->> 'verify_per_second')::int from team_quotas q where q.team_id = access_tokens.team_id) as team_per_second,
            ceil((expires_at - extract(epoch from now()) * 1000) / 1000)::bigint + ${TOMBSTONE_SECONDS} as lifetime_seconds
     from access_tokens
     where ${'ids' in selection ? sql`id = any(${selection.ids})` : isLiveIn(sql, selection.shard)} and id > ${after}
@@ -34,6 +35,7 @@ type TokenRow = {
   expiresAt: number | null;
   version: number;
   revoked: boolean;
+  teamPerSecond: number | null;
   /** Null: it never expires. */
   lifetimeSeconds: number | null;
 };
@@ -44,6 +46,7 @@ function entryOf(token: TokenRow): Entry {
     teamId: token.teamId,
     permissions: new Set(token.permissions),
     workspaceIds: token.workspaceIds ?? undefined,
+    teamPerSecond: token.teamPerSecond ?? undefined,
   };
   const gone = token.revoked || (token.lifetimeSeconds !== null && token.lifetimeSeconds <= 0);
   return {

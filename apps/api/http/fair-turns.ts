@@ -1,0 +1,147 @@
+import type { ServerResponse } from 'node:http';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+
+/** Lets management calls run in turn, so that no team and no token holds up the others. */
+export type FairTurns = {
+  /** Throws 429 while the team has no room for one more call: for before the body is read. */
+  requireRoom(caller: Caller): void;
+  /** Runs the work when it is the caller's turn; throws 429 when too many of its team wait already. */
+  inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result>;
+  /** Counts an answer against its team until its last byte has left. */
+  countUnsent(caller: Caller, bytes: number, response: ServerResponse): void;
+};
+
+export type TurnLimits = {
+  /** Most calls that run at once: of all, of a team, of an access token. */
+  running: number;
+  ofTeam: number;
+  ofToken: number;
+  /** Most calls that wait at once: of all, of a team. Each may hold a body of 64 KiB. */
+  waiting: number;
+  waitingOfTeam: number;
+  /** Most bytes of answers that the clients of a team have not read yet. */
+  unsentOfTeam: number;
+};
+
+/** One for each connection to Postgres. A team never has all of them, nor a token all of its team's. */
+export const TURNS: TurnLimits = {
+  running: 10,
+  ofTeam: 7,
+  ofToken: 5,
+  waiting: 2_000,
+  waitingOfTeam: 500,
+  unsentOfTeam: 16 * 1024 * 1024,
+};
+
+type Waiting = { running: number; queue: (() => void)[] };
+type Team = { running: number; waiting: number; unsent: number; tokens: Map<string, Waiting> };
+
+// Smaller answers fit into the buffers of the system.
+const UNCOUNTED_BYTES = 64 * 1024;
+
+/**
+ * Makes the turns. A free turn goes to the next team that waits, and in it to its next token; each token's calls run in their
+ * order. The maps keep the round: whoever got a turn goes to the end.
+ */
+export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
+  const teams = new Map<string, Team>();
+  let running = 0;
+  let waiting = 0;
+
+  function requireRoom({ teamId }: Caller): void {
+    const team = teams.get(teamId);
+    if (waiting >= limits.waiting || (team?.waiting ?? 0) >= limits.waitingOfTeam) throw full();
+    if ((team?.unsent ?? 0) > limits.unsentOfTeam) throw full();
+  }
+
+  async function inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result> {
+    const team = entryOf(teams, caller.teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
+    const token = entryOf(team.tokens, caller.tokenId, () => ({ running: 0, queue: [] }));
+    if (token.queue.length === 0 && mayRun(team, token)) begin(team, token);
+    else {
+      requireRoom(caller);
+      team.waiting += 1;
+      waiting += 1;
+      await new Promise<void>((resolve) => token.queue.push(resolve));
+    }
+    try {
+      // The answers of those before it may be unread.
+      requireRoom(caller);
+      return await work();
+    } finally {
+      end(caller, team, token);
+    }
+  }
+
+  function mayRun(team: Team, token: Waiting): boolean {
+    return running < limits.running && team.running < limits.ofTeam && token.running < limits.ofToken;
+  }
+
+  function begin(team: Team, token: Waiting): void {
+    running += 1;
+    team.running += 1;
+    token.running += 1;
+  }
+
+  function end(caller: Caller, team: Team, token: Waiting): void {
+    running -= 1;
+    team.running -= 1;
+    token.running -= 1;
+    if (token.running === 0 && token.queue.length === 0) team.tokens.delete(caller.tokenId);
+    forgetIdle(caller.teamId, team);
+    while (giveTurn());
+  }
+
+  /** Gives one turn, if one is free and somebody may have it. */
+  function giveTurn(): boolean {
+    if (waiting === 0 || running >= limits.running) return false;
+    for (const [teamId, team] of teams) {
+      if (team.waiting === 0 || team.running >= limits.ofTeam) continue;
+      for (const [tokenId, token] of team.tokens) {
+        if (token.queue.length === 0 || !mayRun(team, token)) continue;
+        begin(team, token);
+        team.waiting -= 1;
+        waiting -= 1;
+        toEnd(team.tokens, tokenId, token);
+        toEnd(teams, teamId, team);
+        token.queue.shift()!();
+        return true;
+      }
+    }
+    return false;
+  }
+
+  function countUnsent({ teamId }: Caller, bytes: number, response: ServerResponse): void {
+    if (bytes <= UNCOUNTED_BYTES || response.destroyed) return;
+    const team = entryOf(teams, teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
+    team.unsent += bytes;
+    response.once('close', () => {
+      team.unsent -= bytes;
+      forgetIdle(teamId, team);
+    });
+  }
+
+  function forgetIdle(teamId: string, team: Team): void {
+    if (team.running === 0 && team.waiting === 0 && team.unsent === 0) teams.delete(teamId);
+  }
+
+  return { requireRoom, inTurn, countUnsent };
+}
+
+function entryOf<Value>(map: Map<string, Value>, name: string, make: () => Value): Value {
+  const known = map.get(name);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(name, made);
+  return made;
+}
+
+function toEnd<Value>(map: Map<string, Value>, name: string, value: Value): void {
+  map.delete(name);
+  map.set(name, value);
+}
+
+function full(): ApiError {
+  return new ApiError('too_many_waiting', { headers: { 'Retry-After': '1' } });
+}

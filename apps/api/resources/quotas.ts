@@ -1,0 +1,70 @@
+import { Type } from 'typebox';
+import postgres from 'postgres';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import {
+  quotaNames,
+  quotaTexts,
+  storedQuotas,
+  type QuotaName,
+  type Quotas,
+  type StoredQuota,
+} from '../../../shared/contract/quotas.ts';
+import { object } from '../../../shared/contract/schema-kinds.ts';
+import type { Config } from '../../../shared/runtime/variables.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+
+const limit = Type.Integer({ minimum: 0, description: 'how many the team may have', examples: [1_000] });
+const used = Type.Integer({ description: 'how many it has', examples: [12] });
+const stored = (name: StoredQuota) =>
+  Type.Object({ limit, used }, { additionalProperties: false, description: quotaTexts[name] });
+const rate = (name: QuotaName) =>
+  Type.Object({ limit }, { additionalProperties: false, description: quotaTexts[name] });
+
+/** A team's limits and present use as the API answers them. */
+export const quota = object({
+  workspaces: stored('workspaces'),
+  keys: stored('keys'),
+  scopes: stored('scopes'),
+  accessTokens: stored('access_tokens'),
+  billingRecords: stored('billing_records'),
+  storedBytes: stored('stored_bytes'),
+  verifyPerSecond: rate('verify_per_second'),
+  apiPerSecond: rate('api_per_second'),
+});
+
+type QuotaConfig = Pick<Config, `QUOTA_${Uppercase<QuotaName>}`>;
+
+/** The operator's quotas, for teams that have no limits of their own. */
+export function quotasOf(config: QuotaConfig): Quotas {
+  const entries = quotaNames.map((name) => [name, config[`QUOTA_${name.toUpperCase() as Uppercase<QuotaName>}`]]);
+  return Object.fromEntries(entries) as Quotas;
+}
+
+/** A team's limits, and what it has of what is stored. */
+export async function readQuotas(sql: Query, teamId: string, defaults: Quotas) {
+  const [row] = await sql<{ used: Record<StoredQuota, number> | null; limits: Partial<Quotas> | null }[]>`
+    select (select to_jsonb(u) - 'team_id' from team_usage u where u.team_id = ${teamId}) as used,
+           (select q.limits from team_quotas q where q.team_id = ${teamId}) as limits`;
+  const none = Object.fromEntries(storedQuotas.map((name) => [name, 0])) as Record<StoredQuota, number>;
+  return { limits: { ...defaults, ...row?.limits }, own: row?.limits ?? {}, used: row?.used ?? none };
+}
+
+/** Turns Postgres's refusal of a write beyond a quota into its 403; leaves every other error as it is. */
+export function asQuotaExceeded(error: unknown): unknown {
+  if (!(error instanceof postgres.PostgresError) || error.code !== 'KQ403') return error;
+  const { quota, limit, used, added } = JSON.parse(error.detail!) as {
+    quota: StoredQuota;
+    limit: number;
+    used: number;
+    added: number;
+  };
+  const name = nameInAnswers(quota);
+  const message =
+    `The quota ${name} (${quotaTexts[quota]}) is used up: the limit is ${limit}, the team has ${used}, and this would add ${added}. ` +
+    'Nothing was stored. Delete what is no longer needed, or ask the operator for more.';
+  return new ApiError('quota_exceeded', { message, details: [{ path: name, message: `is ${used} of ${limit}` }] });
+}
+
+function nameInAnswers(quota: StoredQuota): string {
+  return quota.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}

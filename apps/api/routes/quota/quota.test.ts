@@ -1,0 +1,226 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { must } from '../../../../tests/helpers/customers.ts';
+
+const LIMITS = {
+  QUOTA_WORKSPACES: '3',
+  QUOTA_KEYS: '20',
+  QUOTA_SCOPES: '4',
+  QUOTA_ACCESS_TOKENS: '4',
+  QUOTA_BILLING_RECORDS: '2',
+  QUOTA_STORED_BYTES: '5000000',
+};
+let world: World;
+const test = suite('quotas of a team');
+test.before(async () => {
+  world = await makeWorld(['api', 'verify', 'consumer'], LIMITS);
+});
+test.after(() => world?.stop());
+
+test('each quota refuses the next one by name, limit and use, and a deletion gives one back', async () => {
+  const { call, id } = await newTeam();
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  const cases = [
+    ['workspaces', '/api/v1/workspace', () => ({ name: 'w' }), '/api/v1/workspace'],
+    ['keys', '/api/v1/api-key', () => ({ name: 'k', workspaceId }), `/api/v1/workspace/${workspaceId}/api-key`],
+    ['scopes', `/api/v1/workspace/${workspaceId}/scope`, scope, `/api/v1/workspace/${workspaceId}/scope`],
+    ['accessTokens', '/api/v1/access-token', () => ({ name: 't', permissions: ['key:read'] }), '/api/v1/access-token'],
+    ['billingRecords', '/api/v1/customer-billing', () => ({ workspaceId, externalMeterId: random() }), undefined],
+  ] as const;
+  for (const [name, path, body, deleted] of cases) {
+    const { limit, used } = (await call.quota())[name];
+    let last = '';
+    for (let i = used; i < limit; i++) last = await call.made(path, body());
+    assert.equal((await call.quota())[name], { limit, used: limit });
+    const refused = await call.post(path, body());
+    assert.equal([refused.status, refused.body.error.code], [403, 40320], `${name}: ${refused.text}`);
+    assert.match(
+      refused.body.error.message,
+      new RegExp(`^The quota ${name} .* the limit is ${limit}, the team has ${limit}, .* add 1\\.`),
+    );
+    assert.equal(refused.body.error.details, [{ path: name, message: `is ${limit} of ${limit}` }]);
+    assert.equal((await call.quota())[name].used, limit, 'a refusal counts nothing');
+    if (!deleted) continue;
+    await must(200, call.delete(`${deleted}/${last}`));
+    await must(201, call.post(path, body()));
+    assert.is((await call.post(path, body())).status, 403, name);
+  }
+  await exact(id);
+});
+
+test('40 keys at once with room for one: exactly one is made', async () => {
+  const { call, id } = await newTeam();
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  for (let i = 0; i < 19; i++) await call.made('/api/v1/api-key', { name: 'k', workspaceId });
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, () => call.post('/api/v1/api-key', { name: 'k', workspaceId })),
+  );
+  const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+  assert.equal(statuses, [201, ...Array<number>(39).fill(403)]);
+  await exact(id);
+});
+
+test('a refusal under an Idempotency-Key is not kept: once there is room, the same request succeeds', async () => {
+  const { call, id } = await newTeam();
+  const headers = { 'Idempotency-Key': random() };
+  const first = await call.made('/api/v1/workspace', { name: 'w' });
+  for (let i = 0; i < 2; i++) await call.made('/api/v1/workspace', { name: 'w' });
+  assert.is((await call.post('/api/v1/workspace', { name: 'again' }, headers)).body.error.code, 40320);
+  await must(200, call.delete(`/api/v1/workspace/${first}`));
+  await must(201, call.post('/api/v1/workspace', { name: 'again' }, headers));
+  await exact(id);
+});
+
+test('allow lists and metadata cannot fill Redis: their bytes count, also in a PATCH and for each secret in grace', async () => {
+  const { call, id } = await newTeam();
+  const addresses = Array.from({ length: 1_000 }, (_, i) => `2001:db8::${i.toString(16)}`);
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  const full = { name: 'w', defaultAllowedIPs: addresses };
+  await must(201, call.post('/api/v1/workspace', full));
+  const { limit } = (await call.quota()).storedBytes;
+  await must(200, call.patch(`/api/v1/workspace/${workspaceId}`, { defaultAllowedIPs: addresses }));
+  assert.is((await call.post('/api/v1/workspace', full)).body.error.details[0].path, 'storedBytes');
+  await must(200, call.patch(`/api/v1/workspace/${workspaceId}`, { defaultAllowedIPs: null }));
+
+  const before = (await call.quota()).storedBytes.used;
+  const akid = await call.made('/api/v1/api-key', { name: 'k', workspaceId, metadata: { text: 'x'.repeat(4_000) } });
+  const ofKey = (await call.quota()).storedBytes.used - before;
+  assert.ok(ofKey > 4_500 && ofKey < 5_500, String(ofKey));
+  const rotate = `/api/v1/workspace/${workspaceId}/api-key/${akid}/rotate`;
+  for (let i = 0; i < 3; i++) await must(200, call.post(rotate, { graceSeconds: 600 }));
+  assert.ok(
+    (await call.quota()).storedBytes.used - before > 3.9 * ofKey,
+    'four secrets verify, each with the metadata',
+  );
+  await must(200, call.post(rotate, {}));
+  assert.is((await call.quota()).storedBytes.used - before, ofKey, 'without grace one is left');
+  await must(
+    200,
+    call.patch(`/api/v1/workspace/${workspaceId}/api-key/${akid}`, { metadata: null, allowedIPs: addresses }),
+  );
+  assert.ok((await call.quota()).storedBytes.used - before > 32_000);
+  assert.ok((await call.quota()).storedBytes.used <= limit);
+  await exact(id);
+});
+
+test('a team that creates and deletes keys for ever reaches its bytes: what stays in Redis counts', async () => {
+  const { call, id } = await newTeam();
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  const { used } = (await call.quota()).storedBytes;
+  const room = 10_000;
+  await quotaCommand(id, `stored_bytes=${used + room}`);
+  let made = 0;
+  for (; made < 100; made++) {
+    const answer = await call.post('/api/v1/api-key', {
+      name: 'k',
+      workspaceId,
+      metadata: { text: 'x'.repeat(1_000) },
+    });
+    if (answer.status === 403) break;
+    await must(200, call.delete(`/api/v1/workspace/${workspaceId}/api-key/${answer.body.apiKey.id}`));
+  }
+  assert.ok(made > 3 && made < 10, `${made} fit into ${room} bytes`);
+  assert.is((await call.quota()).keys.used, 0);
+  await exact(id);
+});
+
+test('the keys of a deleted workspace give everything back once Redis has forgotten them', async () => {
+  const { call, id } = await newTeam();
+  const empty = await call.quota();
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  for (let i = 0; i < 5; i++) await call.made('/api/v1/api-key', { name: 'k', workspaceId });
+  await must(200, call.delete(`/api/v1/workspace/${workspaceId}`));
+  await eventually('its keys are given back', async () => (await call.quota()).keys.used === 0);
+  const { storedBytes } = await call.quota();
+  assert.ok(storedBytes.used > empty.storedBytes.used, 'the tombstone in each shard');
+  await world.sql`update workspaces set keys_removed_at = now() - interval '2 days' where id = ${workspaceId}`;
+  await eventually('nothing is left', async () => (await call.quota()).storedBytes.used === empty.storedBytes.used);
+  await exact(id);
+});
+
+test("the operator's command sets a team's own limit, shows it, and takes it back; the audit log tells", async () => {
+  const { call, id } = await newTeam();
+  assert.match(await quotaCommand(id), /^workspaces +0 of 3 \(default\)$/m);
+  assert.match(await quotaCommand(id, 'workspaces=1', 'api_per_second=77'), /^workspaces +0 of 1$/m);
+  assert.equal((await call.quota()).workspaces, { limit: 1, used: 0 });
+  assert.equal((await call.quota()).apiPerSecond, { limit: 77 });
+  await call.made('/api/v1/workspace', { name: 'w' });
+  assert.is((await call.post('/api/v1/workspace', { name: 'w' })).status, 403);
+  await quotaCommand(id, 'workspaces=default');
+  await call.made('/api/v1/workspace', { name: 'w' });
+  // Below what it has: nothing is taken away, and nothing more is made.
+  await quotaCommand(id, 'workspaces=1');
+  assert.equal((await call.quota()).workspaces, { limit: 1, used: 2 });
+  assert.is((await call.post('/api/v1/workspace', { name: 'w' })).status, 403);
+  const { auditLog } = (await must(200, call.get('/api/v1/audit-log?resource=quota'))).body;
+  assert.equal(
+    auditLog.map(({ operation, before, after }: any) => [operation, before, after]),
+    [
+      ['npm run quota', {}, { workspaces: 1, api_per_second: 77 }],
+      ['npm run quota', { workspaces: 1, api_per_second: 77 }, { api_per_second: 77 }],
+      ['npm run quota', { api_per_second: 77 }, { workspaces: 1, api_per_second: 77 }],
+    ],
+  );
+  for (const wrong of ['workspaces=-1', 'workspaces=', 'cows=1', 'api_per_second=0', 'keys=1e9', '='])
+    assert.match(await refusedCommand(id, wrong), /^(there is no quota|\w+ is a whole number).*name the team/, wrong);
+});
+
+test('an update of the counters by the api is refused by Postgres', async () => {
+  const [row] = await world.sql<[{ may: boolean }]>`
+    select has_table_privilege('keytally_api', 'team_usage', 'update') as may`;
+  assert.not.ok(row.may);
+});
+
+test.run();
+
+const random = () => `m-${Math.random()}`;
+const scope = () => ({ name: 's', representation: `s${Math.random()}` });
+
+/** A team, and calls as that team. */
+async function newTeam() {
+  const { id, token } = await world.newTeam();
+  const get = (path: string) => world.call('get', path, undefined, { token });
+  const post = (path: string, body: object, headers = {}) => world.call('post', path, body, { token, headers });
+  const call = {
+    get,
+    post,
+    patch: (path: string, body: object) => world.call('patch', path, body, { token }),
+    delete: (path: string) => world.call('delete', path, undefined, { token }),
+    quota: async () => (await must(200, get('/api/v1/quota'))).body.quota,
+    /** The id of what was made. */
+    made: async (path: string, body: object): Promise<string> => {
+      const answer = await must(201, post(path, body));
+      return (Object.values(answer.body)[0] as { id: string }).id;
+    },
+  };
+  return { call, id };
+}
+
+/** The counters say what the rows say. */
+async function exact(teamId: string): Promise<void> {
+  const [counted] = await world.sql`select * from counted_team_usage where team_id = ${teamId}`;
+  const [kept] = await world.sql`select * from team_usage where team_id = ${teamId}`;
+  assert.equal(kept, counted);
+}
+
+const script = new URL('../../commands/quota.ts', import.meta.url).pathname;
+
+/** What `npm run quota` prints, run with the same rights as beside the api. */
+async function quotaCommand(team: string, ...changes: string[]): Promise<string> {
+  const url = new URL(process.env.TEST_API_POSTGRES_URL!);
+  url.pathname = new URL(world.env.DATABASE_URL!).pathname;
+  const env = { ...world.env, DATABASE_URL: url.href };
+  return (await promisify(execFile)(process.execPath, [script, '--team', team, ...changes], { env })).stdout;
+}
+
+async function refusedCommand(team: string, ...changes: string[]): Promise<string> {
+  const failed = await quotaCommand(team, ...changes).then(
+    () => ({ code: 0, stderr: 'it was accepted' }),
+    (error: { code: number; stderr: string }) => error,
+  );
+  assert.is(failed.code, 2, failed.stderr);
+  return failed.stderr;
+}

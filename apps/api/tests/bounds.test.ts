@@ -1,0 +1,102 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { errorSchema } from '../../../shared/contract/schemas.ts';
+import { bodyValidator } from '../../../shared/contract/validate.ts';
+import createAccessToken from '../routes/access-token/create.ts';
+import { routes } from '../routes/index.ts';
+
+const test = suite('bounds of requests and answers');
+
+test('every array, text and open object of every operation has a bound', () => {
+  const unbounded: string[] = [];
+  for (const { method, path, params, query, body, response } of routes) {
+    for (const [part, schema] of Object.entries({ params, query, body, response }))
+      if (schema) look(schema, `${method} ${path} ${part}`, unbounded);
+  }
+  look(errorSchema, 'error', unbounded);
+  assert.equal(unbounded, []);
+});
+
+test('the bounds are found missing where they are', () => {
+  const missing = (schema: object) => {
+    const found: string[] = [];
+    look(schema, '', found);
+    return found;
+  };
+  const text = { type: 'string', maxLength: 5 };
+  for (const unbounded of [
+    { type: 'string' },
+    { type: ['string', 'null'] },
+    { type: 'string', pattern: '^a+$' },
+    { type: 'string', pattern: 'a' },
+    { type: 'string', format: 'uri' },
+    { type: 'array', items: text },
+    { type: 'array', uniqueItems: true, maxItems: 2, items: { type: 'string' } },
+    { type: 'object' },
+    { type: 'object', additionalProperties: text },
+    { type: 'object', maxProperties: 2, patternProperties: { '^a': { type: 'string' } } },
+    { anyOf: [text, { type: 'string' }] },
+    {},
+  ])
+    assert.is(missing(unbounded).length, 1, JSON.stringify(unbounded));
+  for (const bounded of [
+    text,
+    { enum: ['a'] },
+    { type: 'string', pattern: '^[a-z]{1,9}(\\.\\d{2})?$' },
+    { type: 'integer' },
+  ])
+    assert.equal(missing(bounded), []);
+});
+
+test('the most items that fit into a body cost a few milliseconds, also where they must be unique', () => {
+  const validate = bodyValidator(createAccessToken.body!);
+  const bodies = [
+    { name: 'n', permissions: Array.from({ length: 8_000 }, (_, i) => `p${i}`) },
+    { name: 'n', permissions: Array<string>(5_000).fill('key:read') },
+    { name: 'n', permissions: ['key:read'], workspaceIds: Array.from({ length: 8_000 }, (_, i) => `w${i}`) },
+    { name: 'n', permissions: ['key:read'], workspaceIds: Array.from({ length: 13_000 }, () => [[]]) },
+  ];
+  for (const body of bodies) {
+    // The least of several runs: what else the machine does is not counted.
+    const costs = Array.from({ length: 5 }, () => {
+      const before = process.cpuUsage();
+      assert.throws(() => validate(body), /must NOT have more than/);
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1_000;
+    });
+    assert.ok(Math.min(...costs) < 60, `${Math.min(...costs)} ms`);
+  }
+});
+
+test('a repeated item is refused by name', () => {
+  const validate = bodyValidator(createAccessToken.body!);
+  const body = { name: 'n', permissions: ['key:read', 'key:write', 'key:read'] };
+  assert.throws(() => validate(body), /\/permissions must NOT have duplicate items \(items ## 0 and 2 are identical\)/);
+});
+
+test.run();
+
+const boundedFormats = new Set(['date', 'date-time', 'ip']);
+
+/** Adds each place of a schema that has no bound. */
+function look(schema: any, where: string, unbounded: string[]): void {
+  const types = [schema.type ?? []].flat();
+  const inner = [...(schema.anyOf ?? []), ...(schema.allOf ?? []), ...(schema.oneOf ?? [])];
+  if (types.length === 0 && inner.length === 0 && !('enum' in schema) && !('const' in schema))
+    unbounded.push(`${where}: any value`);
+  if (types.includes('string') && !isBoundedText(schema)) unbounded.push(`${where}: a string without maxLength`);
+  if (types.includes('array') && !(schema.maxItems >= 0)) unbounded.push(`${where}: an array without maxItems`);
+  const open = schema.additionalProperties !== false || schema.patternProperties;
+  if (types.includes('object') && open && !(schema.maxProperties >= 0 && schema['x-limits']))
+    unbounded.push(`${where}: an open object without maxProperties and x-limits`);
+  for (const [name, property] of Object.entries<any>(schema.properties ?? {}))
+    look(property, `${where}.${name}`, unbounded);
+  if (types.includes('array')) look(schema.items ?? {}, `${where}[]`, unbounded);
+  for (const one of inner) look(one, where, unbounded);
+}
+
+function isBoundedText({ maxLength, pattern, format, ...rest }: any): boolean {
+  if (maxLength >= 0 || 'enum' in rest || 'const' in rest || boundedFormats.has(format)) return true;
+  // Anchored at both ends, and nothing in it repeats without end.
+  return /^\^.*\$$/.test(pattern ?? '') && !/(?<!\\)[*+]|\{\d+,\}/.test(pattern.replace(/\[[^\]]*\]/g, '[]'));
+}
