@@ -1297,6 +1297,8 @@ export interface Contract {
       >;
       /** the workspaces it is limited to; absent: all of the team */
       workspaceIds?: Array<string> | undefined;
+      /** the addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all */
+      allowedIPs?: Array<string> | undefined;
       /** when it expires, in Unix milliseconds; in the future */
       expiresAt?: number | undefined;
     };
@@ -1326,8 +1328,12 @@ export interface Contract {
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
         /** whether it was revoked; that is final */
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
@@ -1371,8 +1377,12 @@ export interface Contract {
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
         /** whether it was revoked; that is final */
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
@@ -1386,8 +1396,8 @@ export interface Contract {
       nextCursor?: string;
     };
   };
-  /** Revoke an access token, also your own; within a second it is refused (`token:write`). */
-  'delete /api/v1/access-token/{id}': {
+  /** Get an access token, without its secret (`token:write`). */
+  'get /api/v1/access-token/{id}': {
     input: {
       /** id of the access token */
       id: string;
@@ -1418,8 +1428,12 @@ export interface Contract {
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
         /** whether it was revoked; that is final */
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
@@ -1428,6 +1442,63 @@ export interface Contract {
         lastUsedAt?: string;
         /** when it was revoked, RFC 3339 in UTC */
         revokedAt?: string;
+      };
+    };
+  };
+  /** Revoke an access token, also your own, with all that it made; within a second they are refused (`token:write`). */
+  'delete /api/v1/access-token/{id}': {
+    input: {
+      /** id of the access token */
+      id: string;
+      /** whether the tokens that it made, and that these made, are revoked too */
+      descendants?: boolean | undefined;
+    };
+    output: {
+      accessToken: {
+        /** id of the access token */
+        id: string;
+        /** name that people see */
+        name: string;
+        /** the part of the token that may be shown */
+        maskedToken: string;
+        permissions: Array<
+          | 'workspace:read'
+          | 'workspace:write'
+          | 'key:read'
+          | 'key:write'
+          | 'key:verify'
+          | 'billing:read'
+          | 'billing:write'
+          | 'usage:read'
+          | 'jwt:sign'
+          | 'jwt:verify'
+          | 'link:read'
+          | 'link:write'
+          | 'token:write'
+          | 'audit:read'
+        >;
+        /** the workspaces it is limited to; absent: all */
+        workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** when it expires, in Unix milliseconds */
+        expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
+        /** whether it was revoked; that is final */
+        revoked: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it was last used; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+        /** when it was revoked, RFC 3339 in UTC */
+        revokedAt?: string;
+      };
+      descendants: {
+        /** how many of its descendants this call revoked */
+        revoked: number;
+        /** whether more follow within minutes; the api refuses these already, and verifies for no longer than that */
+        pending: boolean;
       };
     };
   };

@@ -52,6 +52,7 @@ export const operations = {
   accessTokens: {
     create: 'post /api/v1/access-token',
     list: 'get /api/v1/access-token',
+    get: 'get /api/v1/access-token/{id}',
     delete: 'delete /api/v1/access-token/{id}',
   },
   auditLog: {

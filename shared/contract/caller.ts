@@ -17,10 +17,14 @@ export const permissions = [
 ] as const;
 export type Permission = (typeof permissions)[number];
 
-/** The holder of an access token. `workspaceIds` undefined: all workspaces of the team. */
+/**
+ * The holder of an access token. `workspaceIds` undefined: all workspaces of the team. `allowedBlocks` undefined: it may be
+ * used from every address.
+ */
 export type Caller = {
   tokenId: string;
   teamId: string;
   permissions: ReadonlySet<string>;
   workspaceIds: readonly string[] | undefined;
+  allowedBlocks?: readonly string[] | undefined;
 };

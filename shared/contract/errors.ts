@@ -22,6 +22,7 @@ export const errors = {
   bad_http: [40010, 'The request is not valid HTTP.'],
   idempotency_key_missing: [40011, 'The Idempotency-Key is missing; send one, so that a retry books nothing twice.'],
   negative_usage: [40012, 'The adjustment would make the used credits negative; give back at most what was used.'],
+  too_many_secrets: [40016, 'The text holds more than 200 different secrets; send it in parts.'],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   api_key_missing: [
@@ -39,6 +40,7 @@ export const errors = {
   permission_missing: [40301, 'The access token lacks the permission for this operation.'],
   workspace_forbidden: [40302, 'The workspace does not exist, or the access token may not use it.'],
   permission_not_grantable: [40303, 'A token can only grant what it holds itself.'],
+  address_not_allowed: [40306, 'The access token may not be used from this address.'],
   api_key_scopes: [40310, 'Invalid Scopes: the API key lacks a scope that this request needs.'],
   api_key_address: [40311, 'Invalid: the API key may not be used from this address.'],
   route_not_found: [40401, 'The path does not exist; /openapi.json lists all paths.'],

@@ -36,8 +36,11 @@ export const recordFields = {
   scope: ['version', 'representation', 'scopeId'],
   /** The settings of a billing record; `limitMicros` is the most that may be used. */
   billing: ['version', 'billingId', 'limitMicros', 'answerPart'],
-  /** An access token. `permissions` and `workspaceIds` stand between spaces; `*`: all workspaces. */
-  token: ['version', 'tokenId', 'teamId', 'permissions', 'workspaceIds', 'expiresAtMs'],
+  /**
+   * An access token. `permissions`, `workspaceIds` and `allowedIps` stand between spaces; `*`: all workspaces; no
+   * `allowedIps`: every address.
+   */
+  token: ['version', 'tokenId', 'teamId', 'permissions', 'workspaceIds', 'expiresAtMs', 'allowedIps'],
 } as const;
 
 export type RecordKind = keyof typeof recordFields;

@@ -1,6 +1,7 @@
 import type { ApiRoute } from '../http/route.ts';
 import createAccessToken from './access-token/create.ts';
 import revokeAccessToken from './access-token/delete.ts';
+import getAccessToken from './access-token/get.ts';
 import listAccessTokens from './access-token/list.ts';
 import createApiKey from './api-key/create.ts';
 import deleteApiKey from './api-key/delete.ts';
@@ -80,6 +81,7 @@ export const routes: readonly ApiRoute[] = [
 
   createAccessToken,
   listAccessTokens,
+  getAccessToken,
   revokeAccessToken,
 
   listAuditLog,

@@ -58,7 +58,7 @@ export function makeGateway(options: GatewayOptions) {
     const policy = readPolicy(segment);
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
     const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
-    const caller = await callerOf(header('x-keytally-token'), clientAddress);
+    const caller = await callerOf(header('x-keytally-token'), clientAddress, request.socket.remoteAddress);
 
     const [key, another] = keysIn(request, header);
     if (key === undefined) return refuse(dialect, requestId, 'NO_KEY');
@@ -74,9 +74,9 @@ export function makeGateway(options: GatewayOptions) {
     return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now()) };
   }
 
-  async function callerOf(token: string | undefined, clientAddress: string): Promise<Caller> {
+  async function callerOf(token: string | undefined, clientAddress: string, gatewayAddress = ''): Promise<Caller> {
     try {
-      const caller = await options.authenticate(token && `Bearer ${token}`, clientAddress);
+      const caller = await options.authenticate(token && `Bearer ${token}`, clientAddress, gatewayAddress);
       requirePermission(caller, 'key:verify');
       return caller;
     } catch (error) {
@@ -89,6 +89,7 @@ export function makeGateway(options: GatewayOptions) {
 const tokenMessages: Partial<Record<ErrorName, string>> = {
   token_missing: "The gateway's configuration must set X-Keytally-Token to an access token.",
   token_unknown: "The gateway's access token (X-Keytally-Token) is unknown, expired or revoked; set a valid one.",
+  address_not_allowed: "The gateway's access token (X-Keytally-Token) may not be used from the gateway's address.",
   permission_missing: "The gateway's access token (X-Keytally-Token) lacks the permission key:verify.",
 };
 

@@ -149,6 +149,7 @@ export const requests: Record<string, MatrixRequest> = {
     limited: 40303,
     foreign: 40008,
   },
+  'get /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
   'get /api/v1/access-token': { make: () => ({}), limited: 'their own' },
   'get /api/v1/audit-log': { make: () => ({}), limited: 40302 },
   'delete /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
