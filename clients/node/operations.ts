@@ -9,6 +9,7 @@ export const operations = {
     update: 'patch /api/v1/workspace/{id}/api-key/{akid}',
     rotate: 'post /api/v1/workspace/{id}/api-key/{akid}/rotate',
     delete: 'delete /api/v1/workspace/{id}/api-key/{akid}',
+    leaked: 'post /api/v1/api-key/leaked',
   },
   workspaces: {
     create: 'post /api/v1/workspace',

@@ -19,18 +19,18 @@ export type RevocationPage = { changes: Change[]; lines: AuditLine[] };
 /** A token that was revoked, those below it that were too, and whether others of the team are still to come. */
 export type Revoked = { row: TokenRow; below: TokenRow[]; pending: boolean };
 
-/** Revokes a token of the team; the caller reports the rows as `changed` and to the audit log. */
+/** Revokes a token of the team, and at most so many below it at once; the caller reports the rows as `changed` and to the audit log. */
 export async function revokeToken(
   sql: Query,
   id: string,
   origin: AuditOrigin,
-  { descendants = true } = {},
+  { descendants = true, atMost = REVOKED_AT_ONCE } = {},
 ): Promise<Revoked> {
   const [row] = await sql<[TokenRow]>`
     update access_tokens set revoked_at = coalesce(revoked_at, now()), version = version + 1, updated_at = now()
     where id = ${id}
     returning ${tokenColumns(sql)}`;
-  const below = descendants ? await revokeBelow(sql, id, origin) : [];
+  const below = descendants ? await revokeBelow(sql, id, origin, atMost) : [];
   const [{ pending }] = await sql<[{ pending: boolean }]>`
     select exists (select from revocations where team_id = ${origin.teamId} and token_id is not null) as pending`;
   return { row, below, pending };
@@ -69,7 +69,7 @@ export async function revokeNextBelow(
   return { rows, done: false };
 }
 
-async function revokeBelow(sql: Query, id: string, origin: AuditOrigin): Promise<TokenRow[]> {
+async function revokeBelow(sql: Query, id: string, origin: AuditOrigin, atMost: number): Promise<TokenRow[]> {
   const { teamId, tokenId, operation, requestId } = origin;
   const marked = await sql`
     update access_tokens set revoked_with_descendants = true where id = ${id} and not revoked_with_descendants returning true`;
@@ -79,7 +79,7 @@ async function revokeBelow(sql: Query, id: string, origin: AuditOrigin): Promise
     values (${teamId}, ${id}, ${tokenId}, ${operation}, ${requestId})
     returning id`;
   await sql`update access_tokens set revocation_id = ${revocation.id} where id = ${id}`;
-  const { rows, done } = await revokeNextBelow(sql, revocation.id, REVOKED_AT_ONCE);
+  const { rows, done } = await revokeNextBelow(sql, revocation.id, atMost);
   if (done) await sql`delete from revocations where id = ${revocation.id}`;
   return rows;
 }

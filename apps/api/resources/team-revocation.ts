@@ -1,8 +1,8 @@
-import type { Query, Sql, Transaction } from '../../../shared/stores/postgres.ts';
+import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { Change } from '../sync/change.ts';
 import { lockTeamTokens } from './access.ts';
 import { recordAudit, type AuditLine } from './audit.ts';
-import { presentKey, selectKeys } from './keys.ts';
+import { disableLockedKeys } from './keys.ts';
 import { ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
 import { tokenLine, type Revocation, type RevocationPage, type RevocationStep } from './revocations.ts';
 import { tokenColumns, type TokenRow } from './tokens.ts';
@@ -92,26 +92,11 @@ async function disableKeys(tx: Transaction, revocation: Revocation, atMost: numb
     select id, shard from api_keys
     where ${isNext(tx, revocation)} and enabled and deleted_at is null and ${isLive}
     order by id limit ${atMost} for no key update`;
-  const lines = await disable(
+  const lines = await disableLockedKeys(
     tx,
     rows.map(({ id }) => id),
   );
   return { rows, changes: rows.map(({ id, shard }): Change => ({ kind: 'key', entityId: id, shard })), lines };
-}
-
-/** Disables keys whose rows the transaction has locked; gives the lines for the audit log. */
-export async function disable(sql: Query, ids: string[]): Promise<AuditLine[]> {
-  const read = () => selectKeys(sql, sql`where k.id = any(${ids}) order by k.id`);
-  const before = await read();
-  await sql`
-    update api_keys set enabled = false, version = version + 1, updated_at = now() where id = any(${ids})`;
-  const after = await read();
-  return after.map((row, i) => ({
-    resource: 'api_key',
-    id: row.id,
-    before: presentKey(before[i]!),
-    after: presentKey(row),
-  }));
 }
 
 async function revokeLinkTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Page> {

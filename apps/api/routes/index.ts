@@ -6,6 +6,7 @@ import listAccessTokens from './access-token/list.ts';
 import createApiKey from './api-key/create.ts';
 import deleteApiKey from './api-key/delete.ts';
 import getApiKey from './api-key/get.ts';
+import reportLeakedKeys from './api-key/leaked.ts';
 import listApiKeys from './api-key/list.ts';
 import rotateApiKey from './api-key/rotate.ts';
 import updateApiKey from './api-key/update.ts';
@@ -47,6 +48,7 @@ export const routes: readonly ApiRoute[] = [
   updateApiKey,
   rotateApiKey,
   deleteApiKey,
+  reportLeakedKeys,
 
   createWorkspace,
   listWorkspaces,

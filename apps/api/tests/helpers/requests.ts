@@ -66,6 +66,11 @@ export const requests: Record<string, MatrixRequest> = {
     }),
     limited: 40302,
   },
+  'post /api/v1/api-key/leaked': {
+    make: ({ keyText }) => ({ body: { text: `a log line with ${keyText}` } }),
+    limited: 'their own',
+    foreign: 'their own',
+  },
   'get /api/v1/workspace/{id}/api-keys': { make: ofWorkspace, limited: 40302 },
   'get /api/v1/workspace/{id}/api-key/{akid}': { make: ofKey, limited: 40302 },
   'patch /api/v1/workspace/{id}/api-key/{akid}': {
