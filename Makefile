@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token migrate reconcile rebuild restored backup restore bench bench-pipeline bench-rebuild
+.PHONY: help install up down status logs demo token revoke-team migrate reconcile rebuild restored backup restore bench bench-pipeline bench-rebuild
 .PHONY: history test fuzz faults check audit lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
@@ -42,6 +42,9 @@ restore: ## put a backup in the place of the stopped stack, whose data is kept; 
 
 token: ## print an access token with all permissions; TEAM=name, created if new
 	$(stack) token --team '$(or $(TEAM),demo)'
+
+revoke-team: ## end everything that a team has given out: tokens, API keys, JWTs; TEAM=name
+	$(stack) revoke-team --team '$(TEAM)'
 
 migrate: ## bring the schemas of the running stack up to date
 	$(stack) migrate

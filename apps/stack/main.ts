@@ -39,6 +39,7 @@ async function run(home: Home): Promise<number> {
     case 'restore':
       return (await import('./commands/restore.ts')).restore(home, args[0] ?? '');
     case 'token':
+    case 'revoke-team':
     case 'migrate':
     case 'reconcile':
     case 'rebuild':
@@ -46,7 +47,7 @@ async function run(home: Home): Promise<number> {
       return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
-        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | migrate | reconcile | rebuild | restored`,
+        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | migrate | reconcile | rebuild | restored`,
       );
   }
 }

@@ -394,6 +394,43 @@ export interface Contract {
       };
     };
   };
+  /** Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`). */
+  'post /api/v1/api-key/leaked': {
+    input: {
+      /** where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged */
+      text: string;
+    };
+    output: {
+      keys: Array<{
+        /** id of the API key */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** the secret without its middle part */
+        maskedKey: string;
+        /** disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted */
+        result: 'disabled' | 'was_disabled' | 'replaced' | 'deleted';
+      }>;
+      accessTokens: Array<{
+        /** id of the access token */
+        id: string;
+        /** the secret without its middle part */
+        maskedToken: string;
+        /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
+        result: 'revoked' | 'was_revoked' | 'reported';
+      }>;
+      linkTokens: Array<{
+        /** id of the link token */
+        id: string;
+        /** the secret without its middle part */
+        maskedToken: string;
+        /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
+        result: 'revoked' | 'was_revoked' | 'reported';
+      }>;
+      /** secrets with a right checksum that are not of your team, or not within your reach, or of no server at all */
+      notFound: Array<string>;
+    };
+  };
   /** Give an API key a new secret; only this answer contains it (`key:write`). */
   'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
     input: {
@@ -504,43 +541,6 @@ export interface Contract {
         /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
         lastUsedAt?: string;
       };
-    };
-  };
-  /** Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`). */
-  'post /api/v1/api-key/leaked': {
-    input: {
-      /** where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged */
-      text: string;
-    };
-    output: {
-      keys: Array<{
-        /** id of the API key */
-        id: string;
-        /** id of the workspace */
-        workspaceId: string;
-        /** the secret without its middle part */
-        maskedKey: string;
-        /** disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted */
-        result: 'disabled' | 'was_disabled' | 'replaced' | 'deleted';
-      }>;
-      accessTokens: Array<{
-        /** id of the access token */
-        id: string;
-        /** the secret without its middle part */
-        maskedToken: string;
-        /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
-        result: 'revoked' | 'was_revoked' | 'reported';
-      }>;
-      linkTokens: Array<{
-        /** id of the link token */
-        id: string;
-        /** the secret without its middle part */
-        maskedToken: string;
-        /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
-        result: 'revoked' | 'was_revoked' | 'reported';
-      }>;
-      /** secrets with a right checksum that are not of your team, or not within your reach, or of no server at all */
-      notFound: Array<string>;
     };
   };
   /** Create a workspace (`workspace:write`). */

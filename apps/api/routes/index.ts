@@ -46,9 +46,9 @@ export const routes: readonly ApiRoute[] = [
   listApiKeys,
   getApiKey,
   updateApiKey,
+  reportLeakedKeys,
   rotateApiKey,
   deleteApiKey,
-  reportLeakedKeys,
 
   createWorkspace,
   listWorkspaces,
