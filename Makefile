@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token quota migrate reconcile rebuild restored backup restore bench bench-pipeline bench-rebuild
+.PHONY: help install up down status logs demo token revoke-team quota migrate reconcile rebuild restored backup restore bench bench-pipeline bench-rebuild
 .PHONY: history test fuzz faults check audit lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
@@ -45,6 +45,9 @@ token: ## print an access token with all permissions; TEAM=name, created if new
 
 quota: ## show the quotas of a team, or change them; TEAM=name SET='keys=5000 workspaces=default'
 	$(stack) quota --team '$(or $(TEAM),demo)' $(SET)
+
+revoke-team: ## end everything that a team has given out: tokens, API keys, JWTs; TEAM=name
+	$(stack) revoke-team --team '$(TEAM)'
 
 migrate: ## bring the schemas of the running stack up to date
 	$(stack) migrate

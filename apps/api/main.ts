@@ -29,6 +29,7 @@ import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
 import { quotasOf } from './resources/quotas.ts';
+import { startRevoking } from './resources/revocation-job.ts';
 import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
 import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startRemovingDeleted } from './sync/remove-deleted.ts';
@@ -60,6 +61,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     startSettler({ sql, redis, books, metrics, log }),
     startSweeper(sql, redis, stalePostgres, log),
     startRemovingDeleted(sql, redis, log),
+    startRevoking(sql, redis, log),
     resealSigningKeys(sql, masterKeys, log),
   ];
 

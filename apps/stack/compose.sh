@@ -1,6 +1,6 @@
 #!/bin/sh
-# The stack on Docker Compose: up | down | status | logs [NAME] | token --team NAME | quota --team NAME | migrate | reconcile |
-# rebuild | restored | demo | backup FILE | restore FILE. Needs Docker alone.
+# The stack on Docker Compose: up | down | status | logs [NAME] | token --team NAME | revoke-team --team NAME |
+# quota --team NAME | migrate | reconcile | rebuild | restored | demo | backup FILE | restore FILE. Needs Docker alone.
 set -eu
 cd "$(dirname "$0")/../.."
 umask 077
@@ -126,7 +126,7 @@ logs)
   ;;
 backup) back_up "$1" ;;
 restore) restore "$1" ;;
-token | quota) in_api node "apps/api/commands/$command.ts" "$@" ;;
+token | quota | revoke-team) in_api node "apps/api/commands/$command.ts" "$@" ;;
 migrate) docker compose run --rm --build migrate ;;
 reconcile | rebuild | restored) in_api node "apps/api/commands/$command.ts" ;;
 demo)

@@ -40,6 +40,7 @@ async function run(home: Home): Promise<number> {
       return (await import('./commands/restore.ts')).restore(home, args[0] ?? '');
     case 'token':
     case 'quota':
+    case 'revoke-team':
     case 'migrate':
     case 'reconcile':
     case 'rebuild':
@@ -47,7 +48,7 @@ async function run(home: Home): Promise<number> {
       return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
-        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | rebuild | restored`,
+        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | rebuild | restored`,
       );
   }
 }

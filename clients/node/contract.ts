@@ -394,6 +394,43 @@ export interface Contract {
       };
     };
   };
+  /** Report secrets that leaked: keys in the text are disabled, tokens revoked (`key:write`). */
+  'post /api/v1/api-key/leaked': {
+    input: {
+      /** where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged */
+      text: string;
+    };
+    output: {
+      keys: Array<{
+        /** id of the API key */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** the secret without its middle part */
+        maskedKey: string;
+        /** disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted */
+        result: 'disabled' | 'was_disabled' | 'replaced' | 'deleted';
+      }>;
+      accessTokens: Array<{
+        /** id of the access token */
+        id: string;
+        /** the secret without its middle part */
+        maskedToken: string;
+        /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
+        result: 'revoked' | 'was_revoked' | 'reported';
+      }>;
+      linkTokens: Array<{
+        /** id of the link token */
+        id: string;
+        /** the secret without its middle part */
+        maskedToken: string;
+        /** revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it */
+        result: 'revoked' | 'was_revoked' | 'reported';
+      }>;
+      /** secrets with a right checksum that are not of your team, or not within your reach, or of no server at all */
+      notFound: Array<string>;
+    };
+  };
   /** Give an API key a new secret; only this answer contains it (`key:write`). */
   'post /api/v1/workspace/{id}/api-key/{akid}/rotate': {
     input: {
@@ -1297,6 +1334,8 @@ export interface Contract {
       >;
       /** the workspaces it is limited to; absent: all of the team */
       workspaceIds?: Array<string> | undefined;
+      /** the addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all */
+      allowedIPs?: Array<string> | undefined;
       /** when it expires, in Unix milliseconds; in the future */
       expiresAt?: number | undefined;
     };
@@ -1326,8 +1365,12 @@ export interface Contract {
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
         /** whether it was revoked; that is final */
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
@@ -1371,8 +1414,12 @@ export interface Contract {
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
         /** whether it was revoked; that is final */
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
@@ -1386,8 +1433,8 @@ export interface Contract {
       nextCursor?: string;
     };
   };
-  /** Revoke an access token, also your own; within a second it is refused (`token:write`). */
-  'delete /api/v1/access-token/{id}': {
+  /** Get an access token, without its secret (`token:write`). */
+  'get /api/v1/access-token/{id}': {
     input: {
       /** id of the access token */
       id: string;
@@ -1418,8 +1465,12 @@ export interface Contract {
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
         /** when it expires, in Unix milliseconds */
         expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
         /** whether it was revoked; that is final */
         revoked: boolean;
         /** when it was made, RFC 3339 in UTC */
@@ -1428,6 +1479,63 @@ export interface Contract {
         lastUsedAt?: string;
         /** when it was revoked, RFC 3339 in UTC */
         revokedAt?: string;
+      };
+    };
+  };
+  /** Revoke an access token, also your own, with all that it made; within a second they are refused (`token:write`). */
+  'delete /api/v1/access-token/{id}': {
+    input: {
+      /** id of the access token */
+      id: string;
+      /** whether the tokens that it made, and that these made, are revoked too */
+      descendants?: boolean | undefined;
+    };
+    output: {
+      accessToken: {
+        /** id of the access token */
+        id: string;
+        /** name that people see */
+        name: string;
+        /** the part of the token that may be shown */
+        maskedToken: string;
+        permissions: Array<
+          | 'workspace:read'
+          | 'workspace:write'
+          | 'key:read'
+          | 'key:write'
+          | 'key:verify'
+          | 'billing:read'
+          | 'billing:write'
+          | 'usage:read'
+          | 'jwt:sign'
+          | 'jwt:verify'
+          | 'link:read'
+          | 'link:write'
+          | 'token:write'
+          | 'audit:read'
+        >;
+        /** the workspaces it is limited to; absent: all */
+        workspaceIds?: Array<string>;
+        /** the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all */
+        allowedIPs?: Array<string>;
+        /** when it expires, in Unix milliseconds */
+        expiresAt?: number;
+        /** id of the access token that made it; absent: an operator did */
+        createdBy?: string;
+        /** whether it was revoked; that is final */
+        revoked: boolean;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it was last used; at most a minute behind, RFC 3339 in UTC */
+        lastUsedAt?: string;
+        /** when it was revoked, RFC 3339 in UTC */
+        revokedAt?: string;
+      };
+      descendants: {
+        /** how many of its descendants this call revoked */
+        revoked: number;
+        /** whether more follow within minutes; the api refuses these already, and verifies for no longer than that */
+        pending: boolean;
       };
     };
   };

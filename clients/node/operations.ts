@@ -9,6 +9,7 @@ export const operations = {
     update: 'patch /api/v1/workspace/{id}/api-key/{akid}',
     rotate: 'post /api/v1/workspace/{id}/api-key/{akid}/rotate',
     delete: 'delete /api/v1/workspace/{id}/api-key/{akid}',
+    leaked: 'post /api/v1/api-key/leaked',
   },
   workspaces: {
     create: 'post /api/v1/workspace',
@@ -52,6 +53,7 @@ export const operations = {
   accessTokens: {
     create: 'post /api/v1/access-token',
     list: 'get /api/v1/access-token',
+    get: 'get /api/v1/access-token/{id}',
     delete: 'delete /api/v1/access-token/{id}',
   },
   auditLog: {

@@ -4,6 +4,7 @@ import type { Caller, Permission } from '../contract/caller.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { isGone, packRecord, readRecord } from '../stores/records.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
+import { blocksOf } from './allowed-addresses.ts';
 
 export const ACCESS_TOKEN_PREFIX = 'kt';
 
@@ -66,18 +67,28 @@ export function bearerToken(authorization: string | undefined): string {
   return token;
 }
 
+/** What Redis keeps of an access token, besides its version. */
+export type TokenSettings = {
+  tokenId: string;
+  teamId: string;
+  permissions: readonly string[];
+  workspaceIds: readonly string[] | null;
+  allowedIps: readonly string[] | null;
+  expiresAt: number | null;
+  teamPerSecond: number | null;
+};
+
 /** The record of an access token as Redis keeps it. */
-export function packToken(version: number, token: Caller, expiresAt: number | null): string {
+export function packToken(version: number, token: TokenSettings): string {
   const { tokenId, teamId } = token;
-  const permissions = [...token.permissions].join(' ');
-  const workspaceIds = token.workspaceIds?.join(' ') ?? '*';
   return packRecord('token', {
     version,
     tokenId,
     teamId,
-    permissions,
-    workspaceIds,
-    expiresAtMs: expiresAt ?? 0,
+    permissions: token.permissions.join(' '),
+    workspaceIds: token.workspaceIds?.join(' ') ?? '*',
+    expiresAtMs: token.expiresAt ?? 0,
+    allowedIps: token.allowedIps?.join(' ') ?? '',
     teamPerSecond: token.teamPerSecond ?? '',
   });
 }
@@ -90,13 +101,14 @@ export function tokensFromRedis(redis: ShardedRedis, deadlineMs: number) {
     const [status, now, record = ''] = await node.script('token', keys, [node.runId()], deadlineMs);
     if (status !== 'OK') throw new ApiError('undecided');
     if (isGone(record)) return undefined;
-    const { tokenId, teamId, permissions, workspaceIds, expiresAtMs, teamPerSecond } = readRecord('token', record);
+    const { tokenId, teamId, permissions, workspaceIds, expiresAtMs, allowedIps, teamPerSecond } = readRecord('token', record);
     if (Number(expiresAtMs) > 0 && Number(expiresAtMs) <= Number(now)) return undefined;
     return {
       tokenId,
       teamId,
       permissions: new Set(permissions.split(' ')),
       workspaceIds: workspaceIds === '*' ? undefined : workspaceIds.split(' '),
+      allowedBlocks: blocksOf(allowedIps === '' ? [] : allowedIps.split(' ')),
       // A record of before the field lacks it, which is the default too.
       teamPerSecond: teamPerSecond ? Number(teamPerSecond) : undefined,
     };

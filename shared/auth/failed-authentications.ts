@@ -1,5 +1,6 @@
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Authenticate } from './access-token.ts';
+import { requireAllowed } from './allowed-addresses.ts';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { addressBits } from '../values/ip.ts';
@@ -10,8 +11,11 @@ import type { ShardedRedis } from '../stores/redis.ts';
 
 const PER_SECONDS = 60;
 
-/** Finds the caller of an Authorization header that came from a client address, or throws 401 or 429. */
-export type AuthenticateFrom = (authorization: string | undefined, address: string) => Promise<Caller>;
+/**
+ * Finds the caller of an Authorization header that came from a client address, or throws 401, 403 or 429. `holder` is the
+ * address of who holds the token, where that is not the client: a gateway asks for its clients.
+ */
+export type AuthenticateFrom = (authorization: string | undefined, address: string, holder?: string) => Promise<Caller>;
 
 /**
  * Makes guessing tokens costly: after `perMinute` failures from one address, its further failures get 429. Redis counts
@@ -47,9 +51,11 @@ export function limitFailures(authenticate: Authenticate, redis: ShardedRedis, p
     await limiterFor(shard).consume(name);
   }
 
-  return async (authorization, address) => {
+  return async (authorization, address, holder = address) => {
     try {
-      return await authenticate(authorization);
+      const caller = await authenticate(authorization);
+      requireAllowed(caller, holder);
+      return caller;
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 401) throw error;
       await count(address).catch(tooMany);

@@ -17,7 +17,10 @@ export const permissions = [
 ] as const;
 export type Permission = (typeof permissions)[number];
 
-/** The holder of an access token. `workspaceIds` undefined: all workspaces of the team. */
+/**
+ * The holder of an access token. `workspaceIds` undefined: all workspaces of the team. `allowedBlocks` undefined: it may be
+ * used from every address.
+ */
 export type Caller = {
   tokenId: string;
   teamId: string;
@@ -25,4 +28,5 @@ export type Caller = {
   workspaceIds: readonly string[] | undefined;
   /** Requests per second that the team has as its own limit, of the kind that this token was authenticated for; absent: the default. */
   teamPerSecond?: number | undefined;
+  allowedBlocks?: readonly string[] | undefined;
 };

@@ -26,6 +26,7 @@ export const errors = {
     40020,
     'The answer would have more than 10000 rows; ask for fewer days (from, to) or for one usageName.',
   ],
+  too_many_secrets: [40016, 'The text holds more than 200 different secrets; send it in parts.'],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   api_key_missing: [
@@ -47,6 +48,7 @@ export const errors = {
     40320,
     'The team has used up a quota; delete what it no longer needs, or ask the operator for more. GET /api/v1/quota tells limits and use.',
   ],
+  address_not_allowed: [40306, 'The access token may not be used from this address.'],
   api_key_scopes: [40310, 'Invalid Scopes: the API key lacks a scope that this request needs.'],
   api_key_address: [40311, 'Invalid: the API key may not be used from this address.'],
   route_not_found: [40401, 'The path does not exist; /openapi.json lists all paths.'],

@@ -10,8 +10,10 @@ export function errorsOf(operation: Operation): ErrorName[] {
   const names = new Set<ErrorName>(own);
   const add = (...more: ErrorName[]) => more.forEach((name) => names.add(name));
   add(...errorsOfAll, 'invalid_request', 'internal', 'deadline');
-  if (permission) add('token_missing', 'token_unknown', 'permission_missing', 'too_many_failures');
-  if (permission) add('team_too_many_calls');
+  if (permission) {
+    add('token_missing', 'token_unknown', 'permission_missing', 'address_not_allowed', 'too_many_failures');
+    add('team_too_many_calls');
+  }
   if (permission && permission !== 'key:verify') add('too_many_calls', 'too_many_waiting');
   if (permission !== 'key:verify') add('postgres_unavailable');
   if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');

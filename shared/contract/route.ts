@@ -28,6 +28,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   writes?: boolean;
   /** The operation makes something that takes memory in Redis: it is refused while memory is short. */
   grows?: boolean;
+  /** The operation revokes access tokens: it waits for the writes of the team that are under way, and no other begins meanwhile. */
+  revokes?: boolean;
   /** A request without an Idempotency-Key is refused. */
   idempotencyKeyRequired?: boolean;
   /** The operation takes an Idempotency-Key although it does not write. */

@@ -22,7 +22,7 @@ test('the Node that is asked for is the one of package.json', () => {
 });
 
 test('every program and command checks its Node before it imports anything else', () => {
-  const commands = ['migrate', 'rebuild', 'reconcile', 'restored', 'token'].map(
+  const commands = ['migrate', 'rebuild', 'reconcile', 'restored', 'revoke-team', 'token'].map(
     (name) => `apps/api/commands/${name}.ts`,
   );
   const files = [...globSync('apps/*/main.ts', { cwd: root }), ...commands];

@@ -36,7 +36,10 @@ export const recordFields = {
   scope: ['version', 'representation', 'scopeId'],
   /** The settings of a billing record; `limitMicros` is the most that may be used. */
   billing: ['version', 'billingId', 'limitMicros', 'answerPart'],
-  /** An access token. `permissions` and `workspaceIds` stand between spaces; `*`: all workspaces. */
+  /**
+   * An access token. `permissions`, `workspaceIds` and `allowedIps` stand between spaces; `*`: all workspaces; no
+   * `allowedIps`: every address.
+   */
   token: [
     'version',
     'tokenId',
@@ -44,6 +47,7 @@ export const recordFields = {
     'permissions',
     'workspaceIds',
     'expiresAtMs',
+    'allowedIps',
     /** Verifications per second that its team has as its own limit; empty: the default. */
     'teamPerSecond',
   ],

@@ -2,6 +2,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { lockTokens } from '../resources/access.ts';
 import { originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
 import { asQuotaExceeded } from '../resources/quotas.ts';
 import type { Change, StoredChange } from '../sync/change.ts';
@@ -24,7 +25,7 @@ const OPEN_WITHIN_MS = 1_000;
 /**
  * Runs a handler that changes something.
  * 1. One transaction holds the change, its rows in `changes`, its audit lines and the kept answer. A crash before the commit
- *    leaves nothing behind.
+ *    leaves nothing behind. It begins only while the caller's token is in force.
  * 2. The transaction commits only while all touched shards are open, so that the change can come into force.
  * 3. The changes are applied to Redis. After a crash before this step, the sweeper applies them.
  */
@@ -33,7 +34,11 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
   stalePostgres.refuse();
   const kept = await teamSql
     .begin(async (tx): Promise<KeptAnswer> => {
-      const [transaction] = await Promise.all([transactionId(tx), setTeam(tx, call.caller.teamId)]);
+      const [transaction] = await Promise.all([
+        transactionId(tx),
+        setTeam(tx, call.caller.teamId),
+        lockTokens(tx, call.caller, { alone: route.revokes === true }),
+      ]);
       const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
       if (first) return first;
       if (route.grows) options.requireMemory();

@@ -1,37 +1,54 @@
+import { blocksOf } from '../../../shared/auth/allowed-addresses.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
-import { asPostgresUnavailable, type Query, type Sql } from '../../../shared/stores/postgres.ts';
+import { asPostgresUnavailable, type Query, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
 
 /** Loads access tokens from Postgres, so that operations that need no verification state work without Redis. */
 export function tokensFromPostgres(sql: Sql) {
   return async function load(_shard: number, hash: string): Promise<Caller | undefined> {
     const [row] = await sql<TokenRow[]>`
-      select id, team_id, permissions, workspace_ids,
-             (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = access_tokens.team_id) as team_per_second
-      from access_tokens
-      where hash = ${hash} and revoked_at is null
-        and (expires_at is null or expires_at > extract(epoch from now()) * 1000)`.catch((error: unknown) => {
+      select id, team_id, permissions, workspace_ids, allowed_ips,
+             (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
+      from access_tokens t
+      where hash = ${hash} and ${isInForce(sql)}`.catch((error: unknown) => {
       throw asPostgresUnavailable(error);
     });
     if (!row) return undefined;
+    const { id, teamId, permissions, workspaceIds, allowedIps, teamPerSecond } = row;
     return {
-      tokenId: row.id,
-      teamId: row.teamId,
-      permissions: new Set(row.permissions),
-      workspaceIds: row.workspaceIds ?? undefined,
-      teamPerSecond: row.teamPerSecond ?? undefined,
+      tokenId: id,
+      teamId,
+      permissions: new Set(permissions),
+      workspaceIds: workspaceIds ?? undefined,
+      allowedBlocks: blocksOf(allowedIps ?? []),
+      teamPerSecond: teamPerSecond ?? undefined,
     };
   };
 }
 
-type TokenRow = {
-  id: string;
-  teamId: string;
-  permissions: string[];
-  workspaceIds: string[] | null;
-  teamPerSecond: number | null;
-};
+/**
+ * Begins a write: throws 401 unless the caller's token is still in force, whatever the cache of callers says. Until the
+ * transaction ends, nothing of the team is revoked. With `alone`, for what revokes, no other write of the team is under way.
+ */
+export async function lockTokens(tx: Transaction, { tokenId, teamId }: Caller, { alone = false } = {}): Promise<void> {
+  // The second statement sees what was committed until the lock was there.
+  const [, found] = await Promise.all([
+    lockTeamTokens(tx, teamId, { alone }),
+    tx`select from access_tokens t where id = ${tokenId} and ${isInForce(tx)}`,
+  ]);
+  if (found.length === 0) throw new ApiError('token_unknown');
+}
+
+/**
+ * Takes the lock between a team's writes and its revocations. An advisory lock, because it has a queue: a row that many
+ * transactions share, one after the other, never comes free for the one that wants it alone.
+ */
+export async function lockTeamTokens(tx: Transaction, teamId: string, { alone = false } = {}): Promise<void> {
+  const name = `tokens of ${teamId}`;
+  if (alone) await tx`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`;
+  else await tx`select pg_advisory_xact_lock_shared(hashtextextended(${name}, 0))`;
+}
 
 /** Whether the access token may use the workspace, provided that the workspace exists in its team. */
 export function mayUse(caller: Caller, workspaceId: string): boolean {
@@ -61,4 +78,18 @@ export function requireWholeTeam(caller: Caller): void {
   if (caller.workspaceIds === undefined) return;
   const message = 'The access token is limited to workspaces, and this operation concerns the whole team.';
   throw new ApiError('workspace_forbidden', { message });
+}
+
+type TokenRow = {
+  id: string;
+  teamId: string;
+  permissions: string[];
+  workspaceIds: string[] | null;
+  allowedIps: string[] | null;
+  teamPerSecond: number | null;
+};
+
+/** The condition under which the access token `t` may be used. */
+function isInForce(sql: Query) {
+  return sql`not is_revoked(t) and (expires_at is null or expires_at > extract(epoch from now()) * 1000)`;
 }

@@ -18,6 +18,7 @@ import {
 } from '../../../shared/contract/schemas.ts';
 import { scopeEntryOf } from '../../../shared/contract/scope-flags.ts';
 import { requireWorkspace } from './access.ts';
+import type { AuditLine } from './audit.ts';
 
 const apiKeyFields = {
   id: id('API key'),
@@ -111,6 +112,21 @@ export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: st
     where workspace_id = ${id} and id = ${isId(akid) ? akid : ''} for no key update`;
   if (!row) throw new ApiError('key_not_found');
   return row;
+}
+
+/** Disables keys whose rows the transaction has locked; gives the lines for the audit log. */
+export async function disableLockedKeys(sql: Query, ids: string[]): Promise<AuditLine[]> {
+  const read = () => selectKeys(sql, sql`where k.id = any(${ids}) order by k.id`);
+  const before = await read();
+  await sql`
+    update api_keys set enabled = false, version = version + 1, updated_at = now() where id = any(${ids})`;
+  const after = await read();
+  return after.map((row, i) => ({
+    resource: 'api_key',
+    id: row.id,
+    before: presentKey(before[i]!),
+    after: presentKey(row),
+  }));
 }
 
 /** Metadata as a parameter of type json. The driver would send jsonb, which refuses NUL in text. */

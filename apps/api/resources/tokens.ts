@@ -8,6 +8,13 @@ import type { Query } from '../../../shared/stores/postgres.ts';
 import { id, instant, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../shared/contract/schemas.ts';
 
+/** The addresses that a token may be used from. A list as of a key, and shorter: each program keeps it in memory. */
+export const tokenAddresses = Type.Array(Type.String({ maxLength: 64, format: 'ip-or-cidr' }), {
+  maxItems: 100,
+  description: 'the IPv4 and IPv6 addresses and CIDR blocks that it may be used from; an empty list allows all',
+  examples: [['203.0.113.0/24', '2001:db8::1']],
+});
+
 const accessTokenFields = {
   id: id('access token'),
   name,
@@ -20,7 +27,9 @@ const accessTokenFields = {
   workspaceIds: Type.Optional(
     Type.Array(id('workspace'), { maxItems: 100, description: 'the workspaces it is limited to; absent: all' }),
   ),
+  allowedIPs: Type.Optional(tokenAddresses),
   expiresAt: Type.Optional(instant('when it expires')),
+  createdBy: Type.Optional(id('access token', ' that made it; absent: an operator did')),
   revoked: Type.Boolean({ description: 'whether it was revoked; that is final' }),
   createdAt: timestamp('when it was made'),
 };
@@ -44,6 +53,8 @@ export type TokenRow = {
   shard: number;
   permissions: Permission[];
   workspaceIds: string[] | null;
+  allowedIps: string[] | null;
+  createdBy: string | null;
   expiresAt: number | null;
   revokedAt: Date | null;
   lastUsedAt: number | null;
@@ -52,7 +63,7 @@ export type TokenRow = {
 
 /** The columns of a TokenRow, for a select or a returning. */
 export const tokenColumns = (sql: Query) => sql`
-  id, name, masked_token, shard, permissions, workspace_ids, expires_at, revoked_at, created_at,
+  id, name, masked_token, shard, permissions, workspace_ids, allowed_ips, created_by, expires_at, revoked_at, created_at,
   (select last_used_at from token_last_used where token_id = access_tokens.id) as last_used_at`;
 
 /**
@@ -64,15 +75,18 @@ export const withinReach = (sql: Query, { teamId, workspaceIds }: Caller) => sql
 
 /** A row as the API answers it: values that are not set are left out. */
 export function presentToken(row: TokenRow) {
-  const { id, name, maskedToken, permissions, workspaceIds, expiresAt, revokedAt, lastUsedAt, createdAt } = row;
+  const { id, name, maskedToken, permissions, workspaceIds, allowedIps, createdBy, expiresAt } = row;
+  const { revokedAt, lastUsedAt, createdAt } = row;
   return {
     id,
     name,
     maskedToken,
     permissions,
     ...(workspaceIds !== null && { workspaceIds }),
+    ...(allowedIps !== null && { allowedIPs: allowedIps }),
     ...(expiresAt !== null && { expiresAt }),
     ...(lastUsedAt !== null && { lastUsedAt: new Date(lastUsedAt).toISOString() }),
+    ...(createdBy !== null && { createdBy }),
     revoked: revokedAt !== null,
     ...(revokedAt !== null && { revokedAt: revokedAt.toISOString() }),
     createdAt: createdAt.toISOString(),
@@ -84,18 +98,24 @@ type NewToken = {
   name: string;
   permissions: readonly Permission[];
   workspaceIds?: readonly string[] | undefined;
+  allowedIps?: readonly string[] | undefined;
   expiresAt?: number | undefined;
+  /** The token that makes it; absent: an operator does. */
+  createdBy?: string;
 };
 
 /** Stores a new access token and returns its secret, which nothing else contains. The caller must report it as `changed`. */
-export async function createToken(sql: Query, { teamId, name, permissions, workspaceIds, expiresAt }: NewToken) {
+export async function createToken(sql: Query, token: NewToken) {
+  const { teamId, name, permissions, workspaceIds, allowedIps, expiresAt, createdBy } = token;
   const shard = randomShard();
   const text = makeKeyText(ACCESS_TOKEN_PREFIX, shard);
   const tokenId = newId('tok');
   const [row] = await sql<[TokenRow]>`
-    insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions, workspace_ids, expires_at)
+    insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions, workspace_ids, allowed_ips,
+                               expires_at, created_by)
     values (${tokenId}, ${teamId}, ${name}, ${hashKeyText(text)}, ${maskKeyText(text)}, ${shard}, ${[...permissions]},
-            ${workspaceIds ? [...workspaceIds] : null}, ${expiresAt ?? null})
+            ${workspaceIds ? [...workspaceIds] : null}, ${allowedIps?.length ? [...allowedIps] : null}, ${expiresAt ?? null},
+            ${createdBy ?? null})
     returning ${tokenColumns(sql)}`;
   return { tokenId, text, shard, row };
 }

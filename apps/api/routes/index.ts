@@ -1,10 +1,12 @@
 import type { ApiRoute } from '../http/route.ts';
 import createAccessToken from './access-token/create.ts';
 import revokeAccessToken from './access-token/delete.ts';
+import getAccessToken from './access-token/get.ts';
 import listAccessTokens from './access-token/list.ts';
 import createApiKey from './api-key/create.ts';
 import deleteApiKey from './api-key/delete.ts';
 import getApiKey from './api-key/get.ts';
+import reportLeakedKeys from './api-key/leaked.ts';
 import listApiKeys from './api-key/list.ts';
 import rotateApiKey from './api-key/rotate.ts';
 import updateApiKey from './api-key/update.ts';
@@ -45,6 +47,7 @@ export const routes: readonly ApiRoute[] = [
   listApiKeys,
   getApiKey,
   updateApiKey,
+  reportLeakedKeys,
   rotateApiKey,
   deleteApiKey,
 
@@ -81,6 +84,7 @@ export const routes: readonly ApiRoute[] = [
 
   createAccessToken,
   listAccessTokens,
+  getAccessToken,
   revokeAccessToken,
 
   listAuditLog,

@@ -62,7 +62,7 @@ export function makeGateway(options: GatewayOptions) {
     const dialect = dialectOf(name);
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
     const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
-    const caller = await callerOf(header('x-keytally-token'), clientAddress);
+    const caller = await callerOf(header('x-keytally-token'), clientAddress, request.socket.remoteAddress);
     // Only now: a policy takes time to read, and is remembered.
     const policy = readPolicy(segment);
 
@@ -80,9 +80,9 @@ export function makeGateway(options: GatewayOptions) {
     return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now()) };
   }
 
-  async function callerOf(token: string | undefined, clientAddress: string): Promise<Caller> {
+  async function callerOf(token: string | undefined, clientAddress: string, gatewayAddress = ''): Promise<Caller> {
     try {
-      const caller = await options.authenticate(token && `Bearer ${token}`, clientAddress);
+      const caller = await options.authenticate(token && `Bearer ${token}`, clientAddress, gatewayAddress);
       requirePermission(caller, 'key:verify');
       return caller;
     } catch (error) {
@@ -97,6 +97,7 @@ const dotSegments = new ApiError('bad_http', { message: 'The path has a segment 
 const tokenMessages: Partial<Record<ErrorName, string>> = {
   token_missing: "The gateway's configuration must set X-Keytally-Token to an access token.",
   token_unknown: "The gateway's access token (X-Keytally-Token) is unknown, expired or revoked; set a valid one.",
+  address_not_allowed: "The gateway's access token (X-Keytally-Token) may not be used from the gateway's address.",
   permission_missing: "The gateway's access token (X-Keytally-Token) lacks the permission key:verify.",
 };
 

@@ -34,7 +34,8 @@ test('a token is created, listed, used and revoked', async () => {
   assert.match(token, /^kt_[0-9]{2}[0-9A-Za-z]{32}$/);
   const { id, createdAt } = described;
   const maskedToken = `${token.slice(0, 7)}****${token.slice(-4)}`;
-  assert.equal(described, { id, ...body, maskedToken, revoked: false, createdAt });
+  const { createdBy } = described;
+  assert.equal(described, { id, ...body, maskedToken, createdBy, revoked: false, createdAt });
   assert.match(createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
   const { accessTokens } = (await world.call('get', PATH, undefined, { token: admin })).body;
@@ -215,6 +216,7 @@ test('no answer tells anything without a token, without the permission, or to an
   for (const [method, path, body] of [
     ['post', PATH, { name: 'n', permissions: ['key:write'] }],
     ['get', PATH, undefined],
+    ['get', `${PATH}/${id}`, undefined],
     ['delete', `${PATH}/${id}`, undefined],
   ] as const) {
     assert.is((await world.call(method, path, body, { token: null })).body.error.code, 40101);
@@ -222,7 +224,8 @@ test('no answer tells anything without a token, without the permission, or to an
   }
   const { token } = await world.newTeam();
   for (const path of [id, 'tok_01h455vb4pex5vsknk084sn02q', 'x', '%00']) {
-    assert.is((await world.call('delete', `${PATH}/${path}`, undefined, { token })).body.error.code, 40405);
+    for (const method of ['get', 'delete'])
+      assert.is((await world.call(method, `${PATH}/${path}`, undefined, { token })).body.error.code, 40405);
   }
 });
 

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { notCovered } from '../../../../shared/auth/allowed-addresses.ts';
 import { permissions, type Caller, type Permission } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
@@ -7,7 +8,7 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { route } from '../../http/route.ts';
-import { createToken, newAccessToken, presentToken } from '../../resources/tokens.ts';
+import { createToken, newAccessToken, presentToken, tokenAddresses } from '../../resources/tokens.ts';
 
 export default route({
   method: 'post',
@@ -33,6 +34,11 @@ export default route({
         description: 'the workspaces it is limited to; absent: all of the team',
       }),
     ),
+    allowedIPs: Type.Optional({
+      ...tokenAddresses,
+      description:
+        'the addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all',
+    }),
     expiresAt: Type.Optional(expiresAtInput),
   }),
   response: object({ accessToken: newAccessToken }),
@@ -40,9 +46,12 @@ export default route({
 
   async handle({ sql, body, caller, changed, audit }) {
     if (body.expiresAt !== undefined) requireFuture(body.expiresAt, Date.now());
-    await requireGrantable(sql, caller, body);
+    const own = await readOwn(sql, caller);
+    requireGrantable(caller, own, body);
     await requireKnown(sql, caller.teamId, body.workspaceIds ?? []);
-    const { text, row } = await createToken(sql, { teamId: caller.teamId, ...body });
+    const { allowedIPs = own.allowedIps ?? [], ...wanted } = body;
+    const made = { teamId: caller.teamId, createdBy: caller.tokenId, allowedIps: allowedIPs, ...wanted };
+    const { text, row } = await createToken(sql, made);
     const accessToken = presentToken(row);
     changed('token', row.id, row.shard);
     audit('access_token', row.id, undefined, accessToken);
@@ -50,10 +59,16 @@ export default route({
   },
 });
 
-type NewRights = { permissions: Permission[]; workspaceIds?: string[]; expiresAt?: number };
+type NewRights = { permissions: Permission[]; workspaceIds?: string[]; allowedIPs?: string[]; expiresAt?: number };
+type OwnLimits = { expiresAt: number | null; allowedIps: string[] | null };
 
-/** Throws 403 unless the caller's own token has these permissions and workspaces, and lives at least as long. */
-async function requireGrantable(sql: Query, caller: Caller, wanted: NewRights): Promise<void> {
+async function readOwn(sql: Query, { tokenId }: Caller): Promise<OwnLimits> {
+  const [row] = await sql<[OwnLimits]>`select expires_at, allowed_ips from access_tokens where id = ${tokenId}`;
+  return row;
+}
+
+/** Throws 403 unless the caller's own token has these permissions, workspaces and addresses, and lives at least as long. */
+function requireGrantable(caller: Caller, { expiresAt, allowedIps }: OwnLimits, wanted: NewRights): void {
   const lacking = wanted.permissions.filter((permission) => !caller.permissions.has(permission));
   if (lacking.length > 0) throw notGrantable(`it lacks ${lacking.join(', ')}`);
 
@@ -62,11 +77,14 @@ async function requireGrantable(sql: Query, caller: Caller, wanted: NewRights): 
     throw notGrantable('it is limited to workspaces; name only those in workspaceIds');
   }
 
-  const [row] = await sql<[{ expiresAt: number | null }]>`
-    select expires_at from access_tokens where id = ${caller.tokenId}`;
-  if (row.expiresAt !== null && (wanted.expiresAt ?? Infinity) > row.expiresAt) {
-    throw notGrantable(`it expires; give an expiresAt of at most ${row.expiresAt}`);
+  if (expiresAt !== null && (wanted.expiresAt ?? Infinity) > expiresAt) {
+    throw notGrantable(`it expires; give an expiresAt of at most ${expiresAt}`);
   }
+
+  const { allowedIPs } = wanted;
+  if (allowedIps === null || allowedIPs === undefined) return;
+  const [outside] = allowedIPs.length === 0 ? ['every address'] : notCovered(allowedIPs, allowedIps);
+  if (outside) throw notGrantable(`it may not be used from ${outside}; name only addresses of its own list`);
 }
 
 async function requireKnown(sql: Query, teamId: string, workspaceIds: string[]): Promise<void> {

@@ -1,34 +1,52 @@
+import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
+import { originOf } from '../../resources/audit.ts';
+import { revokeToken, tokenLine } from '../../resources/revocations.ts';
 import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/tokens.ts';
 
+const operation = { method: 'delete', path: '/api/v1/access-token/{id}' } as const;
+
 export default route({
-  method: 'delete',
-  path: '/api/v1/access-token/{id}',
+  ...operation,
   tag: 'Access tokens',
-  summary: 'Revoke an access token, also your own; within a second it is refused',
+  summary: 'Revoke an access token, also your own, with all that it made; within a second they are refused',
   permission: 'token:write',
   writes: true,
+  revokes: true,
   params: object({ id: id('access token') }),
-  response: object({ accessToken }),
+  query: object({
+    descendants: Type.Boolean({
+      default: true,
+      description: 'whether the tokens that it made, and that these made, are revoked too',
+    }),
+  }),
+  response: object({
+    accessToken,
+    descendants: object({
+      revoked: Type.Integer({ description: 'how many of its descendants this call revoked', examples: [2] }),
+      pending: Type.Boolean({
+        description:
+          'whether more follow within minutes; the api refuses these already, and verifies for no longer than that',
+      }),
+    }),
+  }),
   errors: ['access_token_not_found'],
 
-  async handle({ sql, params, caller, changed, audit }) {
+  async handle({ sql, params, query, caller, requestId, changed, audit }) {
     const [before] = isId(params.id)
       ? await sql<TokenRow[]>`
           select ${tokenColumns(sql)} from access_tokens
           where id = ${params.id} and ${withinReach(sql, caller)} for no key update`
       : [];
     if (!before) throw new ApiError('access_token_not_found');
-    const [row] = await sql<[TokenRow]>`
-      update access_tokens set revoked_at = coalesce(revoked_at, now()), version = version + 1, updated_at = now()
-      where id = ${before.id}
-      returning ${tokenColumns(sql)}`;
-    const accessToken = presentToken(row);
-    changed('token', row.id, row.shard);
-    audit('access_token', row.id, presentToken(before), accessToken);
-    return { accessToken };
+    const origin = originOf(operation, caller, requestId);
+    const { row, below, pending } = await revokeToken(sql, before.id, origin, query);
+    for (const one of [row, ...below]) changed('token', one.id, one.shard);
+    audit('access_token', row.id, presentToken(before), presentToken(row));
+    for (const one of below.map(tokenLine)) audit(one.resource, one.id, one.before, one.after);
+    return { accessToken: presentToken(row), descendants: { revoked: below.length, pending } };
   },
 });

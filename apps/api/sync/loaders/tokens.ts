@@ -9,10 +9,10 @@ import { TOMBSTONE_SECONDS, type Entry, type Selection } from '../change.ts';
 export async function* loadTokens(sql: Query, selection: Selection): AsyncGenerator<Entry[]> {
   const batches = batchesById<TokenRow>(
     (after, limit) => sql`
-    select id, team_id, hash, shard, permissions, workspace_ids, expires_at, version, revoked_at is not null as revoked,
-           (select (limits ->> 'verify_per_second')::int from team_quotas q where q.team_id = access_tokens.team_id) as team_per_second,
+    select id, team_id, hash, shard, permissions, workspace_ids, allowed_ips, expires_at, version, is_revoked(t) as revoked,
+           (select (limits ->> 'verify_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second,
            ceil((expires_at - extract(epoch from now()) * 1000) / 1000)::bigint + ${TOMBSTONE_SECONDS} as lifetime_seconds
-    from access_tokens
+    from access_tokens t
     where ${'ids' in selection ? sql`id = any(${selection.ids})` : isLiveIn(sql, selection.shard)} and id > ${after}
     order by id limit ${limit}`,
   );
@@ -32,6 +32,7 @@ type TokenRow = {
   shard: number;
   permissions: string[];
   workspaceIds: string[] | null;
+  allowedIps: string[] | null;
   expiresAt: number | null;
   version: number;
   revoked: boolean;
@@ -41,13 +42,6 @@ type TokenRow = {
 };
 
 function entryOf(token: TokenRow): Entry {
-  const caller = {
-    tokenId: token.id,
-    teamId: token.teamId,
-    permissions: new Set(token.permissions),
-    workspaceIds: token.workspaceIds ?? undefined,
-    teamPerSecond: token.teamPerSecond ?? undefined,
-  };
   const gone = token.revoked || (token.lifetimeSeconds !== null && token.lifetimeSeconds <= 0);
   return {
     kind: 'token',
@@ -55,7 +49,7 @@ function entryOf(token: TokenRow): Entry {
     shard: token.shard,
     key: keyspace.token(token.shard, token.hash),
     field: '',
-    value: gone ? tombstone(token.version) : packToken(token.version, caller, token.expiresAt),
+    value: gone ? tombstone(token.version) : packToken(token.version, { ...token, tokenId: token.id }),
     lifetimeSeconds: gone ? TOMBSTONE_SECONDS : (token.lifetimeSeconds ?? 0),
   };
 }

@@ -66,6 +66,11 @@ export const requests: Record<string, MatrixRequest> = {
     }),
     limited: 40302,
   },
+  'post /api/v1/api-key/leaked': {
+    make: ({ keyText }) => ({ body: { text: `a log line with ${keyText}` } }),
+    limited: 'their own',
+    foreign: 'their own',
+  },
   'get /api/v1/workspace/{id}/api-keys': { make: ofWorkspace, limited: 40302 },
   'get /api/v1/workspace/{id}/api-key/{akid}': { make: ofKey, limited: 40302 },
   'patch /api/v1/workspace/{id}/api-key/{akid}': {
@@ -149,6 +154,7 @@ export const requests: Record<string, MatrixRequest> = {
     limited: 40303,
     foreign: 40008,
   },
+  'get /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
   'get /api/v1/access-token': { make: () => ({}), limited: 'their own' },
   'get /api/v1/quota': { make: () => ({}), limited: 'their own' },
   'get /api/v1/audit-log': { make: () => ({}), limited: 40302 },

@@ -1,0 +1,148 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { permissions } from '../../../shared/contract/caller.ts';
+import { must } from '../../../tests/helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+
+let world: World;
+const test = suite('revoking a team');
+test.before(async () => void (world = await makeWorld(['verify'])));
+test.after(() => world?.stop());
+
+test('a wrong command line and an unknown team get one line, and nothing is revoked', async () => {
+  for (const [args, says] of [
+    [[], /^name the team: .*\n$/],
+    [['--team', ''], /^name the team: .*\n$/],
+    [['--name', 'x'], /^name the team: .*\n$/],
+    [['--team', 'nobody'], /^there is no team named nobody\n$/],
+  ] as const) {
+    const { code, out, err } = await run([...args]).ended;
+    assert.equal([code, out], [2, '']);
+    assert.match(err, says);
+  }
+  await must(200, world.call('get', '/api/v1/workspace'));
+});
+
+test('everything that the team had is refused, each with a line in the audit log; others and later tokens go on', async () => {
+  const team = await makeTeam(3);
+  const others = await makeTeam(1);
+  const { code, out, err } = await run(['--team', team.id]).ended;
+  assert.is(code, 0, err);
+  assert.match(out, /: 3 access tokens, 3 API keys, 1 link tokens\n$/);
+  assert.is((await mint(team.token)).status, 401, 'whatever the cache of callers says');
+  for (const token of [team.token, team.child])
+    await eventually('refused', async () => (await verify(token, '')) === 401);
+  const token = await newOperatorToken(team.id);
+  for (const key of team.keys) assert.is(await verify(token, key), 'DISABLED');
+  assert.is(
+    (await must(200, world.call('post', '/api/v1/jwt/verify', { jwt: team.jwt }, { token }))).body.status,
+    'INVALID',
+  );
+  const link = await must(200, world.call('get', `/api/v1/link-token/${team.link}`, undefined, { token }));
+  assert.is(link.body.valid, false);
+  const audited = await world.sql<{ resource: string; n: number }[]>`
+    select resource, count(*)::int as n from audit_log
+    where team_id = ${team.id} and operation = 'npm run revoke-team' and token_id is null group by resource order by resource`;
+  assert.equal(
+    audited.map(({ resource, n }) => [resource, n]),
+    [
+      ['access_token', 3],
+      ['api_key', 3],
+      ['link_token', 1],
+      ['signing_key', 1],
+    ],
+  );
+  assert.is(await verify(others.token, others.keys[0]!), 'VALID');
+  assert.is(
+    (await must(200, world.call('post', '/api/v1/jwt/verify', { jwt: others.jwt }, { token: others.token }))).body
+      .status,
+    'VALID',
+  );
+  // The team begins anew.
+  await must(201, world.call('post', '/api/v1/jwt', { payload: {} }, { token }));
+});
+
+test('a command that is killed in the middle is finished by the api, and by the next one', async () => {
+  for (const finish of ['the api', 'the next command'] as const) {
+    const team = await makeTeam(2);
+    const token = await newOperatorToken((await world.newTeam()).id);
+    const before = await newOperatorToken(team.id);
+    let command: ReturnType<typeof run> | undefined;
+    await world.sql.begin(async (tx) => {
+      await tx`select from api_keys where team_id = ${team.id} for update`;
+      command = run(['--team', team.id]);
+      await eventually('it waits for a key', async () => {
+        const [row] = await world.sql`select from revocations where team_id = ${team.id} and step = 'keys'`;
+        return row;
+      });
+      command.child.kill('SIGKILL');
+      await command.ended;
+    });
+    // What could be ended at once was: no token of the team writes.
+    for (const one of [team.token, team.child, before]) assert.is((await mint(one)).status, 401);
+    if (finish === 'the next command')
+      assert.match((await run(['--team', team.id]).ended).out, /^going on with |: 0 access tokens/);
+    await eventually(`${finish} ends it`, async () => {
+      const [left] = await world.sql`
+        select from api_keys where team_id = ${team.id} and enabled
+        union all select from revocations where team_id = ${team.id}`;
+      return !left;
+    });
+    await must(200, world.call('get', '/api/v1/workspace', undefined, { token }));
+    const [lines] = await world.sql<[{ n: number }]>`
+      select count(*)::int as n from audit_log where team_id = ${team.id} and operation = 'npm run revoke-team' and resource = 'api_key'`;
+    assert.is(lines.n, 2, 'none twice');
+  }
+});
+
+test.run();
+
+async function makeTeam(keyCount: number) {
+  const team = await world.newTeam();
+  const options = { token: team.token };
+  const made = async (path: string, body: object) => (await must(201, world.call('post', path, body, options))).body;
+  const workspaceId: string = (await made('/api/v1/workspace', { name: 'w' })).workspace.id;
+  const keys: string[] = [];
+  for (let i = 0; i < keyCount; i++) keys.push((await made('/api/v1/api-key', { name: 'k', workspaceId })).apiKey.key);
+  const child: string = (await must(201, mint(team.token))).body.accessToken.token;
+  await must(201, mint(child));
+  const link: string = (await made('/api/v1/link-token', { workspaceId, customerId: 'c' })).linkToken.token;
+  const { jwt }: { jwt: string } = await made('/api/v1/jwt', { payload: { role: 'admin' } });
+  return { ...team, keys, child, link, jwt };
+}
+
+function mint(token: string) {
+  return world.call('post', '/api/v1/access-token', { name: 't', permissions: [...permissions] }, { token });
+}
+
+async function newOperatorToken(teamId: string): Promise<string> {
+  const token = await world.newToken(teamId, permissions);
+  await eventually('it is in force', async () => (await verify(token, '')) !== 401);
+  return token;
+}
+
+/** The status of a key; for a token that is refused, that of the answer. */
+async function verify(token: string, key: string): Promise<string | number> {
+  const url = `${world.verify!.url}/api/v1/api-key/verify`;
+  const { status, body } = await world.call('post', url, { key: key || 'none' }, { token });
+  return status === 200 ? body.status : status;
+}
+
+/** Runs the command with the same rights as beside the api. */
+function run(args: string[]): {
+  child: ChildProcess;
+  ended: Promise<{ code: number | null; out: string; err: string }>;
+} {
+  const url = new URL(process.env.TEST_API_POSTGRES_URL!);
+  url.pathname = new URL(world.env.DATABASE_URL!).pathname;
+  const env = { ...process.env, ...world.env, DATABASE_URL: url.href };
+  const child = spawn(process.execPath, ['apps/api/commands/revoke-team.ts', ...args], { env });
+  let [out, err] = ['', ''];
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
+  const ended = new Promise<{ code: number | null; out: string; err: string }>((resolve) => {
+    child.once('close', (code) => resolve({ code, out, err }));
+  });
+  return { child, ended };
+}

@@ -1,0 +1,81 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { permissions } from '../../../../shared/contract/caller.ts';
+import { must } from '../../../../tests/helpers/customers.ts';
+import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+
+const PATH = '/api/v1/access-token';
+const HERE = '127.0.0.1';
+let world: World;
+const test = suite('addresses of access tokens');
+// Tests come from a trusted proxy: X-Forwarded-For says from where.
+test.before(async () => void (world = await makeWorld(['verify'], { TRUSTED_PROXIES: '127.0.0.1,::1' })));
+test.after(() => world?.stop());
+
+test('a token with a list works from its addresses alone, on api and verify, whoever asked before', async () => {
+  const { token, allowedIPs } = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
+  assert.equal(allowedIPs, ['203.0.113.0/24', '2001:db8::/32']);
+  const uses = {
+    'api, from Postgres': (from: string) => call('get', PATH, undefined, token, from),
+    'api, writing': (from: string) => call('post', '/api/v1/workspace', { name: 'w' }, token, from),
+    'api, from Redis': (from: string) => call('post', '/api/v1/api-key/verify', { key: 'none' }, token, from),
+    verify: (from: string) => call('post', `${world.verify!.url}/api/v1/api-key/verify`, { key: 'none' }, token, from),
+  };
+  for (const [name, use] of Object.entries(uses)) {
+    for (const from of ['203.0.113.9', '2001:db8::7', '::ffff:203.0.113.1']) {
+      const { status, text } = await use(from);
+      assert.ok(status < 300, `${name} from ${from}: ${text}`);
+      const refused = await use('198.51.100.1');
+      assert.equal([refused.status, refused.body.error.code], [403, 40306], name);
+    }
+    // A header that says nothing readable proves no address.
+    assert.is((await use('unknown')).status, 403, name);
+  }
+});
+
+test("a gateway's token is held by the gateway: its own address counts, not that of its client", async () => {
+  const gateway = (token: string) =>
+    world.call('get', `${world.verify!.url}/gateway/plain/usage=0/`, undefined, {
+      token: null,
+      headers: { 'X-Keytally-Token': token, 'X-Api-Key': 'none', 'X-Forwarded-For': '203.0.113.9' },
+    });
+  const here = (await mint({ allowedIPs: [HERE] })).token;
+  assert.is((await gateway(here)).status, 401, 'the key is unknown, the token is not');
+  const elsewhere = (await mint({ allowedIPs: ['203.0.113.9'] })).token;
+  assert.is((await gateway(elsewhere)).status, 500);
+});
+
+test('a token gives its addresses on, or some of them, and never more', async () => {
+  const parent = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
+  const from = '203.0.113.9';
+  const make = (more: object) =>
+    call('post', PATH, { name: 'child', permissions: ['key:read'], ...more }, parent.token, from);
+  assert.equal((await make({})).body.accessToken.allowedIPs, ['203.0.113.0/24', '2001:db8::/32'], 'inherited');
+  assert.equal((await make({ allowedIPs: ['203.0.113.128/25'] })).body.accessToken.allowedIPs, ['203.0.113.128/25']);
+  for (const allowedIPs of [[], ['203.0.112.0/23'], ['203.0.113.1', '198.51.100.1'], ['0.0.0.0/0'], ['::/0']]) {
+    const { status, body } = await make({ allowedIPs });
+    assert.equal([status, body.error.code], [403, 40303], allowedIPs.join());
+  }
+  assert.not.ok('allowedIPs' in (await mint({ allowedIPs: [] })), 'an unlimited token may make an unlimited one');
+});
+
+test('a list is as valid as one of a key, and has at most 100 entries', async () => {
+  const blocks = Array.from({ length: 101 }, (_, i) => `10.0.${i}.0/24`);
+  await mint({ allowedIPs: blocks.slice(1) });
+  for (const allowedIPs of [blocks, ['10.1'], ['300.0.0.1'], ['10.0.0.0/33'], ['fe80::1%eth0'], [''], 'x', [1]]) {
+    const body = { name: 'n', permissions: ['key:read'], allowedIPs };
+    const answer = await world.call('post', PATH, body);
+    assert.equal([answer.status, answer.body.error.code], [400, 40001], answer.text);
+  }
+});
+
+test.run();
+
+function call(method: string, path: string, body: unknown, token: string, from: string) {
+  return world.call(method, path, body, { token, headers: { 'X-Forwarded-For': from } });
+}
+
+async function mint(more: object): Promise<{ token: string; allowedIPs?: string[] }> {
+  const body = { name: 'limited', permissions: [...permissions], ...more };
+  return (await must(201, world.call('post', PATH, body))).body.accessToken;
+}

@@ -1,0 +1,86 @@
+import { Type } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { findKeyTexts } from '../../../../shared/values/find-key-texts.ts';
+import { hashKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
+import { originOf } from '../../resources/audit.ts';
+import { disableLeakedKeys, revokeLeakedLinks, revokeLeakedTokens } from '../../resources/leaks.ts';
+import { route } from '../../http/route.ts';
+
+const MOST_SECRETS = 200;
+const operation = { method: 'post', path: '/api/v1/api-key/leaked' } as const;
+
+const masked = Type.String({ description: 'the secret without its middle part', examples: ['acme_17aT****JpQ1'] });
+const tokenResult = Type.Enum(['revoked', 'was_revoked', 'reported'], {
+  description:
+    'revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it',
+});
+
+export default route({
+  ...operation,
+  tag: 'API keys',
+  summary: 'Report secrets that leaked: keys in the text are disabled, tokens revoked',
+  permission: 'key:write',
+  writes: true,
+  revokes: true,
+  body: object({
+    text: Type.String({
+      minLength: 1,
+      maxLength: 60_000,
+      description: 'where secrets may stand: part of a log, a commit, a message; it is neither stored nor logged',
+      examples: ['GET /v1/documents x-api-key: acme_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1'],
+    }),
+  }),
+  response: object({
+    keys: Type.Array(
+      object({
+        id: id('API key'),
+        workspaceId: id('workspace'),
+        maskedKey: masked,
+        result: Type.Enum(['disabled', 'was_disabled', 'replaced', 'deleted'], {
+          description:
+            'disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted',
+        }),
+      }),
+    ),
+    accessTokens: Type.Array(object({ id: id('access token'), maskedToken: masked, result: tokenResult })),
+    linkTokens: Type.Array(object({ id: id('link token'), maskedToken: masked, result: tokenResult })),
+    notFound: Type.Array(masked, {
+      description:
+        'secrets with a right checksum that are not of your team, or not within your reach, or of no server at all',
+    }),
+  }),
+  errors: ['too_many_secrets'],
+
+  async handle({ sql, body, caller, requestId, changed, audit }) {
+    const texts = findKeyTexts(body.text, MOST_SECRETS + 1);
+    if (texts.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
+    const masks = new Map(texts.map((text) => [hashKeyText(text), maskKeyText(text)]));
+    const hashes = [...masks.keys()];
+    const keys = await disableLeakedKeys(sql, caller, hashes);
+    const links = await revokeLeakedLinks(sql, caller, hashes);
+    const tokens = await revokeLeakedTokens(sql, caller, hashes, originOf(operation, caller, requestId));
+    for (const { changes, lines } of [keys, links, tokens]) {
+      for (const { kind, entityId, shard } of changes) changed(kind, entityId, shard ?? undefined);
+      for (const { resource, id, before, after } of lines) audit(resource, id, before, after);
+    }
+    const found = new Set([...keys.found, ...links.found, ...tokens.found].map(({ hash }) => hash));
+    const masksOf = ({
+      hash,
+      ...rest
+    }: {
+      hash: string;
+      id: string;
+      result: 'revoked' | 'was_revoked' | 'reported';
+    }) => ({
+      ...rest,
+      maskedToken: masks.get(hash)!,
+    });
+    return {
+      keys: keys.found.map(({ hash, ...rest }) => ({ ...rest, maskedKey: masks.get(hash)! })),
+      accessTokens: tokens.found.map(masksOf),
+      linkTokens: links.found.map(masksOf),
+      notFound: [...masks].filter(([hash]) => !found.has(hash)).map(([, mask]) => mask),
+    };
+  },
+});
