@@ -750,7 +750,7 @@ export interface Contract {
       };
     };
   };
-  /** Change a scope, also for the keys that have it (`workspace:write`). */
+  /** Change a scope; its representation only while no key has it (`workspace:write`). */
   'patch /api/v1/workspace/{id}/scope/{sid}': {
     input: {
       /** id of the workspace */

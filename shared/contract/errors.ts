@@ -62,6 +62,10 @@ export const errors = {
     40907,
     'The workspace of this billing record is deleted; its books can be read and no longer changed.',
   ],
+  scope_granted: [
+    40920,
+    'Keys have the scope, and would be able to do something else under another representation; make a new scope and grant that.',
+  ],
   body_too_large: [41301, 'The body is too large; send a smaller one.'],
   not_json: [41501, 'The body must be JSON; send it with Content-Type: application/json.'],
   encoded_body: [41502, 'The body must not be encoded; send it without a Content-Encoding.'],
