@@ -27,6 +27,7 @@ import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
 import { routes } from './routes/index.ts';
 import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
+import { makeKeySets } from './resources/key-sets.ts';
 import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startRemovingDeleted } from './sync/remove-deleted.ts';
 import { startSweeper } from './sync/sweeper.ts';
@@ -67,6 +68,8 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         redis,
         books,
         signingKeys: makeSigningKeys(masterKeys),
+        keySets: makeKeySets(sql, log),
+        publicUrl: config.PUBLIC_API_URL,
         verify: makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
         deadlineMs: config.REQUEST_DEADLINE_MS,
       },

@@ -1172,23 +1172,102 @@ export interface Contract {
     };
     output: {
       status: 'VALID' | 'EXPIRED' | 'INVALID';
-      /** the payload as it was signed; present if the signature is good */
+      /** why a JWT that your team did sign is INVALID all the same */
+      reason?: 'REVOKED' | 'KEY_RETIRED' | 'WORKSPACE_FORBIDDEN';
+      /** the payload as it was signed; present if the JWT is VALID or EXPIRED */
       payload?: Record<string, unknown>;
       /** when it expires, in Unix seconds */
       exp?: number;
       /** the recipient that the JWT is meant for */
       aud?: string;
+      /** the workspaces that it is limited to; absent: it is for the whole team */
+      workspaceIds?: Array<string>;
     };
   };
-  /** Sign with a new key from now on; JWTs of earlier keys keep verifying (`token:write`). */
+  /** Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (`token:write`). */
   'post /api/v1/jwt/rotate': {
-    input: {};
+    input: {
+      /** ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID */
+      retireNow?: boolean | undefined;
+    };
     output: {
       /** id of the signing key */
       kid: string;
     };
   };
-  /** Get public signing keys as a JWK set, to verify JWTs without the service. */
+  /** Get what your team's JWTs name as issuer, and where its keys are published (`jwt:verify`). */
+  'get /api/v1/jwt/settings': {
+    input: {};
+    output: {
+      jwtSettings: {
+        /** whether the key set of all teams contains the team's keys */
+        sharedKeySet: boolean;
+        /** what new JWTs name as `iss` */
+        issuer: 'TEAM_ID' | 'URL';
+        /** the `iss` of new JWTs */
+        iss: string;
+        /** address of the team's own key set */
+        jwksUri: string;
+      };
+    };
+  };
+  /** Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (`token:write`). */
+  'patch /api/v1/jwt/settings': {
+    input: {
+      /** whether the key set of all teams contains the team's keys */
+      sharedKeySet?: boolean | undefined;
+      /** what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set */
+      issuer?: 'TEAM_ID' | 'URL' | undefined;
+    };
+    output: {
+      jwtSettings: {
+        /** whether the key set of all teams contains the team's keys */
+        sharedKeySet: boolean;
+        /** what new JWTs name as `iss` */
+        issuer: 'TEAM_ID' | 'URL';
+        /** the `iss` of new JWTs */
+        iss: string;
+        /** address of the team's own key set */
+        jwksUri: string;
+      };
+    };
+  };
+  /** Get a team's public signing keys as a JWK set, to verify its JWTs without the service. */
+  'get /team/{team}/.well-known/jwks.json': {
+    input: {
+      /** id of the team */
+      team: string;
+    };
+    output: {
+      keys: Array<{
+        kty: string;
+        crv: string;
+        /** the key itself, base64url */
+        x: string;
+        /** id of the signing key */
+        kid: string;
+        alg: string;
+        use: string;
+      }>;
+    };
+  };
+  /** Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do. */
+  'get /team/{team}/.well-known/openid-configuration': {
+    input: {
+      /** id of the team */
+      team: string;
+    };
+    output: {
+      /** the `iss` of the JWTs */
+      issuer: string;
+      /** address of the key set */
+      jwks_uri: string;
+      response_types_supported: Array<'id_token'>;
+      subject_types_supported: Array<'public'>;
+      id_token_signing_alg_values_supported: Array<'EdDSA'>;
+    };
+  };
+  /** Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address. */
   'get /.well-known/jwks.json': {
     input: {
       /** id of the team whose keys to answer; absent: all teams */
@@ -1446,6 +1525,8 @@ export interface Contract {
         | 'adjustment'
         | 'api_key'
         | 'billing'
+        | 'jwt'
+        | 'jwt_settings'
         | 'link_token'
         | 'scope'
         | 'signing_key'
@@ -1467,7 +1548,16 @@ export interface Contract {
         /** method and path of the operation, or the command of the operator */
         operation: string;
         resource:
-          'access_token' | 'adjustment' | 'api_key' | 'billing' | 'link_token' | 'scope' | 'signing_key' | 'workspace';
+          | 'access_token'
+          | 'adjustment'
+          | 'api_key'
+          | 'billing'
+          | 'jwt'
+          | 'jwt_settings'
+          | 'link_token'
+          | 'scope'
+          | 'signing_key'
+          | 'workspace';
         /** id of what changed */
         resourceId: string;
         /** id of the access token that made the change; absent: the operator */

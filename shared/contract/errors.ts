@@ -11,7 +11,7 @@ export const errors = {
   expires_at_past: [40004, 'expiresAt must lie in the future, in Unix milliseconds.'],
   registered_claim: [
     40005,
-    'The payload sets a registered claim; leave out iss, aud, exp, iat, nbf and jti, which the service sets.',
+    'The payload sets a registered claim; leave out iss, aud, exp, iat, nbf, jti and keytally_workspaces, which the service sets.',
   ],
   credits_too_large: [40006, 'The sum would exceed 9000000000 credits, the most a billing record can hold.'],
   invalid_cursor: [40007, 'The cursor is not one that this list returned; leave it out to start again.'],
@@ -47,6 +47,7 @@ export const errors = {
   billing_not_found: [40404, 'The billing record does not exist.'],
   access_token_not_found: [40405, 'The access token does not exist.'],
   link_token_not_found: [40406, 'The link token does not exist.'],
+  issuer_not_found: [40420, 'No team has this issuer, or its JWTs name their team and no URL.'],
   method_not_allowed: [40501, 'The path does not support this method; the Allow header lists those it does.'],
   request_timeout: [40801, 'The request did not arrive in time; send it again.'],
   representation_taken: [40901, 'A scope with this representation already exists in the workspace.'],
@@ -65,6 +66,14 @@ export const errors = {
   scope_granted: [
     40920,
     'Keys have the scope, and would be able to do something else under another representation; make a new scope and grant that.',
+  ],
+  signing_key_limit_reached: [
+    40921,
+    'A key set holds at most 100 keys; wait until JWTs of earlier ones have expired, or retire those with retireNow.',
+  ],
+  issuer_url_unknown: [
+    40923,
+    'JWTs cannot name a URL as issuer: the operator has not set PUBLIC_API_URL. Choose TEAM_ID, or ask the operator.',
   ],
   body_too_large: [41301, 'The body is too large; send a smaller one.'],
   not_json: [41501, 'The body must be JSON; send it with Content-Type: application/json.'],

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { jsonObject, object } from '../../../../shared/contract/schema-kinds.ts';
+import { issuerOf } from '../../resources/jwt-settings.ts';
 import { audience, jwt, registeredClaims, signJwt } from '../../resources/jwts.ts';
 import { route } from '../../http/route.ts';
 
@@ -29,16 +30,25 @@ export default route({
     ),
   }),
   response: object({ jwt }),
-  errors: ['registered_claim'],
+  errors: ['registered_claim', 'issuer_url_unknown'],
 
-  async handle({ sql, body, caller, audit, signingKeys }) {
+  async handle({ sql, body, caller, audit, signingKeys, publicUrl }) {
     const { payload, aud, exp = DEFAULT_SECONDS } = body;
     refuseRegistered(payload);
     const key = await signingKeys.current(sql, caller.teamId, exp);
     if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
+    const issuer = issuerOf(caller.teamId, key.issuer, publicUrl);
     const nowSeconds = Math.floor(Date.now() / 1000);
-    const { teamId } = caller;
-    return { jwt: await signJwt(key, { payload, audience: aud, teamId, lifetimeSeconds: exp, nowSeconds }) };
+    return {
+      jwt: await signJwt(key, {
+        payload,
+        audience: aud,
+        issuer,
+        workspaceIds: undefined,
+        lifetimeSeconds: exp,
+        nowSeconds,
+      }),
+    };
   },
 });
 
@@ -46,7 +56,7 @@ function refuseRegistered(payload: Record<string, unknown>): void {
   const set = registeredClaims.filter((claim) => Object.hasOwn(payload, claim));
   if (set.length === 0) return;
   throw new ApiError('registered_claim', {
-    message: `The payload sets ${set.join(', ')}; iss, aud, exp, iat, nbf and jti are set by the service.`,
+    message: `The payload sets ${set.join(', ')}; ${registeredClaims.join(', ')} are set by the service.`,
     details: set.map((claim) => ({ path: `/payload/${claim}`, message: 'is set by the service' })),
   });
 }

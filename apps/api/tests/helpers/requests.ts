@@ -129,6 +129,8 @@ export const requests: Record<string, MatrixRequest> = {
     foreign: { body: { status: 'INVALID' } },
   },
   'post /api/v1/jwt/rotate': { make: () => ({}), limited: 40302 },
+  'get /api/v1/jwt/settings': { make: () => ({}), limited: 'their own' },
+  'patch /api/v1/jwt/settings': { make: () => ({ body: { sharedKeySet: false } }), limited: 40302 },
 
   'post /api/v1/link-token': {
     make: ({ workspace }) => ({ body: { workspaceId: workspace, customerId: 'c' } }),
