@@ -1149,7 +1149,7 @@ export interface Contract {
     };
     output: string;
   };
-  /** Sign a JWT (`jwt:sign`). */
+  /** Sign a JWT, for the workspaces of your access token (`jwt:sign`). */
   'post /api/v1/jwt': {
     input: {
       /** claims of your own: a JSON object of at most 4096 bytes and 10 levels, without keys __proto__, constructor and prototype */
@@ -1158,6 +1158,8 @@ export interface Contract {
       aud?: string | undefined;
       /** lifetime in seconds */
       exp?: number | undefined;
+      /** the workspaces that the JWT is limited to; absent: those of the access token that signs it */
+      workspaceIds?: Array<string> | undefined;
     };
     output: {
       /** the JWT */
