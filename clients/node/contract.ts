@@ -1186,6 +1186,21 @@ export interface Contract {
       workspaceIds?: Array<string>;
     };
   };
+  /** Revoke a JWT of your team by its `jti`, or by the JWT itself: INVALID at the next verification (`jwt:revoke`). */
+  'post /api/v1/jwt/revoke': {
+    input: {
+      /** the `jti` of a JWT */
+      jti?: string | undefined;
+      /** the JWT */
+      jwt?: string | undefined;
+    };
+    output: {
+      /** the `jti` of a JWT */
+      jti: string;
+      /** until when the revocation is kept: by then the JWT has expired, in Unix milliseconds */
+      expiresAt: number;
+    };
+  };
   /** Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (`token:write`). */
   'post /api/v1/jwt/rotate': {
     input: {
@@ -1371,6 +1386,7 @@ export interface Contract {
         | 'usage:read'
         | 'jwt:sign'
         | 'jwt:verify'
+        | 'jwt:revoke'
         | 'link:read'
         | 'link:write'
         | 'token:write'
@@ -1400,6 +1416,7 @@ export interface Contract {
           | 'usage:read'
           | 'jwt:sign'
           | 'jwt:verify'
+          | 'jwt:revoke'
           | 'link:read'
           | 'link:write'
           | 'token:write'
@@ -1445,6 +1462,7 @@ export interface Contract {
           | 'usage:read'
           | 'jwt:sign'
           | 'jwt:verify'
+          | 'jwt:revoke'
           | 'link:read'
           | 'link:write'
           | 'token:write'
@@ -1492,6 +1510,7 @@ export interface Contract {
           | 'usage:read'
           | 'jwt:sign'
           | 'jwt:verify'
+          | 'jwt:revoke'
           | 'link:read'
           | 'link:write'
           | 'token:write'

@@ -41,6 +41,7 @@ export const operations = {
   jwts: {
     create: 'post /api/v1/jwt',
     verify: 'post /api/v1/jwt/verify',
+    revoke: 'post /api/v1/jwt/revoke',
     rotate: 'post /api/v1/jwt/rotate',
     settings: 'get /api/v1/jwt/settings',
     updateSettings: 'patch /api/v1/jwt/settings',

@@ -22,6 +22,7 @@ export const errors = {
   bad_http: [40010, 'The request is not valid HTTP.'],
   idempotency_key_missing: [40011, 'The Idempotency-Key is missing; send one, so that a retry books nothing twice.'],
   negative_usage: [40012, 'The adjustment would make the used credits negative; give back at most what was used.'],
+  jwt_not_of_team: [40020, 'The JWT was not signed for your team; send the JWT as it was answered, or its jti.'],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   api_key_missing: [
@@ -70,6 +71,10 @@ export const errors = {
   signing_key_limit_reached: [
     40921,
     'A key set holds at most 100 keys; wait until JWTs of earlier ones have expired, or retire those with retireNow.',
+  ],
+  revocation_limit_reached: [
+    40922,
+    'At most 10000 JWTs of a team can be revoked before they expire; rotate with retireNow, which ends all of them.',
   ],
   issuer_url_unknown: [
     40923,

@@ -21,6 +21,7 @@ import updateBilling from './customer-billing/update.ts';
 import createJwt from './jwt/create.ts';
 import jwtDiscovery from './jwt/discovery.ts';
 import jwtKeys from './jwt/keys.ts';
+import revokeJwt from './jwt/revoke.ts';
 import rotateJwtKey from './jwt/rotate.ts';
 import getJwtSettings from './jwt/settings.ts';
 import teamJwtKeys from './jwt/team-keys.ts';
@@ -75,6 +76,7 @@ export const routes: readonly ApiRoute[] = [
 
   createJwt,
   verifyJwt,
+  revokeJwt,
   rotateJwtKey,
   getJwtSettings,
   updateJwtSettings,

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync, randomUUID, type KeyObject } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, exportJWK, jwtVerify, SignJWT } from 'jose';
 import { suite } from 'uvu';
@@ -170,6 +170,7 @@ test('each operation needs a token and its own permission', async () => {
     ['', { payload: {} }, 'jwt:sign', 'jwt:verify'],
     ['/verify', { jwt: 'x' }, 'jwt:verify', 'jwt:sign'],
     ['/rotate', undefined, 'token:write', 'jwt:sign'],
+    ['/revoke', { jti: randomUUID() }, 'jwt:revoke', 'jwt:sign'],
   ] as const) {
     const code = async (token: string | null) =>
       (await world.call('post', PATH + path, body, { token })).body.error?.code;
