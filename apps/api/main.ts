@@ -31,6 +31,7 @@ import { routes } from './routes/index.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { startRevoking } from './resources/revocation-job.ts';
 import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
+import { makeKeySets } from './resources/key-sets.ts';
 import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startRemovingDeleted } from './sync/remove-deleted.ts';
 import { startSweeper } from './sync/sweeper.ts';
@@ -73,6 +74,8 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         redis,
         books,
         signingKeys: makeSigningKeys(masterKeys),
+        keySets: makeKeySets(sql, log),
+        publicUrl: config.PUBLIC_API_URL,
         verify: makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
         quotas,
         deadlineMs: config.REQUEST_DEADLINE_MS,

@@ -787,7 +787,7 @@ export interface Contract {
       };
     };
   };
-  /** Change a scope, also for the keys that have it (`workspace:write`). */
+  /** Change a scope; its representation only while no key has it (`workspace:write`). */
   'patch /api/v1/workspace/{id}/scope/{sid}': {
     input: {
       /** id of the workspace */
@@ -1186,7 +1186,7 @@ export interface Contract {
     };
     output: string;
   };
-  /** Sign a JWT (`jwt:sign`). */
+  /** Sign a JWT, for the workspaces of your access token (`jwt:sign`). */
   'post /api/v1/jwt': {
     input: {
       /** claims of your own: a JSON object of at most 4096 bytes and 10 levels, without keys __proto__, constructor and prototype */
@@ -1195,6 +1195,8 @@ export interface Contract {
       aud?: string | undefined;
       /** lifetime in seconds */
       exp?: number | undefined;
+      /** the workspaces that the JWT is limited to; absent: those of the access token that signs it */
+      workspaceIds?: Array<string> | undefined;
     };
     output: {
       /** the JWT */
@@ -1209,23 +1211,117 @@ export interface Contract {
     };
     output: {
       status: 'VALID' | 'EXPIRED' | 'INVALID';
-      /** the payload as it was signed; present if the signature is good */
+      /** why a JWT that your team did sign is INVALID all the same */
+      reason?: 'REVOKED' | 'KEY_RETIRED' | 'WORKSPACE_FORBIDDEN';
+      /** the payload as it was signed; present if the JWT is VALID or EXPIRED */
       payload?: Record<string, unknown>;
       /** when it expires, in Unix seconds */
       exp?: number;
       /** the recipient that the JWT is meant for */
       aud?: string;
+      /** the workspaces that it is limited to; absent: it is for the whole team */
+      workspaceIds?: Array<string>;
     };
   };
-  /** Sign with a new key from now on; JWTs of earlier keys keep verifying (`token:write`). */
+  /** Revoke a JWT of your team by its `jti`, or by the JWT itself: INVALID at the next verification (`jwt:revoke`). */
+  'post /api/v1/jwt/revoke': {
+    input: {
+      /** the `jti` of a JWT */
+      jti?: string | undefined;
+      /** the JWT */
+      jwt?: string | undefined;
+    };
+    output: {
+      /** the `jti` of a JWT */
+      jti: string;
+      /** until when the revocation is kept: by then the JWT has expired, in Unix milliseconds */
+      expiresAt: number;
+    };
+  };
+  /** Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them (`token:write`). */
   'post /api/v1/jwt/rotate': {
-    input: {};
+    input: {
+      /** ends all earlier keys at once: they leave the key sets, and JWTs that they signed are INVALID */
+      retireNow?: boolean | undefined;
+    };
     output: {
       /** id of the signing key */
       kid: string;
     };
   };
-  /** Get public signing keys as a JWK set, to verify JWTs without the service. */
+  /** Get what your team's JWTs name as issuer, and where its keys are published (`jwt:verify`). */
+  'get /api/v1/jwt/settings': {
+    input: {};
+    output: {
+      jwtSettings: {
+        /** whether the key set of all teams contains the team's keys */
+        sharedKeySet: boolean;
+        /** what new JWTs name as `iss` */
+        issuer: 'TEAM_ID' | 'URL';
+        /** the `iss` of new JWTs */
+        iss: string;
+        /** address of the team's own key set */
+        jwksUri: string;
+      };
+    };
+  };
+  /** Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams (`token:write`). */
+  'patch /api/v1/jwt/settings': {
+    input: {
+      /** whether the key set of all teams contains the team's keys */
+      sharedKeySet?: boolean | undefined;
+      /** what new JWTs name as `iss`: the team's id, or a URL from which OIDC libraries find the key set */
+      issuer?: 'TEAM_ID' | 'URL' | undefined;
+    };
+    output: {
+      jwtSettings: {
+        /** whether the key set of all teams contains the team's keys */
+        sharedKeySet: boolean;
+        /** what new JWTs name as `iss` */
+        issuer: 'TEAM_ID' | 'URL';
+        /** the `iss` of new JWTs */
+        iss: string;
+        /** address of the team's own key set */
+        jwksUri: string;
+      };
+    };
+  };
+  /** Get a team's public signing keys as a JWK set, to verify its JWTs without the service. */
+  'get /team/{team}/.well-known/jwks.json': {
+    input: {
+      /** id of the team */
+      team: string;
+    };
+    output: {
+      keys: Array<{
+        kty: string;
+        crv: string;
+        /** the key itself, base64url */
+        x: string;
+        /** id of the signing key */
+        kid: string;
+        alg: string;
+        use: string;
+      }>;
+    };
+  };
+  /** Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do. */
+  'get /team/{team}/.well-known/openid-configuration': {
+    input: {
+      /** id of the team */
+      team: string;
+    };
+    output: {
+      /** the `iss` of the JWTs */
+      issuer: string;
+      /** address of the key set */
+      jwks_uri: string;
+      response_types_supported: Array<'id_token'>;
+      subject_types_supported: Array<'public'>;
+      id_token_signing_alg_values_supported: Array<'EdDSA'>;
+    };
+  };
+  /** Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address. */
   'get /.well-known/jwks.json': {
     input: {
       /** id of the team whose keys to answer; absent: all teams */
@@ -1327,6 +1423,7 @@ export interface Contract {
         | 'usage:read'
         | 'jwt:sign'
         | 'jwt:verify'
+        | 'jwt:revoke'
         | 'link:read'
         | 'link:write'
         | 'token:write'
@@ -1358,6 +1455,7 @@ export interface Contract {
           | 'usage:read'
           | 'jwt:sign'
           | 'jwt:verify'
+          | 'jwt:revoke'
           | 'link:read'
           | 'link:write'
           | 'token:write'
@@ -1407,6 +1505,7 @@ export interface Contract {
           | 'usage:read'
           | 'jwt:sign'
           | 'jwt:verify'
+          | 'jwt:revoke'
           | 'link:read'
           | 'link:write'
           | 'token:write'
@@ -1458,6 +1557,7 @@ export interface Contract {
           | 'usage:read'
           | 'jwt:sign'
           | 'jwt:verify'
+          | 'jwt:revoke'
           | 'link:read'
           | 'link:write'
           | 'token:write'
@@ -1554,6 +1654,8 @@ export interface Contract {
         | 'adjustment'
         | 'api_key'
         | 'billing'
+        | 'jwt'
+        | 'jwt_settings'
         | 'link_token'
         | 'quota'
         | 'scope'
@@ -1582,6 +1684,9 @@ export interface Contract {
           | 'billing'
           | 'link_token'
           | 'quota'
+          | 'jwt'
+          | 'jwt_settings'
+          | 'link_token'
           | 'scope'
           | 'signing_key'
           | 'workspace';

@@ -42,7 +42,12 @@ export const operations = {
   jwts: {
     create: 'post /api/v1/jwt',
     verify: 'post /api/v1/jwt/verify',
+    revoke: 'post /api/v1/jwt/revoke',
     rotate: 'post /api/v1/jwt/rotate',
+    settings: 'get /api/v1/jwt/settings',
+    updateSettings: 'patch /api/v1/jwt/settings',
+    teamKeys: 'get /team/{team}/.well-known/jwks.json',
+    discovery: 'get /team/{team}/.well-known/openid-configuration',
     keys: 'get /.well-known/jwks.json',
   },
   linkTokens: {

@@ -10,6 +10,7 @@ export const permissions = [
   'usage:read',
   'jwt:sign',
   'jwt:verify',
+  'jwt:revoke',
   'link:read',
   'link:write',
   'token:write',

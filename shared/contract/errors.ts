@@ -11,7 +11,7 @@ export const errors = {
   expires_at_past: [40004, 'expiresAt must lie in the future, in Unix milliseconds.'],
   registered_claim: [
     40005,
-    'The payload sets a registered claim; leave out iss, aud, exp, iat, nbf and jti, which the service sets.',
+    'The payload sets a registered claim; leave out iss, aud, exp, iat, nbf, jti and keytally_workspaces, which the service sets.',
   ],
   credits_too_large: [40006, 'The sum would exceed 9000000000 credits, the most a billing record can hold.'],
   invalid_cursor: [40007, 'The cursor is not one that this list returned; leave it out to start again.'],
@@ -27,6 +27,7 @@ export const errors = {
     'The answer would have more than 10000 rows; ask for fewer days (from, to) or for one usageName.',
   ],
   too_many_secrets: [40016, 'The text holds more than 200 different secrets; send it in parts.'],
+  jwt_not_of_team: [40017, 'The JWT was not signed for your team; send the JWT as it was answered, or its jti.'],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   api_key_missing: [
@@ -57,6 +58,7 @@ export const errors = {
   billing_not_found: [40404, 'The billing record does not exist.'],
   access_token_not_found: [40405, 'The access token does not exist.'],
   link_token_not_found: [40406, 'The link token does not exist.'],
+  issuer_not_found: [40420, 'No team has this issuer, or its JWTs name their team and no URL.'],
   method_not_allowed: [40501, 'The path does not support this method; the Allow header lists those it does.'],
   request_timeout: [40801, 'The request did not arrive in time; send it again.'],
   representation_taken: [40901, 'A scope with this representation already exists in the workspace.'],
@@ -71,6 +73,22 @@ export const errors = {
   workspace_deleted: [
     40907,
     'The workspace of this billing record is deleted; its books can be read and no longer changed.',
+  ],
+  scope_granted: [
+    40920,
+    'Keys have the scope, and would be able to do something else under another representation; make a new scope and grant that.',
+  ],
+  signing_key_limit_reached: [
+    40921,
+    'A key set holds at most 100 keys; wait until JWTs of earlier ones have expired, or retire those with retireNow.',
+  ],
+  revocation_limit_reached: [
+    40922,
+    'At most 10000 JWTs of a team can be revoked before they expire; rotate with retireNow, which ends all of them.',
+  ],
+  issuer_url_unknown: [
+    40923,
+    'JWTs cannot name a URL as issuer: the operator has not set PUBLIC_API_URL. Choose TEAM_ID, or ask the operator.',
   ],
   body_too_large: [41301, 'The body is too large; send a smaller one.'],
   not_json: [41501, 'The body must be JSON; send it with Content-Type: application/json.'],

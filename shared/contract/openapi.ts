@@ -60,7 +60,11 @@ function describe(operation: Operation) {
         content: { 'application/json': withExample(body, `${name}: body`) },
       },
     }),
-    responses: { [status]: success(operation), ...failures(errorsOf(operation)) },
+    responses: {
+      [status]: success(operation),
+      ...(operation.cacheable && notModified),
+      ...failures(errorsOf(operation)),
+    },
   };
 }
 
@@ -79,6 +83,7 @@ function success(operation: Operation) {
     headers: {
       ...requestIdHeader,
       ...(alternative && { Vary: header('Accept, which selects the form of the answer') }),
+      ...(operation.cacheable && cacheHeaders),
     },
     content: {
       'application/json': withExample(response, `${nameOf(operation)}: response`),
@@ -125,6 +130,12 @@ function errorExample(name: ErrorName) {
 }
 
 const requestIdHeader = { 'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' } };
+
+const cacheHeaders = {
+  ETag: header('names this content; a request with it in If-None-Match gets 304 while nothing has changed'),
+  'Cache-Control': header('how long caches may keep the answer'),
+};
+const notModified = { 304: { description: 'Not Modified', headers: { ...requestIdHeader, ...cacheHeaders } } };
 
 function header(description: string) {
   return { description, schema: { type: 'string' } };

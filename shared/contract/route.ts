@@ -36,6 +36,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   idempotent?: boolean;
   /** The operation's own errors; operation-errors.ts adds those that follow from its other properties. */
   errors?: readonly ErrorName[];
+  /** Caches may keep the answer: it has an ETag, and a request that names it gets 304. */
+  cacheable?: boolean;
   /** A second form of the answer, besides JSON. */
   alternative?: { type: string; description: string; example: string };
 };
@@ -60,7 +62,7 @@ export type Route<
   Response extends TSchema,
   Services,
 > = Operation<Params, Query, Body, Response> & {
-  handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer>;
+  handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer | CacheableAnswer>;
 };
 
 /** An answer that is text already: a form other than JSON, or JSON that was assembled from parts in JSON. */
@@ -71,5 +73,18 @@ export class TextAnswer {
   constructor(type: string, text: string) {
     this.type = type;
     this.text = text;
+  }
+}
+
+/** An answer in JSON that caches may keep as `cacheControl` says. A request that names its `etag` gets no body. */
+export class CacheableAnswer {
+  readonly json: Buffer;
+  readonly etag: string;
+  readonly cacheControl: string;
+
+  constructor(json: Buffer, etag: string, cacheControl: string) {
+    this.json = json;
+    this.etag = etag;
+    this.cacheControl = cacheControl;
   }
 }

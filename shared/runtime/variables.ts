@@ -55,7 +55,7 @@ export const variables = {
     max: 1_000_000,
   }),
   PUBLIC_API_URL: text(
-    'URL of the api as clients reach it, for the OpenAPI document; `/`: the address that serves the document',
+    'URL of the api as clients reach it, for the OpenAPI document and the issuer of JWTs; `/`: the address that serves the document, and no URL as issuer',
     { default: '/' },
   ),
   CORS_ORIGINS: origins(

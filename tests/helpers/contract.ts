@@ -9,7 +9,7 @@ import { formats } from '../../shared/contract/validate.ts';
 export type Checked = { status: number; headers: { get(name: string): string | null | undefined }; text: string };
 
 type Content = Record<string, { schema: object }>;
-type Described = { responses: Record<string, { content: Content }> };
+type Described = { responses: Record<string, { content?: Content; headers?: object }> };
 type OpenApi = { paths: Record<string, Record<string, Described>>; components: object };
 
 // The documents of the servers that a test has started; a program without an API has none.
@@ -47,9 +47,9 @@ export function envelopeProblem({ status, headers, text }: Checked): string | un
   return wanted && !headers.get(wanted) ? `it has no header ${wanted}` : undefined;
 }
 
-/** Headers that every answer must have or must not: only the documentation page may be cached, and none names the server software. */
-function headersProblem(path: string, { headers }: Checked): string | undefined {
-  const kept = path === '/docs' || path.startsWith('/docs/');
+/** Headers that every answer must have or must not: what may be cached is documented, and none names the server software. */
+function headersProblem(path: string, { headers }: Checked, cacheable: boolean): string | undefined {
+  const kept = cacheable || path === '/docs' || path.startsWith('/docs/');
   if (!kept && headers.get('cache-control') !== 'no-store') return 'it may be kept on its way (Cache-Control)';
   return ['server', 'x-powered-by', 'via'].find((name) => headers.get(name))?.concat(' tells what serves');
 }
@@ -61,10 +61,11 @@ function readContract({ paths, components }: OpenApi) {
 
   return function problem(method: string, path: string, answer: Checked): string | undefined {
     if (!answer.headers.get('x-request-id')) return 'it has no X-Request-Id';
-    const wrongHeader = headersProblem(path, answer);
-    if (wrongHeader) return wrongHeader;
     const { methods } = known.find(({ pattern }) => pattern.test(path)) ?? {};
     const operation = methods?.[method];
+    const described = (operation ?? methods?.['get'])?.responses[answer.status];
+    const wrongHeader = headersProblem(path, answer, 'Cache-Control' in (described?.headers ?? {}));
+    if (wrongHeader) return wrongHeader;
     const isProbe = !path.includes('/v1/') && answer.status !== 404;
     if (answer.status >= 400 && !(isProbe && answer.status === 503)) {
       const wrong = envelopeProblem(answer);
@@ -77,8 +78,9 @@ function readContract({ paths, components }: OpenApi) {
   };
 
   function bodyProblem({ responses }: Described, { status, headers, text }: Checked): string | undefined {
+    if (status === 304 && responses[304] && text === '') return undefined;
     const type = headers.get('content-type')?.split(';', 1)[0] ?? '';
-    const schema = responses[status]?.content[type]?.schema;
+    const schema = responses[status]?.content?.[type]?.schema;
     if (!schema) return `${status} as ${type || 'nothing'} is not there`;
     if (type !== 'application/json') return undefined;
     let validate = validators.get(schema);

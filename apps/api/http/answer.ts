@@ -1,5 +1,5 @@
 import type Koa from 'koa';
-import { TextAnswer } from '../../../shared/contract/route.ts';
+import { CacheableAnswer, TextAnswer } from '../../../shared/contract/route.ts';
 import type { ApiRoute } from './route.ts';
 
 /** An answer as it is sent and, for a writing request with an Idempotency-Key, kept. */
@@ -13,8 +13,28 @@ export function answerOf(route: ApiRoute, result: unknown): Answer {
 }
 
 /** Sends an answer. */
-export function send(ctx: Koa.Context, { status, type, text }: Answer): void {
+export function send(ctx: Koa.Context, answer: Answer | CacheableAnswer): void {
+  if (answer instanceof CacheableAnswer) return sendCacheable(ctx, answer);
+  const { status, type, text } = answer;
   ctx.status = status;
   ctx.type = type;
   ctx.body = text;
+}
+
+function sendCacheable(ctx: Koa.Context, { json, etag, cacheControl }: CacheableAnswer): void {
+  ctx.status = 200;
+  ctx.set('ETag', etag);
+  ctx.set('Cache-Control', cacheControl);
+  if (names(ctx.get('if-none-match'), etag)) {
+    ctx.status = 304;
+    return;
+  }
+  ctx.type = 'application/json';
+  ctx.body = json;
+}
+
+// Not Koa's `ctx.fresh`: it says no to every request with Cache-Control: no-cache, which fetch adds to each conditional one.
+function names(ifNoneMatch: string, etag: string): boolean {
+  const known = ifNoneMatch.split(',').map((one) => one.trim().replace(/^W\//, ''));
+  return known.includes(etag) || known.includes('*');
 }

@@ -17,9 +17,11 @@ export function prefersCsv(accept: string | undefined): boolean {
 const amount = /^-?\d+(\.\d+)?$/;
 
 // A spreadsheet runs text that starts like a formula; an apostrophe before it keeps it text. A negative amount starts
-// with a minus too, and stays a number.
+// with a minus too, and stays a number. Where a locale separates cells by semicolons, a spreadsheet splits the line there
+// and knows only quotes around a whole cell: what follows the semicolon begins a cell too.
 function field(value: string | number): string {
   const text = String(value);
-  const guarded = /^[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]/.test(text) && !amount.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded;
+  if (amount.test(text)) return text;
+  const guarded = text.replace(/(^|[;\t])(?=[=+\-@\t\r\uff1d\uff0b\uff0d\uff20])/g, "$1'");
+  return /[",;\t\r\n]/.test(guarded) ? `"${guarded.replaceAll('"', '""')}"` : guarded;
 }

@@ -2,6 +2,7 @@ import type Koa from 'koa';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
+import { CacheableAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
@@ -38,7 +39,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     if (route.alternative) ctx.vary('Accept');
   };
 
-  async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer> {
+  async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer | CacheableAnswer> {
     const clientAddress = options.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for'));
     const caller = await authorize(ctx, clientAddress);
     // An optional body that is left out is the same as an empty object.
@@ -98,9 +99,10 @@ function tooLate(ctx: Koa.Context, progress: WriteProgress): ApiError {
   return writeTooLate(progress);
 }
 
-async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer> {
+async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer | CacheableAnswer> {
   try {
-    return answerOf(route, await route.handle(call));
+    const result: unknown = await route.handle(call);
+    return result instanceof CacheableAnswer ? result : answerOf(route, result);
   } catch (error) {
     throw asPostgresUnavailable(error);
   }

@@ -10,6 +10,7 @@ import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { Audit } from '../resources/audit.ts';
+import type { KeySets } from '../resources/key-sets.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
 import type { FairTurns } from './fair-turns.ts';
 import type { Change } from '../sync/change.ts';
@@ -26,6 +27,9 @@ export type Services = {
   redis: ShardedRedis;
   books: Books;
   signingKeys: SigningKeys;
+  keySets: KeySets;
+  /** The URL of the api as clients reach it; `/` if the operator has not said. */
+  publicUrl: string;
   verify: Verify;
   /** The operator's quotas, for teams without limits of their own. */
   quotas: Quotas;

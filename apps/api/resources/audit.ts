@@ -8,6 +8,8 @@ export const auditResources = [
   'adjustment',
   'api_key',
   'billing',
+  'jwt',
+  'jwt_settings',
   'link_token',
   'quota',
   'scope',

@@ -7,12 +7,16 @@ import type { grants } from './keys.ts';
 
 type Holder = { teamId: string; workspaceId: string; keyId: string };
 
-/** Grants a key exactly these scopes; 400 if the workspace does not have one of them, or one is given twice. */
+/**
+ * Grants a key exactly these scopes; 400 if the workspace does not have one of them, or one is given twice. It holds the
+ * scopes: what a representation means must not change before the grant is stored.
+ */
 export async function replaceGrants(sql: Query, { teamId, workspaceId, keyId }: Holder, scopes: Static<typeof grants>) {
   const wanted = scopes.map((scope) => scope.representation);
   const found = await sql<{ id: string; representation: string }[]>`
     select id, representation from scopes
-    where workspace_id = ${workspaceId} and representation = any(${wanted}) and deleted_at is null`;
+    where workspace_id = ${workspaceId} and representation = any(${wanted}) and deleted_at is null
+    for key share`;
   const scopeIds = new Map(found.map((scope) => [scope.representation, scope.id]));
   refuseUnknown(wanted, scopeIds);
   refuseTwice(wanted);

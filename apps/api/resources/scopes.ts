@@ -9,6 +9,9 @@ import { requireWorkspace } from './access.ts';
 
 export const MAX_SCOPES = 1000;
 
+// A refusal says how many keys have a scope, up to so many.
+const COUNTED_KEYS = 100;
+
 const description = nullable(
   Type.String({
     maxLength: 1024,
@@ -55,13 +58,36 @@ export function isScopeOf(sql: Query, { id, sid }: { id: string; sid: string }) 
   return sql`workspace_id = ${id} and id = ${isId(sid) ? sid : ''} and deleted_at is null`;
 }
 
-/** Locks a scope's row; throws 403 or 404. */
-export async function lockScope(sql: Query, caller: Caller, params: { id: string; sid: string }): Promise<ScopeRow> {
+/** Locks a scope's row; throws 403 or 404. `alone`: waits for those that grant the scope, who hold the row too. */
+export async function lockScope(
+  sql: Query,
+  caller: Caller,
+  params: { id: string; sid: string },
+  { alone = false } = {},
+): Promise<ScopeRow> {
   await requireWorkspace(sql, caller, params.id);
   const [row] = await sql<ScopeRow[]>`
-    select ${scopeColumns(sql)} from scopes where ${isScopeOf(sql, params)} for no key update`;
+    select ${scopeColumns(sql)} from scopes where ${isScopeOf(sql, params)}
+    ${alone ? sql`for update` : sql`for no key update`}`;
   if (!row) throw new ApiError('scope_not_found');
   return row;
+}
+
+/**
+ * Throws 409 if a key that is not deleted has the scope, whose row must be locked `alone`: a grant that began before is
+ * stored by now, and a later one waits.
+ */
+export async function refuseGranted(sql: Query, scopeId: string): Promise<void> {
+  const { length } = await grantsOf(sql, scopeId, COUNTED_KEYS);
+  if (length === 0) return;
+  const keys = length < COUNTED_KEYS ? `${length} ${length === 1 ? 'key' : 'keys'}` : `at least ${COUNTED_KEYS} keys`;
+  const message = `The scope is granted to ${keys}; make a scope with the new representation and grant that.`;
+  throw new ApiError('scope_granted', { message });
+}
+
+/** Grants of a scope to keys that are not deleted, `atMost` so many. */
+export function grantsOf(sql: Query, scopeId: string, atMost: number) {
+  return sql`select from key_grants where scope_id = ${scopeId} and not of_deleted_key limit ${atMost}`;
 }
 
 export function presentScope(row: ScopeRow) {

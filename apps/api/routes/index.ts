@@ -21,8 +21,13 @@ import reconcileBilling from './customer-billing/reconciliation.ts';
 import refillBilling from './customer-billing/refill.ts';
 import updateBilling from './customer-billing/update.ts';
 import createJwt from './jwt/create.ts';
+import jwtDiscovery from './jwt/discovery.ts';
 import jwtKeys from './jwt/keys.ts';
+import revokeJwt from './jwt/revoke.ts';
 import rotateJwtKey from './jwt/rotate.ts';
+import getJwtSettings from './jwt/settings.ts';
+import teamJwtKeys from './jwt/team-keys.ts';
+import updateJwtSettings from './jwt/update-settings.ts';
 import verifyJwt from './jwt/verify.ts';
 import createLinkToken from './link-token/create.ts';
 import revokeLinkToken from './link-token/delete.ts';
@@ -75,7 +80,12 @@ export const routes: readonly ApiRoute[] = [
 
   createJwt,
   verifyJwt,
+  revokeJwt,
   rotateJwtKey,
+  getJwtSettings,
+  updateJwtSettings,
+  teamJwtKeys,
+  jwtDiscovery,
   jwtKeys,
 
   createLinkToken,

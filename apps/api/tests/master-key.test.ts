@@ -20,7 +20,8 @@ test("a signing key's ciphertext opens only in its own row: in another row it si
   await must(201, sign(world.api));
   await must(201, sign(world.api, { token: other.token }));
   const swap = () => world.sql`
-    update signing_keys a set private_encrypted = b.private_encrypted from signing_keys b where a.kid <> b.kid`;
+    update signing_keys a set private_encrypted = b.private_encrypted from signing_keys b
+    where a.kid <> b.kid and a.retired_at is null and b.retired_at is null`;
   await swap();
   for (const token of [world.team.token, other.token]) {
     const { error } = (await must(500, sign(world.api, { token }))).body;

@@ -44,7 +44,11 @@ test('the matrix has exactly the operations that need a token', () => {
   assert.equal(guarded.map(nameOf).toSorted(), Object.keys(requests).toSorted());
   // This test decides which operations are open to all: forgetting a permission does not make one open.
   const open = routes.filter((route) => !route.permission).map(nameOf);
-  assert.equal(open, ['get /.well-known/jwks.json']);
+  assert.equal(open, [
+    'get /team/{team}/.well-known/jwks.json',
+    'get /team/{team}/.well-known/openid-configuration',
+    'get /.well-known/jwks.json',
+  ]);
 });
 
 test('an unknown token gets 401 from every operation, and changes nothing', async () => {

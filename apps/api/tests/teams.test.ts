@@ -195,6 +195,7 @@ async function fill(token: string): Promise<void> {
   const { apiKey } = await make('/api/v1/api-key', { name: 'k', ...meter, scopes });
   await make('/api/v1/link-token', { workspaceId, customerId: 'c' });
   await make('/api/v1/jwt', { payload: {} });
+  await make('/api/v1/jwt/revoke', { jti: randomUUID() }, 200);
   await world.sql`
     insert into key_last_used (key_id, team_id, last_used_at) select id, team_id, 1 from api_keys where id = ${apiKey.id}`;
   await world.sql`

@@ -69,6 +69,28 @@ test('expired rows are removed; applied changes are removed up to the first unap
   assert.is(await pruned(), last);
 });
 
+test('a revocation is removed once its JWT has expired, a signing key 30 days after its last JWT', async () => {
+  const { sql, team } = own.world;
+  for (const age of ['1 minute', '-1 minute']) {
+    await sql`
+      insert into revoked_jwts (team_id, jti, expires_at) values (${team.id}, gen_random_uuid(), now() - ${age}::interval)`;
+  }
+  const keys = { current: null, next: 'infinity', 'ended today': '-1 day', 'ended long ago': '-31 days' };
+  for (const [kid, retired] of Object.entries(keys)) {
+    const age = retired === 'infinity' ? null : retired;
+    await sql`
+      insert into signing_keys (kid, team_id, public_jwk, retired_at)
+      values (${kid}, ${team.id}, '{}', ${retired === 'infinity' ? sql`'infinity'` : sql`now() + ${age}::interval`})`;
+  }
+  await removeExpired(sql, never);
+  assert.is((await sql`select from revoked_jwts where expires_at > now()`).length, 1);
+  assert.is((await sql`select from revoked_jwts`).length, 1);
+  assert.equal(
+    (await sql`select kid from signing_keys order by kid`).map((row) => row.kid),
+    ['current', 'ended today', 'next'],
+  );
+});
+
 test('a secret is removed a day after its end, unless it works or a kept change may still name it', async () => {
   const { sql, team } = own.world;
   const { keyId } = await own.storeKeyAndBilling();

@@ -5,7 +5,14 @@ const ROWS_AT_ONCE = 5_000;
 
 /** Removes rows that have expired, in transactions of a few thousand. */
 export async function removeExpired(sql: Sql, signal: AbortSignal): Promise<void> {
-  for (const remove of [removeIdempotencyKeys, removeLinkTokens, pruneChanges, removeEndedSecrets]) {
+  for (const remove of [
+    removeIdempotencyKeys,
+    removeLinkTokens,
+    removeRevocations,
+    pruneChanges,
+    removeEndedSecrets,
+    removeEndedSigningKeys,
+  ]) {
     let removed: number;
     do {
       signal.throwIfAborted();
@@ -27,6 +34,18 @@ async function removeLinkTokens(tx: Query): Promise<number> {
       select ctid from link_tokens
       where expires_at < extract(epoch from now() - interval '30 days') * 1000 limit ${ROWS_AT_ONCE})`;
   return count;
+}
+
+async function removeRevocations(tx: Query): Promise<number> {
+  const { count } = await tx`
+    delete from revoked_jwts where ctid in (
+      select ctid from revoked_jwts where expires_at < now() limit ${ROWS_AT_ONCE})`;
+  return count;
+}
+
+async function removeEndedSigningKeys(tx: Query): Promise<number> {
+  const [row] = await tx<[{ removed: number }]>`select remove_ended_signing_keys(${ROWS_AT_ONCE}) as removed`;
+  return row.removed;
 }
 
 async function removeEndedSecrets(tx: Query): Promise<number> {

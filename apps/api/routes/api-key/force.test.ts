@@ -99,7 +99,9 @@ test('granting, removing, renaming and deleting scopes hold at once', async () =
   await key.change({ scopes: both });
   assert.is(await key.status('orders', 'invoices'), 'VALID');
 
+  await key.change({ scopes: [both[1]!] });
   await succeed('patch', `${workspacePath}/scope/${orders.id}`, { representation: 'purchases' });
+  await key.change({ scopes: [{ representation: 'purchases', read: true }, both[1]!] });
   assert.is(await key.status('orders'), 'INVALID_SCOPES');
   assert.is(await key.status('purchases', 'invoices'), 'VALID');
 

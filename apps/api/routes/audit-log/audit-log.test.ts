@@ -45,7 +45,8 @@ test("a team's first JWT creates its signing key and leaves one line; later JWTs
   for (let i = 0; i < 2; i++) await must(201, world.call('post', '/api/v1/jwt', { payload: {} }, { token }));
   const lines = (await must(200, world.call('get', PATH, undefined, { token }))).body.auditLog;
   assert.is(lines.length, 1);
-  const [key] = await world.sql<[{ kid: string }]>`select kid from signing_keys where team_id = ${id}`;
+  const [key] = await world.sql<[{ kid: string }]>`
+    select kid from signing_keys where team_id = ${id} and retired_at is null`;
   assert.equal([lines[0].resource, lines[0].resourceId, lines[0].after], ['signing_key', key.kid, { kid: key.kid }]);
 });
 

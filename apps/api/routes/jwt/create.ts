@@ -1,7 +1,11 @@
 import { Type } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { jsonObject, object } from '../../../../shared/contract/schema-kinds.ts';
-import { audience, jwt, registeredClaims, signJwt } from '../../resources/jwts.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { mayUse } from '../../resources/access.ts';
+import { issuerOf } from '../../resources/jwt-settings.ts';
+import { audience, jwt, MAX_WORKSPACES, registeredClaims, signJwt, workspaceIds } from '../../resources/jwts.ts';
 import { route } from '../../http/route.ts';
 
 const DEFAULT_SECONDS = 3600;
@@ -10,7 +14,7 @@ export default route({
   method: 'post',
   path: '/api/v1/jwt',
   tag: 'JWT',
-  summary: 'Sign a JWT',
+  summary: 'Sign a JWT, for the workspaces of your access token',
   permission: 'jwt:sign',
   status: 201,
   // The team's first JWT makes its signing key.
@@ -27,18 +31,22 @@ export default route({
         description: 'lifetime in seconds',
       }),
     ),
+    workspaceIds: Type.Optional(workspaceIds),
   }),
   response: object({ jwt }),
-  errors: ['registered_claim'],
+  errors: ['registered_claim', 'workspace_forbidden', 'issuer_url_unknown'],
 
-  async handle({ sql, body, caller, audit, signingKeys }) {
+  async handle({ sql, body, caller, audit, signingKeys, publicUrl }) {
     const { payload, aud, exp = DEFAULT_SECONDS } = body;
     refuseRegistered(payload);
+    const workspaceIds = await signableWorkspaces(sql, caller, body.workspaceIds);
     const key = await signingKeys.current(sql, caller.teamId, exp);
     if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
+    const issuer = issuerOf(caller.teamId, key.issuer, publicUrl);
     const nowSeconds = Math.floor(Date.now() / 1000);
-    const { teamId } = caller;
-    return { jwt: await signJwt(key, { payload, audience: aud, teamId, lifetimeSeconds: exp, nowSeconds }) };
+    return {
+      jwt: await signJwt(key, { payload, audience: aud, issuer, workspaceIds, lifetimeSeconds: exp, nowSeconds }),
+    };
   },
 });
 
@@ -46,7 +54,25 @@ function refuseRegistered(payload: Record<string, unknown>): void {
   const set = registeredClaims.filter((claim) => Object.hasOwn(payload, claim));
   if (set.length === 0) return;
   throw new ApiError('registered_claim', {
-    message: `The payload sets ${set.join(', ')}; iss, aud, exp, iat, nbf and jti are set by the service.`,
+    message: `The payload sets ${set.join(', ')}; ${registeredClaims.join(', ')} are set by the service.`,
     details: set.map((claim) => ({ path: `/payload/${claim}`, message: 'is set by the service' })),
   });
+}
+
+/**
+ * The workspaces that a JWT is limited to: those asked for, else those of the signer's token; undefined: none. 403 unless
+ * the token may use each that was asked for, and one of its own is left.
+ */
+async function signableWorkspaces(sql: Query, caller: Caller, wanted?: string[]): Promise<string[] | undefined> {
+  const ids = wanted ?? caller.workspaceIds;
+  if (ids === undefined) return undefined;
+  const rows = await sql<{ id: string }[]>`
+    select id from workspaces
+    where id = any(${ids.filter((id) => mayUse(caller, id))}) and team_id = ${caller.teamId} and deleted_at is null
+    order by id limit ${MAX_WORKSPACES + 1}`;
+  if (rows.length < (wanted?.length ?? 1)) throw new ApiError('workspace_forbidden');
+  if (rows.length <= MAX_WORKSPACES) return rows.map((row) => row.id);
+  const details = [{ path: '/workspaceIds', message: `must name at most ${MAX_WORKSPACES} workspaces of your token` }];
+  const message = `The request is not valid: your token has more than ${MAX_WORKSPACES} workspaces; say in workspaceIds for which the JWT is.`;
+  throw new ApiError('invalid_request', { message, details });
 }

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync, randomUUID, type KeyObject } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, exportJWK, jwtVerify, SignJWT } from 'jose';
 import { suite } from 'uvu';
@@ -35,8 +35,10 @@ test('a JWT is signed, verified by the service, and verified by its published ke
     await world.call('get', `/.well-known/jwks.json?team=${world.team.id}`, undefined, { token: null })
   ).body;
   const { kid } = decodeProtectedHeader(jwt);
-  const [key] = published.keys;
-  assert.equal(published, { keys: [{ kty: 'OKP', crv: 'Ed25519', x: key.x, kid, alg: 'EdDSA', use: 'sig' }] });
+  const [key, next] = published.keys;
+  assert.equal(key, { kty: 'OKP', crv: 'Ed25519', x: key.x, kid, alg: 'EdDSA', use: 'sig' });
+  assert.equal(Object.keys(next), Object.keys(key), 'the next key is published already');
+  assert.is(published.keys.length, 2);
   const outside = await jwtVerify(jwt, createLocalJWKSet(published), { issuer: world.team.id, audience: 'shop' });
   assert.is(outside.payload.sub, 'user-1');
 });
@@ -69,7 +71,7 @@ test('a JWT that the service did not sign for this team is INVALID, and its payl
   const signed = (header: Record<string, unknown>, key: KeyObject | Uint8Array = ours.privateKey) =>
     new SignJWT(claims).setProtectedHeader({ alg: 'EdDSA', ...header }).sign(key);
   const publicKeyAsSecret = Buffer.from(
-    (await world.call('get', '/.well-known/jwks.json')).body.keys[0].x,
+    (await world.call('get', `/team/${world.team.id}/.well-known/jwks.json`)).body.keys[0].x,
     'base64url',
   );
   const other = await world.newTeam();
@@ -168,6 +170,7 @@ test('each operation needs a token and its own permission', async () => {
     ['', { payload: {} }, 'jwt:sign', 'jwt:verify'],
     ['/verify', { jwt: 'x' }, 'jwt:verify', 'jwt:sign'],
     ['/rotate', undefined, 'token:write', 'jwt:sign'],
+    ['/revoke', { jti: randomUUID() }, 'jwt:revoke', 'jwt:sign'],
   ] as const) {
     const code = async (token: string | null) =>
       (await world.call('post', PATH + path, body, { token })).body.error?.code;

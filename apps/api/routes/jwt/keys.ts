@@ -1,19 +1,19 @@
 import { Type } from 'typebox';
-import { isId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { publicJwk } from '../../resources/signing-keys.ts';
+import { keySet, keySetAnswer } from '../../resources/key-sets.ts';
 
 export default route({
   method: 'get',
   path: '/.well-known/jwks.json',
   tag: 'JWT',
-  summary: 'Get public signing keys as a JWK set, to verify JWTs without the service',
+  summary: "Get the public signing keys of all teams that share them; to verify JWTs, use your team's own address",
   query: object({ team: Type.Optional(id('team', ' whose keys to answer; absent: all teams')) }),
-  response: object({ keys: Type.Array(publicJwk, { maxItems: 1_000_000 }) }),
+  response: keySet,
+  cacheable: true,
 
-  async handle({ sql, query, signingKeys }) {
-    if (query.team !== undefined && !isId(query.team)) return { keys: [] };
-    return { keys: await signingKeys.jwks(sql, query.team) };
+  async handle({ query, keySets }) {
+    if (query.team === undefined) return keySets.shared();
+    return keySetAnswer((await keySets.ofTeam(query.team)).keys);
   },
 });

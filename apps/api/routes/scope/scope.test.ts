@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { grantsOf } from '../../resources/scopes.ts';
 
 let world: World;
 let workspacePath: string;
@@ -65,6 +66,66 @@ test('a representation belongs to one scope of a workspace, and is free again on
   assert.is(taken.body.error.code, 40901);
   await world.call('delete', `${workspacePath}/scope/${first.id}`);
   assert.is((await create({ name: 'b', representation: 'invoices' })).status, 201);
+});
+
+test('what a key may do never changes by renaming a scope: its representation stays while a key that is not deleted has it', async () => {
+  const { id } = (await create({ name: 'a', representation: 'old' })).body.scope;
+  const path = `${workspacePath}/scope/${id}`;
+  const rename = (representation: string) => world.call('patch', path, { representation });
+  assert.is((await rename('older')).status, 200, 'nobody has it yet');
+  const keys = [await grant('older'), await grant('older')];
+  const refused = await rename('new');
+  assert.is(refused.status, 409, refused.text);
+  assert.is(refused.body.error.code, 40920);
+  assert.match(refused.body.error.message, /granted to 2 keys/);
+  const named = await world.call('patch', path, { name: 'b', description: 'c', representation: 'older' });
+  assert.is(named.status, 200, 'all else may change');
+
+  await world.call('patch', `${workspacePath}/api-key/${keys[0]}`, { scopes: null });
+  assert.match((await rename('new')).body.error.message, /granted to 1 key;/);
+  await world.call('delete', `${workspacePath}/api-key/${keys[1]}`);
+  const renamed = await rename('new');
+  assert.is(renamed.status, 200, 'a deleted key can do nothing');
+  assert.is(renamed.body.scope.representation, 'new');
+});
+
+test('of a renaming and a grant at the same time one is refused', async () => {
+  const { id } = (await create({ name: 'a', representation: 'r0' })).body.scope;
+  for (let round = 0; round < 15; round++) {
+    const from = `r${round}`;
+    const [renamed, granted] = await Promise.all([
+      world.call('patch', `${workspacePath}/scope/${id}`, { representation: `r${round + 1}` }),
+      requestKey(from),
+    ]);
+    assert.equal(statuses([renamed, granted])[0]! < 300, true, `${renamed.text} ${granted.text}`);
+    assert.is(renamed.status === 200, granted.status !== 201, `${renamed.text} ${granted.text}`);
+    if (granted.status !== 201) continue;
+    await world.call('delete', `${workspacePath}/api-key/${granted.body.apiKey.id}`);
+    await world.call('patch', `${workspacePath}/scope/${id}`, { representation: `r${round + 1}` });
+  }
+});
+
+test('whether a scope is granted is one look into an index, however many deleted keys have it', async () => {
+  const { id } = (await create({ name: 'a', representation: 'many' })).body.scope;
+  const workspaceId = workspacePath.split('/').at(-1)!;
+  const { sql, team } = world;
+  const key = (i: number | ReturnType<typeof sql>) => sql`'key_' || ${i} || ${workspaceId}`;
+  await sql`
+    insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled)
+    select ${key(sql`i`)}, ${team.id}, ${workspaceId}, 0, 'n', 'p', 'm', true from generate_series(1, 20000) i`;
+  await sql`
+    insert into key_grants (team_id, key_id, scope_id, flags, position)
+    select ${team.id}, ${key(sql`i`)}, ${id}, 2, 0 from generate_series(1, 20000) i`;
+  const refused = await world.call('patch', `${workspacePath}/scope/${id}`, { representation: 'few' });
+  assert.match(refused.body.error.message, /granted to at least 100 keys/);
+  await sql`update api_keys set deleted_at = now() where workspace_id = ${workspaceId}`;
+  await sql`vacuum analyze key_grants`;
+  const [row] = await sql`explain (analyze, buffers, format json) ${grantsOf(sql, id, 100)}`;
+  const plan = JSON.stringify(row);
+  const [{ Plan }] = row!['QUERY PLAN'] as [{ Plan: Record<string, number> }];
+  assert.match(plan, /key_grants_of_scope/);
+  assert.ok(Plan['Shared Hit Blocks']! + Plan['Shared Read Blocks']! < 10, plan);
+  assert.is((await world.call('patch', `${workspacePath}/scope/${id}`, { representation: 'few' })).status, 200);
 });
 
 test('of concurrent creations with the same representation, one succeeds', async () => {
@@ -192,3 +253,12 @@ test('no answer tells anything without a token, without the permission, or to an
 });
 
 test.run();
+
+function requestKey(representation: string): Promise<Answer> {
+  const workspaceId = workspacePath.split('/').at(-1)!;
+  return world.call('post', '/api/v1/api-key', { name: 'k', workspaceId, scopes: [{ representation, read: true }] });
+}
+
+async function grant(representation: string): Promise<string> {
+  return (await requestKey(representation)).body.apiKey.id;
+}

@@ -7,6 +7,7 @@ import {
   isScopeOf,
   lockScope,
   presentScope,
+  refuseGranted,
   scope,
   scopeChange,
   scopeColumns,
@@ -18,16 +19,18 @@ export default route({
   method: 'patch',
   path: '/api/v1/workspace/{id}/scope/{sid}',
   tag: 'Scopes',
-  summary: 'Change a scope, also for the keys that have it',
+  summary: 'Change a scope; its representation only while no key has it',
   permission: 'workspace:write',
   writes: true,
   params: scopeParams,
   body: scopeChange,
   response: object({ scope }),
-  errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken', 'quota_exceeded'],
+  errors: ['workspace_forbidden', 'scope_not_found', 'representation_taken', 'scope_granted', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, audit }) {
-    const before = await lockScope(sql, caller, params);
+    const before = await lockScope(sql, caller, params, { alone: body.representation !== undefined });
+    if (body.representation !== undefined && body.representation !== before.representation)
+      await refuseGranted(sql, before.id);
     const [row] = await sql<[ScopeRow]>`
       update scopes set ${set(sql, body)} where ${isScopeOf(sql, params)}
       returning ${scopeColumns(sql)}`.catch((error: unknown) => {

@@ -133,7 +133,10 @@ export const requests: Record<string, MatrixRequest> = {
     limited: 'their own',
     foreign: { body: { status: 'INVALID' } },
   },
+  'post /api/v1/jwt/revoke': { make: ({ jwt }) => ({ body: { jwt } }), limited: 40302, foreign: 40017 },
   'post /api/v1/jwt/rotate': { make: () => ({}), limited: 40302 },
+  'get /api/v1/jwt/settings': { make: () => ({}), limited: 'their own' },
+  'patch /api/v1/jwt/settings': { make: () => ({ body: { sharedKeySet: false } }), limited: 40302 },
 
   'post /api/v1/link-token': {
     make: ({ workspace }) => ({ body: { workspaceId: workspace, customerId: 'c' } }),

@@ -1,0 +1,17 @@
+import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { route } from '../../http/route.ts';
+import { keySet, keySetAnswer } from '../../resources/key-sets.ts';
+
+export default route({
+  method: 'get',
+  path: '/team/{team}/.well-known/jwks.json',
+  tag: 'JWT',
+  summary: "Get a team's public signing keys as a JWK set, to verify its JWTs without the service",
+  params: object({ team: id('team') }),
+  response: keySet,
+  cacheable: true,
+
+  async handle({ params, keySets }) {
+    return keySetAnswer((await keySets.ofTeam(params.team)).keys);
+  },
+});

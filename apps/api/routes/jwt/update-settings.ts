@@ -1,0 +1,32 @@
+import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { requireWholeTeam } from '../../resources/access.ts';
+import {
+  jwtSettings,
+  jwtSettingsChange,
+  lockJwtSettings,
+  presentJwtSettings,
+  storeJwtSettings,
+} from '../../resources/jwt-settings.ts';
+import { route } from '../../http/route.ts';
+
+export default route({
+  method: 'patch',
+  path: '/api/v1/jwt/settings',
+  tag: 'JWT',
+  summary: "Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams",
+  permission: 'token:write',
+  writes: true,
+  body: jwtSettingsChange,
+  response: object({ jwtSettings }),
+  errors: ['workspace_forbidden', 'issuer_url_unknown'],
+
+  async handle({ sql, body, caller, audit, publicUrl }) {
+    requireWholeTeam(caller);
+    const before = await lockJwtSettings(sql, caller.teamId);
+    const after = { ...before, ...body };
+    const jwtSettings = presentJwtSettings(caller.teamId, after, publicUrl);
+    await storeJwtSettings(sql, caller.teamId, after);
+    audit('jwt_settings', caller.teamId, before, after);
+    return { jwtSettings };
+  },
+});
