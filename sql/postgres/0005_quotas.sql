@@ -25,6 +25,10 @@ create table team_quotas (
 alter table api_keys
   add column grants smallint not null default 0,
   add column secrets_in_grace smallint not null default 0;
+-- Before the triggers, which would count these changes a second time.
+lock table key_texts in share row exclusive mode;
+update api_keys k set secrets_in_grace = g.number
+  from (select key_id, count(*) as number from key_texts where valid_until is not null group by key_id) g where g.key_id = k.id;
 
 -- What a row counts for: what its copies take in Redis, rounded up, and its texts in Postgres once. A workspace's defaults
 -- and its scopes have a copy in each of 64 shards, a key's record one for each of its secrets. An address counts 32 bytes.
@@ -223,8 +227,6 @@ create view counted_team_usage with (security_invoker) as
   left join (select team_id, count(*) as live, sum(counted_bytes(r)) as bytes
              from billing_records r group by team_id) b on b.team_id = t.id;
 
-update api_keys k set secrets_in_grace = g.number
-  from (select key_id, count(*) as number from key_texts where valid_until is not null group by key_id) g where g.key_id = k.id;
 insert into team_usage select * from counted_team_usage
   on conflict (team_id) do update set (workspaces, keys, scopes, access_tokens, billing_records, stored_bytes) =
     row (excluded.workspaces, excluded.keys, excluded.scopes, excluded.access_tokens, excluded.billing_records, excluded.stored_bytes);
