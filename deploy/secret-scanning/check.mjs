@@ -6,7 +6,8 @@ import { crc32 } from 'node:zlib';
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const FORM = /^[A-Za-z][0-9A-Za-z_]{0,31}_(?:[0-5][0-9]|6[0-3])[0-9A-Za-z]{32}$/;
 
-for await (const line of createInterface({ input: process.stdin })) if (isSecret(line)) process.stdout.write(`${line}\n`);
+for await (const line of createInterface({ input: process.stdin }))
+  if (isSecret(line)) process.stdout.write(`${line}\n`);
 
 function isSecret(text) {
   if (!FORM.test(text)) return false;
