@@ -18,6 +18,7 @@ import { serve } from '../../shared/http/serve.ts';
 import { makeVerifier } from '../../shared/verification/verifier.ts';
 import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
+import { startChainer } from './audit/chainer.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
 import { limitCalls } from './http/limit-calls.ts';
@@ -57,6 +58,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     startSweeper(sql, redis, stalePostgres, log),
     startRemovingDeleted(sql, redis, log),
     resealSigningKeys(sql, masterKeys, log),
+    startChainer({ sql, redis, masterKeys, metrics, log }),
   ];
 
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);

@@ -41,12 +41,13 @@ async function run(home: Home): Promise<number> {
     case 'token':
     case 'migrate':
     case 'reconcile':
+    case 'audit-log-verify':
     case 'rebuild':
     case 'restored':
       return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
-        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | migrate | reconcile | rebuild | restored`,
+        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored`,
       );
   }
 }
