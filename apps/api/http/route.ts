@@ -8,6 +8,7 @@ import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
+import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
 import type { Change } from '../sync/change.ts';
@@ -40,6 +41,8 @@ export type HandleOptions = {
   authenticateForVerify: AuthenticateFrom;
   limitCalls(caller: Caller): Promise<void>;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  /** Writes refused attempts to the audit log, later. */
+  deniedAttempts: Pick<DeniedAttemptLog, 'note'>;
   stalePostgres: StalePostgresWatch;
   /** Throws while Redis has no memory for new records. */
   requireMemory(): void;
