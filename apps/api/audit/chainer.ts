@@ -21,6 +21,7 @@ const TELL_EVERY_MS = 60_000;
 export function startChainer(options: ChainerOptions): Loop {
   const { sql, masterKeys, metrics, log } = options;
   let told = { at: -Infinity, head: '' };
+  let wasWhole = true;
   return startLoop(EVERY_MS, log, 'chaining the audit log', async () => {
     try {
       while (await chainSome(sql, masterKeys));
@@ -30,7 +31,9 @@ export function startChainer(options: ChainerOptions): Loop {
     const head = await chainHead(sql);
     const whole = await moveKeptHead(options, head);
     metrics.auditLogBroken.set(whole ? 0 : 1);
-    if (!whole) log.error('the audit log has lost lines: its chain does not have the head that Redis keeps');
+    if (!whole && wasWhole)
+      log.error('the audit log has lost lines: its chain does not have the head that Redis keeps');
+    wasWhole = whole;
     // In the log too, which is often collected elsewhere.
     if (!head || headText(head) === told.head || performance.now() < told.at + TELL_EVERY_MS) return;
     told = { at: performance.now(), head: headText(head) };

@@ -6,7 +6,6 @@ import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { metric } from '../../../tests/helpers/metric.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { logDeniedAttempts } from './denied-attempts.ts';
 
@@ -24,8 +23,8 @@ test('each kind of refused attempt of a known token leaves a line: who, what, wh
     (await must(201, world.call('post', '/api/v1/access-token', { name: 't', ...body }, { token }))).body.accessToken;
   const [narrow, revoked, expired] = [
     await made({ permissions: ['key:read'] }),
-    await made({ permissions: ['key:read'] }),
-    await made({ permissions: ['key:read'] }),
+    await made({ permissions: ['workspace:read'] }),
+    await made({ permissions: ['workspace:read'] }),
   ];
   const limited = await world.newToken(id, permissions, [await world.newWorkspace(id)]);
   await must(200, world.call('delete', `/api/v1/access-token/${revoked.id}`, undefined, { token }));
@@ -62,10 +61,10 @@ test('each kind of refused attempt of a known token leaves a line: who, what, wh
   }
 });
 
-test('a thousand attempts alike leave one line at once, and their number', async () => {
+test('many attempts alike leave one line at once, and their number', async () => {
   const { id, token } = await world.newTeam();
   const weak = await world.newToken(id, ['key:read']);
-  for (let i = 0; i < 10; i++)
+  for (let i = 0; i < 3; i++)
     await Promise.all(
       Array.from({ length: 100 }, () => must(403, world.call('get', '/api/v1/workspace', undefined, { token: weak }))),
     );
@@ -74,21 +73,19 @@ test('a thousand attempts alike leave one line at once, and their number', async
     return found.length > 0 ? found : undefined;
   });
   assert.is(lines.length, 1);
-  assert.ok(lines[0]!.attempts >= 1 && lines[0]!.attempts <= 1_000);
+  assert.ok(lines[0]!.attempts >= 1 && lines[0]!.attempts <= 300);
 });
 
 test("a stranger's attempts leave no line, and are counted", async () => {
-  const [{ before }] = await world.sql<[{ before: number }]>`select count(*) as before from audit_log`;
-  const counted = await metric(world.api.url, 'keytally_denied_attempts_total');
+  const ofStrangers = async () =>
+    Number(/denied_attempts_total\{[^}]*unknown_token[^}]*\} (\d+)/.exec(await metricsOf(world.api.url))?.[1] ?? 0);
+  const counted = await ofStrangers();
+  const headers = { 'User-Agent': 'stranger/1' };
   const strangers = ['kt', makeKeyText('kt', 3), makeKeyText('key', 4), 'eyJ.a.b'];
-  for (const token of strangers) await must(401, world.call('get', '/api/v1/workspace', undefined, { token }));
-  await must(401, world.call('get', '/api/v1/workspace', undefined, { token: null }));
-  await eventually(
-    'they are counted',
-    async () => (await metric(world.api.url, 'keytally_denied_attempts_total')) === counted + 5,
-  );
-  const [{ after }] = await world.sql<[{ after: number }]>`select count(*) as after from audit_log`;
-  assert.is(after, before);
+  for (const token of [null, ...strangers])
+    await must(401, world.call('get', '/api/v1/workspace', undefined, { token, headers }));
+  await eventually('they are counted', async () => (await ofStrangers()) === counted + 5);
+  assert.is((await world.sql`select from audit_log where user_agent = 'stranger/1'`).length, 0);
 });
 
 test('a refused attempt does not wait for the log, and its line comes once the log takes lines again', async () => {
@@ -126,6 +123,10 @@ test('what one token, one team and all strangers can make the log and the memory
 });
 
 test.run();
+
+async function metricsOf(url: string): Promise<string> {
+  return (await fetch(`${url}/metrics`)).text();
+}
 
 type Line = Record<string, unknown> & { requestId: string; operation: string; attempts: number };
 
