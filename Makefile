@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token revoke-team quota migrate reconcile rebuild restored backup restore bench bench-pipeline bench-rebuild
+.PHONY: help install up down status logs demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild
 .PHONY: history test fuzz faults check audit lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
@@ -13,7 +13,7 @@ stack = @STACK='$(STACK)' apps/stack/stack.sh
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
-	  printf '  make %-14s %s\n' "$$name" "$$text"; done
+	  printf '  make %-16s %s\n' "$$name" "$$text"; done
 	@echo
 	@echo '  The stack keeps its data in KEYTALLY_HOME (default .keytally). The api listens on KEYTALLY_PORT (default 8080),'
 	@echo '  verify on the next port. make uses Docker Compose where a Docker engine answers; STACK=docker or STACK=native'
@@ -54,6 +54,9 @@ migrate: ## bring the schemas of the running stack up to date
 
 reconcile: ## prove the books: compare the balance of every billing record with its events
 	$(stack) reconcile
+
+audit-log-verify: ## prove that no line of the audit log was changed or removed; SINCE= or HEAD= takes a head that it printed
+	$(stack) audit-log-verify $(if $(SINCE),--since '$(SINCE)') $(if $(HEAD),--head '$(HEAD)')
 
 rebuild: ## write everything in Redis again, from Postgres and the books
 	$(stack) rebuild

@@ -19,6 +19,8 @@ import { serve } from '../../shared/http/serve.ts';
 import { makeVerifier } from '../../shared/verification/verifier.ts';
 import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
+import { startChainer } from './audit/chainer.ts';
+import { logDeniedAttempts } from './audit/denied-attempts.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
 import { makeFairTurns } from './http/fair-turns.ts';
@@ -53,6 +55,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const uses = noteTokenUses(redis, log);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
+  const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log);
   const background = [
     outbox,
     witnesses,
@@ -64,6 +67,8 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     startRemovingDeleted(sql, redis, log),
     startRevoking(sql, redis, log),
     resealSigningKeys(sql, masterKeys, log),
+    startChainer({ sql, redis, masterKeys, metrics, log }),
+    deniedAttempts,
   ];
 
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
@@ -91,6 +96,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       turns: makeFairTurns(),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
+      deniedAttempts,
       stalePostgres,
       requireMemory: outbox.requireMemory,
       masterKeys,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The stack on Docker Compose: up | down | status | logs [NAME] | token --team NAME | revoke-team --team NAME |
-# quota --team NAME | migrate | reconcile | rebuild | restored | demo | backup FILE | restore FILE. Needs Docker alone.
+# quota --team NAME | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored | demo |
+# backup FILE | restore FILE. Needs Docker alone.
 set -eu
 cd "$(dirname "$0")/../.."
 umask 077
@@ -128,7 +129,7 @@ backup) back_up "$1" ;;
 restore) restore "$1" ;;
 token | quota | revoke-team) in_api node "apps/api/commands/$command.ts" "$@" ;;
 migrate) docker compose run --rm --build migrate ;;
-reconcile | rebuild | restored) in_api node "apps/api/commands/$command.ts" ;;
+reconcile | rebuild | restored | audit-log-verify) in_api node "apps/api/commands/$command.ts" "$@" ;;
 demo)
   # In a container beside the others, for its Node; the image lacks the demo's files.
   docker compose run --rm --no-deps -v "$PWD/apps/stack:/app/apps/stack:ro" \

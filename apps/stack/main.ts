@@ -43,12 +43,13 @@ async function run(home: Home): Promise<number> {
     case 'revoke-team':
     case 'migrate':
     case 'reconcile':
+    case 'audit-log-verify':
     case 'rebuild':
     case 'restored':
       return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
-        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | rebuild | restored`,
+        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored`,
       );
   }
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What make runs: up | down | status | logs [NAME] | token --team NAME | revoke-team --team NAME | quota --team NAME |
-# migrate | reconcile | rebuild | restored | demo | backup FILE | restore FILE.
+# migrate | reconcile | audit-log-verify | rebuild | restored | demo | backup FILE | restore FILE.
 # It uses Docker Compose where a Docker engine answers, else the stack of one machine. STACK=docker or STACK=native decides.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -25,7 +25,7 @@ native) ;;
 '')
   # These commands also run on servers that the environment names.
   case $1${DATABASE_URL:+ elsewhere} in
-  'token elsewhere' | 'revoke-team elsewhere' | 'quota elsewhere' | 'migrate elsewhere' | 'reconcile elsewhere' | 'rebuild elsewhere' | 'restored elsewhere') STACK=native ;;
+  'token elsewhere' | 'revoke-team elsewhere' | 'quota elsewhere' | 'migrate elsewhere' | 'reconcile elsewhere' | 'audit-log-verify elsewhere' | 'rebuild elsewhere' | 'restored elsewhere') STACK=native ;;
   *) if ! runs_natively && engine_answers; then STACK=docker; else STACK=native; fi ;;
   esac
   ;;

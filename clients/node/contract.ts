@@ -1639,7 +1639,7 @@ export interface Contract {
       };
     };
   };
-  /** List who changed what, oldest first (`audit:read`). */
+  /** List who changed what, and who was denied, oldest first (`audit:read`). */
   'get /api/v1/audit-log': {
     input: {
       /** maximum number of items in one answer */
@@ -1666,6 +1666,10 @@ export interface Contract {
       resourceId?: string | undefined;
       /** only changes of this request */
       requestId?: string | undefined;
+      /** only lines with this outcome */
+      outcome?: 'changed' | 'denied' | undefined;
+      /** only lines of this client address */
+      address?: string | undefined;
       /** first day, YYYY-MM-DD in UTC */
       from?: string | undefined;
       /** last day, YYYY-MM-DD in UTC */
@@ -1691,16 +1695,22 @@ export interface Contract {
           | 'signing_key'
           | 'workspace';
         /** id of what changed */
-        resourceId: string;
+        resourceId?: string;
+        /** who it was */
+        actor: 'access_token' | 'operator';
         /** id of the access token that made the change; absent: the operator */
         tokenId?: string;
+        /** address of the client; absent: the operator, or a line of an earlier version */
+        address?: string;
+        /** User-Agent of the client, at most 256 characters */
+        userAgent?: string;
         /** X-Request-Id of the request */
         requestId?: string;
         /** as it was; absent: it was created, without secrets */
         before?: Record<string, unknown>;
         /** as it is since then; absent: it is gone, without secrets */
         after?: Record<string, unknown>;
-        /** when it changed, RFC 3339 in UTC */
+        /** when it changed, or was denied, RFC 3339 in UTC */
         createdAt: string;
       }>;
       /** where the next page starts; absent on the last one */

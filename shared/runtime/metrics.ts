@@ -21,6 +21,7 @@ export function makeMetrics(program: string) {
     ...kafkaMetrics(registers),
     ...booksMetrics(registers),
     ...settingsMetrics(registers),
+    ...auditMetrics(registers),
     ...jobMetrics(registers),
   };
 }
@@ -175,6 +176,30 @@ function settingsMetrics(registers: Registry[]) {
     settingsOlder: new Gauge({
       name: 'keytally_settings_older',
       help: '1 while Postgres is older than what is in force in Redis, because it was restored from a backup',
+      registers,
+    }),
+  };
+}
+
+/** The audit log: refused attempts on their way into it, and its chain. */
+function auditMetrics(registers: Registry[]) {
+  return {
+    deniedAttempts: new Counter({
+      name: 'keytally_denied_attempts_total',
+      help: 'Refused attempts on the api by what became of them: logged, unknown_token (no line), over_limit (no line)',
+      labelNames: ['kind'],
+      registers,
+    }),
+    auditUnchainedSeconds: new Gauge({
+      name: 'keytally_audit_unchained_seconds',
+      help: 'How long the oldest line of the audit log has waited to be chained',
+      aggregator: 'max',
+      registers,
+    }),
+    auditLogBroken: new Gauge({
+      name: 'keytally_audit_log_broken',
+      help: '1 while the chain of the audit log lacks the head that Redis keeps: lines were removed',
+      aggregator: 'max',
       registers,
     }),
   };

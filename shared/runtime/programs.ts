@@ -79,5 +79,6 @@ export const programs = {
   migrate: ['NODE_ENV', 'DATABASE_URL', 'API_DATABASE_PASSWORD', 'CONSUMER_DATABASE_PASSWORD', ...clickHouseVariables],
   token: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL'],
   quota: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL', ...quotaVariables],
+  'audit-log-verify': ['NODE_ENV', 'DATABASE_URL', ...redisVariables, 'MASTER_KEY', 'MASTER_KEY_PREVIOUS'],
   tool: ['NODE_ENV', 'DATABASE_URL', ...redisVariables, ...clickHouseVariables],
 } as const satisfies Record<string, Names>;

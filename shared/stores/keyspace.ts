@@ -35,6 +35,8 @@ export const keyspace = {
   failures: (shard: number, network: string) => `${tag(shard)}f:${network}`,
   /** The first answer to an Idempotency-Key of a verification, by API key and a hash of access token and Idempotency-Key. */
   idempotency: (shard: number, keyId: string, hash: string) => `${tag(shard)}i:${keyId}:${hash}`,
+  /** The newest head of the audit log's chain, as a witness beside Postgres. In one shard. */
+  auditHead: () => `${tag(0)}audit-head`,
 };
 
 /** The shard of a workspace's external meter: its billing record, and every key that draws on it. */

@@ -94,6 +94,9 @@ test('every other target runs its Compose command, and none of them removes a vo
   assert.equal(calls('logs', 'NAME=api'), [containers, 'compose --profile monitoring logs -f --tail 100 api']);
   assert.match(made.run('logs', { CONTAINERS: 'none' }).err, /there are no logs: start the stack with make up/);
   assert.equal(calls('token', 'TEAM=acme'), ['compose exec -T api node apps/api/commands/token.ts --team acme']);
+  const proof = 'compose exec -T api node apps/api/commands/audit-log-verify.ts';
+  assert.equal(calls('audit-log-verify'), [proof]);
+  assert.equal(calls('audit-log-verify', 'SINCE=7:ab'), [`${proof} --since 7:ab`]);
   assert.equal(calls('migrate'), ['compose run --rm --build migrate']);
   const demo = calls('demo').at(-1) ?? '';
   assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);

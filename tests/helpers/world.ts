@@ -70,6 +70,16 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
   };
 }
 
+/** Makes one more empty database in Postgres; gives its address. */
+export async function emptyPostgres(suffix: string): Promise<string> {
+  const name = `test_${requireEnv('TEST_SLOT')}_${suffix}`;
+  const admin = postgres(requireEnv('TEST_POSTGRES_URL'), { max: 1, onnotice: () => {} });
+  await admin`drop database if exists ${admin(name)} with (force)`;
+  await admin`create database ${admin(name)}`;
+  await admin.end();
+  return withPath(requireEnv('TEST_POSTGRES_URL'), name);
+}
+
 /** Makes the databases of this test file on the run's servers; gives the environment of programs that use them. */
 async function makeDatabases(settings: Record<string, string>): Promise<Record<string, string>> {
   const slot = requireEnv('TEST_SLOT');

@@ -7,6 +7,7 @@ import * as assert from 'uvu/assert';
 import { ALL_SHARDS, hashKeyText, keyShard } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { metric } from '../helpers/metric.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 
@@ -75,6 +76,8 @@ test('the api refuses changes until an operator has decided; then keys that chan
   assert.is(refused.status, 503);
   await eventually('readyz reports it', async () => (await fetch(`${world.api.url}/readyz`)).status === 503);
   assert.match(await (await fetch(`${world.api.url}/metrics`)).text(), /^keytally_settings_older\{.*\} 1$/m);
+  const auditBroken = () => metric(world.api.url, 'keytally_audit_log_broken');
+  await eventually('the audit log lacks lines that Redis remembers', async () => (await auditBroken()) === 1);
   assert.is(await status(disabled.key), 'DISABLED');
   assert.is(await status(rotated.key), 'INVALID');
   assert.is(await status(fresh), 'VALID');
@@ -103,6 +106,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
   for (const id of [disabled.id, rotated.id, longAgo.id, gone, gateway.id, billingId])
     assert.ok(stdout.includes(id), `${id} in ${stdout}`);
   await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);
+  await eventually('the chain of the audit log goes on', async () => (await auditBroken()) === 0);
   assert.match(
     String(await redis.admin.hget('{00}:meta', 'history')),
     /^\d+\/\w{8}\/\d{13}$/,

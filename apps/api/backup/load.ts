@@ -32,13 +32,13 @@ export async function checkBackup(source: Readable, onProgress: OnProgress): Pro
   return { header: header!, rows };
 }
 
-/** Throws unless the signing keys of a backup can be read with these master keys. */
+/** Throws unless the sealed keys of a backup can be read with these master keys. */
 export function requireMasterKey({ sealedUnder }: Header, masterKeys: Buffer[]): void {
   const have = masterKeys.map((key) => makeSealer([key] as unknown as MasterKeys, 'name').keyName);
   const lacking = sealedUnder.filter((name) => !have.includes(name));
   if (lacking.length === 0) return;
   const given = have.length === 0 ? 'none was given' : `the one given is ${have.join(', ')}`;
-  throw new Error(`its signing keys need the master key ${lacking.join(', ')}, and ${given}`);
+  throw new Error(`its signing keys and its audit log need the master key ${lacking.join(', ')}, and ${given}`);
 }
 
 /**

@@ -7,6 +7,7 @@ import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { forgetHead } from '../audit/kept-head.ts';
 import type { Entry } from '../sync/change.ts';
 import { loadShard } from '../sync/entries.ts';
 import { rebuild } from './rebuild.ts';
@@ -44,6 +45,8 @@ await runTool('restored', async (stores) => {
     await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
   });
   report(newer, unknown);
+  // The chain of the audit log goes on from the older Postgres.
+  await forgetHead(redis);
   await rebuild(stores);
   return 0;
 });

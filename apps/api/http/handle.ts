@@ -7,6 +7,7 @@ import { bodyValidator, parameterValidator } from '../../../shared/contract/vali
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
+import { auditClient, operationName } from '../resources/audit.ts';
 import { answerOf, send, type Answer } from './answer.ts';
 import { describeRequest, type Repeatable } from './idempotency.ts';
 import { bodyReader } from './read-body.ts';
@@ -32,15 +33,17 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
 
   return async (ctx) => {
     const progress: WriteProgress = { stage: 'begun' };
-    const answer = await withTimeout(options.services.deadlineMs, answerTo(ctx, progress), () =>
-      tooLate(ctx, progress),
-    );
+    const answering = answerTo(ctx, progress).catch((error: unknown) => {
+      noteDenied(ctx, error);
+      throw error;
+    });
+    const answer = await withTimeout(options.services.deadlineMs, answering, () => tooLate(ctx, progress));
     send(ctx, answer);
     if (route.alternative) ctx.vary('Accept');
   };
 
   async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer | CacheableAnswer> {
-    const clientAddress = options.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for'));
+    const clientAddress = addressOf(ctx);
     const caller = await authorize(ctx, clientAddress);
     // An optional body that is left out is the same as an empty object.
     const json = validateBody && (await readBody(ctx));
@@ -67,19 +70,37 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       if (progress.stage === 'given up') throw new ApiError('deadline');
       return work();
     });
-    options.turns.countUnsent(caller, Buffer.byteLength(answer.text), ctx.res);
+    const text = answer instanceof CacheableAnswer ? answer.json : answer.text;
+    options.turns.countUnsent(caller, Buffer.byteLength(text), ctx.res);
     return answer;
   }
 
   async function authorize(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
     if (!route.permission) return NOBODY;
     const caller = await authenticate(ctx.get('authorization'), clientAddress);
+    ctx.state['caller'] = caller;
     requirePermission(caller, route.permission);
     if (takesTurn) {
       options.limitCalls(caller);
       options.turns.requireRoom(caller);
     }
     return caller;
+  }
+
+  function addressOf(ctx: Koa.Context): string {
+    return options.clientAddress(ctx.req.socket.remoteAddress, ctx.get('x-forwarded-for'));
+  }
+
+  function noteDenied(ctx: Koa.Context, error: unknown): void {
+    if (!(error instanceof ApiError) || (error.status !== 401 && error.status !== 403)) return;
+    options.deniedAttempts.note({
+      caller: ctx.state['caller'] as Caller | undefined,
+      authorization: ctx.get('authorization'),
+      operation: operationName(route),
+      errorCode: error.code,
+      requestId: ctx.state['requestId'] as string,
+      client: auditClient(addressOf(ctx), ctx.req.headers['user-agent']),
+    });
   }
 
   // Called after the body was validated: a body of unlimited depth cannot be turned into text.

@@ -9,6 +9,7 @@ import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
+import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { KeySets } from '../resources/key-sets.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
@@ -49,6 +50,8 @@ export type HandleOptions = {
   limitCalls(caller: Caller): void;
   turns: FairTurns;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  /** Writes refused attempts to the audit log, later. */
+  deniedAttempts: Pick<DeniedAttemptLog, 'note'>;
   stalePostgres: StalePostgresWatch;
   /** Throws while Redis has no memory for new records. */
   requireMemory(): void;

@@ -3,7 +3,7 @@ import { requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { lockTokens } from '../resources/access.ts';
-import { originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
+import { auditClient, originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
 import { asQuotaExceeded } from '../resources/quotas.ts';
 import type { Change, StoredChange } from '../sync/change.ts';
 import { applyChanges, recordChanges } from '../sync/sync.ts';
@@ -44,7 +44,8 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
       if (route.grows) options.requireMemory();
       const { status, text, changes, lines } = await attempt(route, call, tx, repeatable !== undefined);
       const changeIds = await recordChanges(tx, changes);
-      await recordAudit(tx, originOf(route, call.caller, call.requestId), lines);
+      const client = auditClient(call.clientAddress, call.header('user-agent'));
+      await recordAudit(tx, originOf(route, call.caller, call.requestId, client), lines);
       const answer = { status, text, changeIds };
       if (repeatable) await keepAnswer(tx, masterKeys, repeatable, answer);
       if (changes.length > 0) await requireInForce(tx, services.redis, changes, changeIds);

@@ -2,6 +2,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
+import { hideSecrets } from '../../../shared/values/secrets.ts';
 
 export const auditResources = [
   'access_token',
@@ -29,32 +30,74 @@ export type Audit = (
   after: object | undefined,
 ) => void;
 
-/** Who changed something, and how. The operator has no token and uses the command line. */
+/** Where a request came from, safe to store: both are bounded and hold no secret. */
+export type AuditClient = { address: string; userAgent: string | null };
+
+/** Who changed something, how and from where. The operator has no token and no client, and uses the command line. */
 export type AuditOrigin = {
   teamId: string;
   tokenId: Caller['tokenId'] | null;
   operation: string;
   requestId: string | null;
+  client?: AuditClient;
 };
+
+/** Attempts of one token at one operation that got the same refusal. */
+export type DeniedAttempts = AuditOrigin & { errorCode: number; attempts: number };
+
+const ADDRESS_LENGTH = 64;
+const USER_AGENT_LENGTH = 256;
 
 /** The origin of a change that a request makes. */
 export function originOf(
-  { method, path }: Pick<Operation, 'method' | 'path'>,
+  operation: Pick<Operation, 'method' | 'path'>,
   { teamId, tokenId }: Caller,
   requestId: string,
+  client: AuditClient,
 ): AuditOrigin {
-  return { teamId, tokenId, operation: `${method.toUpperCase()} ${path}`, requestId };
+  return { teamId, tokenId, operation: operationName(operation), requestId, client };
+}
+
+/** How the audit log names an operation. */
+export function operationName({ method, path }: Pick<Operation, 'method' | 'path'>): string {
+  return `${method.toUpperCase()} ${path}`;
+}
+
+/**
+ * What the audit log keeps of a client. A trusted proxy may pass on any text as the address, and a client may put any into
+ * its user agent: secrets are hidden before anything is cut, which could leave most of one.
+ */
+export function auditClient(address: string, userAgent: string | undefined): AuditClient {
+  const plain = address.replace(/^::ffff:(?=\d+\.)/i, '');
+  return {
+    address: /^[0-9a-z:.%]{1,64}$/i.test(plain) ? hideSecrets(plain).slice(0, ADDRESS_LENGTH) : 'unknown',
+    userAgent: userAgent
+      ? hideSecrets(userAgent)
+          .slice(0, USER_AGENT_LENGTH)
+          .replace(/[^\x20-\x7e]/g, '?')
+      : null,
+  };
 }
 
 /** Stores lines in the transaction of their changes. */
 export async function recordAudit(sql: Query, origin: AuditOrigin, lines: AuditLine[]): Promise<void> {
-  const { teamId, tokenId, operation, requestId } = origin;
+  const { teamId, tokenId, operation, requestId, client } = origin;
   const texts = lines.map((line) => ({ ...line, before: textOf(line.before), after: textOf(line.after) }));
   for (const { resource, id, before, after } of texts.filter((line) => line.before !== line.after)) {
     await sql`
-      insert into audit_log (id, team_id, token_id, operation, resource, resource_id, before, after, request_id)
+      insert into audit_log (id, team_id, token_id, operation, resource, resource_id, before, after, request_id, address, user_agent)
       values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${before}::text::json, ${after}::text::json,
-              ${requestId})`;
+              ${requestId}, ${client?.address ?? null}, ${client?.userAgent ?? null})`;
+  }
+}
+
+/** Stores refused attempts, in a transaction of their team. */
+export async function recordDenied(sql: Query, lines: DeniedAttempts[]): Promise<void> {
+  for (const { teamId, tokenId, operation, requestId, client, errorCode, attempts } of lines) {
+    await sql`
+      insert into audit_log (id, team_id, token_id, operation, request_id, address, user_agent, outcome, error_code, attempts)
+      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${requestId}, ${client?.address ?? null},
+              ${client?.userAgent ?? null}, 'denied', ${errorCode}, ${attempts})`;
   }
 }
 

@@ -27,6 +27,8 @@ test('bootstrap: the command creates the team and its first token, with every pe
   assert.is(auditLog[0].operation, 'npm run token');
   assert.is(auditLog[0].resourceId, accessTokens[0].id);
   assert.not.ok('tokenId' in auditLog[0], 'nobody with a token asked for it');
+  assert.is(auditLog[0].actor, 'operator');
+  assert.not.ok('address' in auditLog[0] || 'userAgent' in auditLog[0]);
 });
 
 test('rotation: the old token creates a new one, which revokes the old; one of them is always valid', async () => {

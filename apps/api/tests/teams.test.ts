@@ -131,6 +131,34 @@ test('no row can point into another team, not even one that the operator writes'
     await refused(/foreign key|not of its team|only ever added to/, plant);
 });
 
+test('the api can add audit lines for the team of its transaction alone, none in the past, and change none', async () => {
+  const add = (session: string, team: string, more: object = {}) =>
+    asApi.begin(async (tx) => {
+      await setTeam(tx, session);
+      const [token] = await tx<{ id: string }[]>`select id from access_tokens where team_id = ${team} limit 1`;
+      const line = { id: newId('audit'), teamId: team, tokenId: token?.id ?? null, operation: 'o', ...more };
+      await tx`insert into audit_log ${tx({ ...line, resource: 'scope', resourceId: 'planted' })}`;
+    });
+  await refused(/row-level security/, () => add(other.id, world.team.id, { tokenId: null }));
+  await refused(/row-level security/, () => add('*', world.team.id));
+  await refused(/another form/, () => add(other.id, other.id, { id: 'audit_1' }));
+  const early = { id: 'audit_0000000000e008000000000000', createdAt: new Date(0) };
+  await add(other.id, other.id, early);
+  const [line] = await world.sql<[{ id: string; createdAt: Date }]>`
+    select id, created_at from audit_log where resource_id = 'planted'`;
+  const [{ newest }] = await world.sql<[{ newest: string }]>`select max(id) as newest from audit_log`;
+  assert.is(line.id, newest, 'its id is the newest one, whatever it said');
+  assert.ok(Date.now() - line.createdAt.getTime() < 60_000, 'its time is that of Postgres');
+  for (const table of ['audit_chain', 'audit_unchained', 'audit_chain_state'])
+    assert.is((await asTeam(asApi, other.id)`select from ${asApi(table)}`).length, 0, `${table} is of no team`);
+  const [can] = await world.sql`
+    select has_table_privilege('keytally_api', 'audit_unchained', 'insert, update') as unchained,
+           has_table_privilege('keytally_api', 'audit_chain', 'update, delete, truncate') as chain,
+           has_table_privilege('keytally_api', 'audit_chain_state', 'insert, delete, truncate') as state`;
+  assert.equal(can, { unchained: false, chain: false, state: false });
+  await refused(/only ever added to/, () => world.sql`update audit_chain set line_id = 'x'`);
+});
+
 test("the programs' database roles have no more rights than they need", async () => {
   const can = async (role: string, table: string) => {
     const rows = await world.sql<{ granted: string }[]>`

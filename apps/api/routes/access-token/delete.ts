@@ -3,7 +3,7 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { isId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { originOf } from '../../resources/audit.ts';
+import { auditClient, originOf } from '../../resources/audit.ts';
 import { revokeToken, tokenLine } from '../../resources/revocations.ts';
 import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/tokens.ts';
 
@@ -35,14 +35,14 @@ export default route({
   }),
   errors: ['access_token_not_found'],
 
-  async handle({ sql, params, query, caller, requestId, changed, audit }) {
+  async handle({ sql, params, query, caller, requestId, clientAddress, header, changed, audit }) {
     const [before] = isId(params.id)
       ? await sql<TokenRow[]>`
           select ${tokenColumns(sql)} from access_tokens
           where id = ${params.id} and ${withinReach(sql, caller)} for no key update`
       : [];
     if (!before) throw new ApiError('access_token_not_found');
-    const origin = originOf(operation, caller, requestId);
+    const origin = originOf(operation, caller, requestId, auditClient(clientAddress, header('user-agent')));
     const { row, below, pending } = await revokeToken(sql, before.id, origin, query);
     for (const one of [row, ...below]) changed('token', one.id, one.shard);
     audit('access_token', row.id, presentToken(before), presentToken(row));

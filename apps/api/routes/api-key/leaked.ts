@@ -3,7 +3,7 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { findKeyTexts } from '../../../../shared/values/find-key-texts.ts';
 import { hashKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
-import { originOf } from '../../resources/audit.ts';
+import { auditClient, originOf } from '../../resources/audit.ts';
 import { disableLeakedKeys, revokeLeakedLinks, revokeLeakedTokens } from '../../resources/leaks.ts';
 import { route } from '../../http/route.ts';
 
@@ -52,14 +52,15 @@ export default route({
   }),
   errors: ['too_many_secrets'],
 
-  async handle({ sql, body, caller, requestId, changed, audit }) {
+  async handle({ sql, body, caller, requestId, clientAddress, header, changed, audit }) {
     const texts = findKeyTexts(body.text, MOST_SECRETS + 1);
     if (texts.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const masks = new Map(texts.map((text) => [hashKeyText(text), maskKeyText(text)]));
     const hashes = [...masks.keys()];
     const keys = await disableLeakedKeys(sql, caller, hashes);
     const links = await revokeLeakedLinks(sql, caller, hashes);
-    const tokens = await revokeLeakedTokens(sql, caller, hashes, originOf(operation, caller, requestId));
+    const client = auditClient(clientAddress, header('user-agent'));
+    const tokens = await revokeLeakedTokens(sql, caller, hashes, originOf(operation, caller, requestId, client));
     for (const { changes, lines } of [keys, links, tokens]) {
       for (const { kind, entityId, shard } of changes) changed(kind, entityId, shard ?? undefined);
       for (const { resource, id, before, after } of lines) audit(resource, id, before, after);

@@ -63,6 +63,39 @@ test('a line holds the state before and after the change, and a request that cha
   assert.match(changed.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 });
 
+test('a line says from where and by what program the change came, and holds no secret that either carries', async () => {
+  const api = await world.start('api', { TRUSTED_PROXIES: '127.0.0.0/8,::1' });
+  const at = (url: string, headers: Record<string, string>) =>
+    must(201, world.call('post', `${url}/api/v1/workspace`, { name: 'from' }, { headers }));
+  const secret = things.keyText;
+  const cases: [string, Record<string, string>, string, string | undefined][] = [
+    [world.api.url, { 'User-Agent': 'curl/8.14.1' }, '127.0.0.1', 'curl/8.14.1'],
+    [world.api.url, { 'X-Forwarded-For': '203.0.113.7', 'User-Agent': 'a' }, '127.0.0.1', 'a'],
+    [api.url, { 'X-Forwarded-For': '198.51.100.1, 203.0.113.7', 'User-Agent': 'b' }, '203.0.113.7', 'b'],
+    [api.url, { 'X-Forwarded-For': '2001:db8::7', 'User-Agent': `c ${secret}` }, '2001:db8::7', 'c [secret]'],
+    [
+      api.url,
+      { 'X-Forwarded-For': secret, 'User-Agent': `${'d'.repeat(240)} ${secret}` },
+      'unknown',
+      `${'d'.repeat(240)} [secret]`,
+    ],
+    [api.url, { 'X-Forwarded-For': '203.0.113.8', 'User-Agent': 'e'.repeat(9_000) }, '203.0.113.8', 'e'.repeat(256)],
+    [api.url, { 'X-Forwarded-For': '9'.repeat(5_000), 'User-Agent': 'f' }, 'unknown', 'f'],
+  ];
+  for (const [url, headers, address, userAgent] of cases) {
+    const { workspace } = (await at(url, headers)).body;
+    const [line] = await auditLog(`resourceId=${workspace.id}`);
+    assert.equal([line.address, line.userAgent, line.actor], [address, userAgent, 'access_token']);
+  }
+  await api.stop();
+  const found = await auditLog('address=203.0.113.7&outcome=changed');
+  assert.equal(
+    found.map((line: { address: string }) => line.address),
+    ['203.0.113.7'],
+  );
+  assert.not.ok(JSON.stringify(await world.sql`select * from audit_log`).includes(secret.slice(10)));
+});
+
 test('no secret of a key or a token is in the log', async () => {
   const key = await must(201, world.call('post', '/api/v1/api-key', { name: 'k', workspaceId: things.workspace }));
   const rotate = `/api/v1/workspace/${things.workspace}/api-key/${key.body.apiKey.id}/rotate`;

@@ -5,6 +5,8 @@ import { requireWholeTeam } from '../../resources/access.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 
+const outcomes = ['changed', 'denied'] as const;
+const actors = ['access_token', 'operator'] as const;
 const state = (when: string) =>
   Type.Unsafe<Record<string, unknown>>({
     type: 'object',
@@ -20,24 +22,49 @@ const auditEntry = object({
     description: 'method and path of the operation, or the command of the operator',
     examples: ['PATCH /api/v1/workspace/{id}'],
   }),
-  resource: Type.Enum([...auditResources], { examples: ['workspace'] }),
-  resourceId: Type.String({
-    maxLength: 64,
-    description: 'id of what changed',
-    examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'],
+  outcome: Type.Enum([...outcomes], {
+    description: '`denied`: attempts of a known access token that were refused with 401 or 403, and touched nothing',
+    examples: ['changed'],
   }),
+  errorCode: Type.Optional(Type.Integer({ description: 'why attempts were denied', examples: [40301] })),
+  attempts: Type.Optional(
+    Type.Integer({
+      description: 'how many attempts of this token, operation and error were denied; the line tells of the first one',
+      examples: [12],
+    }),
+  ),
+  resource: Type.Optional(Type.Enum([...auditResources], { examples: ['workspace'] })),
+  resourceId: Type.Optional(
+    Type.String({ maxLength: 64, description: 'id of what changed', examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
+  ),
+  actor: Type.Enum([...actors], { description: 'who it was', examples: ['access_token'] }),
   tokenId: Type.Optional(id('access token', ' that made the change; absent: the operator')),
+  address: Type.Optional(
+    Type.String({
+      maxLength: 64,
+      description:
+        'address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version',
+      examples: ['203.0.113.7'],
+    }),
+  ),
+  userAgent: Type.Optional(
+    Type.String({
+      maxLength: 256,
+      description: 'User-Agent of the client, at most 256 characters',
+      examples: ['curl/8.14.1'],
+    }),
+  ),
   requestId: Type.Optional(requestIdText('req-1')),
   before: Type.Optional(state('was; absent: it was created')),
   after: Type.Optional(state('is since then; absent: it is gone')),
-  createdAt: timestamp('when it changed'),
+  createdAt: timestamp('when it changed, or was denied'),
 });
 
 export default route({
   method: 'get',
   path: '/api/v1/audit-log',
   tag: 'Audit log',
-  summary: 'List who changed what, oldest first',
+  summary: 'List who changed what, and who was denied, oldest first',
   permission: 'audit:read',
   query: object({
     ...pageParameters,
@@ -45,6 +72,8 @@ export default route({
     resource: Type.Optional(Type.Enum([...auditResources], { description: 'only changes of this kind of resource' })),
     resourceId: Type.Optional(textOf(64, 'only changes of this resource', 'ws_01kafc6v3nf0qtmhd7d5ryx2s9')),
     requestId: Type.Optional(textOf(128, 'only changes of this request', 'req-1')),
+    outcome: Type.Optional(Type.Enum([...outcomes], { description: 'only lines with this outcome' })),
+    address: Type.Optional(textOf(64, 'only lines of this client address', '203.0.113.7')),
     from: Type.Optional(day('first day')),
     to: Type.Optional(day('last day')),
   }),
@@ -53,14 +82,18 @@ export default route({
 
   async handle({ sql, query, caller }) {
     requireWholeTeam(caller);
-    const { tokenId, resource, resourceId, requestId, from, to } = query;
+    const { tokenId, resource, resourceId, requestId, outcome, address, from, to } = query;
     const read = (after: string, take: number) => sql<AuditRow[]>`
-      select id, operation, resource, resource_id, token_id, request_id, before, after, created_at from audit_log
+      select id, operation, outcome, error_code, attempts, resource, resource_id, token_id, request_id, address, user_agent,
+             before, after, created_at
+      from audit_log
       where team_id = ${caller.teamId} and id > ${after}
         ${tokenId === undefined ? sql`` : sql`and token_id = ${tokenId}`}
         ${resource === undefined ? sql`` : sql`and resource = ${resource}`}
         ${resourceId === undefined ? sql`` : sql`and resource_id = ${resourceId}`}
         ${requestId === undefined ? sql`` : sql`and request_id = ${requestId}`}
+        ${outcome === undefined ? sql`` : sql`and outcome = ${outcome}`}
+        ${address === undefined ? sql`` : sql`and address = ${address}`}
         ${from === undefined ? sql`` : sql`and created_at >= ${from}::date`}
         ${to === undefined ? sql`` : sql`and created_at < ${to}::date + 1`}
       order by id limit ${take}`;
@@ -72,25 +105,36 @@ export default route({
 type AuditRow = {
   id: string;
   operation: string;
-  resource: AuditResource;
-  resourceId: string;
+  outcome: (typeof outcomes)[number];
+  errorCode: number | null;
+  attempts: number | null;
+  resource: AuditResource | null;
+  resourceId: string | null;
   tokenId: string | null;
   requestId: string | null;
+  address: string | null;
+  userAgent: string | null;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
   createdAt: Date;
 };
 
-function present({ id, operation, resource, resourceId, tokenId, requestId, before, after, createdAt }: AuditRow) {
+function present({ id, operation, outcome, createdAt, ...row }: AuditRow) {
   return {
     id,
     operation,
-    resource,
-    resourceId,
-    ...(tokenId !== null && { tokenId }),
-    ...(requestId !== null && { requestId }),
-    ...(before !== null && { before }),
-    ...(after !== null && { after }),
+    outcome,
+    ...(row.errorCode !== null && { errorCode: row.errorCode }),
+    ...(row.attempts !== null && { attempts: row.attempts }),
+    ...(row.resource !== null && { resource: row.resource }),
+    ...(row.resourceId !== null && { resourceId: row.resourceId }),
+    actor: actors[row.tokenId === null ? 1 : 0],
+    ...(row.tokenId !== null && { tokenId: row.tokenId }),
+    ...(row.address !== null && { address: row.address }),
+    ...(row.userAgent !== null && { userAgent: row.userAgent }),
+    ...(row.requestId !== null && { requestId: row.requestId }),
+    ...(row.before !== null && { before: row.before }),
+    ...(row.after !== null && { after: row.after }),
     createdAt: createdAt.toISOString(),
   };
 }

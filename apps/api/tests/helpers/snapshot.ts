@@ -6,8 +6,16 @@ import type { Sql } from '../../../../shared/stores/postgres.ts';
 type Stores = { sql: Sql; redis: Redis; books: Books };
 
 // Tables that change without a permitted request: the progress of jobs, the times of last use, and the answers kept under
-// an Idempotency-Key, since refusals are kept too. Below, also the copy of the credits that Redis counts.
-const notedByJobs = ['job_watermarks', 'key_last_used', 'token_last_used', 'idempotency_keys'];
+// an Idempotency-Key, since refusals are kept too; the chain of the audit log, and its lines of refused attempts. Below, also the copy of the credits that Redis counts.
+const notedByJobs = [
+  'job_watermarks',
+  'key_last_used',
+  'token_last_used',
+  'idempotency_keys',
+  'audit_unchained',
+  'audit_chain',
+  'audit_chain_state',
+];
 
 /** The content of the stores: a hash for each table, for each name in Redis, and for the events in the books. */
 export async function snapshot(stores: Stores): Promise<Record<string, string>> {
@@ -27,7 +35,8 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
     tables.map(async ({ name }) => {
       const [row] = await sql<[{ rows: string | null }]>`
         select md5(string_agg(row, ' ' order by row)) as rows
-        from (select (to_jsonb(t) - 'used_micros')::text as row from ${sql(name)} t) as all_rows`;
+        from (select (to_jsonb(t) - 'used_micros')::text as row from ${sql(name)} t) as all_rows
+        where ${name} <> 'audit_log' or row::jsonb ->> 'outcome' = 'changed'`;
       return [`postgres ${name}`, row.rows ?? 'empty'];
     }),
   );
@@ -38,7 +47,7 @@ async function ofRedis(redis: Redis): Promise<Record<string, string>> {
   const names: string[] = [];
   for await (const batch of redis.scanStream({ count: 1000 })) names.push(...(batch as string[]));
   // A refusal leaves only its count and the use of its token.
-  const kept = names.filter((name) => !/^\{\d\d\}:(f:|uses$)/.test(name));
+  const kept = names.filter((name) => !/^\{\d\d\}:(f:|uses$|audit-head$)/.test(name));
   const entries = await Promise.all(kept.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
   return Object.fromEntries(entries) as Record<string, string>;
 }

@@ -1,0 +1,93 @@
+import '../../../shared/runtime/require-node.ts';
+import { parseArgs } from 'node:util';
+import { readConfig } from '../../../shared/runtime/config.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { programs } from '../../../shared/runtime/programs.ts';
+import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
+import { connectRedis } from '../../../shared/stores/redis.ts';
+import type { MasterKeys } from '../../../shared/values/seal.ts';
+import { oldestWaiting } from '../audit/chainer.ts';
+import { openChainKey, readChainState } from '../audit/chain-key.ts';
+import { readKeptHead } from '../audit/kept-head.ts';
+import { headText, parseHead, type Head } from '../audit/line-mac.ts';
+import { countWaiting, proveAuditLog } from '../audit/verify-chain.ts';
+import { progressLine } from './tool.ts';
+
+// Proves that no line of the audit log was changed or removed: `make audit-log-verify`. --since HEAD begins at a head that it
+// printed before; --head HEAD begins at the first line, and also finds that head. Exits with 1 and names the first line that
+// is wrong, with 2 when it can't tell.
+const CONNECTED_WITHIN_MS = 5_000;
+const WAITING_SECONDS = 60;
+
+type Outcome = { exitCode: number; problems: string[] };
+
+try {
+  const { since, head } = readArguments();
+  const config = readConfig(...programs['audit-log-verify']);
+  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
+  const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
+  const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0, everyTeam: true });
+  try {
+    const kept = await keptHead(config.REDIS_URL);
+    const { exitCode, problems } = await prove(sql, masterKeys, { since, known: [head, kept.head], asked: kept.asked });
+    for (const problem of problems) console.error(`audit-log-verify: ${problem}`);
+    process.exitCode = exitCode;
+  } finally {
+    await sql.end({ timeout: 5 });
+  }
+} catch (error) {
+  console.error(`audit-log-verify: ${(error as Error).message}`);
+  process.exitCode = 2;
+}
+
+type Heads = { since: Head | undefined; known: (Head | undefined)[]; asked: boolean };
+
+async function prove(sql: Sql, masterKeys: MasterKeys, { since, known, asked }: Heads): Promise<Outcome> {
+  const started = performance.now();
+  const progress = progressLine();
+  const key = openChainKey(masterKeys, await readChainState(sql));
+  const heads = known.filter((head) => head !== undefined);
+  const proof = await proveAuditLog({ sql, key, since, known: heads, onProgress: progress.show });
+  progress.end();
+  if (proof.broken !== undefined)
+    return {
+      exitCode: 1,
+      problems: [`BROKEN: ${proof.broken}; ${proof.lines.toLocaleString('en')} lines before it are proved`],
+    };
+
+  const { waiting, existing } = await countWaiting(sql);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  console.log(
+    `${proof.lines.toLocaleString('en')} lines are as they were written, ${waiting} not chained yet, ${seconds} s`,
+  );
+  if (existing) console.log('lines of an earlier version are still being chained');
+  if (proof.head.number > 0) console.log(`head ${headText(proof.head)}`);
+  const problems = asked ? [] : ['Redis does not answer: whether the newest lines were removed is not known'];
+  const age = await oldestWaiting(sql);
+  if (age > WAITING_SECONDS) problems.push(`a line has waited ${Math.round(age)} s to be chained: does an api run?`);
+  return { exitCode: problems.length > 0 ? 2 : 0, problems };
+}
+
+async function keptHead(url: string): Promise<{ head: Head | undefined; asked: boolean }> {
+  const redis = connectRedis(url, makeLogger('audit-log-verify', 'silent'));
+  try {
+    await redis.connected(CONNECTED_WITHIN_MS);
+    return { head: await readKeptHead(redis), asked: true };
+  } catch {
+    return { head: undefined, asked: false };
+  } finally {
+    await redis.close();
+  }
+}
+
+function readArguments(): { since: Head | undefined; head: Head | undefined } {
+  const text = { type: 'string', default: '' } as const;
+  const { values } = parseArgs({ options: { since: text, head: text } });
+  const read = (name: 'since' | 'head') => {
+    const found = values[name] === '' ? undefined : parseHead(values[name]);
+    if (values[name] !== '' && !found)
+      throw new Error(`--${name} is a head that make audit-log-verify printed: a number, a colon and 64 hex digits`);
+    return found;
+  };
+  return { since: read('since'), head: read('head') };
+}
