@@ -14,6 +14,7 @@ import { openApi } from '../../shared/contract/openapi.ts';
 import type { Probe } from '../../shared/http/probes.ts';
 import { readJson } from '../../shared/http/read-json.ts';
 import { requestId } from '../../shared/http/request-id.ts';
+import { knowClient } from '../../shared/http/strangers.ts';
 import type { Operation } from '../../shared/contract/route.ts';
 import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
@@ -65,6 +66,7 @@ export function makeHandler(options: HandlerOptions): RequestListener {
         'X-Request-Id': id,
         ...headers,
       });
+      if (status === 200 && route !== 'none') knowClient(request.socket);
       if (request.method === 'HEAD') response.end();
       else if (typeof text === 'string') response.end(text);
       else inSlices(text).pipe(response);

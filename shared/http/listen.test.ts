@@ -1,8 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { connect } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import { listen } from './listen.ts';
 
 const test = suite('listen');
 const SERVER = `
@@ -38,6 +41,19 @@ test('two thousand connections that arrive while nobody accepts them are kept, a
     sockets.forEach((socket) => socket.destroy());
     server.kill('SIGKILL');
   }
+});
+
+test('a client that does not read its answer loses its connection', async () => {
+  const server = createServer((_request, response) => response.end(Buffer.alloc(64_000_000)));
+  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, silentMs: 200 });
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => {}).write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  socket.once('data', () => socket.pause());
+  const connections = () => new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+  await eventually('it is served', async () => (await connections()) === 1);
+  await eventually('it is closed', async () => (await connections()) === 0);
+  socket.destroy();
+  await stop();
 });
 
 test.run();

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { makeRoom } from './strangers.ts';
 
 // A gateway keeps its connections open for about a minute. Closing them before it does gives its users 502s.
 const KEEP_ALIVE_MS = 75_000;
@@ -17,16 +18,23 @@ type Options = {
   headersMs?: number;
   /** How long it may take to send the whole request. */
   requestMs?: number;
+  /** How long nothing may move on a connection: while its client waits for an answer, or does not read it. */
+  silentMs?: number;
   maxConnections?: number;
 };
 
 /** Listens. Answers the port, and a stop that lets requests in progress finish and closes idle connections. */
 export async function listen(server: Server, options: Options): Promise<{ port: number; stop(): Promise<void> }> {
-  const { host, port, headersMs = 10_000, requestMs = 15_000, maxConnections } = options;
+  const { host, port, headersMs = 10_000, requestMs = 15_000, silentMs = KEEP_ALIVE_MS, maxConnections } = options;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.headersTimeout = headersMs;
   server.requestTimeout = requestMs;
-  if (maxConnections !== undefined) server.maxConnections = maxConnections;
+  // By default Node waits without end for a client that does not read its answer.
+  server.timeout = silentMs;
+  if (maxConnections !== undefined) {
+    server.maxConnections = maxConnections;
+    makeRoom(server, maxConnections);
+  }
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     // Each worker has its own queue, filled by the kernel. If the primary handed out connections, nobody would answer or

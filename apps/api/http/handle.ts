@@ -4,6 +4,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
+import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
 import { answerOf, send, type Answer } from './answer.ts';
@@ -62,6 +63,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   async function authorize(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
     if (!route.permission) return NOBODY;
     const caller = await authenticate(ctx.get('authorization'), clientAddress);
+    knowClient(ctx.req.socket);
     requirePermission(caller, route.permission);
     if (!verifies) await options.limitCalls(caller);
     return caller;
