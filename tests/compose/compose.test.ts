@@ -195,7 +195,8 @@ test('every container has limits, and no root, no rights and no writable file sy
     assert.equal([service.cap_drop, service.security_opt], [['ALL'], ['no-new-privileges:true']], name);
     assert.equal(Object.keys(service.deploy!.resources.limits).toSorted(), ['cpus', 'memory', 'pids'], name);
     assert.is(service.restart, name === 'migrate' ? 'no' : 'unless-stopped');
-    if (service.build === undefined) assert.match(service.image ?? '', /^[\w./-]+:v?\d+\.\d+[\w.-]*$/, name);
+    if (service.build === undefined)
+      assert.match(service.image ?? '', /^[\w./-]+:v?\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?$/, name);
   }
 });
 

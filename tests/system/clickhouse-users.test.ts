@@ -36,7 +36,7 @@ test.before(async () => {
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'users' });
   customers = makeCustomers(world, body.workspace.id);
   const { key, meter } = await customers.meteredKey('100');
-  billing = { key, id: (await customers.billing(meter)).id as string };
+  billing = { key, id: (await customers.billing(meter)).id };
 });
 test.after(async () => {
   await Promise.all([world?.stop(), books.close()]);
