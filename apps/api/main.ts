@@ -21,6 +21,7 @@ import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
 import { startChainer } from './audit/chainer.ts';
 import { logDeniedAttempts } from './audit/denied-attempts.ts';
+import { headersFor } from '../../shared/http/headers.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
 import { makeFairTurns } from './http/fair-turns.ts';
@@ -71,6 +72,13 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     deniedAttempts,
   ];
 
+  const probe = makeProbes(metrics, {
+    postgres: () => sql`select 1`,
+    redis: () => requireOpen(redis, 1_000),
+    clickhouse: () => books.ready(),
+    // Not ready while Postgres is older than Redis.
+    settings: async () => stalePostgres.refuse(),
+  });
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes,
@@ -102,19 +110,15 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       masterKeys,
       log,
     },
-    probe: makeProbes(metrics, {
-      postgres: () => sql`select 1`,
-      redis: () => requireOpen(redis, 1_000),
-      clickhouse: () => books.ready(),
-      // Not ready while Postgres is older than Redis.
-      settings: async () => stalePostgres.refuse(),
-    }),
+    probe,
+    opsPort: config.OPS_PORT,
+    headers: headersFor(config),
     metrics,
     log,
     publicUrl: config.PUBLIC_API_URL,
     corsOrigins: config.CORS_ORIGINS,
   });
-  const server = await serve(app.callback(), config, { headersMs: 10_000, requestMs: 15_000 }, log);
+  const server = await serve(app.callback(), probe, config, { headersMs: 10_000, requestMs: 15_000 }, log);
 
   return {
     async stop() {

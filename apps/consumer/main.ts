@@ -4,13 +4,13 @@ import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { trackWatermark } from '../../shared/events/watermark.ts';
-import { listen } from '../../shared/http/listen.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
-import { allReady, makeProbes, makeProbeServer, type Checks } from '../../shared/http/probes.ts';
+import { allReady, makeProbes, type Checks } from '../../shared/http/probes.ts';
+import { serveProbes } from '../../shared/http/serve.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run, type Running } from '../../shared/runtime/run.ts';
 import { consumeKafka } from './consume-kafka.ts';
@@ -63,8 +63,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log }));
 
   const probe = makeProbes(metrics, { ...checks, ...(kafka && config.BUS === 'kafka' && { kafka: kafka.ready }) });
-  const server = await listen(makeProbeServer(probe), { host: config.HOST, port: config.PORT });
-  log.info({ port: server.port }, 'listening');
+  const server = await serveProbes(probe, config, log);
 
   return {
     async stop() {

@@ -2,13 +2,13 @@ import '../../shared/runtime/require-node.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
-import { listen } from '../../shared/http/listen.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
-import { makeProbes, makeProbeServer } from '../../shared/http/probes.ts';
+import { makeProbes } from '../../shared/http/probes.ts';
+import { serveProbes } from '../../shared/http/serve.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import { startRelay } from './relay.ts';
@@ -28,8 +28,7 @@ await run({ log }, async () => {
     startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log }),
   );
   const probe = makeProbes(metrics, { redis: () => redis.now(), kafka: () => kafka.ready() });
-  const server = await listen(makeProbeServer(probe), { host: config.HOST, port: config.PORT });
-  log.info({ port: server.port }, 'listening');
+  const server = await serveProbes(probe, config, log);
 
   return {
     async stop() {

@@ -25,7 +25,8 @@ make_secrets() {
   mkdir -p secrets
   chmod 700 secrets
   secret master_key "$(head -c 32 /dev/urandom | base64)"
-  for name in postgres redis redis_api redis_verify redis_consumer redis_relay clickhouse grafana api_database consumer_database; do
+  for name in postgres redis redis_api redis_verify redis_consumer redis_relay kafka_broker kafka_relay kafka_consumer \
+    clickhouse clickhouse_api clickhouse_consumer grafana api_database consumer_database; do
     secret "${name}_password" "$(random_hex)"
   done
   secret database_url "postgres://keytally:$(cat secrets/postgres_password)@postgres:5432/keytally"
@@ -35,7 +36,14 @@ make_secrets() {
   for role in api verify consumer relay; do
     secret "redis_${role}_url" "redis://keytally_$role:$(cat "secrets/redis_${role}_password")@redis:6379"
   done
-  secret clickhouse_url "http://keytally:$(cat secrets/clickhouse_password)@clickhouse:8123/keytally"
+  owner="http://keytally:$(cat secrets/clickhouse_password)@clickhouse:8123/keytally"
+  secret clickhouse_url "$owner"
+  for role in api consumer; do
+    url="http://keytally_$role:$(cat "secrets/clickhouse_${role}_password")@clickhouse:8123/keytally"
+    # A ClickHouse of your own has the users that you gave it.
+    [ "$(cat secrets/clickhouse_url)" = "$owner" ] || url=$(cat secrets/clickhouse_url)
+    secret "clickhouse_${role}_url" "$url"
+  done
 }
 
 # The token of the last start if it is still valid (the volumes may be new), else a new one.

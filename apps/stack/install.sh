@@ -52,5 +52,11 @@ wait "$npm" || {
   if grep -q ENOSPC "$log"; then fail 'the disk is full: free some space and try again'; fi
   fail 'npm ci failed, for the reason above'
 }
+# Binaries for other platforms than Linux x64 have no hash in the lockfile: say which of them are here.
+node -e '
+  const { packages } = JSON.parse(require("fs").readFileSync("package-lock.json", "utf8"));
+  const taken = Object.keys(packages).filter((path) => /(^|\/)node_modules\//.test(path) && !packages[path].link &&
+    !packages[path].integrity && require("fs").existsSync(path));
+  for (const path of taken) console.error(`keytally: ${path} was installed without a hash to check`);'
 cp package-lock.json "$stamp"
 printf '  %-36s %5d s\n' 'npm packages' "$(($(date +%s) - began))"

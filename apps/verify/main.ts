@@ -10,13 +10,14 @@ import { requireOpen } from '../../shared/stores/fence.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
-import { makeProbes } from '../../shared/http/probes.ts';
+import { makeProbes, onClientPort } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import { serve } from '../../shared/http/serve.ts';
 import { makeVerifier } from '../../shared/verification/verifier.ts';
 import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
+import { headersFor } from '../../shared/http/headers.ts';
 import { makeHandler } from './server.ts';
 import { metricsOfAll, startWorkers, tellListening } from './workers.ts';
 
@@ -33,6 +34,7 @@ await run({ log }, async () => {
   const outbox = watchOutbox(redis, limits, metrics, log);
   const witnesses = keepWitnesses(redis, log);
   const uses = noteTokenUses(redis, log);
+  const probe = makeProbes(metrics, { redis: () => requireOpen(redis, 1_000) }, metricsOfAll(metrics));
   const server = await serve(
     makeHandler({
       authenticate: limitTeams(
@@ -45,11 +47,15 @@ await run({ log }, async () => {
       ),
       ...makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
-      probe: makeProbes(metrics, { redis: () => requireOpen(redis, 1_000) }, metricsOfAll(metrics)),
+      probe: onClientPort(probe, config.OPS_PORT),
+      // People read the api's document; this one is for a developer's machine.
+      hasDocs: config.OPS_PORT === undefined,
+      headers: headersFor(config),
       metrics,
       log,
       publicUrl: config.PUBLIC_API_URL,
     }),
+    probe,
     config,
     // A verification is small, and its caller waits for it.
     { headersMs: 5_000, requestMs: 8_000 },

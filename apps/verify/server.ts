@@ -2,6 +2,8 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/auth/access-token.ts';
 import { makeDocs } from '../../shared/http/docs.ts';
+import { fixedHeaders, type FixedHeaders } from '../../shared/http/headers.ts';
+import { inSlices } from '../../shared/http/in-slices.ts';
 import { ApiError, errorEnvelope } from '../../shared/contract/errors.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
 import type { AuthenticateFrom } from '../../shared/auth/failed-authentications.ts';
@@ -9,9 +11,10 @@ import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import { throttle } from '../../shared/runtime/throttle.ts';
 import { openApi } from '../../shared/contract/openapi.ts';
-import type { ProbeAnswer } from '../../shared/http/probes.ts';
+import type { Probe } from '../../shared/http/probes.ts';
 import { readJson } from '../../shared/http/read-json.ts';
 import { requestId } from '../../shared/http/request-id.ts';
+import { knowClient } from '../../shared/http/strangers.ts';
 import type { Operation } from '../../shared/contract/route.ts';
 import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
@@ -22,12 +25,15 @@ import { GATEWAY_PATH, makeGateway } from './gateway/gateway.ts';
 type HandlerOptions = Verifier & {
   authenticate: AuthenticateFrom;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
-  probe(path: string): Promise<ProbeAnswer | undefined>;
+  probe: Probe;
+  /** Whether it serves /docs and /openapi.json. */
+  hasDocs: boolean;
+  headers: FixedHeaders;
   metrics: Metrics;
   log: Logger;
   publicUrl: string;
 };
-type Answer = { status: number; type: string; text: string; headers?: Record<string, string> };
+type Answer = { status: number; type: string; text: string | Buffer; headers?: Record<string, string> };
 
 // While Redis is unavailable every call fails the same way: one line a second says so.
 const LOG_EVERY_MS = 1_000;
@@ -51,15 +57,19 @@ export function makeHandler(options: HandlerOptions): RequestListener {
     answer(request, path, id).then(send, (thrown: unknown) => send(failure(thrown, id)));
 
     function send({ status, type, text, headers }: Answer): void {
+      const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
       response.writeHead(status, {
+        // Gateways hand refusals on to their clients: how a browser reaches another's host is not ours to say.
+        ...(route === GATEWAY_PATH ? fixedHeaders : options.headers),
         'Content-Type': type,
         'Content-Length': Buffer.byteLength(text),
         'X-Request-Id': id,
-        'Cache-Control': 'no-store',
         ...headers,
       });
-      response.end(request.method === 'HEAD' ? undefined : text);
-      const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
+      if (status === 200 && route !== 'none') knowClient(request.socket);
+      if (request.method === 'HEAD') response.end();
+      else if (typeof text === 'string') response.end(text);
+      else inSlices(text).pipe(response);
       options.metrics.httpSeconds.observe(
         { method: request.method, route, status },
         (performance.now() - started) / 1000,
@@ -70,7 +80,8 @@ export function makeHandler(options: HandlerOptions): RequestListener {
 
 function makeAnswer(options: HandlerOptions) {
   const operations: Operation[] = [verifyOperation];
-  const docs = makeDocs(openApi(operations, options.publicUrl, gatewayPaths), options.publicUrl);
+  const document = () => openApi(operations, options.publicUrl, gatewayPaths);
+  const docs = options.hasDocs ? makeDocs(document(), options.publicUrl) : () => undefined;
   const gateway = makeGateway(options);
 
   return function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
@@ -79,7 +90,7 @@ function makeAnswer(options: HandlerOptions) {
   };
 
   async function probeOrDocs(request: IncomingMessage, path: string): Promise<Answer> {
-    const found = (await options.probe(path)) ?? (await docs(path));
+    const found = (await options.probe(path)) ?? docs(path, request.headers);
     if (!found) throw new ApiError('route_not_found');
     if (request.method === 'GET' || request.method === 'HEAD') return found;
     throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });

@@ -1,13 +1,19 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { AggregatorRegistry } from '@prometheus-io/client';
+import { keepFor } from '../../shared/runtime/keep-for.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
+import { withTimeout } from '../../shared/runtime/timeout.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
 // A worker reports to the primary that it is listening, or asks it for the metrics of all workers, which come back as text.
 type Question = { keytally: 'metrics' | 'listening' };
 type Reply = { keytallyMetrics: string };
+
+const COLLECTED_EVERY_MS = 1_000;
+// Longer than the primary waits for all workers.
+const ANSWERED_WITHIN_MS = 6_000;
 
 /**
  * Runs this program several times behind one port. The kernel distributes the connections (SO_REUSEPORT, on Linux and
@@ -16,6 +22,8 @@ type Reply = { keytallyMetrics: string };
  */
 export function startWorkers(count: number, log: Logger): Running {
   const registry = new AggregatorRegistry();
+  // Each worker asks at most once a second; this is for all of them.
+  const collect = keepFor(COLLECTED_EVERY_MS, () => registry.clusterMetrics());
   const listening = new WeakSet<Worker>();
   let stopping = false;
   cluster.on('exit', (worker, code, signal) => {
@@ -28,9 +36,7 @@ export function startWorkers(count: number, log: Logger): Running {
     if (message?.keytally === 'listening') listening.add(worker);
     if (message?.keytally !== 'metrics') return;
     const answer = (text: string) => worker.isConnected() && worker.send({ keytallyMetrics: text } satisfies Reply);
-    registry
-      .clusterMetrics()
-      .then(answer, (error: unknown) => log.warn({ error }, 'could not collect the metrics of all workers'));
+    collect().then(answer, (error: unknown) => log.warn({ error }, 'could not collect the metrics of all workers'));
   });
   for (let i = 0; i < count; i++) cluster.fork();
 
@@ -57,15 +63,13 @@ export function metricsOfAll(metrics: Metrics): () => Promise<string> {
   // The registry's constructor starts to listen for the primary's questions.
   void new AggregatorRegistry();
   return async () => {
-    const text = new Promise<string>((resolve) => {
-      const listen = (message: Reply) => {
-        if (typeof message?.keytallyMetrics !== 'string') return;
-        process.off('message', listen);
-        resolve(message.keytallyMetrics);
-      };
-      process.on('message', listen);
-    });
+    const { promise: text, resolve } = Promise.withResolvers<string>();
+    const listen = (message: Reply) => {
+      if (typeof message?.keytallyMetrics === 'string') resolve(message.keytallyMetrics);
+    };
+    process.on('message', listen);
     process.send!({ keytally: 'metrics' } satisfies Question);
-    return text;
+    // The primary gives no answer when a worker ends meanwhile.
+    return withTimeout(ANSWERED_WITHIN_MS, text).finally(() => process.off('message', listen));
   };
 }

@@ -7,7 +7,7 @@ import type { Operation } from './route.ts';
 import { errorSchema } from './schemas.ts';
 
 /** The OpenAPI 3.1 document of operations, made from the schemas that validate their requests; `more` paths are added. */
-export function openApi(operations: readonly Operation[], serverUrl: string, more: Paths = {}) {
+export function openApi(operations: readonly Operation[], serverUrl: string, more: Paths = {}, probes = probePaths) {
   const paths: Paths = { ...more };
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = describe(operation);
   return {
@@ -19,7 +19,7 @@ export function openApi(operations: readonly Operation[], serverUrl: string, mor
     },
     servers: [{ url: serverUrl }],
     tags: [...new Set(operations.map((operation) => operation.tag)), 'Probes'].map((name) => ({ name })),
-    paths: { ...paths, ...Object.fromEntries(Object.entries(probePaths).map(withCommonFailures)) },
+    paths: { ...paths, ...Object.fromEntries(Object.entries(probes).map(withCommonFailures)) },
     components: {
       securitySchemes: { accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' } },
       schemas: { Error: errorSchema },

@@ -22,8 +22,18 @@ export const probePaths: Record<string, Probe> = {
     503: json('Not all answer', readiness('not ready')),
   }),
   '/metrics': probe('Metrics for Prometheus', { 200: text('Metrics', 'text/plain') }),
-  '/openapi.json': probe('This document', { 200: json('OpenAPI 3.1', Type.Object({}, { examples: [{}] })) }),
+  '/openapi.json': probe('This document', {
+    200: json('OpenAPI 3.1', Type.Object({}, { examples: [{}] })),
+    304: { description: 'It is the one that If-None-Match names', content: {} },
+  }),
 };
+
+/** Those that clients reach: with a port of their own for the others, on which no client is, whether it is alive alone. */
+export function clientProbePaths(opsPort: number | undefined): Record<string, Probe> {
+  if (opsPort === undefined) return probePaths;
+  const { '/readyz': _ready, '/metrics': _metrics, ...others } = probePaths;
+  return others;
+}
 
 function probe(summary: string, responses: Record<number, object>): Probe {
   return { get: { tags: ['Probes'], summary, security: [], responses } };

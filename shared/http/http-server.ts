@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import { ApiError, errorEnvelope, type ErrorName } from '../contract/errors.ts';
+import { fixedHeaders, type FixedHeaders } from './headers.ts';
 import { closeIfFlooding } from './pipelining.ts';
 import { requestId } from './request-id.ts';
 import { readTls, type TlsFiles } from './tls.ts';
@@ -11,11 +12,17 @@ const HANDSHAKE_TIMEOUT_MS = 5_000;
 // By default Node looks for connections that have exceeded a timeout every 30 s.
 const TIMEOUT_CHECK_EVERY_MS = 1_000;
 
+/** `headers` are those of every answer; the handler sends them with its own. */
+type ServerOptions = { tls?: TlsFiles | undefined; headers?: FixedHeaders };
+
 /**
  * An HTTP server, or with a certificate an HTTPS server, that sends the error envelope also where Node would answer without
  * one: to bytes that are not HTTP, requests without Host, and CONNECT. It ignores an unknown Expect, as RFC 9110 allows.
  */
-export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server {
+export function makeHttpServer(
+  handle: RequestListener,
+  { tls, headers: always = fixedHeaders }: ServerOptions = {},
+): Server {
   const options = {
     requireHostHeader: false,
     connectionsCheckingInterval: TIMEOUT_CHECK_EVERY_MS,
@@ -33,16 +40,17 @@ export function makeHttpServer(handle: RequestListener, tls?: TlsFiles): Server 
       request.url = target;
       return handle(request, response);
     }
-    const { text, headers } = badHttp('bad_http');
+    const { text, headers } = badHttp('bad_http', always);
     response.writeHead(400, headers).end(text);
   };
   server.on('request', onRequest);
   server.on('checkExpectation', onRequest);
-  server.on('connect', (_request, socket) => refuse(socket, 'bad_http'));
+  server.on('connect', (_request, socket) => refuse(socket, badHttp('bad_http', always)));
   server.on('clientError', (error: Error & { code?: string }, socket) => {
     if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
     const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-    refuse(socket, late ? 'request_timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_http');
+    const name = late ? 'request_timeout' : error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_http';
+    refuse(socket, badHttp(name, always));
   });
   return server;
 }
@@ -59,8 +67,7 @@ function originForm(target: string): string | undefined {
 }
 
 // Bytes that never became a request have no response object: write to the socket.
-function refuse(socket: Duplex, name: ErrorName): void {
-  const { status, text, headers } = badHttp(name);
+function refuse(socket: Duplex, { status, text, headers }: ReturnType<typeof badHttp>): void {
   const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${status} ${reasons[status]}\r\n${lines.join('')}\r\n${text}`);
 }
@@ -71,15 +78,15 @@ const reasons: Record<number, string> = {
   431: 'Request Header Fields Too Large',
 };
 
-function badHttp(name: ErrorName) {
+function badHttp(name: ErrorName, always: FixedHeaders) {
   const error = new ApiError(name);
   const id = requestId(undefined);
   const text = JSON.stringify(errorEnvelope(error, id));
   const headers = {
+    ...always,
     'Content-Type': 'application/json',
     'Content-Length': String(Buffer.byteLength(text)),
     'X-Request-Id': id,
-    'Cache-Control': 'no-store',
     Connection: 'close',
   };
   return { status: error.status, text, headers };

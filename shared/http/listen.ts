@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { makeRoom } from './strangers.ts';
 
 // A gateway keeps its connections open for about a minute. Closing them before it does gives its users 502s.
 const KEEP_ALIVE_MS = 75_000;
@@ -31,7 +32,10 @@ export async function listen(server: Server, options: Options): Promise<{ port: 
   server.headersTimeout = headersMs;
   server.requestTimeout = requestMs;
   server.timeout = stalledMs;
-  if (maxConnections !== undefined) server.maxConnections = maxConnections;
+  if (maxConnections !== undefined) {
+    server.maxConnections = maxConnections;
+    makeRoom(server, maxConnections);
+  }
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     // Each worker has its own queue, filled by the kernel. If the primary handed out connections, nobody would answer or

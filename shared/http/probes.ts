@@ -1,40 +1,62 @@
 import type { Server } from 'node:http';
+import { fixedHeaders } from './headers.ts';
 import { makeHttpServer } from './http-server.ts';
+import { keepFor } from '../runtime/keep-for.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
 /** Dependencies by name, each with a check that rejects or resolves to false while it is unavailable. */
 export type Checks = Record<string, () => Promise<unknown>>;
-export type ProbeAnswer = { status: number; type: string; text: string; headers?: Record<string, string> };
+export type ProbeAnswer = { status: number; type: string; text: string | Buffer; headers?: Record<string, string> };
+export type Probe = (path: string) => Promise<ProbeAnswer | undefined>;
 
 const CHECK_TIMEOUT_MS = 1_500;
+// Rendering all metrics takes milliseconds, and a check asks a server: once a second, however many ask.
+const KEPT_MS = 1_000;
 
 /**
  * Answers the paths that every program has, without a token: `/healthz` (the process is alive), `/readyz` (its
  * dependencies answer), `/metrics` (Prometheus). `undefined` for any other path.
  */
-export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () => metrics.registry.metrics()) {
-  return async function probe(path: string): Promise<ProbeAnswer | undefined> {
+export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () => metrics.registry.metrics()): Probe {
+  const alive = json(200, { status: 'ok' });
+  const ready = keepFor(KEPT_MS, () => readiness(checks));
+  const rendered = keepFor(KEPT_MS, async () => ({
+    status: 200,
+    type: metrics.registry.contentType,
+    text: Buffer.from(await readMetrics()),
+  }));
+  return async function probe(path) {
     switch (path) {
       case '/healthz':
-        return json(200, { status: 'ok' });
+        return alive;
       case '/readyz':
-        return readiness(checks);
+        return ready();
       case '/metrics':
-        return { status: 200, type: metrics.registry.contentType, text: await readMetrics() };
+        return rendered();
       default:
         return undefined;
     }
   };
 }
 
-/** A server with only the probes, for programs that serve nothing else. */
-export function makeProbeServer(probe: (path: string) => Promise<ProbeAnswer | undefined>): Server {
+/** The probes that a server answers on the port of its clients: with a port for the others, whether it is alive alone. */
+export function onClientPort(probe: Probe, opsPort: number | undefined): Probe {
+  if (opsPort === undefined) return probe;
+  return async (path) => (path === '/healthz' ? probe(path) : undefined);
+}
+
+/** A server with only the probes. */
+export function makeProbeServer(probe: Probe): Server {
   return makeHttpServer((request, response) => {
     probe((request.url ?? '').split('?', 1)[0]!)
       .then((answer) => {
         const { status, type, text } = answer ?? { status: 404, type: 'text/plain', text: 'not found\n' };
-        response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) });
+        response.writeHead(status, {
+          ...fixedHeaders,
+          'Content-Type': type,
+          'Content-Length': Buffer.byteLength(text),
+        });
         response.end(request.method === 'HEAD' ? undefined : text);
       })
       .catch((error: unknown) => response.destroy(error as Error));

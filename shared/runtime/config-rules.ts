@@ -9,6 +9,10 @@ export function configProblems(config: Partial<Config>): string[] {
     problems.push('TLS_CERTIFICATE_PATH and TLS_KEY_PATH must be set together');
   if (config.WORKERS !== undefined && config.WORKERS > 1 && config.PORT === 0)
     problems.push('WORKERS above 1 share one port: set PORT to its number, not to 0');
+  if (config.WORKERS !== undefined && config.WORKERS > 1 && config.OPS_PORT === 0)
+    problems.push('WORKERS above 1 share one OPS_PORT too: set its number, not 0');
+  if (config.OPS_PORT && config.OPS_PORT === config.PORT)
+    problems.push('OPS_PORT must differ from PORT; leave it empty to serve everything on PORT');
   return config.NODE_ENV === 'production' ? [...problems, ...productionProblems(config)] : problems;
 }
 

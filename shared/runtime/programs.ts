@@ -49,7 +49,14 @@ const quotaVariables = [
 ] as const satisfies Names;
 
 /** What every program that keeps running reads. */
-const serviceVariables = ['NODE_ENV', 'LOG_LEVEL', 'HOST', 'PORT', ...redisVariables] as const satisfies Names;
+const serviceVariables = [
+  'NODE_ENV',
+  'LOG_LEVEL',
+  'HOST',
+  'PORT',
+  'OPS_PORT',
+  ...redisVariables,
+] as const satisfies Names;
 
 /** What each program reads. A test checks docker-compose.yml against these lists, and so finds a misspelt variable. */
 export const programs = {

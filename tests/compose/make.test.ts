@@ -59,13 +59,21 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   for (const name of Object.keys(first)) assert.is(statSync(join(made.folder, 'secrets', name)).mode & 0o777, 0o644);
   assert.is(statSync(join(made.folder, 'secrets/env')).mode & 0o777, 0o600);
   assert.is(Buffer.from(first.master_key!, 'base64').length, 32);
-  assert.is(new Set(Object.values(first)).size, 19);
+  assert.is(new Set(Object.values(first)).size, 26);
 
   made.run('up');
   assert.equal(made.secrets(), first);
   writeFileSync(join(made.folder, 'secrets/database_url'), 'postgres://own@elsewhere/keytally\n');
   made.run('up');
   assert.equal(made.secrets(), { ...first, database_url: 'postgres://own@elsewhere/keytally' }, 'own servers stay');
+
+  // As an earlier release left it, for a ClickHouse elsewhere.
+  for (const role of ['api', 'consumer']) rmSync(join(made.folder, `secrets/clickhouse_${role}_url`));
+  writeFileSync(join(made.folder, 'secrets/clickhouse_url'), 'http://own:secret@books/keytally\n');
+  made.run('up');
+  const { clickhouse_api_url: api, clickhouse_consumer_url: consumer } = made.secrets();
+  assert.equal([api, consumer], Array(2).fill('http://own:secret@books/keytally'));
+  for (const [name, text] of Object.entries(first)) writeFileSync(join(made.folder, 'secrets', name), `${text}\n`);
 });
 
 test('make up keeps the token of the last start while it is valid', () => {

@@ -22,7 +22,7 @@ const series = new Set(
   ),
 );
 
-test('Prometheus scrapes all containers of each program on its port', () => {
+test('Prometheus scrapes all containers of each program on its OPS_PORT', () => {
   const { scrape_configs } = parse(read('deploy/prometheus.yml')) as Scraping;
   const scraped = scrape_configs.flatMap(({ dns_sd_configs }) =>
     dns_sd_configs.flatMap(({ names, port }) => names.map((name) => [name, port])),
@@ -30,8 +30,11 @@ test('Prometheus scrapes all containers of each program on its port', () => {
   const programs = ourServices(file).filter(([name]) => name !== 'migrate');
   assert.equal(
     scraped,
-    programs.map(([name, { environment }]) => [name, environment!.PORT]),
+    programs.map(([name, { environment }]) => [name, environment!.OPS_PORT]),
   );
+  const own = file.services.prometheus!.networks!;
+  for (const [name, { networks = [] }] of programs)
+    assert.is(networks.filter((network) => own.includes(network)).length, 1, `${name} has one address there`);
 });
 
 test('the dashboard shows only metrics that a program has', () => {

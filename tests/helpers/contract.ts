@@ -47,9 +47,10 @@ export function envelopeProblem({ status, headers, text }: Checked): string | un
   return wanted && !headers.get(wanted) ? `it has no header ${wanted}` : undefined;
 }
 
-/** Headers that every answer must have or must not: what may be cached is documented, and none names the server software. */
+/** Headers that every answer must have or must not: its type is never guessed, what may be cached is documented, and none names the server software. */
 function headersProblem(path: string, { headers }: Checked, cacheable: boolean): string | undefined {
-  const kept = cacheable || path === '/docs' || path.startsWith('/docs/');
+  const kept = cacheable || path === '/docs' || path.startsWith('/docs/') || path === '/openapi.json';
+  if (headers.get('x-content-type-options') !== 'nosniff') return 'its type may be guessed (X-Content-Type-Options)';
   if (!kept && headers.get('cache-control') !== 'no-store') return 'it may be kept on its way (Cache-Control)';
   return ['server', 'x-powered-by', 'via'].find((name) => headers.get(name))?.concat(' tells what serves');
 }

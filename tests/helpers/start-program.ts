@@ -14,7 +14,8 @@ export const outputListeners = new Set<(text: string) => void>();
 /** Starts a program and waits until it is ready. */
 export async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {
   const started = await spawnProgram(program, env);
-  const isReady = async () => (await fetch(`${started.url}/readyz`)).ok;
+  const probes = env.OPS_PORT ? `http://127.0.0.1:${env.OPS_PORT}` : started.url;
+  const isReady = async () => (await fetch(`${probes}/readyz`)).ok;
   await eventually(`${program} is ready`, isReady).catch((error: unknown) => {
     // Left running, it would keep the test file from ending.
     started.process.kill('SIGKILL');

@@ -6,7 +6,8 @@ import { verdictOf } from '../../apps/stack/commands/audit.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 
 const test = suite('dependencies');
-type Package = { dev?: boolean; optional?: boolean; link?: boolean; license?: string } & Partial<Installed>;
+type Package = { dev?: boolean; optional?: boolean; link?: boolean; license?: string } & Partial<Installed> & Platform;
+type Platform = { os?: string[]; cpu?: string[]; libc?: string[] };
 type Installed = { integrity: string; hasInstallScript: boolean };
 const read = (name: string) => readFileSync(join(checkout, name), 'utf8');
 const lock = JSON.parse(read('package-lock.json')) as { packages: Record<string, Package> };
@@ -37,6 +38,22 @@ test('every package has an exact version, and every shipped one a hash', () => {
     [],
   );
   for (const [path, { integrity = '' }] of shipped) assert.match(integrity, /^sha512-/, path);
+});
+
+test('every package that is installed on Linux x64 has a hash, and those without one are named when installed', () => {
+  const here = ({ os = ['linux'], cpu = ['x64'], libc = ['glibc'] }: Platform) =>
+    os.includes('linux') && cpu.includes('x64') && libc.includes('glibc');
+  const without = all.filter(([, { integrity }]) => integrity === undefined);
+  assert.equal(
+    without.filter(([, one]) => here(one) || !one.optional).map(([path]) => path),
+    [],
+  );
+  // Fewer is better: a hash comes from the registry, and is never made up.
+  assert.ok(without.length <= 24, `${without.length} have none`);
+  assert.match(read('apps/stack/install.sh'), 'installed without a hash to check');
+  const peers = JSON.parse(read('bench/peers/package-lock.json')) as typeof lock;
+  for (const [path, { integrity = '' }] of Object.entries(peers.packages).filter(([path]) => path))
+    assert.match(integrity, /^sha512-/, path);
 });
 
 test('no install script runs, and the packages that have one are known', () => {

@@ -1,12 +1,15 @@
 import { METHODS } from 'node:http';
 import { Router } from '@koa/router';
 import Koa from 'koa';
-import { makeDocs } from '../../../shared/http/docs.ts';
+import { makeDocs, type Docs } from '../../../shared/http/docs.ts';
+import type { FixedHeaders } from '../../../shared/http/headers.ts';
+import { inSlices } from '../../../shared/http/in-slices.ts';
 import { ApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import { openApi } from '../../../shared/contract/openapi.ts';
-import type { ProbeAnswer } from '../../../shared/http/probes.ts';
+import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
+import { onClientPort, type Probe } from '../../../shared/http/probes.ts';
 import { requestId } from '../../../shared/http/request-id.ts';
 import { cors } from './cors.ts';
 import { handle } from './handle.ts';
@@ -15,7 +18,9 @@ import type { ApiRoute, HandleOptions } from './route.ts';
 type AppOptions = {
   routes: readonly ApiRoute[];
   handling: HandleOptions;
-  probe(path: string): Promise<ProbeAnswer | undefined>;
+  probe: Probe;
+  opsPort: number | undefined;
+  headers: FixedHeaders;
   metrics: Metrics;
   log: Logger;
   publicUrl: string;
@@ -23,12 +28,14 @@ type AppOptions = {
 };
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
-export function makeApp({ routes, handling, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
+export function makeApp(options: AppOptions): Koa {
+  const { routes, handling, headers, metrics, log, publicUrl, corsOrigins, opsPort } = options;
+  const document = openApi(routes, publicUrl, {}, clientProbePaths(opsPort));
   const app = new Koa();
-  app.use(observe(log, metrics));
+  app.use(observe(log, metrics, headers));
   app.use(cors(corsOrigins));
   app.use(answerErrors(log));
-  app.use(probes(probe, makeDocs(openApi(routes, publicUrl), publicUrl)));
+  app.use(probes(onClientPort(options.probe, opsPort), makeDocs(document, publicUrl)));
 
   const router = new Router({ strict: true, sensitive: true });
   for (const route of routes) {
@@ -39,13 +46,12 @@ export function makeApp({ routes, handling, probe, metrics, log, publicUrl, cors
   return app;
 }
 
-function observe(log: Logger, metrics: Metrics): Koa.Middleware {
+function observe(log: Logger, metrics: Metrics, headers: FixedHeaders): Koa.Middleware {
   return async (ctx, next) => {
     const started = performance.now();
     ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
     ctx.set('X-Request-Id', ctx.state['requestId'] as string);
-    // The defaults of every answer; one that may be cached overrides them.
-    ctx.set({ 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' });
+    ctx.set(headers);
     await next();
     const seconds = (performance.now() - started) / 1000;
     const { method, status } = ctx;
@@ -74,15 +80,16 @@ function answerErrors(log: Logger): Koa.Middleware {
   };
 }
 
-function probes(probe: AppOptions['probe'], docs: AppOptions['probe']): Koa.Middleware {
+function probes(probe: Probe, docs: Docs): Koa.Middleware {
   return async (ctx, next) => {
-    const answer = (await probe(ctx.path)) ?? (await docs(ctx.path));
+    const answer = (await probe(ctx.path)) ?? docs(ctx.path, ctx.req.headers);
     if (!answer) return next();
     const reads = ctx.method === 'GET' || ctx.method === 'HEAD';
     if (!reads) throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
     ctx.status = answer.status;
     ctx.type = answer.type;
-    ctx.body = answer.text;
+    const { text } = answer;
+    ctx.body = typeof text === 'string' || ctx.method === 'HEAD' ? text : inSlices(text);
     ctx.set(answer.headers ?? {});
   };
 }

@@ -5,6 +5,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { CacheableAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
+import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
 import { auditClient, operationName } from '../resources/audit.ts';
@@ -79,6 +80,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     if (!route.permission) return NOBODY;
     const caller = await authenticate(ctx.get('authorization'), clientAddress);
     ctx.state['caller'] = caller;
+    knowClient(ctx.req.socket);
     requirePermission(caller, route.permission);
     if (takesTurn) {
       options.limitCalls(caller);

@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { speak } from '../../../tests/helpers/raw-http.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // Headers of answers. tests/helpers/contract.ts checks those that every answer must have, in every test.
@@ -33,6 +34,48 @@ test("no answer but public keys may be cached on its way, and none names the ser
     assert.is(headers.get('cache-control'), 'no-store', String(status));
     const names = [...headers.keys()].filter((name) => /server|powered|version|runtime/i.test(name));
     assert.equal(names, []);
+  }
+});
+
+test('no browser guesses the type of an answer, whatever it answers', async () => {
+  for (const { url } of [world.api, world.verify!]) {
+    const answers = [
+      await world.call('post', url + VERIFY_PATH, { key: 'k' }),
+      await world.call('post', url + VERIFY_PATH, { key: 'k' }, { token: null }),
+      await world.call('post', url + VERIFY_PATH, undefined, { raw: '{' }),
+      await world.call('get', `${url}/nowhere`),
+      await world.call('get', `${url}/metrics`),
+      await world.call('get', `${url}/openapi.json`),
+      ...(await speak(url, ['NONSENSE\r\n\r\n'])).answers,
+      ...(await speak(url, [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`])).answers,
+      ...(await speak(url, ['GET / HTTP/1.1\r\n\r\n'])).answers,
+    ];
+    assert.is(answers.length, 9);
+    for (const { headers, status } of answers) {
+      assert.is(headers.get('x-content-type-options'), 'nosniff', `${url} ${status}`);
+      assert.not.ok(headers.get('strict-transport-security'), 'this is plain HTTP');
+    }
+  }
+});
+
+test('where clients speak TLS, browsers are told to use nothing else, except by what a gateway hands on', async () => {
+  const wanted = 'max-age=31536000';
+  for (const program of ['api', 'verify'] as const) {
+    const { url } = await world.start(program, { TLS_BY_PROXY: 'true' });
+    const answers = [
+      await world.call('post', url + VERIFY_PATH, { key: 'k' }),
+      await world.call('post', url + VERIFY_PATH, { key: 'k' }, { token: null }),
+      await world.call('get', `${url}/docs`),
+      await world.call('get', `${url}/nowhere`),
+      ...(await speak(url, ['NONSENSE\r\n\r\n'])).answers,
+    ];
+    for (const { headers, status } of answers)
+      assert.is(headers.get('strict-transport-security'), wanted, `${program} ${status}`);
+    if (program === 'api') continue;
+    const handedOn = await fetch(`${url}/gateway/envoy`, { headers: { 'X-Keytally-Token': world.team.token } });
+    assert.ok(handedOn.status >= 400);
+    assert.is(handedOn.headers.get('strict-transport-security'), null);
+    assert.is(handedOn.headers.get('x-content-type-options'), 'nosniff');
   }
 });
 

@@ -74,7 +74,7 @@ export function ourProgram(which: keyof typeof scripts, name: string, port: numb
 /** The environment of our programs: that of `make up`, with this stack's own addresses. */
 export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
   const notOurs =
-    /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
+    /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|OPS_PORT$|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
   const given = Object.entries(process.env).filter(([name]) => !notOurs.test(name));
   return {
     ...Object.fromEntries(given),

@@ -1,3 +1,4 @@
+import { Agent, request as ask } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -53,7 +54,46 @@ test('connections beyond MAX_CONNECTIONS are closed at once', async () => {
   await small.stop();
 });
 
+test('strangers who hold all connections, silent or asking, are closed for clients and never shut one out', async () => {
+  for (const program of ['api', 'verify'] as const) {
+    const small = await world.start(program, { MAX_CONNECTIONS: '100' });
+    const client = new Agent({ keepAlive: true, maxSockets: 1 });
+    const first = await askWith(client, small.url);
+    for (const sent of ['', 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n', `POST ${VERIFY_PATH} HTTP/1.1\r\nHost:`]) {
+      const strangers: Socket[] = [];
+      // Each beyond the limit closes another stranger, and one that comes again takes a stranger's place, too.
+      for (let i = 0; i < 5; i++) {
+        const more = await openMany(60, small.url);
+        for (const socket of more) socket.write(sent);
+        strangers.push(...more);
+        const another = new Agent();
+        const answer = await askWith(another, small.url);
+        assert.is(answer.status, 200, `${program} serves a new client beside strangers who send "${sent}"`);
+      }
+      const again = await askWith(client, small.url);
+      assert.is(again.status, 200);
+      assert.is(again.port, first.port, `${program} kept the connection of a client that has authenticated`);
+      await eventually('the oldest are closed', async () => strangers.filter((one) => one.closed).length >= 200);
+      strangers.forEach((socket) => socket.destroy());
+    }
+    client.destroy();
+    await small.stop();
+  }
+});
+
 test.run();
+
+/** Verifies on a connection of an agent; gives the status, and the connection's own port. */
+function askWith(agent: Agent, url: string): Promise<{ status: number | undefined; port: number | undefined }> {
+  return new Promise((resolve, reject) => {
+    const headers = { Authorization: `Bearer ${world.team.token}`, 'Content-Type': 'application/json' };
+    const asked = ask(url + VERIFY_PATH, { method: 'POST', agent, headers }, (response) => {
+      const port = response.socket.localPort;
+      response.resume().once('end', () => resolve({ status: response.statusCode, port }));
+    });
+    asked.once('error', reject).end('{"key": "none"}');
+  });
+}
 
 const verified = (url = world.verify!.url) => world.call('post', url + VERIFY_PATH, { key: 'none' });
 

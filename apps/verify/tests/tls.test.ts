@@ -27,7 +27,7 @@ test('both servers serve TLS, and load a new certificate without a restart', asy
     const { port, child } = await startTls(program, files);
     assert.is(await commonName(port), 'first');
     const answer = await askTls(port, readFileSync(files.TLS_CERTIFICATE_PATH));
-    assert.is(answer, 401, 'the service itself');
+    assert.equal(answer, { status: 401, transport: 'max-age=31536000' }, 'the service itself');
     const plain = await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined);
     assert.is(plain, undefined, 'no plain HTTP beside it');
 
@@ -84,12 +84,12 @@ function commonName(port: number): Promise<string> {
   });
 }
 
-function askTls(port: number, ca: Buffer): Promise<number> {
+function askTls(port: number, ca: Buffer): Promise<{ status: number | undefined; transport: string | undefined }> {
   return new Promise((resolve, reject) => {
     const options = { port, host: '127.0.0.1', path: VERIFY_PATH, method: 'POST', ca };
     ask(options, (response) => {
       response.resume();
-      resolve(response.statusCode!);
+      resolve({ status: response.statusCode, transport: response.headers['strict-transport-security'] });
     })
       .on('error', reject)
       .end();

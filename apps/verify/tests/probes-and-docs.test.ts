@@ -1,0 +1,185 @@
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { freePorts } from '../../../apps/stack/process/ports.ts';
+import { makeCustomers, type Customers } from '../../../tests/helpers/customers.ts';
+import { eventually, makeWorld, request, type Started, type World } from '../../../tests/helpers/world.ts';
+import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
+
+// What strangers may ask a server for beside the hot path: what it costs, and on which port it is.
+const BUNDLE = '/docs/swagger-ui-bundle.js';
+const servers = () => [world.api, world.verify!];
+let world: World;
+let customers: Customers;
+const test = suite('probes and docs');
+test.before(async () => {
+  world = await makeWorld(['verify']);
+  const { body } = await world.call('post', '/api/v1/workspace', { name: 'beside' });
+  customers = makeCustomers(world, body.workspace.id);
+});
+test.after(() => world?.stop());
+
+test('no page of /docs is read from disk for a request, however many ask', async () => {
+  for (const server of servers()) {
+    const before = bytesRead(server);
+    const answers = await many(200, () => fetch(server.url + BUNDLE, { headers: { 'Accept-Encoding': 'gzip' } }));
+    assert.ok(answers.every(({ status }) => status === 200));
+    const read = bytesRead(server) - before;
+    // 200 times the file are 300 MB; requests that arrive are some bytes each.
+    assert.ok(read < 10_000_000, `${read} bytes were read`);
+  }
+});
+
+test('readers who stop reading share one copy of a page', async () => {
+  const { key } = await customers.newKey();
+  for (const server of servers()) {
+    const before = memory(server);
+    const sockets = await Promise.all(Array.from({ length: 300 }, () => startReading(server.url)));
+    // 300 copies of the page are 440 MB.
+    const grown = Math.round((memory(server) - before) / 1e6);
+    assert.is((await customers.verify({ key }, { url: server.url })).body.status, 'VALID');
+    sockets.forEach((socket) => socket.destroy());
+    assert.ok(grown < 150, `${grown} MB more`);
+  }
+});
+
+test('/metrics and /readyz cost a stranger a lookup, not a rendering and not a question to Redis', async () => {
+  for (const server of servers()) {
+    const cost = async (path: string) => {
+      await fetch(server.url + path);
+      const before = cpuSeconds(server);
+      for (let i = 0; i < 10; i++) await many(100, () => fetch(server.url + path));
+      return cpuSeconds(server) - before;
+    };
+    const cheap = await cost('/healthz');
+    for (const path of ['/metrics', '/readyz']) {
+      const dear = await cost(path);
+      assert.ok(dear < 4 * cheap + 0.3, `1,000 of ${path} take ${dear} s, of /healthz ${cheap} s`);
+    }
+  }
+});
+
+test('documents are sent compressed to whoever takes that, and not again to whoever has them', async () => {
+  for (const { url } of servers()) {
+    for (const path of [BUNDLE, '/docs', '/docs/start.js', '/docs/swagger-ui.css', '/openapi.json']) {
+      const plain = await raw(url, path, 'Accept-Encoding: gzip;q=0, br\r\n');
+      const packed = await raw(url, path, 'Accept-Encoding: br, gzip\r\n');
+      assert.is(plain.headers.get('content-encoding'), undefined, path);
+      assert.is(packed.headers.get('content-encoding'), 'gzip', path);
+      assert.ok(plain.body.equals(gunzipSync(packed.body)), path);
+      assert.is(packed.headers.get('content-length'), String(packed.body.length));
+      for (const one of [plain, packed]) {
+        assert.match(one.headers.get('vary') ?? '', 'Accept-Encoding');
+        const etag = one.headers.get('etag') ?? '';
+        assert.match(etag, /^"[\w-]{20,}"$/, path);
+        for (const known of [etag, `W/${etag}`, `"x", ${etag}`, '*']) {
+          const accept = one === packed ? 'Accept-Encoding: gzip\r\n' : '';
+          const again = await raw(url, path, `${accept}If-None-Match: ${known}\r\n`);
+          assert.equal([again.status, again.body.length], [304, 0], `${path} ${known}`);
+          assert.is(again.headers.get('etag'), etag);
+        }
+      }
+      assert.is.not(plain.headers.get('etag'), packed.headers.get('etag'), 'other bytes, another tag');
+      assert.is((await raw(url, path, 'If-None-Match: "other"\r\n')).status, 200);
+    }
+  }
+});
+
+test('with OPS_PORT, clients of the hot port reach neither /metrics nor /readyz, and OPS_PORT serves nothing else', async () => {
+  for (const program of ['api', 'verify'] as const) {
+    const [ops = 0] = await freePorts(1);
+    const server = await world.start(program, { OPS_PORT: String(ops) });
+    const url = `http://127.0.0.1:${ops}`;
+    const ready = async () => (await fetch(`${url}/readyz`)).status === 200;
+    await eventually('it is ready', ready);
+    const status = async (path: string) => (await request(server.url + path, 'get', {})).status;
+    assert.equal(await Promise.all(['/metrics', '/readyz', '/healthz'].map(status)), [404, 404, 200], program);
+    const docs = await Promise.all(['/docs', BUNDLE, '/openapi.json'].map((path) => fetch(server.url + path)));
+    const expected = program === 'api' ? 200 : 404;
+    assert.equal(
+      docs.map((answer) => answer.status),
+      [expected, expected, expected],
+      program,
+    );
+    assert.match(await (await fetch(`${url}/metrics`)).text(), new RegExp(`program="${program}"`));
+    assert.is((await fetch(`${url}/healthz`)).status, 200);
+    for (const path of ['/docs', '/openapi.json', VERIFY_PATH, '/api/v1/workspace']) {
+      assert.is((await fetch(url + path)).status, 404, path);
+    }
+    assert.is((await fetch(url + VERIFY_PATH, { method: 'POST' })).status, 404);
+    await server.stop();
+  }
+});
+
+test('with OPS_PORT and several workers one scrape has the sum of all of them', async () => {
+  const [port = 0, ops = 0] = await freePorts(2);
+  const settings = { WORKERS: '2', PORT: String(port), OPS_PORT: String(ops) };
+  const server = await world.start('verify', settings);
+  const total = async () => {
+    const answer = await fetch(`http://127.0.0.1:${ops}/metrics`, { headers: { Connection: 'close' } });
+    return Number(/^keytally_verifications_total\{[^}]*status="VALID"[^}]*\} (\d+)$/m.exec(await answer.text())?.[1]);
+  };
+  const { key } = await customers.newKey();
+  await many(50, () => customers.verify({ key }, { url: server.url }));
+  await eventually('all are counted', async () => (await total()) === 50);
+  for (let i = 0; i < 5; i++) assert.is(await total(), 50);
+  await server.stop();
+});
+
+test.run();
+
+function many<T>(count: number, make: () => Promise<T>): Promise<T[]> {
+  return Promise.all(Array.from({ length: count }, make));
+}
+
+const proc = ({ process }: Started, file: string) => readFileSync(`/proc/${process.pid}/${file}`, 'utf8');
+
+/** What the process has read by system calls, from disk or from its cache. */
+function bytesRead(server: Started): number {
+  return Number(/^rchar: (\d+)$/m.exec(proc(server, 'io'))![1]);
+}
+
+function memory(server: Started): number {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(proc(server, 'status'))![1]) * 1024;
+}
+
+function cpuSeconds(server: Started): number {
+  const fields = proc(server, 'stat').split(') ')[1]!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** Asks for the whole page, and reads nothing after its first bytes. */
+function startReading(url: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1', () => {
+      socket.write(`GET ${BUNDLE} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    });
+    socket.once('error', reject).once('data', () => {
+      socket.pause();
+      resolve(socket);
+    });
+  });
+}
+
+/** One answer as its bytes came, without a client that unpacks it. */
+function raw(url: string, path: string, headers: string) {
+  return new Promise<{ status: number; headers: Map<string, string>; body: Buffer }>((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    const socket = connect(Number(new URL(url).port), '127.0.0.1', () => {
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${headers}\r\n`);
+    });
+    socket.once('error', reject).on('data', (bytes: Buffer) => chunks.push(bytes));
+    socket.once('end', () => {
+      const bytes = Buffer.concat(chunks);
+      const end = bytes.indexOf('\r\n\r\n');
+      const [first = '', ...lines] = bytes.toString('latin1', 0, end).split('\r\n');
+      const named = lines.map((line): [string, string] => {
+        const colon = line.indexOf(': ');
+        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 2)];
+      });
+      resolve({ status: Number(first.slice(9, 12)), headers: new Map(named), body: bytes.subarray(end + 4) });
+    });
+  });
+}

@@ -1,0 +1,44 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeMetrics } from '../runtime/metrics.ts';
+import { makeProbes } from './probes.ts';
+
+const test = suite('probes');
+
+test('a thousand who ask at once or one after the other within a second cost one rendering and one check', async () => {
+  let checks = 0;
+  let renderings = 0;
+  const later = () => new Promise(setImmediate);
+  const redis = async () => {
+    checks++;
+    await later();
+  };
+  const probe = makeProbes(makeMetrics('test'), { redis }, async () => {
+    await later();
+    return `rendered ${++renderings}`;
+  });
+  const began = performance.now();
+  const paths = Array.from({ length: 1_000 }, (_, i) => (i % 2 ? '/metrics' : '/readyz'));
+  const together = await Promise.all(paths.map((path) => probe(path)));
+  for (const path of paths) await probe(path);
+  // A machine that is busy may take longer: one more for each second.
+  const allowed = 1 + Math.ceil((performance.now() - began) / 1_000);
+  assert.ok(renderings >= 1 && renderings <= allowed, `${renderings} renderings`);
+  assert.ok(checks >= 1 && checks <= allowed, `${checks} checks`);
+  assert.is(String(together[1]?.text), 'rendered 1');
+});
+
+test('what could not be rendered is not kept', async () => {
+  let tries = 0;
+  const probe = makeProbes(makeMetrics('test'), {}, async () => {
+    if (++tries === 1) throw new Error('the primary ends');
+    return 'rendered';
+  });
+  await probe('/metrics').then(
+    () => assert.unreachable('the first fails'),
+    () => {},
+  );
+  assert.is(String((await probe('/metrics'))?.text), 'rendered');
+});
+
+test.run();

@@ -1,0 +1,129 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { rollUp } from '../../apps/consumer/jobs/rollup.ts';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { record, writeRecords } from '../../apps/stack/process/leftovers.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { stopProcess } from '../../apps/stack/process/processes.ts';
+import { start, untilReady, type Started } from '../../apps/stack/process/program.ts';
+import { clickhouseProgram } from '../../apps/stack/servers/clickhouse-program.ts';
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { makeCustomers, type Customers } from '../helpers/customers.ts';
+import { metric } from '../helpers/metric.ts';
+import { eventually, makeWorld, type World } from '../helpers/world.ts';
+
+// Each program on a ClickHouse where its user of deploy/clickhouse/users.xml has the rights that stand there, and no others.
+// The engine of one machine knows one user, so it is started again for each of them.
+type User = 'keytally' | 'keytally_api' | 'keytally_consumer';
+const folder = join(process.env.TEST_FOLDER ?? '', 'users');
+const usersFile = readFileSync(join(checkout, 'deploy/clickhouse/users.xml'), 'utf8');
+const [port = 0] = await freePorts(1);
+const CLICKHOUSE_URL = `http://127.0.0.1:${port}/keytally`;
+const books = connectClickHouse(CLICKHOUSE_URL);
+let server: Started | undefined;
+let world: World;
+let customers: Customers;
+let billing: { id: string; key: string };
+const test = suite('users of ClickHouse');
+
+test.before(async () => {
+  await serveAs('keytally');
+  world = await makeWorld(['verify'], { CLICKHOUSE_URL });
+  const { body } = await world.call('post', '/api/v1/workspace', { name: 'users' });
+  customers = makeCustomers(world, body.workspace.id);
+  const { key, meter } = await customers.meteredKey('100');
+  billing = { key, id: (await customers.billing(meter)).id };
+});
+test.after(async () => {
+  await Promise.all([world?.stop(), books.close()]);
+  if (server) await stopProcess(server, 'SIGKILL', 1_000);
+});
+
+test('the consumer adds events and sums of days, and can change, remove or define nothing', async () => {
+  await serveAs('keytally_consumer');
+  const consumer = await world.start('consumer');
+  const answer = await customers.verify({ key: billing.key, billing: { usage: '3' } }, { url: world.verify!.url });
+  assert.is(answer.body.status, 'VALID');
+  const written = async () => (await metric(consumer.url, 'keytally_consumed_events_total')) > 0;
+  await eventually('the event is in the books', written);
+  await rollUp({ sql: world.sql, books }, Date.now() + 2 * 86_400_000, new AbortController().signal);
+  assert.is(await count('usage_daily'), 1);
+  assert.ok((await count('booked_days')) > 0);
+  await consumer.stop();
+  for (const statement of [...destroying, ...reaching])
+    assert.match(await refusal(statement), 'ACCESS_DENIED', statement);
+});
+
+test('the api reads usage and balances, and can write nothing', async () => {
+  await serveAs('keytally_api');
+  const usage = await world.call('get', `/api/v1/usage/${billing.id}`);
+  assert.is(usage.body.data[0]?.totalBillingUsage, '3', usage.text);
+  for (const command of ['reconcile', 'rebuild']) {
+    const env = { ...world.env, PATH: process.env.PATH };
+    await promisify(execFile)(process.execPath, [join(checkout, `apps/api/commands/${command}.ts`)], { env });
+  }
+  const used = async () => (await world.call('get', `/api/v1/usage/${billing.id}`)).status === 200;
+  await eventually('every shard is open again', used);
+  const insert = "insert into usage_daily values ('bill', today(), 'x', 1, 1, 1)";
+  for (const statement of [insert, ...destroying, ...reaching])
+    assert.match(await refusal(statement), 'ACCESS_DENIED', statement);
+});
+
+test.run();
+
+const destroying = [
+  "alter table usage_events delete where billing_id != ''",
+  'alter table usage_events update cost_micros = 0 where 1',
+  'alter table usage_events drop partition 202601',
+  'truncate table usage_events',
+  'drop table usage_events',
+  'create table other (id UInt8) engine = Memory',
+  'optimize table usage_events final',
+];
+// Other ways out of a server than through its tables.
+const reaching = [
+  "select * from file('/etc/passwd', 'LineAsString')",
+  "select * from url('http://127.0.0.1:1/', 'LineAsString')",
+  "insert into function file('/tmp/keytally-users-test', 'CSV', 'x UInt8') values (1)",
+  'create user somebody',
+  'system flush logs',
+];
+
+/** Starts the server again, with exactly the rights of a user. */
+async function serveAs(user: User): Promise<void> {
+  if (server) await stopProcess(server, 'SIGTERM', 30_000);
+  const own = join(folder, user);
+  mkdirSync(own, { recursive: true });
+  const grants = new RegExp(`<${user}>.*?(<grants>.*?</grants>)?\\s*</${user}>`, 's').exec(usersFile);
+  assert.ok(grants, `${user} is a user`);
+  const only = `<password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>`;
+  writeFileSync(
+    join(own, 'users.xml'),
+    `<clickhouse><profiles><default/></profiles><quotas><default/></quotas>
+     <users><default>${only}${grants[1] ?? ''}</default></users></clickhouse>`,
+  );
+  // The engine reads this file of its working directory.
+  writeFileSync(join(own, 'config.xml'), `<clickhouse><users_config>${own}/users.xml</users_config></clickhouse>`);
+  const program = clickhouseProgram({ folder: join(folder, 'data'), port });
+  const log = join(folder, 'clickhouse.log');
+  const args = ['-c', 'cd "$0" && exec "$@"', own, program.command, ...program.args];
+  server = await start({ ...program, command: 'sh', args }, log);
+  writeRecords(folder, [record(program, server)]);
+  await untilReady(program, server, log);
+}
+
+async function refusal(query: string): Promise<string> {
+  return books.client.command({ query }).then(
+    () => 'it was done',
+    (error: { type?: string; message: string }) => `${error.type} ${error.message}`,
+  );
+}
+
+async function count(table: string): Promise<number> {
+  const answer = await books.client.query({ query: `select count() as n from ${table} final`, format: 'JSONEachRow' });
+  return Number((await answer.json<{ n: string }>())[0]?.n);
+}
