@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild
-.PHONY: history test fuzz faults check audit lint fmt
+.PHONY: history neighbours test fuzz faults check audit lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -75,6 +75,9 @@ bench-rebuild: install ## measure how fast an emptied Redis is filled again; KEY
 
 history: install ## measure what a record with 100,000,000 events costs, and 100,000 records behind; EVENTS= RECORDS=
 	@$(node) tests/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)
+
+neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=8 ONLY=part-of-a-name
+	@$(node) tests/neighbours/main.ts --seconds $(or $(SECONDS),8) --only '$(ONLY)'
 
 fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \

@@ -45,6 +45,7 @@ const byStatus = Object.entries(answers).map(([status, all]) => {
   const sorted = all.map(({ ms }) => ms).toSorted((a, b) => a - b);
   return {
     status: Number(status),
+    count: all.length,
     perSecond: all.filter(({ inTime }) => inTime).length / Number(SECONDS),
     p50Ms: percentile(sorted, 0.5),
     p99Ms: percentile(sorted, 0.99),
