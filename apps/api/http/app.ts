@@ -25,6 +25,10 @@ type AppOptions = {
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
 export function makeApp({ routes, handling, probe, metrics, log, publicUrl, corsOrigins }: AppOptions): Koa {
   const app = new Koa();
+  // Koa would print a stack for each client that is gone before its answer, and any stranger can go.
+  app.on('error', (error: Error & { headerSent?: boolean }) => {
+    log[error.headerSent ? 'debug' : 'error']({ error }, 'an answer could not be sent');
+  });
   app.use(observe(log, metrics));
   app.use(cors(corsOrigins));
   app.use(answerErrors(log));
@@ -90,7 +94,9 @@ function probes(probe: AppOptions['probe'], docs: AppOptions['probe']): Koa.Midd
 /** 404 for a path that does not exist, 405 for a method that the path does not take. */
 function unknownPath(router: Router): Koa.Middleware {
   return (ctx) => {
-    const allowed = METHODS.filter((method) => router.match(ctx.path, method).route);
+    // One search for all methods: anybody may ask for any path.
+    const found = new Set(router.match(ctx.path, '').path.flatMap((layer) => layer.methods));
+    const allowed = METHODS.filter((method) => found.has(method));
     if (allowed.length === 0) throw new ApiError('route_not_found');
     throw new ApiError('method_not_allowed', { headers: { Allow: allowed.join(', ') } });
   };

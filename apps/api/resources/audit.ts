@@ -2,6 +2,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
+import { hideSecrets } from '../../../shared/values/secrets.ts';
 
 export const auditResources = [
   'access_token',
@@ -50,9 +51,16 @@ export async function recordAudit(sql: Query, origin: AuditOrigin, lines: AuditL
   for (const { resource, id, before, after } of texts.filter((line) => line.before !== line.after)) {
     await sql`
       insert into audit_log (id, team_id, token_id, operation, resource, resource_id, before, after, request_id)
-      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${before}::text::json, ${after}::text::json,
-              ${requestId})`;
+      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${hidden(before)}::text::json,
+              ${hidden(after)}::text::json, ${requestId})`;
   }
+}
+
+// Names and metadata are a client's own text, and may hold a secret by mistake.
+function hidden(json: string | null): string | null {
+  if (json === null) return null;
+  const hideIn = (_: string, value: unknown) => (typeof value === 'string' ? hideSecrets(value) : value);
+  return JSON.stringify(JSON.parse(json, hideIn));
 }
 
 function textOf(value: object | undefined): string | null {
