@@ -32,6 +32,10 @@ export function makeApp(options: AppOptions): Koa {
   const { routes, handling, headers, metrics, log, publicUrl, corsOrigins, opsPort } = options;
   const document = openApi(routes, publicUrl, {}, clientProbePaths(opsPort));
   const app = new Koa();
+  // Koa would print a stack for each client that is gone before its answer, and any stranger can go.
+  app.on('error', (error: Error & { headerSent?: boolean }) => {
+    log[error.headerSent ? 'debug' : 'error']({ error }, 'an answer could not be sent');
+  });
   app.use(observe(log, metrics, headers));
   app.use(cors(corsOrigins));
   app.use(answerErrors(log));
@@ -97,7 +101,9 @@ function probes(probe: Probe, docs: Docs): Koa.Middleware {
 /** 404 for a path that does not exist, 405 for a method that the path does not take. */
 function unknownPath(router: Router): Koa.Middleware {
   return (ctx) => {
-    const allowed = METHODS.filter((method) => router.match(ctx.path, method).route);
+    // One search for all methods: anybody may ask for any path.
+    const found = new Set(router.match(ctx.path, '').path.flatMap((layer) => layer.methods));
+    const allowed = METHODS.filter((method) => found.has(method));
     if (allowed.length === 0) throw new ApiError('route_not_found');
     throw new ApiError('method_not_allowed', { headers: { Allow: allowed.join(', ') } });
   };

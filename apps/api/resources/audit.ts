@@ -86,8 +86,8 @@ export async function recordAudit(sql: Query, origin: AuditOrigin, lines: AuditL
   for (const { resource, id, before, after } of texts.filter((line) => line.before !== line.after)) {
     await sql`
       insert into audit_log (id, team_id, token_id, operation, resource, resource_id, before, after, request_id, address, user_agent)
-      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${before}::text::json, ${after}::text::json,
-              ${requestId}, ${client?.address ?? null}, ${client?.userAgent ?? null})`;
+      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${hidden(before)}::text::json,
+              ${hidden(after)}::text::json, ${requestId}, ${client?.address ?? null}, ${client?.userAgent ?? null})`;
   }
 }
 
@@ -99,6 +99,13 @@ export async function recordDenied(sql: Query, lines: DeniedAttempts[]): Promise
       values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${requestId}, ${client?.address ?? null},
               ${client?.userAgent ?? null}, 'denied', ${errorCode}, ${attempts})`;
   }
+}
+
+// Names and metadata are a client's own text, and may hold a secret by mistake.
+function hidden(json: string | null): string | null {
+  if (json === null) return null;
+  const hideIn = (_: string, value: unknown) => (typeof value === 'string' ? hideSecrets(value) : value);
+  return JSON.stringify(JSON.parse(json, hideIn));
 }
 
 function textOf(value: object | undefined): string | null {

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
@@ -6,7 +8,7 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { eventually, makeWorld, wireTo, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, outputListeners, wireTo, type World } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // A failure on our side, or on the way to us, has an answer that says so.
@@ -74,6 +76,30 @@ test('an internal fault is a 500 that tells nothing about it', async () => {
   const answer = await sign();
   assert.equal([answer.status, answer.body.error.code], [500, 50001]);
   assert.equal(answer.body.error.message, 'Something went wrong on our side; it was logged with the request id.');
+});
+
+test('clients that leave before their answer cost one line of the log each, and no stack', async () => {
+  let output = '';
+  const listen = (text: string) => void (output += text);
+  outputListeners.add(listen);
+  try {
+    const { port } = new URL(world.api.url);
+    for (let i = 0; i < 20; i++) {
+      const socket = connect(Number(port), '127.0.0.1');
+      await once(socket, 'connect');
+      // Several at once: the first answers are on their way when the connection ends.
+      const requests = Array.from(
+        { length: 10 },
+        () => `GET /gone HTTP/1.1\r\nHost: a\r\nX-Request-Id: gone-${i}\r\n\r\n`,
+      );
+      socket.write(requests.join(''), () => socket.resetAndDestroy());
+    }
+    await world.call('get', '/gone', undefined, { headers: { 'X-Request-Id': 'last' } });
+    await eventually('the log has all', async () => output.includes('"requestId":"last"'));
+    assert.not.match(output, /EPIPE|ECONNRESET|\n *at /);
+  } finally {
+    outputListeners.delete(listen);
+  }
 });
 
 test('a change that is stored but not in force says so, and comes into force by itself', async () => {

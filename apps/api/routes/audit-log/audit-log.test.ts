@@ -3,6 +3,7 @@ import * as assert from 'uvu/assert';
 import { makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { inUsableOrder, makeThings, requests, type Things } from '../../tests/helpers/requests.ts';
+import { makeKeyText } from '../../../../shared/values/key-text.ts';
 import { routes } from '../index.ts';
 
 const PATH = '/api/v1/audit-log';
@@ -106,6 +107,20 @@ test('no secret of a key or a token is in the log', async () => {
   const stored = JSON.stringify(await world.sql`select * from audit_log`);
   const texts = [key.body.apiKey.key, rotated.body.apiKey.key, token.body.accessToken.token, link.body.linkToken.token];
   for (const text of texts) assert.not.ok(stored.includes((text as string).slice(10)), 'a secret was logged');
+});
+
+test('a secret that a client put into a name, an id or metadata is hidden in the log', async () => {
+  const secret = makeKeyText('key', 7);
+  const encoded = secret.replace('_', '%5F');
+  const fields = { customerId: encoded, metadata: { note: [`see ${secret}`] }, externalMeterId: secret };
+  const body = { name: `of ${secret}`, workspaceId: things.workspace, ...fields };
+  const { id } = (await must(201, world.call('post', '/api/v1/api-key', body))).body.apiKey;
+  const [{ after }] = await auditLog(`resourceId=${id}`);
+  assert.equal([after.name, after.customerId, after.metadata], ['of [secret]', '[secret]', { note: ['see [secret]'] }]);
+  const path = `/api/v1/workspace/${things.workspace}/api-key/${id}`;
+  await must(200, world.call('patch', path, { name: `of ${makeKeyText('key', 7)}` }));
+  assert.is((await auditLog(`resourceId=${id}`)).length, 2, 'another secret is a change');
+  assert.not.match(JSON.stringify(await world.sql`select * from audit_log`), new RegExp(secret.slice(4)));
 });
 
 test('a repetition under the same Idempotency-Key leaves no second line', async () => {

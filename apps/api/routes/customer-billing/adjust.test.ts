@@ -46,6 +46,19 @@ test('an adjustment is in the balance at once and in the books on its day, with 
   assert.is((await reconciliation(id)).status, 'EXACT');
 });
 
+test('a secret in the reason or the usage name is hidden before it is booked', async () => {
+  const { key, meter } = await customers.meteredKey('10');
+  const { id } = await customers.billing(meter);
+  const body = { amount: '1', reason: `of ${key.replace('_', '%5f')}`, usageName: key };
+  const { adjustment } = (await must(201, adjust(id, body))).body;
+  assert.equal([adjustment.reason, adjustment.usageName], ['of [secret]', '[secret]']);
+  const rows = await eventually('it is booked', async () => {
+    const { data } = (await must(200, world.call('get', `/api/v1/usage/${id}`))).body;
+    return data.length === 1 && data;
+  });
+  assert.is(rows[0].billingUsageName, '[secret]');
+});
+
 test('an adjustment repeated with its Idempotency-Key counts once; without a key it is refused', async () => {
   const meter = await customers.newMeter({ totalCredits: '10' });
   const { id } = await customers.billing(meter);

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../../shared/values/credits.ts';
+import { hideSecrets } from '../../../../shared/values/secrets.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { dayOf } from '../../../../shared/events/event.ts';
 import { newId } from '../../../../shared/values/ids.ts';
@@ -57,7 +58,8 @@ export default route({
   async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid);
     await refuseDeletedWorkspace(sql, record);
-    const { amount, reason, usageName = 'default' } = body;
+    const { amount } = body;
+    const [reason, usageName] = [hideSecrets(body.reason), hideSecrets(body.usageName ?? 'default')];
     const amountMicros = parseSignedCredits(amount);
     if (!amountMicros) throw notAnAmount();
 
