@@ -18,6 +18,7 @@ test.before(async () => {
   everyTeam = connectPostgres(urlOfApi(), { max: 1, everyTeam: true });
   other = await world.newTeam();
   for (const { token } of [world.team, other]) await fill(token);
+  await world.sql`insert into team_quotas (team_id, limits) select id, '{}' from teams`;
 });
 test.after(async () => {
   await Promise.all([asApi?.end(), everyTeam?.end()]);
