@@ -1609,6 +1609,7 @@ export interface Contract {
           | 'usage:read'
           | 'jwt:sign'
           | 'jwt:verify'
+          | 'jwt:revoke'
           | 'link:read'
           | 'link:write'
           | 'token:write'
@@ -1681,16 +1682,21 @@ export interface Contract {
         id: string;
         /** method and path of the operation, or the command of the operator */
         operation: string;
-        resource:
+        /** `denied`: attempts of a known access token that were refused with 401 or 403, and touched nothing */
+        outcome: 'changed' | 'denied';
+        /** why attempts were denied */
+        errorCode?: number;
+        /** how many attempts of this token, operation and error were denied; the line tells of the first one */
+        attempts?: number;
+        resource?:
           | 'access_token'
           | 'adjustment'
           | 'api_key'
           | 'billing'
-          | 'link_token'
-          | 'quota'
           | 'jwt'
           | 'jwt_settings'
           | 'link_token'
+          | 'quota'
           | 'scope'
           | 'signing_key'
           | 'workspace';
@@ -1700,7 +1706,7 @@ export interface Contract {
         actor: 'access_token' | 'operator';
         /** id of the access token that made the change; absent: the operator */
         tokenId?: string;
-        /** address of the client; absent: the operator, or a line of an earlier version */
+        /** address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version */
         address?: string;
         /** User-Agent of the client, at most 256 characters */
         userAgent?: string;

@@ -101,7 +101,10 @@ export function tokensFromRedis(redis: ShardedRedis, deadlineMs: number) {
     const [status, now, record = ''] = await node.script('token', keys, [node.runId()], deadlineMs);
     if (status !== 'OK') throw new ApiError('undecided');
     if (isGone(record)) return undefined;
-    const { tokenId, teamId, permissions, workspaceIds, expiresAtMs, allowedIps, teamPerSecond } = readRecord('token', record);
+    const { tokenId, teamId, permissions, workspaceIds, expiresAtMs, allowedIps, teamPerSecond } = readRecord(
+      'token',
+      record,
+    );
     if (Number(expiresAtMs) > 0 && Number(expiresAtMs) <= Number(now)) return undefined;
     return {
       tokenId,

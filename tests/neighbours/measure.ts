@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { watchMemory, type Peaks } from '../history/memory.ts';
-import type { AttackName, Attack } from './attacks/attacks.ts';
+import type { Attack } from './attacks/attack.ts';
+import type { AttackName } from './attacks/attacks.ts';
 import { startAttack } from './attacker.ts';
 import { loadGood, type GoodLoad } from './good.ts';
 import { makeNeighbours, type Neighbours } from './world.ts';

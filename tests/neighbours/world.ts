@@ -7,7 +7,7 @@ import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 import { eventually, makeWorld, request } from '../helpers/world.ts';
-import type { Target } from './attacks/attacks.ts';
+import type { Target } from './attacks/attack.ts';
 
 /** The programs as operators run them, a good team with a metered key, and a hostile team. */
 export type Neighbours = Awaited<ReturnType<typeof makeNeighbours>>;

@@ -1,5 +1,6 @@
 // Makes one attack until its parent says stop: node main.ts NAME TARGET, where TARGET is JSON.
-import { attacks, type AttackName, type Target } from './attacks.ts';
+import type { Target } from './attack.ts';
+import { attacks, type AttackName } from './attacks.ts';
 import { answers } from './flood.ts';
 
 const [name = '', target = ''] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import type { Attack, Attacking, Target } from './attacks.ts';
+import type { Attack, Attacking, Target } from './attack.ts';
 import { flood, type HttpCall } from './flood.ts';
 
 const AT_ONCE = 50;

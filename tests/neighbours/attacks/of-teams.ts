@@ -1,5 +1,5 @@
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
-import type { Attack, Attacking, Target } from './attacks.ts';
+import type { Attack, Attacking, Target } from './attack.ts';
 import { flood, send, type HttpCall } from './flood.ts';
 
 const ADDRESSES = 1_000;
