@@ -48,8 +48,9 @@ async function provePlaces({ sql, key, onProgress }: ProofOptions, start: Head):
   if (last > 0 && !key) return proved('the key of the chain is gone');
   for (;;) {
     const places = await sql<Place[]>`
-      select c.number, c.line_id, encode(c.mac, 'hex') as mac, ${lineFields(sql)}
-      from audit_chain c left join audit_log l on l.id = c.line_id
+      select c.number, c.line_id, encode(c.mac, 'hex') as mac, line.*
+      from audit_chain c
+      left join lateral (select ${lineFields(sql)} from audit_log l where l.id = c.line_id offset 0) as line on true
       where c.number > ${head.number} order by c.number limit ${PLACES_AT_ONCE}`;
     for (const place of places) {
       const broken = faultOf(key!, head, place);
@@ -71,6 +72,7 @@ function faultOf(key: Buffer, head: Head, place: Place): string | undefined {
   return undefined;
 }
 
+// As in chain.ts, each query looks lines up one by one, however little Postgres knows of the tables.
 // A line is in the chain, noted for it, or from before it. Any other came past the triggers, or lost its place in the chain.
 async function findUnchained({ sql, onProgress }: ProofOptions, start: Head): Promise<string | undefined> {
   const [vanished] = await sql<{ id: string }[]>`
@@ -83,8 +85,8 @@ async function findUnchained({ sql, onProgress }: ProofOptions, start: Head): Pr
     const [page] = await sql<[{ last: string | null; ids: number; loose: string | null }]>`
       with page as (select l.id from audit_log l where l.id > ${after} order by l.id limit ${IDS_AT_ONCE})
       select max(id) as last, count(*) as ids,
-             min(id) filter (where not exists (select from audit_chain c where c.line_id = id)
-                               and not exists (select from audit_unchained u where u.line_id = id)
+             min(id) filter (where (select c.number from audit_chain c where c.line_id = id) is null
+                               and (select u.noted_at from audit_unchained u where u.line_id = id) is null
                                and not exists (select from audit_chain_state s
                                                where id > s.existing_after and id <= s.existing_until)) as loose
       from page`;
