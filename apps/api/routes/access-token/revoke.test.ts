@@ -7,9 +7,11 @@ import { must } from '../../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/access-token';
+// A busy machine needs more time.
+const PATIENT = { VERIFY_DEADLINE_MS: '2000', REQUEST_DEADLINE_MS: '60000' };
 let world: World;
 const test = suite('revoking access tokens');
-test.before(async () => void (world = await makeWorld(['verify'])));
+test.before(async () => void (world = await makeWorld(['verify'], PATIENT)));
 test.after(() => world?.stop());
 
 test('a token that was just revoked writes nothing, and gets no kept answer again', async () => {
@@ -44,7 +46,7 @@ test('revoking a token revokes all that it made, and all that these made, on eve
     await eventually('refused', async () => (await world.call('get', PATH, undefined, { token })).status === 401);
     await eventually('refused by verify', async () => (await verifyWith(token)) === 401);
   }
-  assert.is(await verifyWith(sibling.token), 200);
+  await eventually('its sibling verifies', async () => (await verifyWith(sibling.token)) === 200);
   const listed = (await must(200, world.call('get', PATH, undefined, { token: admin }))).body.accessTokens;
   const revoked = listed.filter((one: { revoked: boolean }) => one.revoked).map((one: { id: string }) => one.id);
   assert.equal(revoked, [root.id, child.id, grandchild.id]);
@@ -143,18 +145,16 @@ test('a token that never stops writing cannot hold up its revocation', async () 
       if (status === 401) return void refused++;
     }
   });
-  await eventually('it writes', async () => {
-    const [row] = await world.sql<
-      [{ n: number }]
-    >`select count(*)::int as n from audit_log where token_id = ${leaked.id}`;
-    return row.n > 20;
-  });
+  const written = async () => {
+    const [row] = await world.sql<[{ n: number }]>`
+      select count(*)::int as n from audit_log where token_id = ${leaked.id}`;
+    return row.n;
+  };
+  await eventually('it writes', async () => (await written()) > 20);
   await revoke(leaked.id, admin);
+  const before = await written();
   await Promise.all(writers);
-  const [row] = await world.sql<[{ late: number }]>`
-    select count(*)::int as late from audit_log a join access_tokens t on t.id = a.token_id
-    where t.id = ${leaked.id} and a.created_at > t.updated_at + interval '1 second'`;
-  assert.equal([refused, row.late], [20, 0]);
+  assert.equal([refused, await written()], [20, before]);
 });
 
 test('thousands of descendants are refused by the api at once, and by verify after a restart in the middle', async () => {
@@ -167,16 +167,12 @@ test('thousands of descendants are refused by the api at once, and by verify aft
   assert.is((await mintWith(last)).body.error.code, 40102);
   await world.api.stop('SIGKILL');
   const api = await world.start('api');
-  await eventually(
-    'all are revoked',
-    async () => {
-      const [row] = await world.sql<[{ left: number }]>`
+  await eventually('all are revoked', async () => {
+    const [row] = await world.sql<[{ left: number }]>`
       select count(*)::int as left from access_tokens where created_by = ${root.id} and revoked_at is null`;
-      return row.left === 0;
-    },
-    60_000,
-  );
-  await eventually('verify refuses them', async () => (await verifyWith(last)) === 401, 30_000);
+    return row.left === 0;
+  });
+  await eventually('verify refuses them', async () => (await verifyWith(last)) === 401);
   const again = await must(200, world.call('delete', `${api.url}${PATH}/${root.id}`, undefined, { token: admin }));
   assert.equal(again.body.descendants, { revoked: 0, pending: false });
   const [lines] = await world.sql<[{ n: number }]>`
