@@ -75,7 +75,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
   });
   assert.is(refused.status, 503);
   await eventually('readyz reports it', async () => (await fetch(`${world.api.url}/readyz`)).status === 503);
-  assert.match(await (await fetch(`${world.api.url}/metrics`)).text(), /^keytally_settings_older\{.*\} 1$/m);
+  await eventually('a metric reports it', async () => (await metric(world.api.url, 'keytally_settings_older')) === 1);
   const auditBroken = () => metric(world.api.url, 'keytally_audit_log_broken');
   await eventually('the audit log lacks lines that Redis remembers', async () => (await auditBroken()) === 1);
   assert.is(await status(disabled.key), 'DISABLED');
@@ -91,9 +91,10 @@ test('the api refuses changes until an operator has decided; then keys that chan
   await eventually('its shards are closed', async () => (await verified()).status === 503);
   await eventually('the api still says why', async () => {
     const ready = await fetch(`${world.api.url}/readyz`);
-    return ready.status === 503 && /"settings"/.test(await ready.text());
+    // With its shards, so that it is no answer from before the restart.
+    return ready.status === 503 && /"redis":"away".*"settings":"away"/.test(await ready.text());
   });
-  assert.match(await (await fetch(`${world.api.url}/metrics`)).text(), /^keytally_settings_older\{.*\} 1$/m);
+  await eventually('a metric reports it', async () => (await metric(world.api.url, 'keytally_settings_older')) === 1);
   assert.is((await verified()).status, 503, 'and they stay closed');
 
   const { stdout } = await promisify(execFile)(
