@@ -1,0 +1,39 @@
+/** Places for calls that are being decided, of which each team has a share. */
+export type Places = {
+  /**
+   * Whether one more call may enter. While all places are taken, only calls of a team that has less than its share enter:
+   * without a team, whether any team's call may.
+   */
+  hasRoom(team?: string): boolean;
+  enter(team: string): void;
+  leave(team: string): void;
+};
+
+/**
+ * So many places, and as many again for teams below their share: the teams that have a call share them equally, so that all
+ * of those together are no more than the places themselves.
+ */
+export function makePlaces(most: number): Places {
+  const taken = new Map<string, number>();
+  let total = 0;
+
+  return {
+    hasRoom(team) {
+      if (total < most) return true;
+      if (total >= 2 * most) return false;
+      if (team === undefined) return true;
+      const own = taken.get(team);
+      return own === undefined || own < most / taken.size;
+    },
+    enter(team) {
+      taken.set(team, (taken.get(team) ?? 0) + 1);
+      total += 1;
+    },
+    leave(team) {
+      const own = taken.get(team)! - 1;
+      if (own > 0) taken.set(team, own);
+      else taken.delete(team);
+      total -= 1;
+    },
+  };
+}
