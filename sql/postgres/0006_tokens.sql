@@ -62,12 +62,3 @@ grant select, insert, update, delete on revocations to keytally_api;
 grant update (tokens_revoked_at) on teams to keytally_api;
 alter table revocations enable row level security;
 create policy team on revocations to keytally_api using (is_of_team(team_id));
-
--- Ends the signing keys of a team: JWTs that they signed are INVALID from now on. Gives their ids.
-create function end_signing_keys(team text) returns setof text
-  language sql security definer set search_path = public, pg_temp
-begin atomic
-  delete from signing_keys where team_id = team and is_of_team(team) returning kid;
-end;
-revoke execute on function end_signing_keys from public;
-grant execute on function end_signing_keys to keytally_api;

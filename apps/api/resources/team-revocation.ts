@@ -4,6 +4,7 @@ import { lockTeamTokens } from './access.ts';
 import { recordAudit, type AuditLine } from './audit.ts';
 import { disableLockedKeys } from './keys.ts';
 import { ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
+import { retireAll } from './signing-keys.ts';
 import { tokenLine, type Revocation, type RevocationPage, type RevocationStep } from './revocations.ts';
 import { tokenColumns, type TokenRow } from './tokens.ts';
 
@@ -31,7 +32,7 @@ export async function beginTeamRevocation(sql: Sql, teamId: string, operation: s
     await tx`
       update teams set tokens_revoked_at = (select requested_at from revocations where id = ${begun.id})
       where id = ${teamId}`;
-    const kids = await endSigningKeys(tx, teamId);
+    const kids = await retireAll(tx, teamId);
     const lines = kids.map((kid): AuditLine => ({
       resource: 'signing_key',
       id: kid,
@@ -72,11 +73,6 @@ async function beginNextStep(tx: Transaction, { id, step }: Revocation): Promise
 }
 
 // The one place to change when signing keys can be retired at once in another way.
-async function endSigningKeys(tx: Transaction, teamId: string): Promise<string[]> {
-  const rows = await tx<{ kid: string }[]>`select kid from end_signing_keys(${teamId}) as ended (kid)`;
-  return rows.map(({ kid }) => kid);
-}
-
 async function revokeTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Page> {
   const rows = await tx<TokenRow[]>`
     update access_tokens set revoked_at = now(), version = version + 1, updated_at = now()
