@@ -26,4 +26,21 @@ test('a single write overtakes 200 of another team, and one of another token of 
     assert.ok(left > WRITES / 4, `${['calm', 'colleague'][i]}: ${left} were left`);
 });
 
+test('what a team has waiting is bounded: more gets 429, and another team is answered meanwhile', async () => {
+  const busy = await world.newTeam();
+  const calm = await world.newTeam();
+  const list = (path: string, token: string) => world.call('get', path, undefined, { token });
+  for (const { token } of [busy, calm]) await must(200, list('/api/v1/quota', token));
+  let calls: ReturnType<typeof list>[] = [];
+  await world.sql.begin(async (tx) => {
+    // Nothing that reads workspaces ends before this transaction.
+    await tx`lock table workspaces in access exclusive mode`;
+    calls = Array.from({ length: 530 }, () => list('/api/v1/workspace?limit=1', busy.token));
+    const refused = await Promise.race(calls);
+    assert.equal([refused.status, refused.body.error.code, refused.headers.get('retry-after')], [429, 42921, '1']);
+    await must(200, list('/api/v1/quota', calm.token));
+  });
+  await Promise.all(calls);
+});
+
 test.run();
