@@ -8,8 +8,8 @@ import type { AuthenticateFrom } from './failed-authentications.ts';
  */
 export function limitTeams(authenticate: AuthenticateFrom, perSecond: number): AuthenticateFrom {
   const rate = makeRate(perSecond);
-  return async (authorization, address) => {
-    const caller = await authenticate(authorization, address);
+  return async (authorization, address, holder) => {
+    const caller = await authenticate(authorization, address, holder);
     requirePace('team_too_many_calls', rate(caller.teamId, performance.now(), caller.teamPerSecond));
     return caller;
   };

@@ -50,7 +50,7 @@ test('everything that the team had is refused, each with a line in the audit log
       ['access_token', 3],
       ['api_key', 3],
       ['link_token', 1],
-      ['signing_key', 1],
+      ['signing_key', 2],
     ],
   );
   assert.is(await verify(others.token, others.keys[0]!), 'VALID');

@@ -1,7 +1,7 @@
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
-import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
+import { setTeam, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../shared/values/key-text.ts';
 import { isPostgresStale } from '../sync/stale-postgres.ts';
@@ -68,6 +68,8 @@ export async function revokeNextPage(
 async function lockRevocation(tx: Transaction, id: number): Promise<Revocation | undefined> {
   const [found] = await tx<{ teamId: string }[]>`select team_id from revocations where id = ${id}`;
   if (!found) return undefined;
+  // Lines of the audit log with a token are written for the team of the transaction alone.
+  await setTeam(tx, found.teamId);
   await lockTeamTokens(tx, found.teamId, { alone: true });
   const [row] = await tx<Revocation[]>`
     select id, team_id, token_id as root_id, revoked_by as token_id, operation, request_id, step, done_to
