@@ -88,7 +88,7 @@ async function prepareVerifications(world: World, key: string, event: string) {
   const question = packQuestion(caller, [{ representation: 'users', read: true }]);
   const batch = { runId: node.runId(), notAfterMs: Number.MAX_SAFE_INTEGER, outboxFull: false };
   const commandOf = (calls: number, lookup: string) => {
-    const call = { lookup, addressBits: `4:${'0'.repeat(32)}`, costMicros: COST_MICROS, idempotencyHash: '' };
+    const call = { lookup, searchedList: '', listed: '', costMicros: COST_MICROS, idempotencyHash: '' };
     const packed = packCall({ ...call, usage: USAGE, eventStart: event, question });
     const args = scriptArguments(batch, Array<string>(calls).fill(packed));
     return ['EVALSHA', sha, calls, ...Array<string>(calls).fill(key), ...args].map(String);

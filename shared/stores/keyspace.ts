@@ -29,6 +29,8 @@ export const keyspace = {
    * `held` while the balance can't be taken from the books.
    */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
+  /** Packed list of the addresses that may use a workspace's keys, in one shard, or a key, in the key's (address-lists.ts). */
+  addressList: (shard: number, ownerId: string) => `${tag(shard)}a:${ownerId}`,
   /** GCRA's theoretical arrival time of a key. */
   rate: (shard: number, keyId: string) => `${tag(shard)}r:${keyId}`,
   /** How often authentication failed from a network; lives for a minute. */

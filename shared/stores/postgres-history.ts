@@ -12,6 +12,15 @@ export function historyOf(sql: Query) {
     from pg_control_system())`;
 }
 
+// The form of the records in Redis. A new number makes every shard be written again, because nothing that an older release
+// wrote there counts as up to date. 2: lists of addresses stand apart from the records that name them.
+const RECORDS_FORM = 2;
+
+/** SQL for what a checkpoint belongs to: the history of Postgres, and the form in which its records were written to Redis. */
+export function checkpointHistoryOf(sql: Query) {
+  return sql`${historyOf(sql)} || ${`/form ${RECORDS_FORM}`}::text`;
+}
+
 /** The job under which the pruning of changes keeps how far it came in a history. */
 export function prunedJob(history: string): string {
   return `changes_pruned ${history}`;

@@ -19,8 +19,8 @@ export const recordFields = {
     'validUntilMs',
     /** Empty: the workspace's default. */
     'ratePerSecond',
-    /** Blocks as bits, between spaces; `*`: every address; empty: the workspace's default. */
-    'allowedIps',
+    /** Names its list of addresses (address-lists.ts); `*`: every address; empty: the workspace's default. */
+    'addressList',
     /** The external meter, empty when the key is not metered. */
     'meter',
     /** JSON list of the workspace's fields to read for it: `d`, its defaults, and each scope that it was granted. */
@@ -31,9 +31,9 @@ export const recordFields = {
     'answerPart',
   ],
   /** The defaults of a workspace. */
-  workspace: ['version', 'defaultRatePerSecond', 'defaultAllowedIps'],
-  /** A scope of a workspace. */
-  scope: ['version', 'representation', 'scopeId'],
+  workspace: ['version', 'defaultRatePerSecond', 'defaultAddressList'],
+  /** A scope of a workspace. The script knows it by the mark of its representation (scope-mark.ts), after a `#`. */
+  scope: ['version', 'representation', 'scopeId', 'mark'],
   /** The settings of a billing record; `limitMicros` is the most that may be used. */
   billing: ['version', 'billingId', 'limitMicros', 'answerPart'],
   /** An access token. `permissions` and `workspaceIds` stand between spaces; `*`: all workspaces. */
@@ -67,8 +67,9 @@ export function isGone(record: string): boolean {
 }
 
 /** The version of a packed record. */
-export function versionOf(record: string): number {
-  return Number(record.slice(0, record.indexOf(END)));
+export function versionOf(record: string | Buffer): number {
+  const text = record.toString();
+  return Number(text.slice(0, text.indexOf(END)));
 }
 
 /** The flags of a scope, four bits, as the low bits of a character. */

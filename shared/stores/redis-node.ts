@@ -25,7 +25,7 @@ export type RedisNode = {
   /** Settles once the connection is ready, or rejects after so long. */
   connected(withinMs: number): Promise<void>;
   /** Runs a script. The answer's second element is Redis time. Not answered within `withinMs`: `redis_unavailable`. */
-  script(name: ScriptName, keys: string[], args: (string | number)[], withinMs: number): Promise<string[]>;
+  script(name: ScriptName, keys: string[], args: (string | number | Buffer)[], withinMs: number): Promise<string[]>;
   /**
    * Calls `write`, then WAIT, and settles once enough replicas have what was read from the server of this run id. The write
    * is needed because WAIT (from Redis 7.2 on) counts a connection's own writes only. Does neither when no replica is configured.

@@ -70,9 +70,9 @@ export function callScript(
   client: Redis,
   name: ScriptName,
   keys: string[],
-  args: (string | number)[],
+  args: (string | number | Buffer)[],
 ): Promise<string[]> {
-  const run = client as unknown as Record<string, (...args: (string | number)[]) => Promise<string[]>>;
+  const run = client as unknown as Record<string, (...args: (string | number | Buffer)[]) => Promise<string[]>>;
   const { keys: fixed }: Script = scripts[name];
   const call = fixed === undefined ? [keys.length, ...keys, ...args] : [...keys, ...args];
   return run[commandName(name)]!(...call);

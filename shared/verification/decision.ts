@@ -35,6 +35,7 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
       throw new ApiError('outbox_full');
     case 'CLOSED':
     case 'LATE':
+    case 'SEARCH':
     case 'CORRUPT':
       throw new ApiError('undecided', { cause: new Error(`the verify script answered ${status} ${reason}`) });
   }

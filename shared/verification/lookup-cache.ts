@@ -1,13 +1,15 @@
 import { scopeEntryOf } from '../contract/scope-flags.ts';
-import { memoize } from '../runtime/memoize.ts';
-import { flagsOf, readRecord } from '../stores/records.ts';
-import { readLookup, splitScopes, type NewLookup } from './script-protocol.ts';
+import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
+import { flagsOf, isGone, readRecord } from '../stores/records.ts';
+import { readLookup, type NewLookup } from './script-protocol.ts';
 
 /** What verify.lua looked up of a key, and the parts of answers that stay the same while the lookup holds. */
 export type Lookup = {
   /** As verify.lua answered it and wants it back: the script sees by it whether it still holds. */
   text: string;
   epoch: number;
+  /** The name of the list that the client's address must be in, '' without one. */
+  addressList: string;
   /** Parts of answers, ready-made JSON: the key with its scopes, and the billing record ('' without one). */
   keyPart: string;
   billingPart: string;
@@ -18,23 +20,20 @@ export type Lookup = {
 };
 
 // Of lookups and their questions together: some 20,000 with small metadata.
-const MOST_CHARACTERS = 16_000_000;
-// A longer lookup (a long list of addresses) is not kept: looking up again is cheaper than sending it.
-const LONGEST_TEXT = 4_096;
+const MOST_BYTES = 32_000_000;
 
 /** Keeps lookups by their question and the hash of the secret. It forgets all when it is full. */
-export function makeLookupCache() {
+export function makeLookupCache(mostBytes = MOST_BYTES) {
   const kept = new Map<string, Map<string, Lookup>>();
-  let characters = 0;
+  let bytes = 0;
 
   function add(question: string, keyHash: string, newLookup: NewLookup): Lookup {
     const lookup = lookupFrom(newLookup);
-    if (lookup.text.length > LONGEST_TEXT) return lookup;
     const before = get(question, keyHash);
-    characters += sizeOf(question, lookup) - (before ? sizeOf(question, before) : 0);
-    if (characters > MOST_CHARACTERS) {
+    bytes += sizeOf(question, lookup) - (before ? sizeOf(question, before) : 0);
+    if (bytes > mostBytes) {
       kept.clear();
-      characters = sizeOf(question, lookup);
+      bytes = sizeOf(question, lookup);
     }
     const sameQuestion = kept.get(question);
     if (sameQuestion) sameQuestion.set(keyHash, lookup);
@@ -46,21 +45,23 @@ export function makeLookupCache() {
     return kept.get(question)?.get(keyHash);
   }
 
-  return { get, add };
+  return { get, add, bytes: () => bytes };
 }
 
-// 200 stands for the fields that are not measured: ids, hash and numbers.
-function sizeOf(question: string, { text, keyPart, billingPart }: Lookup): number {
-  return question.length + text.length + keyPart.length + billingPart.length + 200;
+// 400 stands for what is not measured: ids, hash, numbers, and the places in the maps.
+function sizeOf(question: string, { text, addressList, keyPart, billingPart }: Lookup): number {
+  return [question, text, addressList, keyPart, billingPart].reduce((sum, part) => sum + bytesOfText(part), 400);
 }
 
 function lookupFrom({ lookup, keyRecord, billingRecord, scopes }: NewLookup): Lookup {
   const key = readRecord('key', keyRecord);
   const billing = readRecord('billing', billingRecord);
+  const { epoch, addressList } = readLookup(lookup);
   return {
     text: lookup,
-    epoch: Number(readLookup(lookup).epoch),
-    keyPart: copyOf(`${key.answerPart},"scopes":${scopesPart(`${key.scopeFlags}\x1f${scopes}`)}`),
+    epoch: Number(epoch),
+    addressList: copyOf(addressList),
+    keyPart: copyOf(`${key.answerPart},"scopes":${scopesPart(key.scopeFlags, scopes)}`),
     billingPart: copyOf(billing.answerPart),
     billingId: copyOf(billing.billingId),
     limitMicros: Number(billing.limitMicros),
@@ -73,13 +74,21 @@ function copyOf(text: string): string {
   return Buffer.from(text).toString();
 }
 
-// Many keys have the same scopes. A list of scopes may be long, so few are remembered.
-const LISTS_REMEMBERED = 1_000;
-const scopesPart = memoize((text) => {
-  const [flags = '', scopes = ''] = text.split('\x1f');
-  const entries = splitScopes(scopes).flatMap((record, i) => {
+// Many keys have the same scopes. The longest list and its JSON take some 90,000 bytes.
+const scopesParts = makeByteCache<string>(4_000_000);
+
+function scopesPart(flags: string, records: readonly string[]): string {
+  // The first record is that of the workspace's defaults.
+  const scopes = records.slice(1);
+  const listed = `${flags}\x1f${scopes.join('\x1e')}`;
+  const known = scopesParts.get(listed);
+  if (known !== undefined) return known;
+  const entries = scopes.flatMap((record, i) => {
+    if (isGone(record)) return [];
     const { representation, scopeId } = readRecord('scope', record);
-    return representation && scopeId ? [scopeEntryOf(representation, flagsOf(flags, i), scopeId)] : [];
+    return [scopeEntryOf(representation, flagsOf(flags, i), scopeId)];
   });
-  return JSON.stringify(entries);
-}, LISTS_REMEMBERED);
+  const part = JSON.stringify(entries);
+  scopesParts.set(listed, part, bytesOfText(listed) + bytesOfText(part) + 200);
+  return part;
+}

@@ -6,7 +6,7 @@ import { keyspace } from '../stores/keyspace.ts';
 import { flagCharacter, packRecord } from '../stores/records.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
 import { newId } from '../values/ids.ts';
-import { addressBits, blockBits } from '../values/ip.ts';
+import { scopeMark } from '../stores/scope-mark.ts';
 import {
   NO_LOOKUP,
   packCall,
@@ -14,7 +14,6 @@ import {
   readLookup,
   readScriptAnswers,
   scriptArguments,
-  splitScopes,
   TICKS_PER_SECOND,
 } from './script-protocol.ts';
 
@@ -38,7 +37,7 @@ const keyId = newId('key');
 const billingId = newId('bill');
 const scopeId = newId('scope');
 const READ = 2;
-const blocks = ['10.1.0.0/16', '10.2.0.0/16'].map(blockBits).join(' ');
+const list = `07:${keyId}:hash`;
 const asked = { teamId, workspaceIds: [workspaceId, 'ws_other'] };
 const wanted = [{ representation: 'docs', read: true }];
 const record = {
@@ -50,7 +49,7 @@ const record = {
   expiresAtMs: Date.now() + 600_000,
   validUntilMs: Date.now() + 300_000,
   ratePerSecond: 50,
-  allowedIps: blocks,
+  addressList: list,
   meter: 'meter-1',
   workspaceFields: '["d","s3","s4"]',
   scopeFlags: flagCharacter(READ) + flagCharacter(1),
@@ -63,12 +62,13 @@ const billingRecord = packRecord('billing', {
   answerPart: '"id":"bill"',
 });
 const scopes = [
-  packRecord('scope', { version: 43, representation: 'docs', scopeId }),
-  packRecord('scope', { version: 44, representation: 'pets', scopeId: newId('scope') }),
+  packRecord('scope', { version: 43, representation: 'docs', scopeId, mark: `#${scopeMark('docs')}` }),
+  packRecord('scope', { version: 44, representation: 'pets', scopeId: newId('scope'), mark: `#${scopeMark('pets')}` }),
 ];
 const call = {
   lookup: NO_LOOKUP,
-  addressBits: addressBits('10.2.3.4')!,
+  searchedList: list,
+  listed: '1',
   costMicros: 1_500_000,
   idempotencyHash: '',
   usage: '"c":1500000,"n":"tokens"',
@@ -81,7 +81,7 @@ test.before.each(async () => {
   await node.client.flushdb();
   await node.client.hset(keyspace.meta(SHARD), { owner: node.runId(), epoch: 9, writes: 77 });
   await node.client.hset(keyspace.workspace(SHARD, workspaceId), {
-    d: packRecord('workspace', { version: 45, defaultRatePerSecond: 60, defaultAllowedIps: blockBits('10.3.0.0/16')! }),
+    d: packRecord('workspace', { version: 45, defaultRatePerSecond: 60, defaultAddressList: 'of the workspace' }),
     s3: scopes[0]!,
     s4: scopes[1]!,
   });
@@ -125,7 +125,7 @@ test('the verify script answers every field under its name', async () => {
     epoch: '9',
     writes: '77',
     holdsUntilMs: String(record.validUntilMs),
-    allowedIps: blocks,
+    addressList: list,
     knownRefusal: '',
     ratePerSecond: '50',
     rateKey: keyspace.rate(SHARD, keyId),
@@ -135,7 +135,7 @@ test('the verify script answers every field under its name', async () => {
   });
   const { call: place, keyRecord, billingRecord: settings } = newLookup!;
   assert.equal([place, keyRecord, settings], ['0', packRecord('key', record), billingRecord]);
-  assert.equal(splitScopes(newLookup!.scopes), scopes);
+  assert.equal(newLookup!.scopes.slice(1), scopes);
 });
 
 test('a lookup is taken back as it was answered, until the shard counts another write', async () => {
@@ -182,8 +182,8 @@ test('a repeated Idempotency-Key is answered with the first rate limit and its t
 });
 
 const refusals: (Changed & { what: string; status: string; reason: string })[] = [
-  { what: 'address', call: { addressBits: addressBits('10.3.0.1')! }, status: 'INVALID', reason: 'IP_NOT_ALLOWED' },
-  { what: "the workspace's addresses", key: { allowedIps: '' }, status: 'INVALID', reason: 'IP_NOT_ALLOWED' },
+  { what: 'address', call: { listed: '' }, status: 'INVALID', reason: 'IP_NOT_ALLOWED' },
+  { what: "the workspace's addresses", key: { addressList: '' }, status: 'SEARCH', reason: '' },
   { what: 'cost', call: { costMicros: 4_750_001 }, status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP' },
   { what: 'meter', key: { meter: 'meter-2' }, status: 'USAGE_LIMITED', reason: 'NO_BILLING_RECORD' },
   { what: 'state', key: { state: 'X' }, status: 'DISABLED', reason: 'DISABLED' },

@@ -1,71 +1,91 @@
-import { ApiError } from '../contract/errors.ts';
+import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
+import { costOfLookup } from './call-cost.ts';
 import { readScriptAnswers, scriptArguments, type ScriptAnswer } from './script-protocol.ts';
+import {
+  makeWaitingCalls,
+  MOST_PER_SCRIPT,
+  withWait,
+  type ScriptCall,
+  type WaitingCall,
+  type WaitingCalls,
+} from './waiting-calls.ts';
 
-/** One call of verify.lua: the name of the key's record, and the packed call. */
-export type ScriptCall = { shard: number; key: string; packed: string };
+// What may be under way to one Redis server, in μs. More would wait in Redis, where the first to come goes first; here teams
+// take turns. So much keeps Redis busy: it holds some hundred calls of known keys.
+const COST_UNDER_WAY = 1_000;
 
-// A script of so many calls keeps Redis from others for less than a millisecond.
-const MOST_PER_SCRIPT = 16;
-
-type Waiting = { call: ScriptCall; resolve(answer: ScriptAnswer): void; reject(error: unknown): void };
-type Batch = { since: number; waiting: Waiting[] };
+/** The way to one Redis server. */
+type Lane = { node: RedisNode; waiting: WaitingCalls; callsUnderWay: number; costUnderWay: number; planned: boolean };
 
 /**
  * Runs verify.lua once for all calls that one turn of the event loop brought; in a cluster, once for those of each shard.
  * An empty script call costs Redis and this process as much as half a verification. A call that comes alone does not wait.
+ * Where more calls come than Redis decides, they wait here, and teams take turns.
  */
 export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean, deadlineMs: number) {
-  const batches = new Map<number, Batch>();
-  let waiting = 0;
+  const lanes = new WeakMap<RedisNode, Lane>();
 
   return function ask(call: ScriptCall): Promise<ScriptAnswer> {
+    const node = redis.node(call.shard);
+    const lane = lanes.get(node) ?? begin(node);
     const { promise, resolve, reject } = Promise.withResolvers<ScriptAnswer>();
-    const group = redis.batchGroup(call.shard);
-    const batch = batches.get(group) ?? begin(group);
-    batch.waiting.push({ call, resolve, reject });
-    waiting += 1;
+    lane.waiting.push({ ...call, resolve, reject });
     // The only call need not wait for others, and a full batch is sent at once.
-    if (waiting === 1 || batch.waiting.length === MOST_PER_SCRIPT) void send(group, batch);
+    const calls = lane.waiting.size();
+    if (calls >= MOST_PER_SCRIPT || calls + lane.callsUnderWay === 1) sendWaiting(lane);
+    else if (!lane.planned) plan(lane);
     return promise;
   };
 
-  function begin(group: number): Batch {
-    const batch: Batch = { since: performance.now(), waiting: [] };
-    batches.set(group, batch);
-    // When no other call waits, `ask` sends it.
-    if (waiting > 0) setImmediate(() => batches.get(group) === batch && void send(group, batch));
-    return batch;
+  function begin(node: RedisNode): Lane {
+    const lane = { node, waiting: makeWaitingCalls(deadlineMs), callsUnderWay: 0, costUnderWay: 0, planned: false };
+    lanes.set(node, lane);
+    return lane;
   }
 
-  async function send(group: number, batch: Batch): Promise<void> {
-    batches.delete(group);
-    const { waiting: calls, since } = batch;
-    const waitedMs = performance.now() - since;
-    try {
-      const answers = readScriptAnswers(await runScript(calls, Math.max(1, deadlineMs - waitedMs)), calls.length);
-      calls.forEach(({ resolve }, i) => resolve(answers[i]!));
-    } catch (error) {
-      const reason = waitedMs * 2 < deadlineMs ? error : withWait(error, waitedMs, deadlineMs);
-      calls.forEach(({ reject }) => reject(reason));
-    } finally {
-      waiting -= calls.length;
+  function plan(lane: Lane): void {
+    lane.planned = true;
+    setImmediate(() => {
+      lane.planned = false;
+      sendWaiting(lane);
+    });
+  }
+
+  function sendWaiting(lane: Lane): void {
+    while (lane.waiting.size() > 0 && lane.costUnderWay < COST_UNDER_WAY) {
+      const calls = lane.waiting.takeBatch();
+      const groups = calls.length > 1 ? Map.groupBy(calls, (call) => redis.batchGroup(call.shard)).values() : [calls];
+      for (const together of groups) if (together.length > 0) void send(lane, together);
     }
   }
 
-  function runScript(calls: Waiting[], restMs: number): Promise<string[]> {
-    const node = redis.node(calls[0]!.call.shard);
-    const keys = calls.map(({ call }) => call.key);
-    const packed = calls.map(({ call }) => call.packed);
+  async function send(lane: Lane, calls: WaitingCall[]): Promise<void> {
+    const cost = calls.reduce((sum, call) => sum + call.cost, 0);
+    const waitedMs = performance.now() - Math.min(...calls.map(({ since }) => since));
+    lane.callsUnderWay += calls.length;
+    lane.costUnderWay += cost;
+    try {
+      const answers = readScriptAnswers(await runScript(lane.node, calls, deadlineMs - waitedMs), calls.length);
+      for (const [i, { team, resolve }] of calls.entries()) {
+        const answer = answers[i]!;
+        if (answer.newLookup) lane.waiting.charge(team, costOfLookup(answer.newLookup));
+        resolve(answer);
+      }
+    } catch (error) {
+      const reason = withWait(error, waitedMs, deadlineMs);
+      for (const { reject } of calls) reject(reason);
+    } finally {
+      lane.callsUnderWay -= calls.length;
+      lane.costUnderWay -= cost;
+      if (!lane.planned) sendWaiting(lane);
+    }
+  }
+
+  function runScript(node: RedisNode, calls: WaitingCall[], restMs: number): Promise<string[]> {
+    const keys = calls.map((call) => call.key);
+    const packed = calls.map((call) => call.packed);
     const args = { runId: node.runId(), notAfterMs: node.notAfter(restMs), outboxFull: outboxFull() };
     return node.script('verify', keys, scriptArguments(args, packed), restMs);
   }
-}
-
-/** Says in the log why so few milliseconds were left for Redis: this process was busy while the calls waited in it. */
-function withWait(error: unknown, waitedMs: number, deadlineMs: number): unknown {
-  if (!(error instanceof ApiError)) return error;
-  const spent = `${Math.round(waitedMs)} of the ${deadlineMs} ms for an answer`;
-  const cause = new Error(`${spent} had passed in this busy process before it asked Redis`, { cause: error.cause });
-  return new ApiError(error.errorName, { message: error.message, cause });
 }

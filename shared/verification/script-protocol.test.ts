@@ -8,7 +8,6 @@ import {
   lookupFields,
   newLookupFields,
   questionFields,
-  scopesFields,
   TICKS_PER_SECOND,
 } from './script-protocol.ts';
 
@@ -25,7 +24,6 @@ const tables: Record<string, readonly string[]> = {
   packedCall: callFields.flatMap((name) => (name === 'lookup' ? [...lookupFields] : [name])),
   lookup: lookupFields,
   question: questionFields,
-  scopes: scopesFields,
   keyRecord: recordFields.key,
   workspaceRecord: recordFields.workspace,
   billingRecord: recordFields.billing,
@@ -86,7 +84,7 @@ test('the verify script makes and takes a lookup in the order of the table', () 
 
 test('the head of the verify script names the fields in the order of the tables, and its clock ticks as ours', () => {
   const head = headOf('verify.lua').replace(/\n--\s+/g, ' ');
-  const call = [...callFields, ...questionFields, ...scopesFields];
+  const call = [...callFields, ...questionFields];
   for (const fields of [call, answerFields, newLookupFields]) {
     const [, said = ''] = new RegExp(`\\b(${fields[0]}\\b[^:]*?\\b${fields.at(-1)}\\b)`).exec(head) ?? [];
     const named = said.split(/\W+/).filter((word) => (fields as readonly string[]).includes(word));

@@ -1,7 +1,7 @@
 import type { Caller } from '../contract/caller.ts';
-import { flagBits, type Flags } from '../contract/scope-flags.ts';
+import type { Flags } from '../contract/scope-flags.ts';
 import { END, packFields, readFields } from '../stores/fields.ts';
-import { flagCharacter } from '../stores/records.ts';
+import { packWantedScopes } from '../stores/scope-mark.ts';
 
 // What is sent to verify.lua and what it answers. Each table says the order of some fields; nothing else knows a place.
 // The script calls its fields by the same names: script-protocol.test.ts compares them, script-answers.test.ts runs the script.
@@ -10,8 +10,10 @@ import { flagCharacter } from '../stores/records.ts';
 export const callFields = [
   /** What the script found for this question and this secret before (`lookupFields`), or `NO_LOOKUP`. */
   'lookup',
-  /** The client's address as bits, empty when there is none. */
-  'addressBits',
+  /** The list of addresses in which the caller searched the client's, by the name that a lookup gave it; empty: none. */
+  'searchedList',
+  /** `1` when it holds the address, else empty. */
+  'listed',
   'costMicros',
   /** Hash of access token and Idempotency-Key; empty without one. */
   'idempotencyHash',
@@ -23,15 +25,14 @@ export const callFields = [
   'question',
 ] as const;
 
-/** The question; then, as often as scopes are wanted, `scopesFields`. */
+/** The question. */
 export const questionFields = [
   'callerTeamId',
   /** The workspaces that the caller is limited to, each between spaces; empty: all of the team. */
   'callerWorkspaceIds',
+  /** The mark (scope-mark.ts) and the flags of each wanted scope, without anything between them. */
+  'wantedScopes',
 ] as const;
-
-/** A wanted scope. */
-export const scopesFields = ['representation', 'flags'] as const;
 
 /** A lookup: what the records say to a question. */
 export const lookupFields = [
@@ -40,8 +41,8 @@ export const lookupFields = [
   'writes',
   /** Redis time in ms at which it ends all the same; 0: never. */
   'holdsUntilMs',
-  /** Blocks as bits, between spaces; empty: every address. */
-  'allowedIps',
+  /** The name of the list of addresses that may use the key (address-lists.ts); empty: every address. */
+  'addressList',
   /** Status and reason of a refusal, whatever is asked; else empty. */
   'knownRefusal',
   /** Verifications a second; empty: no limit. */
@@ -60,7 +61,7 @@ export const batchFields = ['ok', 'nowMs', 'nowTicks'] as const;
 
 /** Then the answer to each call, its fields between `\x1f`. */
 export const answerFields = [
-  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, CONFLICT, CORRUPT. */
+  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, CONFLICT, SEARCH, CORRUPT. */
   'status',
   /** Why it was refused; of CORRUPT the error. */
   'reason',
@@ -83,7 +84,7 @@ export const newLookupFields = [
   /** The records as they are (records.ts): the key's, the billing record's settings ('' without). */
   'keyRecord',
   'billingRecord',
-  /** The workspace's scopes that the key was granted, between `\x1e`. */
+  /** The workspace's defaults, and then its scopes that the key was granted. */
   'scopes',
 ] as const;
 
@@ -102,7 +103,7 @@ export type ScriptAnswer = {
   fields: Record<(typeof answerFields)[number], string>;
   newLookup: NewLookup | undefined;
 };
-export type NewLookup = Record<(typeof newLookupFields)[number], string>;
+export type NewLookup = Record<Exclude<(typeof newLookupFields)[number], 'scopes'>, string> & { scopes: string[] };
 
 /** Packs one call. */
 export function packCall(values: Readonly<Record<(typeof callFields)[number], string | number>>): string {
@@ -115,13 +116,8 @@ export function packQuestion(
   scopes: readonly ({ representation: string } & Flags)[],
 ): string {
   const callerWorkspaceIds = caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '';
-  let packed = packFields(questionFields, { callerTeamId: caller.teamId, callerWorkspaceIds });
-  for (const scope of scopes)
-    packed += packFields(scopesFields, {
-      representation: scope.representation,
-      flags: flagCharacter(flagBits(scope)),
-    });
-  return packed.slice(0, -END.length);
+  const values = { callerTeamId: caller.teamId, callerWorkspaceIds, wantedScopes: packWantedScopes(scopes) };
+  return packFields(questionFields, values).slice(0, -END.length);
 }
 
 /** The script's ARGV. */
@@ -130,17 +126,16 @@ export function scriptArguments(batch: BatchArguments, packedCalls: readonly str
 }
 
 /** Reads what the script answered to so many calls. */
-export function readScriptAnswers(answer: readonly string[], calls: number): ScriptAnswer[] {
+export function readScriptAnswers(answer: readonly (string | string[])[], calls: number): ScriptAnswer[] {
   const begin = batchFields.length;
   const newLookups: NewLookup[] = [];
   for (let at = begin + calls; at < answer.length; at += newLookupFields.length) {
-    const newLookup = {} as NewLookup;
-    newLookupFields.forEach((name, i) => (newLookup[name] = answer[at + i] ?? ''));
+    const newLookup = Object.fromEntries(newLookupFields.map((name, i) => [name, answer[at + i]])) as NewLookup;
     newLookups[Number(newLookup.call)] = newLookup;
   }
   const nowMs = Number(answer[batchFields.indexOf('nowMs')]);
   const nowTicks = Number(answer[batchFields.indexOf('nowTicks')]);
-  return answer.slice(begin, begin + calls).map((text, i) => ({
+  return (answer.slice(begin, begin + calls) as string[]).map((text, i) => ({
     nowMs,
     nowTicks,
     fields: readFields(answerFields, text, '\x1f'),
@@ -151,9 +146,4 @@ export function readScriptAnswers(answer: readonly string[], calls: number): Scr
 /** The fields of a lookup. */
 export function readLookup(lookup: string): Record<(typeof lookupFields)[number], string> {
   return readFields(lookupFields, lookup);
-}
-
-/** The packed records of the scopes in a new lookup, in the order of the key's flags. */
-export function splitScopes(scopes: string): string[] {
-  return scopes.split('\x1e');
 }

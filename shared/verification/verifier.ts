@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
@@ -9,11 +10,13 @@ import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
-import { addressBits } from '../values/ip.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
+import { makeSearchList } from './address-lists.ts';
+import { costOfCall } from './call-cost.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { makeLookupCache } from './lookup-cache.ts';
 import type { VerifyBody } from './operation.ts';
+import { makePlaces } from './places.ts';
 import { batchScriptCalls } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion } from './script-protocol.ts';
 import type { Witnesses } from './witnesses.ts';
@@ -27,8 +30,8 @@ export type VerifyCall = {
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 export type Verifier = {
   verify: Verify;
-  /** Whether one more call would be decided now; if not, its body need not even be read. */
-  hasRoom(): boolean;
+  /** Whether one more call of a team would be decided now, or of any team; if not, its body need not even be read. */
+  hasRoom(teamId?: string): boolean;
 };
 
 type VerifierOptions = {
@@ -42,16 +45,19 @@ type VerifierOptions = {
 /**
  * Decides verifications by the verify script. A call that was not decided in time costs nothing later. `outboxFull` says
  * whether events can be recorded; `witness` learns of each debit. A call becomes a 503 after `VERIFY_DEADLINE_MS`, and at once
- * while `VERIFY_MAX_WAITING` others are being decided: a late answer helps nobody and delays all others.
+ * while `VERIFY_MAX_WAITING` others are being decided: a late answer helps nobody and delays all others. A team that has
+ * less than its share of those is decided all the same.
  */
 export function makeVerifier({ redis, outboxFull, witness, config, metrics }: VerifierOptions): Verifier {
   const ask = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
   const lookups = makeLookupCache();
-  let deciding = 0;
+  const searchList = makeSearchList(redis, config.VERIFY_DEADLINE_MS);
+  const places = makePlaces(config.VERIFY_MAX_WAITING);
 
   async function verify(call: VerifyCall): Promise<Decision> {
-    if (!hasRoom()) throw new ApiError('overloaded');
-    deciding += 1;
+    const { teamId } = call.caller;
+    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
+    places.enter(teamId);
     try {
       const decision = await askScript(call);
       metrics.verifications.inc({ status: decision.status });
@@ -63,15 +69,12 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
       // The debit may have happened, so do not answer redis_unavailable, which promises that nothing was stored.
       throw error.errorName === 'redis_unavailable' ? new ApiError('undecided', { cause: error }) : error;
     } finally {
-      deciding -= 1;
+      places.leave(teamId);
     }
   }
 
-  function hasRoom(): boolean {
-    return deciding < config.VERIFY_MAX_WAITING;
-  }
-
   async function askScript({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
+    const since = performance.now();
     const once = idempotencyKey(given);
     const shard = keyShard(body.key);
     if (shard === undefined) return refusal(body, 'MALFORMED');
@@ -81,30 +84,50 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     const usage = `"c":${costMicros},"n":${JSON.stringify(body.billing?.usageName ?? 'default')}`;
     const keyHash = hashKeyText(body.key);
     const question = packQuestion(caller, requestedScopes);
-    const known = lookups.get(question, keyHash);
-    const packed = packCall({
-      lookup: known?.text ?? NO_LOOKUP,
-      addressBits: bitsOf(body.ip ?? clientAddress),
+    const key = keyspace.keyText(shard, keyHash);
+    const fields = {
       costMicros,
       idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
       usage,
       eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(route)},${usage}`,
       question,
-    });
-    const answer = await ask({ shard, key: keyspace.keyText(shard, keyHash), packed });
-    const lookup = answer.newLookup ? lookups.add(question, keyHash, answer.newLookup) : known;
-    const decision = decisionFrom(answer, lookup, body);
-    const { sequence, usedMicros = 0 } = decision;
-    if (lookup && sequence !== undefined)
-      witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, sequence, usedMicros });
-    return decision;
+    };
+    let lookup = lookups.get(question, keyHash);
+    // Almost always one round. A key with a list that is not known here yet takes another, after its list was read.
+    for (let round = 1; ; round++) {
+      const listed = lookup?.addressList
+        ? await searchList(lookup.addressList, body.ip ?? clientAddress, since)
+        : undefined;
+      const packed = packCall({
+        lookup: lookup?.text ?? NO_LOOKUP,
+        searchedList: listed === undefined ? '' : lookup!.addressList,
+        listed: listed ? '1' : '',
+        ...fields,
+      });
+      const cost = costOfCall(packed, lookup !== undefined);
+      const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
+      if (answer.newLookup) lookup = lookups.add(question, keyHash, answer.newLookup);
+      if (answer.fields.status === 'SEARCH' && round < MOST_ROUNDS) {
+        // The list was not there although its name was known: it is being written, or its name is being replaced.
+        if (round > 1 && listed === undefined) await sleep(LIST_WAIT_MS);
+        continue;
+      }
+      const decision = decisionFrom(answer, lookup, body);
+      const { sequence, usedMicros = 0 } = decision;
+      if (lookup && sequence !== undefined)
+        witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, sequence, usedMicros });
+      return decision;
+    }
   }
 
-  return { verify, hasRoom };
+  return { verify, hasRoom: places.hasRoom };
 }
 
+// While a change of a list is under way, for some milliseconds, its name and the list itself may not match.
+const MOST_ROUNDS = 5;
+const LIST_WAIT_MS = 20;
+
 const microsOf = memoize(parseCredits);
-const bitsOf = memoize((address) => addressBits(address) ?? '');
 
 function costOf(body: VerifyBody): number {
   const micros = microsOf(body.billing?.usage ?? '0');

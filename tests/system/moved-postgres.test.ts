@@ -133,7 +133,7 @@ test('when a standby was promoted, open shards take the new history over and nev
     return found.length === 1 && found[0] !== before;
   });
   const [after] = await histories();
-  assert.match(`${before} ${after}`, /^(\d+)\/00000001 \1\/00000002$/);
+  assert.match(`${before} ${after}`, /^(\d+)\/00000001\/form \d+ \1\/00000002\/form \d+$/);
 });
 
 async function disable(id: string): Promise<void> {

@@ -105,7 +105,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
   await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);
   assert.match(
     String(await redis.admin.hget('{00}:meta', 'history')),
-    /^\d+\/\w{8}\/\d{13}$/,
+    /^\d+\/\w{8}\/\d{13}\/form \d+$/,
     'a history of its own begins',
   );
   assert.is(await status(untouched.key), 'VALID');

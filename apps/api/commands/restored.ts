@@ -20,7 +20,8 @@ import { runTool, type ToolStores } from './tool.ts';
 //    versions above all earlier ones.
 // 3. Write Redis again. After a crash before this step, run the command again.
 
-type Newer = { entry: Entry; value: string };
+type RecordEntry = Entry & { value: string };
+type Newer = { entry: RecordEntry; value: string };
 
 // The versions of a generation stay below those of the next, and those of a thousand generations below 2^53.
 const GENERATION = 1_000_000_000_000;
@@ -55,7 +56,8 @@ await runTool('restored', async (stores) => {
 async function findNewer(sql: Sql, redis: ShardedRedis): Promise<Newer[]> {
   const newer = new Map<string, Newer>();
   for (const shard of ALL_SHARDS) {
-    for await (const entries of loadShard(sql, shard)) {
+    for await (const loaded of loadShard(sql, shard)) {
+      const entries = loaded.filter(isRecord);
       const { client } = redis.node(shard);
       const values = await Promise.all(
         entries.map(({ key, field }) => (field === '' ? client.get(key) : client.hget(key, field))),
@@ -68,6 +70,11 @@ async function findNewer(sql: Sql, redis: ShardedRedis): Promise<Newer[]> {
     }
   }
   return [...newer.values()];
+}
+
+// A list of addresses changes with the record that names it, and has its version.
+function isRecord(entry: Entry): entry is RecordEntry {
+  return typeof entry.value === 'string';
 }
 
 async function refuseNewer(tx: Transaction, newer: Newer[]): Promise<void> {

@@ -2,7 +2,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
-import { prunedJob } from '../../../shared/stores/postgres-history.ts';
+import { historyOf, prunedJob } from '../../../shared/stores/postgres-history.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
@@ -31,7 +31,7 @@ export async function writeMissing(
   const comparable = claims.filter((claim) => claim.history === history && claim.checkpoint <= horizon);
   for await (const entries of loadSince(sql, comparable)) await writeEntries(sql, redis, grant, entries);
   // Look after reading: changes may have been pruned meanwhile.
-  const prunedUpTo = await lastPruned(sql, history);
+  const prunedUpTo = await lastPruned(sql);
   const current = new Set(comparable.filter(({ checkpoint }) => checkpoint > prunedUpTo));
   return claims.filter((claim) => !current.has(claim));
 }
@@ -60,9 +60,9 @@ export async function refuseNewer(sql: Sql, node: RedisNode, claims: Claim[]): P
 }
 
 /** The highest transaction id of this history whose changes were pruned. */
-async function lastPruned(sql: Sql, history: string): Promise<number> {
+async function lastPruned(sql: Sql): Promise<number> {
   const [pruned] = await orGiveUp(
-    sql<{ at: number }[]>`select at from job_watermarks where job = ${prunedJob(history)}`,
+    sql<{ at: number }[]>`select at from job_watermarks where job = ${prunedJob('')} || ${historyOf(sql)}`,
   );
   return pruned?.at ?? -1;
 }

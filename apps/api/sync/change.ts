@@ -14,7 +14,8 @@ export type Entry = {
   shard: number;
   key: string;
   field: string;
-  value: string;
+  /** Bytes: a list of addresses, which has the version of the record that names it. */
+  value: string | Buffer;
   /** 0: it stays forever. Below 0: it leaves, because no writer of an older version is left. */
   lifetimeSeconds: number;
 };

@@ -1,6 +1,6 @@
 import { openShards } from '../../../shared/stores/fence.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { historyOf } from '../../../shared/stores/postgres-history.ts';
+import { checkpointHistoryOf } from '../../../shared/stores/postgres-history.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { loadShard } from './entries.ts';
@@ -18,7 +18,7 @@ const WITHIN_MS = 1_000;
 export async function postgresPosition(sql: Sql): Promise<Position> {
   const [row] = await orGiveUp(
     sql<[Position]>`
-      select ${historyOf(sql)} as history,
+      select ${checkpointHistoryOf(sql)} as history,
              pg_snapshot_xmin(pg_current_snapshot())::text::bigint as horizon,
              coalesce((select max(id) from changes), 0) as change`,
   );
@@ -41,7 +41,7 @@ export async function moveCheckpoints(
   const runIds = new Map([...open.keys()].map((shard) => [shard, redis.node(shard).runId()]));
   const [row] = await sql<[{ history: string; horizon: number; waiting: boolean; moved: boolean }]>`
     with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon)
-    select ${historyOf(sql)} as history,
+    select ${checkpointHistoryOf(sql)} as history,
            horizon::text::bigint as horizon,
            exists (select from changes where applied_at is null and kind <> 'adjustment' and tx < horizon) as waiting,
            exists (select from changes where tx >= ${String(last.horizon)}::text::xid8 and tx < horizon) as moved

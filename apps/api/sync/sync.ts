@@ -9,7 +9,9 @@ import { WRITE_WITHIN_MS, type Change, type Entry, type StoredChange } from './c
 import { loadChanged } from './entries.ts';
 
 const APPLY_WITHIN_MS = 2_000;
+// A call of so many entries, or bytes of lists, keeps Redis from others for about a millisecond.
 const ENTRIES_PER_CALL = 100;
+const BYTES_PER_CALL = 50_000;
 const CALLS_AT_ONCE = 64;
 
 /** The right to write entries. */
@@ -50,9 +52,7 @@ export async function applyChanges(sql: Sql, redis: ShardedRedis, changes: Store
 
 /** Writes entries, one shard per call. Throws when Redis has a newer version of an entry than Postgres. */
 export async function writeEntries(sql: Sql, redis: ShardedRedis, grant: EntryGrant, entries: Entry[]): Promise<void> {
-  const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) =>
-    chunks(ofShard!, ENTRIES_PER_CALL),
-  );
+  const calls = Object.values(Object.groupBy(entries, (entry) => entry.shard)).flatMap((ofShard) => callsOf(ofShard!));
   for (const together of chunks(calls, CALLS_AT_ONCE)) {
     const notWritten = (await Promise.all(together.map((call) => write(redis, grant, call)))).flat();
     const newer = notWritten.filter((one) => one.version !== 'CORRUPT') as Newer[];
@@ -132,6 +132,21 @@ async function requireKnown(sql: Sql, newer: Newer[]): Promise<void> {
   if (!unknown) return;
   const { kind, id } = unknown.entry;
   throw new ApiError('postgres_stale', { cause: new Error(`Redis has a newer version of ${kind} ${id}`) });
+}
+
+function callsOf(entries: Entry[]): Entry[][] {
+  const calls: Entry[][] = [];
+  let bytes = Infinity;
+  for (const entry of entries) {
+    const call = calls.at(-1);
+    bytes += entry.value.length;
+    if (call && call.length < ENTRIES_PER_CALL && bytes <= BYTES_PER_CALL) call.push(entry);
+    else {
+      calls.push([entry]);
+      bytes = entry.value.length;
+    }
+  }
+  return calls;
 }
 
 function chunks<T>(items: T[], size: number): T[][] {

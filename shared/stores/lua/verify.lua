@@ -16,53 +16,53 @@
 -- ARGV  1 run id of this server
 --       2 not after: Redis time in ms
 --       3 "1" when the outbox is full
---       4.. one per call, packed: lookup (ten fields, empty without one), addressBits, costMicros, idempotencyHash, usage,
---           eventStart, question (callerTeamId, callerWorkspaceIds, and for each wanted scope representation, flags)
+--       4.. one per call, packed: lookup (ten fields, empty without one), searchedList, listed, costMicros,
+--           idempotencyHash, usage, eventStart, question (callerTeamId, callerWorkspaceIds, wantedScopes)
 -- Gives {"OK", now in ms, now in ticks,
 --        then one per call, fields between \31: status, reason, usedMicros, sequence, ratePerSecond, arrivalTicks,
---          askedAtTicks; or "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "CORRUPT" with the error as its reason,
---        then five per new lookup: call (its place, from 0), lookup, keyRecord, billingRecord, scopes (between \30)}
+--          askedAtTicks; or "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "SEARCH" (the caller must search the lookup's
+--          list of addresses and ask again) | "CORRUPT" with the error as its reason,
+--        then five per new lookup: call (its place, from 0), lookup, keyRecord, billingRecord, scopes (a list, after the
+--          workspace's defaults)}
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
+local MARK_LENGTH = 16 -- of a scope (scope-mark.ts)
 local NOT_FOUND = 'INVALID\31NOT_FOUND'
-local find, sub, byte = string.find, string.sub, string.byte
+local find, sub, byte, band = string.find, string.sub, string.byte, bit.band
 
 local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
 local nowTicksText = format('%d', nowTicks)
 -- What the calls of a batch share: {owner, epoch, writes} by hash tag, and the decoded lists of workspace fields.
 local shards, fieldLists = {}, {}
 
--- Whether an address starts with the bits of one of the blocks, and so lies in it.
-local function allowed(addressBits, blocks)
-  for block in string.gmatch(blocks, '%S+') do
-    if sub(addressBits, 1, #block) == block then return true end
+-- Whether the key was granted every wanted scope with all wanted flags. Each wanted scope is a mark and a flag character.
+-- workspaceRecords are the workspace's defaults and then its scopes that the key has, each ending in its mark; scopeFlags
+-- has one flag character for each of those.
+local function granted(wantedScopes, workspaceRecords, scopeFlags)
+  local masks = {}
+  for i = 2, #workspaceRecords do
+    masks[sub(workspaceRecords[i], -1 - MARK_LENGTH, -2)] = byte(scopeFlags, i - 1)
   end
-  return false
-end
-
--- Whether the key was granted every wanted scope with all wanted flags. The wanted scopes start at a place of the packed
--- call; scopeRecords are the workspace's defaults and then its scopes that the key has, with one flag character each.
-local function granted(packedCall, scopesAt, scopeRecords, scopeFlags)
-  while scopesAt <= #packedCall do
-    local representation, flags
-    representation, flags, scopesAt = unpackFields('ss', packedCall, scopesAt)
-    local wanted, mask = '\0' .. representation .. '\0', 0
-    for i = 2, #scopeRecords do
-      -- Only the field after the version counts: the next one is the scope's id, which a representation may look like.
-      local at = find(scopeRecords[i], wanted, 1, true)
-      if at and at == find(scopeRecords[i], '\0', 1, true) then mask = byte(scopeFlags, i - 1) end
-    end
-    flags = byte(flags)
-    if bit.band(mask, flags) ~= flags then return false end
+  for at = 1, #wantedScopes, MARK_LENGTH + 1 do
+    local mask, flags = masks[sub(wantedScopes, at, at + MARK_LENGTH - 1)] or 0, byte(wantedScopes, at + MARK_LENGTH)
+    if mask ~= flags and band(mask, flags) ~= flags then return false end
   end
   return true
+end
+
+-- Raises an error where one of these scopes is missing, or an older release wrote it, without its mark.
+local function requireMarks(workspaceRecords, fields)
+  for i = 2, fields do
+    local record = workspaceRecords[i]
+    if not find(record, '\0#', 1, true) and not find(record, '\0-\0', 1, true) then error('a scope has no mark') end
+  end
 end
 
 -- Looks up what the records say to a question. Gives the lookup's fields, the key's record, the billing record's settings
 -- and the scopes; nil where the caller has no such key.
 local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
-  local callerTeamId, callerWorkspaceIds, scopesAt = unpackFields('ss', packedCall, questionAt)
+  local callerTeamId, callerWorkspaceIds, wantedScopes = unpackFields('sss', packedCall, questionAt)
   local keyRecord = call('GET', key)
-  local state, teamId, workspaceId, keyId, expiresAtMs, validUntilMs, ratePerSecond, allowedIps, meter, workspaceFields,
+  local state, teamId, workspaceId, keyId, expiresAtMs, validUntilMs, ratePerSecond, addressList, meter, workspaceFields,
     scopeFlags = unpackKeyRecord(keyRecord)
   if not state or teamId ~= callerTeamId then return nil end
   if validUntilMs ~= '0' and nowMs >= tonumber(validUntilMs) then return nil end
@@ -73,11 +73,14 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   fieldLists[workspaceFields] = fields
   local workspaceRecords = call('HMGET', tag .. 'w:' .. workspaceId, unpack(fields))
   local workspaceRecord = workspaceRecords[1]
+  for i = 2, #fields do
+    if not workspaceRecords[i] then error('a scope of a workspace is gone') end
+  end
   -- The tombstone of a deleted workspace, which has no keys.
   if find(workspaceRecord, '\0-\0', 1, true) then return nil end
-  local version, defaultRatePerSecond, defaultAllowedIps = unpackFields('sss', workspaceRecord)
+  local version, defaultRatePerSecond, defaultAddressList = unpackFields('sss', workspaceRecord)
   if ratePerSecond == '' then ratePerSecond = defaultRatePerSecond end
-  if allowedIps == '' then allowedIps = defaultAllowedIps end
+  if addressList == '' then addressList = defaultAddressList end
 
   local billingKey, billingRecord, billingId, limitMicros = '', '', '', ''
   if meter ~= '' then
@@ -89,26 +92,27 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
     end
   end
 
-  -- Deleted, disabled and expired are decided before the allow list. A lookup ends when its key does. An EXPIRED is never
+  -- Deleted, disabled and expired are decided before the list of addresses. A lookup ends when its key does. An EXPIRED is never
   -- kept: if the clock is set back, the key is valid again.
   local knownRefusal, holdsUntilMs = '', validUntilMs
-  if state == 'D' then knownRefusal, allowedIps = 'DELETED\31DELETED', '*'
-  elseif state == 'X' then knownRefusal, allowedIps = 'DISABLED\31DISABLED', '*'
+  if state == 'D' then knownRefusal, addressList = 'DELETED\31DELETED', '*'
+  elseif state == 'X' then knownRefusal, addressList = 'DISABLED\31DISABLED', '*'
   elseif expiresAtMs ~= '0' and nowMs >= tonumber(expiresAtMs) then
-    knownRefusal, allowedIps, holdsUntilMs = 'EXPIRED\31EXPIRED', '*', nowText
+    knownRefusal, addressList, holdsUntilMs = 'EXPIRED\31EXPIRED', '*', nowText
   else
-    if not granted(packedCall, scopesAt, workspaceRecords, scopeFlags) then
+    if wantedScopes ~= '' and not granted(wantedScopes, workspaceRecords, scopeFlags) then
+      requireMarks(workspaceRecords, #fields)
       knownRefusal = 'INVALID_SCOPES\31SCOPE_MISSING'
     end
     if expiresAtMs ~= '0' and (holdsUntilMs == '0' or tonumber(expiresAtMs) < tonumber(holdsUntilMs)) then
       holdsUntilMs = expiresAtMs
     end
   end
-  if allowedIps == '*' then allowedIps = '' end
+  if addressList == '*' then addressList = '' end
   local rateKey, eventIds = tag .. 'r:' .. keyId, ',"k":"' .. keyId .. '","b":"' .. billingId .. '"'
   return {
-    epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds
-  }, keyRecord, billingRecord, table.concat(workspaceRecords, '\30', 2)
+    epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds
+  }, keyRecord, billingRecord, workspaceRecords
 end
 
 -- Decides one call. Gives its answer and, where it had to look up, the lookup and what lookUp gives with it.
@@ -122,16 +126,20 @@ local function judge(key, packedCall)
   if not shard then return 'CLOSED' end
   if late then return 'LATE' end
 
-  local epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros,
-    eventIds, addressBits, costMicros, idempotencyHash, usage, eventStart, questionAt = unpackFields('sssssssssssssss', packedCall)
+  local epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros,
+    eventIds, searchedList, listed, costMicros, idempotencyHash, usage, eventStart, questionAt =
+    unpackFields('ssssssssssssssss', packedCall)
   local shardEpoch, shardWrites = shard[2], shard[3] or '0'
   local lookup, keyRecord, billingRecord, scopes
   if epoch ~= shardEpoch or writes ~= shardWrites or (holdsUntilMs ~= '0' and nowMs >= tonumber(holdsUntilMs)) then
     lookup, keyRecord, billingRecord, scopes = lookUp(tag, shardEpoch, shardWrites, key, packedCall, questionAt)
     if not lookup then return NOT_FOUND end
-    epoch, writes, holdsUntilMs, allowedIps, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
+    epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
       unpack(lookup)
     lookup = table.concat(lookup, '\0')
+  end
+  if addressList ~= '' and addressList ~= searchedList then
+    return 'SEARCH', lookup, keyRecord, billingRecord, scopes
   end
 
   local sequenceField, metered, usedText, used, sequence = 'n' .. epoch, limitMicros ~= '', ''
@@ -140,7 +148,7 @@ local function judge(key, packedCall)
   if limited then interval, latest, arrival = readRateLimit(rateKey, tonumber(ratePerSecond)) end
 
   local refused = knownRefusal ~= '' and knownRefusal
-  if allowedIps ~= '' and not allowed(addressBits, allowedIps) then refused = 'INVALID\31IP_NOT_ALLOWED' end
+  if addressList ~= '' and listed == '' then refused = 'INVALID\31IP_NOT_ALLOWED' end
 
   local onceKey = not refused and idempotencyHash ~= '' and tag .. 'i:' .. sub(rateKey, 8) .. ':' .. idempotencyHash
   local onceRecord = onceKey and call('GET', onceKey)

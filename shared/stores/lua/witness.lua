@@ -14,7 +14,7 @@ if not openShard(KEYS[1], ARGV[1]) then return { 'CLOSED', nowText } end
 if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
 
 local keyRecord = call('GET', KEYS[3])
-local state, teamId, workspaceId, keyId, expiresAtMs, validUntilMs, ratePerSecond, allowedIps, meter =
+local state, teamId, workspaceId, keyId, expiresAtMs, validUntilMs, ratePerSecond, addressList, meter =
   unpackKeyRecord(keyRecord)
 if state then
   local billingKey = string.sub(KEYS[1], 1, 5) .. 'b:' .. workspaceId .. ':' .. meter

@@ -1,9 +1,9 @@
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { flagCharacter, packRecord, tombstone } from '../../../../shared/stores/records.ts';
-import { blockBits } from '../../../../shared/values/ip.ts';
 import { inBatches } from '../batches.ts';
 import { SECRET_TOMBSTONE_SECONDS, type Entry, type Selection } from '../change.ts';
+import { ownList, withLists, type OwnList } from './address-lists.ts';
 
 /**
  * Loads API keys: an entry for each secret that works, of which a key has more than one while a rotation's grace lasts. A
@@ -33,7 +33,14 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
       and k.id >= ${after.id} and t.key_id >= ${after.id} and (k.id, t.hash) > (${after.id}, ${after.hash})
     order by k.id, t.hash limit ${limit}`,
   );
-  for await (const keys of batches) yield keys.map(entryOf);
+  for await (const keys of batches) {
+    const lists = new Map<string, OwnList>();
+    for (const key of keys) if (!lists.has(key.id)) lists.set(key.id, listOf(key));
+    const records = keys.map((key) => entryOf(key, lists.get(key.id)!.name));
+    // A key that was never changed has had no other list.
+    const written = keys.filter(({ allowedIps, version }) => allowedIps?.length || version > 1);
+    yield* withLists(selection, [...new Set(written.map(({ id }) => lists.get(id)!))], records);
+  }
 }
 
 /** The secrets to write. Three parts, each with an index of its own: what a key has had before costs nothing. */
@@ -74,7 +81,12 @@ type KeyRow = {
   flags: number[];
 };
 
-function entryOf(key: KeyRow): Entry {
+function listOf({ id, shard, version, deleted, workspaceDeleted, allowedIps }: KeyRow): OwnList {
+  const addresses = deleted || workspaceDeleted ? [] : (allowedIps ?? []);
+  return ownList({ kind: 'key', id, shard, version: workspaceDeleted ? version + 1 : version, addresses });
+}
+
+function entryOf(key: KeyRow, listName: string): Entry {
   const graceSeconds = Math.max(0, key.graceSeconds ?? 0);
   const gone = key.workspaceDeleted || (key.replaced && graceSeconds === 0);
   // Deleting a workspace leaves its keys' rows as they are: one more, so that no late writer of the last change passes.
@@ -85,14 +97,13 @@ function entryOf(key: KeyRow): Entry {
     shard: key.shard,
     key: keyspace.keyText(key.shard, key.hash),
     field: '',
-    value: gone ? tombstone(version) : recordOf(key),
+    value: gone ? tombstone(version) : recordOf(key, listName),
     lifetimeSeconds: gone ? SECRET_TOMBSTONE_SECONDS : key.replaced ? graceSeconds + SECRET_TOMBSTONE_SECONDS : 0,
   };
 }
 
-function recordOf(key: KeyRow): string {
+function recordOf(key: KeyRow, listName: string): string {
   const state = key.deleted ? 'D' : key.enabled ? 'A' : 'X';
-  const ips = key.allowedIps === null ? '' : key.allowedIps.map(blockBits).join(' ') || '*';
   return packRecord('key', {
     version: key.version,
     state,
@@ -102,7 +113,7 @@ function recordOf(key: KeyRow): string {
     expiresAtMs: key.expiresAt ?? 0,
     validUntilMs: key.validUntil ?? 0,
     ratePerSecond: key.rateLimitPerSecond ?? '',
-    allowedIps: ips,
+    addressList: key.allowedIps === null ? '' : listName || '*',
     meter: key.externalMeterId ?? '',
     workspaceFields: JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),
     scopeFlags: key.flags.map(flagCharacter).join(''),

@@ -1,5 +1,6 @@
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { packRecord, tombstone } from '../../../../shared/stores/records.ts';
+import { scopeMark } from '../../../../shared/stores/scope-mark.ts';
 import { batchesById } from '../batches.ts';
 import { LEAVES, type Entry, type Selection } from '../change.ts';
 import { copies } from './workspaces.ts';
@@ -20,7 +21,8 @@ export async function* loadScopes(sql: Query, selection: Selection): AsyncGenera
   );
   for await (const scopes of batches) {
     yield scopes.flatMap(({ id, workspaceId, ref, representation, version, deleted, removed }) => {
-      const value = deleted ? tombstone(version) : packRecord('scope', { version, representation, scopeId: id });
+      const record = { version, representation, scopeId: id, mark: `#${scopeMark(representation)}` };
+      const value = deleted ? tombstone(version) : packRecord('scope', record);
       const lifetimeSeconds = removed ? LEAVES : 0;
       return copies(selection, { kind: 'scope', id, workspaceId, field: `s${ref}`, value, lifetimeSeconds });
     });

@@ -1,13 +1,13 @@
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { packRecord, tombstone } from '../../../../shared/stores/records.ts';
-import { blockBits } from '../../../../shared/values/ip.ts';
-import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
+import { ALL_SHARDS, shardOf } from '../../../../shared/values/key-text.ts';
 import { batchesById } from '../batches.ts';
 import { LEAVES, type Entry, type Selection } from '../change.ts';
+import { ownList, withLists, type OwnList } from './address-lists.ts';
 
 /**
- * Loads the defaults of workspaces; every shard has a copy. The tombstone of a deleted one stays in their place for as
+ * Loads the defaults of workspaces, of which every shard has a copy, and their lists of addresses, which one shard has. The tombstone of a deleted one stays in their place for as
  * long as a shard may hold one of its keys: verify.lua refuses a key by it.
  */
 export async function* loadWorkspaces(sql: Query, selection: Selection): AsyncGenerator<Entry[]> {
@@ -20,12 +20,18 @@ export async function* loadWorkspaces(sql: Query, selection: Selection): AsyncGe
     order by id limit ${limit}`,
   );
   for await (const workspaces of batches) {
-    yield workspaces.flatMap(({ id, rate, ips, version, deleted, removed }) => {
-      const record = { version, defaultRatePerSecond: rate ?? '', defaultAllowedIps: ips.map(blockBits).join(' ') };
+    const lists: OwnList[] = [];
+    const records = workspaces.flatMap(({ id, rate, ips, version, deleted, removed }) => {
+      const addresses = deleted ? [] : ips;
+      const list = ownList({ kind: 'workspace', id, shard: shardOf(id), version, addresses });
+      // A workspace that was never changed has had no other list.
+      if (addresses.length > 0 || version > 1) lists.push(list);
+      const record = { version, defaultRatePerSecond: rate ?? '', defaultAddressList: list.name };
       const value = deleted ? tombstone(version) : packRecord('workspace', record);
       const lifetimeSeconds = removed ? LEAVES : 0;
       return copies(selection, { kind: 'workspace', id, workspaceId: id, field: 'd', value, lifetimeSeconds });
     });
+    yield* withLists(selection, lists, records);
   }
 }
 
