@@ -1,10 +1,14 @@
+import { ApiError } from '../contract/errors.ts';
 import { makeByteCache } from '../runtime/byte-cache.ts';
 import { readAddressList } from '../stores/address-lists.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { isListed } from '../values/address-list.ts';
 
-/** Says whether a list of addresses holds one; undefined while Redis does not have the list of this name. */
-export type SearchList = (name: string, address: string, withinMs: number) => Promise<boolean | undefined>;
+/**
+ * Says whether a list of addresses holds one; undefined while Redis does not have the list of this name. `since` is when the
+ * call began, by `performance.now()`.
+ */
+export type SearchList = (name: string, address: string, since: number) => Promise<boolean | undefined>;
 
 // Some 500 of the longest lists (17,000 bytes), or 50,000 short ones.
 const MOST_BYTES = 8_000_000;
@@ -15,7 +19,7 @@ const BYTES_BESIDE_LIST = 400;
  * Reads each list once and keeps it. A name means the same list for ever, so what is kept can't be outdated; which list
  * counts is for the verify script to say.
  */
-export function makeSearchList(redis: ShardedRedis): SearchList {
+export function makeSearchList(redis: ShardedRedis, deadlineMs: number): SearchList {
   const kept = makeByteCache<Buffer>(MOST_BYTES);
   const reading = new Map<string, Promise<Buffer | undefined>>();
 
@@ -25,15 +29,17 @@ export function makeSearchList(redis: ShardedRedis): SearchList {
       // A copy: what the client read lies in a larger piece of memory, which it would hold.
       if (list) kept.set(name, Buffer.from(list), list.length + BYTES_BESIDE_LIST);
       return list;
+    } catch (error) {
+      throw new ApiError('redis_unavailable', { cause: error });
     } finally {
       reading.delete(name);
     }
   }
 
-  return async function searchList(name, address, withinMs) {
+  return async function searchList(name, address, since) {
     let list = kept.get(name);
     if (!list) {
-      const begun = reading.get(name) ?? read(name, withinMs);
+      const begun = reading.get(name) ?? read(name, Math.max(1, deadlineMs - (performance.now() - since)));
       reading.set(name, begun);
       list = await begun;
     }

@@ -1,8 +1,7 @@
 import type { Caller } from '../contract/caller.ts';
-import { flagBits, type Flags } from '../contract/scope-flags.ts';
+import type { Flags } from '../contract/scope-flags.ts';
 import { END, packFields, readFields } from '../stores/fields.ts';
-import { flagCharacter } from '../stores/records.ts';
-import { scopeMark } from '../stores/scope-mark.ts';
+import { packWantedScopes } from '../stores/scope-mark.ts';
 
 // What is sent to verify.lua and what it answers. Each table says the order of some fields; nothing else knows a place.
 // The script calls its fields by the same names: script-protocol.test.ts compares them, script-answers.test.ts runs the script.
@@ -111,30 +110,14 @@ export function packCall(values: Readonly<Record<(typeof callFields)[number], st
   return packFields(callFields, values);
 }
 
-/**
- * Packs a question, as a field of a call: without the end that a field gets there. Wanted scopes stand in one
- * order, each once with all of its flags, so that one lookup answers them however they were asked for.
- */
+/** Packs a question, as a field of a call: without the end that a field gets there. */
 export function packQuestion(
   caller: Pick<Caller, 'teamId' | 'workspaceIds'>,
   scopes: readonly ({ representation: string } & Flags)[],
 ): string {
   const callerWorkspaceIds = caller.workspaceIds ? ` ${caller.workspaceIds.join(' ')} ` : '';
-  const values = { callerTeamId: caller.teamId, callerWorkspaceIds, wantedScopes: packWanted(scopes) };
+  const values = { callerTeamId: caller.teamId, callerWorkspaceIds, wantedScopes: packWantedScopes(scopes) };
   return packFields(questionFields, values).slice(0, -END.length);
-}
-
-function packWanted(scopes: readonly ({ representation: string } & Flags)[]): string {
-  const [only] = scopes;
-  if (!only) return '';
-  if (scopes.length === 1) return scopeMark(only.representation) + flagCharacter(flagBits(only));
-  const wanted = new Map<string, number>();
-  for (const scope of scopes) {
-    const mark = scopeMark(scope.representation);
-    wanted.set(mark, (wanted.get(mark) ?? 0) | flagBits(scope));
-  }
-  const packed = Array.from(wanted, ([mark, bits]) => mark + flagCharacter(bits));
-  return packed.toSorted().join('');
 }
 
 /** The script's ARGV. */

@@ -15,7 +15,7 @@ import { hideSecrets } from '../values/secrets.ts';
 import { makeSearchList } from './address-lists.ts';
 import { costOfCall } from './call-cost.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
-import { makeLookupCache, type Lookup } from './lookup-cache.ts';
+import { makeLookupCache } from './lookup-cache.ts';
 import type { VerifyBody } from './operation.ts';
 import { makePlaces } from './places.ts';
 import { batchScriptCalls } from './script-batches.ts';
@@ -52,7 +52,7 @@ type VerifierOptions = {
 export function makeVerifier({ redis, outboxFull, witness, config, metrics }: VerifierOptions): Verifier {
   const ask = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
   const lookups = makeLookupCache();
-  const searchList = makeSearchList(redis);
+  const searchList = makeSearchList(redis, config.VERIFY_DEADLINE_MS);
   const places = makePlaces(config.VERIFY_MAX_WAITING);
 
   async function verify(call: VerifyCall): Promise<Decision> {
@@ -96,7 +96,9 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     let lookup = lookups.get(question, keyHash);
     // Almost always one round. A key with a list that is not known here yet takes another, after its list was read.
     for (let round = 1; ; round++) {
-      const listed = lookup?.addressList ? await search(lookup, body.ip ?? clientAddress, since) : undefined;
+      const listed = lookup?.addressList
+        ? await searchList(lookup.addressList, body.ip ?? clientAddress, since)
+        : undefined;
       const packed = packCall({
         lookup: lookup?.text ?? NO_LOOKUP,
         searchedList: listed === undefined ? '' : lookup!.addressList,
@@ -117,14 +119,6 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
         witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, sequence, usedMicros });
       return decision;
     }
-  }
-
-  /** Whether the list of a lookup holds an address; undefined where Redis does not have the list. */
-  function search({ addressList }: Lookup, address: string, since: number): Promise<boolean | undefined> {
-    const restMs = Math.max(1, config.VERIFY_DEADLINE_MS - (performance.now() - since));
-    return searchList(addressList, address, restMs).catch((error: unknown) => {
-      throw new ApiError('redis_unavailable', { cause: error });
-    });
   }
 
   return { verify, hasRoom: places.hasRoom };
