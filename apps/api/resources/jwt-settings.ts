@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { object } from '../../../shared/contract/schema-kinds.ts';
+import { MOST_TEXT, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 
 const ISSUERS = ['TEAM_ID', 'URL'] as const;
@@ -21,8 +21,13 @@ export const jwtSettingsChange = object({
 export const jwtSettings = object({
   sharedKeySet: Type.Boolean({ description: "whether the key set of all teams contains the team's keys" }),
   issuer: Type.Enum([...ISSUERS], { description: 'what new JWTs name as `iss`' }),
-  iss: Type.String({ description: 'the `iss` of new JWTs', examples: ['team_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
+  iss: Type.String({
+    maxLength: MOST_TEXT,
+    description: 'the `iss` of new JWTs',
+    examples: ['team_01kafc6v3nf0qtmhd7d5ryx2s9'],
+  }),
   jwksUri: Type.String({
+    maxLength: MOST_TEXT,
     description: "address of the team's own key set",
     examples: ['https://api.example.com/team/team_01kafc6v3nf0qtmhd7d5ryx2s9/.well-known/jwks.json'],
   }),

@@ -8,11 +8,11 @@ import { isId } from '../../../shared/values/ids.ts';
 import type { JwtSettings } from './jwt-settings.ts';
 import { publicJwk, type PublicJwk } from './signing-keys.ts';
 
-/** A JWK set (RFC 7517). */
-export const keySet = object({ keys: Type.Array(publicJwk) });
-
 /** Most keys in the set of all teams, about 330 KB. Many JWKS clients take no more than 50 to 500 KB. */
 export const MAX_SHARED_KEYS = 2_000;
+
+/** A JWK set (RFC 7517). */
+export const keySet = object({ keys: Type.Array(publicJwk, { maxItems: MAX_SHARED_KEYS }) });
 
 /** What strangers may read of a team: its public keys, and how its JWTs name their issuer. An unknown team has neither. */
 export type TeamKeys = { keys: PublicJwk[]; issuer?: JwtSettings['issuer'] };

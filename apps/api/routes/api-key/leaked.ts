@@ -10,7 +10,11 @@ import { route } from '../../http/route.ts';
 const MOST_SECRETS = 200;
 const operation = { method: 'post', path: '/api/v1/api-key/leaked' } as const;
 
-const masked = Type.String({ description: 'the secret without its middle part', examples: ['acme_17aT****JpQ1'] });
+const masked = Type.String({
+  maxLength: 64,
+  description: 'the secret without its middle part',
+  examples: ['acme_17aT****JpQ1'],
+});
 const tokenResult = Type.Enum(['revoked', 'was_revoked', 'reported'], {
   description:
     'revoked by this call, revoked before, or reported alone, because your token lacks the permission to revoke it',
@@ -42,10 +46,16 @@ export default route({
             'disabled by this call, disabled before, or of no use: replaced by a rotation whose grace is over, or deleted',
         }),
       }),
+      { maxItems: MOST_SECRETS },
     ),
-    accessTokens: Type.Array(object({ id: id('access token'), maskedToken: masked, result: tokenResult })),
-    linkTokens: Type.Array(object({ id: id('link token'), maskedToken: masked, result: tokenResult })),
+    accessTokens: Type.Array(object({ id: id('access token'), maskedToken: masked, result: tokenResult }), {
+      maxItems: MOST_SECRETS,
+    }),
+    linkTokens: Type.Array(object({ id: id('link token'), maskedToken: masked, result: tokenResult }), {
+      maxItems: MOST_SECRETS,
+    }),
     notFound: Type.Array(masked, {
+      maxItems: MOST_SECRETS,
       description:
         'secrets with a right checksum that are not of your team, or not within your reach, or of no server at all',
     }),

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import { id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { id, MOST_TEXT, object } from '../../../../shared/contract/schema-kinds.ts';
 import { presentJwtSettings } from '../../resources/jwt-settings.ts';
 import { route } from '../../http/route.ts';
 
@@ -19,11 +19,15 @@ export default route({
   params: object({ team: id('team') }),
   // What OpenID Connect Discovery 1.0 requires, as far as it is about keys: keytally logs nobody in.
   response: object({
-    issuer: Type.String({ description: 'the `iss` of the JWTs', examples: [ISSUER] }),
-    jwks_uri: Type.String({ description: 'address of the key set', examples: [`${ISSUER}/.well-known/jwks.json`] }),
-    response_types_supported: Type.Array(Type.Enum(['id_token'])),
-    subject_types_supported: Type.Array(Type.Enum(['public'])),
-    id_token_signing_alg_values_supported: Type.Array(Type.Enum(['EdDSA'])),
+    issuer: Type.String({ maxLength: MOST_TEXT, description: 'the `iss` of the JWTs', examples: [ISSUER] }),
+    jwks_uri: Type.String({
+      maxLength: MOST_TEXT,
+      description: 'address of the key set',
+      examples: [`${ISSUER}/.well-known/jwks.json`],
+    }),
+    response_types_supported: Type.Array(Type.Enum(['id_token']), { maxItems: 1 }),
+    subject_types_supported: Type.Array(Type.Enum(['public']), { maxItems: 1 }),
+    id_token_signing_alg_values_supported: Type.Array(Type.Enum(['EdDSA']), { maxItems: 1 }),
   }),
   errors: ['issuer_not_found'],
 

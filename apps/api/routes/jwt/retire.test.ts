@@ -49,16 +49,23 @@ test('the audit log names each key that retireNow ended', async () => {
   const { auditLog } = (
     await world.call('get', `/api/v1/audit-log?resource=signing_key&resourceId=${kid}`, undefined, team)
   ).body;
-  assert.equal(auditLog.map((line: object) => ({ ...line, id: 0, createdAt: 0, requestId: 0, tokenId: 0 })).at(-1), {
-    id: 0,
-    createdAt: 0,
-    requestId: 0,
-    tokenId: 0,
-    operation: 'POST /api/v1/jwt/rotate',
-    resource: 'signing_key',
-    resourceId: kid,
-    before: { kid },
-  });
+  assert.equal(
+    auditLog.map((line: object) => ({ ...line, id: 0, createdAt: 0, requestId: 0, tokenId: 0, userAgent: 0 })).at(-1),
+    {
+      id: 0,
+      createdAt: 0,
+      requestId: 0,
+      tokenId: 0,
+      userAgent: 0,
+      outcome: 'changed',
+      actor: 'access_token',
+      address: '127.0.0.1',
+      operation: 'POST /api/v1/jwt/rotate',
+      resource: 'signing_key',
+      resourceId: kid,
+      before: { kid },
+    },
+  );
 });
 
 test('a JWT that is signed while its key is being retired is either of the new key or INVALID', async () => {
