@@ -81,7 +81,7 @@ neighbours: install ## let a hostile team and strangers do their worst beside a 
 
 fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \
-	  $(node) tests/runner/main.ts api/fuzz.test --show --within $$(($(or $(MINUTES),20) * 60 + 300))
+	  $(node) tests/runner/main.ts tests/fuzz.test --show --within $$(($(or $(MINUTES),20) * 60 + 300))
 
 test: install ## run the tests on real servers; FILE=part-of-a-path runs some
 	@$(node) tests/runner/main.ts $(FILE)
