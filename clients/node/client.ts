@@ -34,7 +34,7 @@ type Calls<Names> = { [Name in keyof Names]: Call<Names[Name] & Operation> };
 export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof operations)[Group]> } & {
   /** Verifies an API key and debits its cost: once, even if the request had to be sent several times. */
   verify: Call<typeof VERIFY>;
-  /** Whether keytally can verify keys now. */
+  /** Whether keytally can verify keys now; where its readiness has a port of its own (`OPS_PORT`), whether verify answers. */
   ready(): Promise<boolean>;
 };
 
