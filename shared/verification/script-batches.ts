@@ -61,8 +61,12 @@ export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean,
   }
 
   async function send(lane: Lane, calls: WaitingCall[]): Promise<void> {
-    const cost = calls.reduce((sum, call) => sum + call.cost, 0);
-    const waitedMs = performance.now() - Math.min(...calls.map(({ since }) => since));
+    let [cost, since] = [0, Infinity];
+    for (const call of calls) {
+      cost += call.cost;
+      since = Math.min(since, call.since);
+    }
+    const waitedMs = performance.now() - since;
     lane.callsUnderWay += calls.length;
     lane.costUnderWay += cost;
     try {
