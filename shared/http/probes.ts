@@ -11,8 +11,10 @@ export type ProbeAnswer = { status: number; type: string; text: string | Buffer;
 export type Probe = (path: string) => Promise<ProbeAnswer | undefined>;
 
 const CHECK_TIMEOUT_MS = 1_500;
-// Rendering all metrics takes milliseconds, and a check asks a server: once a second, however many ask.
-const KEPT_MS = 1_000;
+// Rendering all metrics takes milliseconds, and a check asks a server: so often at most, however many ask. Readiness is
+// younger than any restart of a server.
+const METRICS_KEPT_MS = 1_000;
+const READINESS_KEPT_MS = 100;
 
 /**
  * Answers the paths that every program has, without a token: `/healthz` (the process is alive), `/readyz` (its
@@ -20,8 +22,8 @@ const KEPT_MS = 1_000;
  */
 export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () => metrics.registry.metrics()): Probe {
   const alive = json(200, { status: 'ok' });
-  const ready = keepFor(KEPT_MS, () => readiness(checks));
-  const rendered = keepFor(KEPT_MS, async () => ({
+  const ready = keepFor(READINESS_KEPT_MS, () => readiness(checks));
+  const rendered = keepFor(METRICS_KEPT_MS, async () => ({
     status: 200,
     type: metrics.registry.contentType,
     text: Buffer.from(await readMetrics()),
