@@ -9,6 +9,7 @@ import { readTls, type TlsFiles } from './tls.ts';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 const HANDSHAKE_TIMEOUT_MS = 5_000;
+const REFUSED_WITHIN_MS = 1_000;
 // By default Node looks for connections that have exceeded a timeout every 30 s.
 const TIMEOUT_CHECK_EVERY_MS = 1_000;
 
@@ -66,9 +67,12 @@ function originForm(target: string): string | undefined {
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-// Bytes that never became a request have no response object: write to the socket.
+// Bytes that never became a request have no response object: write to the socket. Node has let go of it: nobody else hears
+// of its errors, or closes it where the client never takes the answer, as before the end of a TLS handshake.
 function refuse(socket: Duplex, { status, text, headers }: ReturnType<typeof badHttp>): void {
   const lines = Object.entries(headers).map(([header, value]) => `${header}: ${value}\r\n`);
+  const closing = setTimeout(() => socket.destroy(), REFUSED_WITHIN_MS);
+  socket.on('error', () => {}).once('close', () => clearTimeout(closing));
   socket.end(`HTTP/1.1 ${status} ${reasons[status]}\r\n${lines.join('')}\r\n${text}`);
 }
 

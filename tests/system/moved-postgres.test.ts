@@ -150,6 +150,12 @@ async function setInAll(field: string, value: string): Promise<void> {
 }
 
 async function everyShardIsOpen(): Promise<void> {
+  // First as Redis has it: readiness may still be that of before its restart.
+  await eventually('Redis has every shard open', async () => {
+    const runId = /^run_id:(\w+)/m.exec(await redis.admin.info('server'))?.[1];
+    const owners = await Promise.all(ALL_SHARDS.map((shard) => redis.admin.hget(keyspace.meta(shard), 'owner')));
+    return owners.every((owner) => owner === runId);
+  });
   const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
   await eventually('every shard is open', async () => (await ready(api.url)) && ready(world.verify!.url));
 }

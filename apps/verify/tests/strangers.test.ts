@@ -71,6 +71,14 @@ test('no request of a stranger costs the processor more than some refusals', asy
   }
 });
 
+test('a client that asks for a tunnel and resets its connection ends no program', async () => {
+  for (const { url, process } of [world.verify!, world.api]) {
+    for (let i = 0; i < 20; i++) await resetTunnel(url);
+    assert.is((await fetch(`${url}/healthz`)).status, 200);
+    assert.is(process.exitCode, null);
+  }
+});
+
 test('a connection that sends thousands of requests at once is closed, and a few ahead are answered', async () => {
   for (const { url } of [world.verify!, world.api]) {
     const few = await speakAll(url, 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(16));
@@ -114,6 +122,14 @@ async function sendMany(url: string, count: number, requestOf: (i: number) => st
       socket.on('error', () => {}).on('close', resolve);
     });
   }
+}
+
+// Resets the connection once it was refused, while the server waits for its end.
+function resetTunnel(url: string): Promise<void> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  socket.on('error', () => {}).write('CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n');
+  socket.once('data', () => socket.resetAndDestroy());
+  return new Promise((resolve) => socket.once('close', () => resolve()));
 }
 
 /** Sends requests at once, the last of which asks to close; `cutOff`: the server closed before it answered that one. */

@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { request as ask } from 'node:https';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -40,6 +41,20 @@ test('both servers serve TLS, and load a new certificate without a restart', asy
     child.kill('SIGTERM');
     assert.is((await once(child, 'exit'))[0], 0, 'it stops when told');
   }
+});
+
+test('connections that never finish their handshake are closed, and hold up no stop', async () => {
+  const { port, child } = await startTls('verify', filesOf('unfinished'));
+  const sockets = ['', '\x16\x03\x01\x02\x00\x01'].flatMap((hello) =>
+    Array.from({ length: 10 }, () => {
+      const socket = connect(port, '127.0.0.1');
+      socket.on('error', () => {}).write(hello, 'latin1');
+      return socket.resume();
+    }),
+  );
+  await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('close', resolve))));
+  child.kill('SIGTERM');
+  assert.is((await once(child, 'exit'))[0], 0);
 });
 
 test('in production no program starts with plain HTTP on an outside address, or with default passwords', () => {
