@@ -14,19 +14,19 @@ export const ofTeams = {
   'workspaces with long allow lists': team(
     async (own) => (signal) =>
       flood(signal, WRITERS, () =>
-        own.call('post', '/api/v1/workspace', { name: 'full', defaultAllowedIps: addresses() }),
+        own.call('post', '/api/v1/workspace', { name: 'full', defaultAllowedIPs: addresses() }),
       ),
   ),
   'keys with long allow lists': team(async (own) => {
     const workspaceId = await own.workspace();
     return (signal) =>
       flood(signal, WRITERS, () =>
-        own.call('post', '/api/v1/api-key', { workspaceId, name: 'full', allowedIps: addresses() }),
+        own.call('post', '/api/v1/api-key', { workspaceId, name: 'full', allowedIPs: addresses() }),
       );
   }),
   'a key of 1,000 addresses': team(async (own) => {
     const workspaceId = await own.workspace();
-    const key = await own.key({ workspaceId, allowedIps: addresses() });
+    const key = await own.key({ workspaceId, allowedIPs: addresses() });
     return (signal) =>
       flood(signal, VERIFIERS, (n) => own.verify({ key, ip: addressOf(n % (2 * ADDRESSES)), requestedScopes: [] }));
   }),
