@@ -5,6 +5,8 @@ import { Redis } from 'ioredis';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { eventually } from './eventually.ts';
 
 export type OwnRedis = Awaited<ReturnType<typeof makeOwnRedis>>;
@@ -68,4 +70,15 @@ export async function untilWritten(redis: Redis): Promise<void> {
   await eventually('no fsync is in progress', async () =>
     /^aof_pending_bio_fsync:0\r?$/m.test(await redis.info('persistence')),
   );
+}
+
+/** Waits until every shard is open on a Redis that may just have been started again, and programs at these addresses know it. */
+export async function untilOpen({ admin }: Pick<OwnRedis, 'admin'>, ...urls: string[]): Promise<void> {
+  // First as Redis has it: the readiness of a program may still be that of before the restart.
+  await eventually('every shard is open', async () => {
+    const runId = /^run_id:(\w+)/m.exec(await admin.info('server'))?.[1];
+    const owners = await Promise.all(ALL_SHARDS.map((shard) => admin.hget(keyspace.meta(shard), 'owner')));
+    return owners.every((owner) => owner === runId);
+  });
+  for (const url of urls) await eventually('a program knows it', async () => (await fetch(`${url}/readyz`)).ok);
 }

@@ -68,7 +68,8 @@ test('what is restored is the state of the backup: usage, used credits and recon
   assert.is(await stack.usageOf(busy), await stack.usedOf(busy));
   const lost = usedBefore - 100 - Number(await stack.usedOf(busy));
   assert.ok(lost > 50);
-  assert.match(restored.out, `  ${lost} verifications and 0 adjustments: ${lost} used credits of 2 billing records\n`);
+  const calls = lost.toLocaleString('en');
+  assert.match(restored.out, `  ${calls} verifications and 0 adjustments: ${lost} used credits of 2 billing records\n`);
   assert.match(restored.out, '  1 refill: 30 bought credits\n  2 changes of settings\n');
   assert.match(restored.out, new RegExp(`^ +\\d{4}-.* PATCH /api/v1/workspace/.+ ${busy.id}$`, 'm'));
   assert.match(restored.out, /^2 exact, 0 differ, 0 undecided/m);

@@ -6,7 +6,7 @@ import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
-import { untilWritten } from '../helpers/own-redis.ts';
+import { untilOpen, untilWritten } from '../helpers/own-redis.ts';
 import { eventually, makeWorld, type Answer, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
@@ -208,7 +208,6 @@ async function stopRedis(): Promise<void> {
 
 test.run();
 
-async function everyShardIsOpen(): Promise<void> {
-  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
-  await eventually('every shard is open', async () => (await ready(world.api.url)) && ready(world.verify!.url));
+function everyShardIsOpen(): Promise<void> {
+  return untilOpen({ admin }, world.api.url, world.verify!.url);
 }

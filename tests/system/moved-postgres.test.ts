@@ -6,7 +6,7 @@ import { keyspace } from '../../shared/stores/keyspace.ts';
 import { callScript, defineScripts } from '../../shared/stores/scripts.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { makeOwnPostgres, type OwnPostgres } from '../helpers/own-postgres.ts';
-import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
+import { makeOwnRedis, type OwnRedis, untilOpen } from '../helpers/own-redis.ts';
 import { eventually, makeWorld, type Started, type World } from '../helpers/world.ts';
 
 // A checkpoint is a transaction id, and a Postgres that was moved, restored or promoted counts other transactions by the
@@ -149,15 +149,8 @@ async function setInAll(field: string, value: string): Promise<void> {
   for (const shard of ALL_SHARDS) await redis.admin.hset(keyspace.meta(shard), field, value);
 }
 
-async function everyShardIsOpen(): Promise<void> {
-  // First as Redis has it: readiness may still be that of before its restart.
-  await eventually('Redis has every shard open', async () => {
-    const runId = /^run_id:(\w+)/m.exec(await redis.admin.info('server'))?.[1];
-    const owners = await Promise.all(ALL_SHARDS.map((shard) => redis.admin.hget(keyspace.meta(shard), 'owner')));
-    return owners.every((owner) => owner === runId);
-  });
-  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
-  await eventually('every shard is open', async () => (await ready(api.url)) && ready(world.verify!.url));
+function everyShardIsOpen(): Promise<void> {
+  return untilOpen(redis, api.url, world.verify!.url);
 }
 
 /** Draws more transaction ids than a new cluster has drawn. */

@@ -7,7 +7,7 @@ import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, SHARDS } from '../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { testEvent } from '../helpers/events.ts';
-import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
+import { makeOwnRedis, type OwnRedis, untilOpen } from '../helpers/own-redis.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
 const LIMIT = 16 * 1024 * 1024;
@@ -51,7 +51,7 @@ test('a key is disabled, deleted, rotated and a token revoked at the limit, also
   await redis.start();
   // It takes somewhat less memory than before.
   await redis.admin.config('SET', 'maxmemory', LIMIT / 2);
-  await eventually('every shard is open', async () => (await fetch(`${world.api.url}/readyz`)).ok, 20_000);
+  await untilOpen(redis, world.api.url);
   assert.ok(await isFull(), 'it has no memory left');
   assert.is((await verify(disabled!.key)).body.status, 'DISABLED');
   await must(200, world.call('delete', `${path}/${deleted!.id}`));

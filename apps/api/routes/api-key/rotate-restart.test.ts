@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
+import { untilOpen } from '../../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
 import { eventually } from '../../../../tests/helpers/world.ts';
 
@@ -67,9 +68,8 @@ function pathOf({ id }: Key): string {
   return `/api/v1/workspace/${own.workspaceId}/api-key/${id}`;
 }
 
-async function everyShardIsOpen(): Promise<void> {
-  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
-  await eventually('every shard is open', async () => (await ready(own.world.api.url)) && ready(own.world.verify!.url));
+function everyShardIsOpen(): Promise<void> {
+  return untilOpen(own.redis, own.world.api.url, own.world.verify!.url);
 }
 
 test.run();

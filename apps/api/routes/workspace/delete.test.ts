@@ -4,6 +4,7 @@ import { isGone } from '../../../../shared/stores/records.ts';
 import { ALL_SHARDS, keyShard } from '../../../../shared/values/key-text.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../../tests/helpers/customers.ts';
+import { untilOpen } from '../../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
 import { eventually, type Answer } from '../../../../tests/helpers/world.ts';
 
@@ -217,9 +218,8 @@ async function newWorkspace(name: string) {
   return { workspace, customers, path: `/api/v1/workspace/${workspace.id}` };
 }
 
-async function everyShardIsOpen(): Promise<void> {
-  const ready = async (url: string) => (await fetch(`${url}/readyz`)).ok;
-  await eventually('every shard is open', async () => (await ready(world.api.url)) && ready(world.verify!.url));
+function everyShardIsOpen(): Promise<void> {
+  return untilOpen(own.redis, world.api.url, world.verify!.url);
 }
 
 async function rotated(path: string, { id, key }: { id: string; key: string }) {
