@@ -45,8 +45,9 @@ create function counted_bytes(k api_keys) returns bigint language sql immutable
     + (1 + k.secrets_in_grace) * (512 + 2 * coalesce(octet_length(k.customer_id), 0) + 3 * coalesce(octet_length(k.external_meter_id), 0)
          + coalesce(octet_length(k.metadata::text), 0) + 32 * coalesce(cardinality(k.allowed_ips), 0) + 16 * k.grants);
 
+-- Revoked tokens leave Redis and are not counted: a team that replaces its tokens every day never runs out.
 create function counted_bytes(t access_tokens) returns bigint language sql immutable
-  return 512 + octet_length(t.name) + 32 * coalesce(cardinality(t.workspace_ids), 0);
+  return case when t.revoked_at is not null then 0 else 512 + octet_length(t.name) + 32 * coalesce(cardinality(t.workspace_ids), 0) end;
 
 create function counted_bytes(b billing_records) returns bigint language sql immutable
   return 512 + 3 * octet_length(b.external_meter_id);
@@ -146,7 +147,6 @@ begin
   return null;
 end $$;
 
--- A revoked token stays in the list of tokens, so its bytes stay.
 create function count_token() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
 declare

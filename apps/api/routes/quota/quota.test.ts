@@ -127,6 +127,18 @@ test('a team that creates and deletes keys for ever reaches its bytes: what stay
   await exact(id);
 });
 
+test("a token's addresses count, and a revoked token gives everything back", async () => {
+  const { call, id } = await newTeam();
+  const { used } = (await call.quota()).storedBytes;
+  const allowedIPs = Array.from({ length: 10 }, (_, i) => `10.0.0.${i}`);
+  const body = { name: 't', permissions: ['key:read'], allowedIPs };
+  const tokenId = await call.made('/api/v1/access-token', body);
+  assert.is((await call.quota()).storedBytes.used - used, 512 + 1 + 32 * 10);
+  await must(200, call.delete(`/api/v1/access-token/${tokenId}`));
+  assert.is((await call.quota()).storedBytes.used, used);
+  await exact(id);
+});
+
 test('the keys of a deleted workspace give everything back once Redis has forgotten them', async () => {
   const { call, id } = await newTeam();
   const empty = await call.quota();
