@@ -45,8 +45,9 @@ create function counted_bytes(k api_keys) returns bigint language sql immutable
     + (1 + k.secrets_in_grace) * (512 + 2 * coalesce(octet_length(k.customer_id), 0) + 3 * coalesce(octet_length(k.external_meter_id), 0)
          + coalesce(octet_length(k.metadata::text), 0) + 32 * coalesce(cardinality(k.allowed_ips), 0) + 16 * k.grants);
 
+-- Revoked tokens leave Redis and are not counted: a team that replaces its tokens every day never runs out.
 create function counted_bytes(t access_tokens) returns bigint language sql immutable
-  return 512 + octet_length(t.name) + 32 * coalesce(cardinality(t.workspace_ids), 0);
+  return case when t.revoked_at is not null then 0 else 512 + octet_length(t.name) + 32 * coalesce(cardinality(t.workspace_ids), 0) end;
 
 create function counted_bytes(b billing_records) returns bigint language sql immutable
   return 512 + 3 * octet_length(b.external_meter_id);
@@ -146,7 +147,6 @@ begin
   return null;
 end $$;
 
--- A revoked token stays in the list of tokens, so its bytes stay.
 create function count_token() returns trigger
   language plpgsql security definer set search_path = public, pg_temp as $$
 declare
@@ -178,8 +178,9 @@ begin
   return null;
 end $$;
 
--- Deferred to the commit: a team's counters are locked for no longer than the commit takes, and no lock is taken after
--- theirs. Constraint triggers are the ones that can be deferred.
+-- Deferred to the commit: a team's counters are locked for no longer than the commit takes. After them a transaction takes no
+-- lock but the counters of other teams, so one that changes rows of several teams locks their counters in the order of their
+-- ids, or has one team at a time. Constraint triggers are the ones that can be deferred.
 create constraint trigger count_new after insert on workspaces deferrable initially deferred
   for each row execute function count_workspace();
 create constraint trigger count_changed after update on workspaces deferrable initially deferred
@@ -208,6 +209,27 @@ create trigger count_in_grace after update on key_texts
   for each row when ((old.valid_until is null) <> (new.valid_until is null)) execute function count_secret_in_grace();
 create trigger count_ended after delete on key_texts
   for each row when (old.valid_until is not null) execute function count_secret_in_grace();
+
+-- As in 0004, but it locks the keys first, in order, as a rotation does before it touches secrets, and at the end the
+-- counters of the teams, in order: two of these at once, or one beside a rotation, never wait for each other.
+create or replace function remove_ended_secrets(at_most int) returns int
+  language plpgsql security definer set search_path = public, pg_temp as $$
+declare
+  hashes text[];
+  teams text[];
+begin
+  select array_agg(hash), array_agg(distinct team_id) into hashes, teams from (
+    select hash, team_id from key_texts
+    where replaced_at < now() - interval '1 day'
+      and replaced_at < coalesce((select created_at from changes where kind = 'key' order by id limit 1), now()) - interval '1 hour'
+      and coalesce(valid_until, 0) < extract(epoch from now() - interval '1 day') * 1000
+    order by replaced_at limit at_most) as ended;
+  perform from api_keys where id in (select key_id from key_texts where hash = any(hashes)) order by id for no key update;
+  delete from key_texts where hash = any(hashes);
+  get diagnostics at_most = row_count;
+  perform from team_usage where team_id = any(teams) order by team_id for update;
+  return at_most;
+end $$;
 
 -- The counters as the rows have them: what team_usage must say, at the cost of reading all rows.
 create view counted_team_usage with (security_invoker) as

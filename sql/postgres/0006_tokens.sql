@@ -8,6 +8,9 @@ alter table access_tokens
   add column revocation_id bigint,
   add column allowed_ips text[],
   add foreign key (team_id, created_by) references access_tokens (team_id, id);
+create or replace function counted_bytes(t access_tokens) returns bigint language sql immutable
+  return case when t.revoked_at is not null then 0
+    else 512 + octet_length(t.name) + 32 * (coalesce(cardinality(t.workspace_ids), 0) + coalesce(cardinality(t.allowed_ips), 0)) end;
 create index access_tokens_made_by on access_tokens (created_by) where not revoked_with_descendants;
 create index access_tokens_to_expand on access_tokens (revocation_id) where revocation_id is not null;
 create index link_tokens_of_team on link_tokens (team_id, id) where revoked_at is null;

@@ -16,6 +16,7 @@ alter table audit_log
                  when 'denied' then resource is null and resource_id is null and error_code is not null and attempts > 0
                  else false end
     and length(address) <= 64 and length(user_agent) <= 256) not valid;
+create index on audit_log (team_id, request_id, id);
 create index audit_log_denied on audit_log (team_id, id) where outcome = 'denied';
 
 -- Lines that are not in the chain yet. A line's transaction writes it here, so a line that is committed is either here or
@@ -54,14 +55,15 @@ create function id_time(at timestamptz) returns text language sql stable
                             '' order by place desc)
           from generate_series(0, 9) as place);
 
--- The time of a line is Postgres's, in its id too, whatever the writer says.
+-- The time of a line is Postgres's, in its id too, whatever the writer says. Not that of its transaction, which may be long.
 create function stamp_audit_line() returns trigger language plpgsql as $$
+declare at timestamptz := clock_timestamp();
 begin
   if new.id !~ '^audit_[0-7][0-9a-hjkmnp-tv-z]{25}$' then
     raise check_violation using message = 'the id of an audit line has another form';
   end if;
-  new.created_at := now();
-  new.id := 'audit_' || id_time(clock_timestamp()) || right(new.id, 16);
+  new.created_at := at;
+  new.id := 'audit_' || id_time(at) || right(new.id, 16);
   return new;
 end $$;
 create trigger audit_log_stamp before insert on audit_log for each row execute function stamp_audit_line();

@@ -12,13 +12,17 @@ export type ChainState = {
 
 const BOUND = 'audit chain';
 
+/** The chain has lines, and its key was taken away. */
+export class ChainKeyGone extends Error {}
+
 /**
- * The key of the chain, in the transaction that holds the state's row. The first call makes it. It is stored encrypted, so it
- * outlives a change of the master key: if it is encrypted under an earlier one, it is encrypted again.
+ * The key of the chain, in the transaction that holds the state's row. The first call makes it; never a chain with
+ * lines, which would go on under a key that proves none of them. It is stored encrypted, so it outlives a change of the master
+ * key: if it is encrypted under an earlier one, it is encrypted again.
  */
 export async function keepChainKey(tx: Transaction, masterKeys: MasterKeys, state: ChainState): Promise<Buffer> {
   const sealer = chainSealer(masterKeys);
-  const key = openChainKey(masterKeys, state) ?? randomBytes(32);
+  const key = openChainKey(masterKeys, state) ?? (await makeChainKey(tx));
   if (state.sealedUnder !== sealer.keyName)
     await tx`
       update audit_chain_state
@@ -44,6 +48,12 @@ export async function readChainState(sql: Query): Promise<ChainState> {
     select key_sealed, sealed_under, existing_after, existing_until from audit_chain_state`;
   if (!state) throw new Error('audit_chain_state has lost its row, and with it the key of the audit log');
   return state;
+}
+
+async function makeChainKey(tx: Transaction): Promise<Buffer> {
+  const [line] = await tx`select from audit_chain limit 1`;
+  if (line) throw new ChainKeyGone('the key of the audit log is gone, though its chain has lines: put key_sealed back');
+  return randomBytes(32);
 }
 
 function chainSealer(masterKeys: MasterKeys): Sealer {

@@ -186,6 +186,39 @@ test('the chain outlives a change of the master key', async () => {
   }
 });
 
+test('where the key was taken away, no other takes its place, and an api says so', async () => {
+  const { keySealed, sealedUnder } = await readChainState(world.sql);
+  await world.sql`update audit_chain_state set key_sealed = null, sealed_under = null`;
+  try {
+    await must(201, world.call('post', '/api/v1/workspace', { name: 'unproved' }));
+    await eventually(
+      'the metric says so',
+      async () => (await metric(world.api.url, 'keytally_audit_log_broken')) === 1,
+    );
+    assert.is((await readChainState(world.sql)).keySealed, null);
+  } finally {
+    await world.sql`update audit_chain_state set key_sealed = ${keySealed}, sealed_under = ${sealedUnder}`;
+  }
+  await chained();
+  await eventually('all is well', async () => (await metric(world.api.url, 'keytally_audit_log_broken')) === 0);
+  assert.is((await prove(world.sql)).broken, undefined);
+});
+
+test('a line has the time at which it was written, and a request is found without its team being read', async () => {
+  const plan = await world.sql.begin(async (tx) => {
+    const [{ began }] = await tx<[{ began: Date }]>`select now() + interval '1 millisecond' as began`;
+    await tx`select pg_sleep(0.01)`;
+    const lines = await tx<{ createdAt: Date }[]>`
+      insert into audit_log (id, team_id, operation, resource, resource_id, request_id)
+      select 'audit_0' || substr(md5(n::text), 1, 9) || lpad(n::text, 16, '0'), ${world.team.id}, 'POST /x', 'scope', 's', 'r' || n
+      from generate_series(1, 5000) as n returning created_at`;
+    assert.ok(lines[0]!.createdAt > began);
+    await tx`analyze audit_log`;
+    return tx`explain select * from audit_log where team_id = ${world.team.id} and id > '' and request_id = 'r7' order by id limit 51`;
+  });
+  assert.match(JSON.stringify(plan), /Index Cond: [^"]*request_id = 'r7'/);
+});
+
 // Last: what it removes is gone.
 test('an api says within seconds that the newest lines were removed', async () => {
   await chained();

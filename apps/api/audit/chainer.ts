@@ -5,6 +5,7 @@ import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import { chainHead, chainSome, hasHead } from './chain.ts';
+import { ChainKeyGone } from './chain-key.ts';
 import { keepHead, readKeptHead } from './kept-head.ts';
 import { headText, type Head } from './line-mac.ts';
 
@@ -25,6 +26,9 @@ export function startChainer(options: ChainerOptions): Loop {
   return startLoop(EVERY_MS, log, 'chaining the audit log', async () => {
     try {
       while (await chainSome(sql, masterKeys));
+    } catch (error) {
+      if (error instanceof ChainKeyGone) metrics.auditLogBroken.set(1);
+      throw error;
     } finally {
       metrics.auditUnchainedSeconds.set(await oldestWaiting(sql));
     }

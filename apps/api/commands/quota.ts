@@ -14,6 +14,7 @@ import { applyChanges, recordChanges } from '../sync/sync.ts';
 // Shows or changes the quotas of a team: `npm run -s quota -- --team NAME [keys=5000 workspaces=default …]`.
 const MOST = 1_000_000_000_000_000;
 const MOST_PER_SECOND = 1_000_000;
+const TOKENS_AT_ONCE = 5_000;
 
 type Wanted = { team: string; changes: [QuotaName, number | undefined][] };
 
@@ -39,7 +40,7 @@ await sql.end();
 process.exitCode = team ? 0 : 1;
 
 /** Stores the team's own limits. Its tokens change with them: their records in Redis tell verify the team's limit. */
-async function change(tx: Transaction, teamId: string, changes: Wanted['changes']): Promise<StoredChange[]> {
+async function change(tx: Transaction, teamId: string, changes: Wanted['changes']): Promise<StoredChange[][]> {
   // The lock: of two commands at once, the second changes what the first has stored.
   await tx`insert into team_quotas (team_id, limits) values (${teamId}, '{}') on conflict (team_id) do nothing`;
   const [{ before }] = await tx<[{ before: Record<string, number> }]>`
@@ -50,20 +51,28 @@ async function change(tx: Transaction, teamId: string, changes: Wanted['changes'
   const origin = { teamId, tokenId: null, operation: 'npm run quota', requestId: null };
   await recordAudit(tx, origin, [{ resource: 'quota', id: teamId, before, after }]);
   if (!changes.some(([name]) => name === 'verify_per_second')) return [];
-  const tokens = await tx<{ id: string; shard: number }[]>`
-    select id, shard from access_tokens where team_id = ${teamId} and revoked_at is null order by id`;
-  const changed = tokens.map(({ id, shard }): Change => ({ kind: 'token', entityId: id, shard }));
-  const ids = await recordChanges(tx, changed);
-  return changed.map((one, i) => ({ ...one, id: ids[i]! }));
+  const pages: StoredChange[][] = [];
+  for (let after = ''; ;) {
+    const tokens = await tx<{ id: string; shard: number }[]>`
+      select id, shard from access_tokens where team_id = ${teamId} and revoked_at is null and id > ${after}
+      order by id limit ${TOKENS_AT_ONCE}`;
+    const changed = tokens.map(({ id, shard }): Change => ({ kind: 'token', entityId: id, shard }));
+    const ids = await recordChanges(tx, changed);
+    pages.push(changed.map((one, i) => ({ ...one, id: ids[i]! })));
+    if (tokens.length < TOKENS_AT_ONCE) return pages;
+    after = tokens.at(-1)!.id;
+  }
 }
 
 // In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
-async function bringIntoForce(changes: StoredChange[]): Promise<void> {
-  if (changes.length === 0) return;
+async function bringIntoForce(pages: StoredChange[][]): Promise<void> {
+  if (pages.length === 0) return;
   const redis = connectRedis(config.REDIS_URL, makeLogger('quota', 'silent'));
   await redis
     .connected(2_000)
-    .then(() => applyChanges(sql, redis, changes))
+    .then(async () => {
+      for (const page of pages) await applyChanges(sql, redis, page);
+    })
     .catch(() => {});
   await redis.close();
 }

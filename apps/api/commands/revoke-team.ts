@@ -53,9 +53,8 @@ async function revokeTeam(sql: Sql, redis: ShardedRedis, name: string): Promise<
     throw new Error('Postgres was restored from a backup and is older than Redis: run `npm run restored` first');
   const begun = await beginTeamRevocation(sql, found.id, OPERATION);
   console.log(
-    begun.isNew
-      ? `the api refuses every access token of ${name} made until now; ${begun.signingKeys} signing keys ended`
-      : `going on with what was begun at ${begun.requestedAt.toISOString()}`,
+    (begun.since ? `going on with what was begun at ${begun.since.toISOString()}; ` : '') +
+      `the api refuses every access token of ${name} made until now; ${begun.signingKeys} signing keys ended`,
   );
   if (!reachable) throw new Error('Redis does not answer, so verify goes on until it does');
   const done = await revokePages(sql, redis, begun.id);

@@ -49,20 +49,19 @@ export async function revokeLeakedTokens(
   hashes: string[],
   origin: AuditOrigin,
 ): Promise<Leaks<LeakedToken>> {
-  const rows = await sql<(TokenRow & { hash: string })[]>`
-    select hash, ${tokenColumns(sql)} from access_tokens
+  const rows = await sql<(TokenRow & { hash: string; revokedWithDescendants: boolean })[]>`
+    select hash, revoked_with_descendants, ${tokenColumns(sql)} from access_tokens
     where hash = any(${hashes}) and ${withinReach(sql, caller)} order by id for no key update`;
   const leaks: Leaks<LeakedToken> = { found: [], changes: [], lines: [] };
   const atMost = Math.ceil(BELOW_AT_ONCE / Math.max(1, rows.length));
-  for (const { hash, id, revokedAt } of rows) {
-    if (revokedAt !== null || !caller.permissions.has('token:write')) {
-      leaks.found.push({ hash, id, result: revokedAt === null ? 'reported' : 'was_revoked' });
-      continue;
-    }
+  for (const { hash, id, revokedAt, revokedWithDescendants } of rows) {
+    const mayRevoke = caller.permissions.has('token:write');
+    leaks.found.push({ hash, id, result: revokedAt !== null ? 'was_revoked' : mayRevoke ? 'revoked' : 'reported' });
+    // Also one that was revoked alone: whoever has its secret may have revoked it to keep what it made.
+    if (revokedWithDescendants || !mayRevoke) continue;
     const { row, below } = await revokeToken(sql, id, origin, { atMost });
-    leaks.found.push({ hash, id, result: 'revoked' });
     leaks.changes.push(...[row, ...below].map(({ id, shard }): Change => ({ kind: 'token', entityId: id, shard })));
-    leaks.lines.push(...[row, ...below].map(tokenLine));
+    leaks.lines.push(...[...(revokedAt === null ? [row] : []), ...below].map(tokenLine));
   }
   return leaks;
 }

@@ -74,7 +74,8 @@ export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
 
 /**
  * Ends all signing keys of a team at once, in a transaction, and gives their kids: they leave the key sets, JWTs that they
- * signed are INVALID. The team's next JWT makes new keys. Called twice, it finds nothing.
+ * signed are INVALID. So the team's list of revoked JWTs is empty again. The team's next JWT makes new keys. Called twice, it
+ * finds nothing.
  */
 export async function retireAll(sql: Query, teamId: string): Promise<string[]> {
   await lockJwtSettings(sql, teamId);
@@ -85,6 +86,7 @@ export async function retireAll(sql: Query, teamId: string): Promise<string[]> {
     update signing_keys set retired_at = now(), revoked_at = now(), private_encrypted = null, sealed_under = null
     where team_id = ${teamId} and published_until > now()
     returning kid`;
+  await sql`delete from revoked_jwts where team_id = ${teamId}`;
   return [...ended, ...unused].map((row) => row.kid);
 }
 

@@ -11,23 +11,24 @@ import { tokenColumns, type TokenRow } from './tokens.ts';
 // Everything that a team has given out, revoked: access tokens, link tokens, signing keys, API keys. The first transaction
 // ends what can be ended at once; the pages of the rest are work in the table `revocations`.
 
-export type BegunRevocation = { id: number; requestedAt: Date; isNew: boolean; signingKeys: number };
+/** `since`: when an earlier request that is not finished was made; this one goes on with it, and with what came after. */
+export type BegunRevocation = { id: number; since: Date | undefined; signingKeys: number };
 
 /**
- * Begins to revoke everything of a team, or finds that somebody began it. From the commit on, the api refuses every access
+ * Begins to revoke everything of a team. Where that was begun and is not finished, it begins again from the first step, for
+ * the team may have made more since. From the commit on, the api refuses every access
  * token that the team has, and JWTs that it has signed are INVALID.
  */
 export async function beginTeamRevocation(sql: Sql, teamId: string, operation: string): Promise<BegunRevocation> {
   return sql.begin(async (tx) => {
     await lockTeamTokens(tx, teamId, { alone: true });
-    const [begun] = await tx<{ id: number; requestedAt: Date }[]>`
+    const [known] = await tx<{ since: Date }[]>`
+      select requested_at as since from revocations where team_id = ${teamId} and token_id is null`;
+    const [begun] = await tx<[{ id: number }]>`
       insert into revocations (team_id, operation) values (${teamId}, ${operation})
-      on conflict do nothing returning id, requested_at`;
-    if (!begun) {
-      const [known] = await tx<[{ id: number; requestedAt: Date }]>`
-        select id, requested_at from revocations where team_id = ${teamId} and token_id is null`;
-      return { ...known, isNew: false, signingKeys: 0 };
-    }
+      on conflict (team_id, token_id) do update
+        set step = excluded.step, done_to = excluded.done_to, requested_at = excluded.requested_at, worked_at = excluded.worked_at
+      returning id`;
     // From the row, not from here: a date in JavaScript has no microseconds.
     await tx`
       update teams set tokens_revoked_at = (select requested_at from revocations where id = ${begun.id})
@@ -40,7 +41,7 @@ export async function beginTeamRevocation(sql: Sql, teamId: string, operation: s
       after: undefined,
     }));
     await recordAudit(tx, { teamId, tokenId: null, operation, requestId: null }, lines);
-    return { ...begun, isNew: true, signingKeys: kids.length };
+    return { id: begun.id, since: known?.since, signingKeys: kids.length };
   });
 }
 

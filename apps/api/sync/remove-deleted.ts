@@ -23,11 +23,8 @@ export function startRemovingDeleted(sql: Sql, redis: ShardedRedis, log: Logger)
     // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
     const open = await openShards(redis, LOOK_WITHIN_MS);
     if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
-    await sql.begin(async (tx) => {
-      await removeKeys(tx);
-      await removeScopes(tx);
-      await removeWorkspace(tx);
-    });
+    // Each is of one team: a transaction that waits for the counters of a second one could wait for ever.
+    for (const remove of [removeKeys, removeScopes, removeWorkspace]) await sql.begin((tx) => remove(tx));
   });
 }
 
@@ -61,12 +58,13 @@ async function removeKeys(tx: Transaction): Promise<void> {
     where id = ${workspace.id}`;
 }
 
-/** Removes scopes that were deleted so long ago that no late writer can fill their place. */
+/** Removes scopes of one team that were deleted so long ago that no late writer can fill their place. */
 async function removeScopes(tx: Transaction): Promise<void> {
+  const isDue = tx`deleted_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second' and removed_at is null`;
   const scopes = await tx<{ id: string }[]>`
     update scopes set removed_at = now() where id in (
       select id from scopes
-      where deleted_at < now() - ${TOMBSTONE_SECONDS}::int * interval '1 second' and removed_at is null
+      where ${isDue} and team_id = (select team_id from scopes where ${isDue} order by deleted_at limit 1)
       order by deleted_at limit ${SCOPES_AT_ONCE} for update skip locked)
     returning id`;
   await recordNow(tx, 'scope', scopes);

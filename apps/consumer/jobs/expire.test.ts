@@ -117,4 +117,27 @@ test('a secret is removed a day after its end, unless it works or a kept change 
   assert.equal((await left()).toSorted(), keeps.toSorted());
 });
 
+test('the keys of secrets that ended are locked in order, so two jobs at once never wait for each other', async () => {
+  const { sql, team } = own.world;
+  const keyIds = [(await own.storeKeyAndBilling()).keyId, (await own.storeKeyAndBilling()).keyId].toSorted();
+  await sql`delete from changes`;
+  for (const [i, keyId] of keyIds.entries())
+    await sql`
+      insert into key_texts (hash, team_id, key_id, replaced_at, valid_until)
+      values (${`ended ${i}`}, ${team.id}, ${keyId}, now() - ${`${30 + i} hours`}::interval, 1)`;
+  let removing: Promise<void> | undefined;
+  await sql.begin(async (tx) => {
+    await tx`select from api_keys where id = ${keyIds[0]!} for update`;
+    removing = removeExpired(sql, never);
+    await eventually('the job waits for the first key', async () => {
+      const [row] = await sql`
+        select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+      return row !== undefined;
+    });
+    await sql.begin((other) => other`select from api_keys where id = ${keyIds[1]!} for update nowait`);
+  });
+  await removing;
+  assert.is((await sql`select from key_texts where hash like 'ended _'`).length, 0);
+});
+
 test.run();

@@ -2,22 +2,24 @@ import { historyOf, prunedJob } from '../../../shared/stores/postgres-history.ts
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 
 const ROWS_AT_ONCE = 5_000;
+// Each locks its key, and the counters of its team at the commit.
+const SECRETS_AT_ONCE = 200;
 
-/** Removes rows that have expired, in transactions of a few thousand. */
+/** Removes rows that have expired, in transactions of at most a few thousand. */
 export async function removeExpired(sql: Sql, signal: AbortSignal): Promise<void> {
-  for (const remove of [
-    removeIdempotencyKeys,
-    removeLinkTokens,
-    removeRevocations,
-    pruneChanges,
-    removeEndedSecrets,
-    removeEndedSigningKeys,
-  ]) {
+  for (const [remove, atOnce] of [
+    [removeIdempotencyKeys, ROWS_AT_ONCE],
+    [removeLinkTokens, ROWS_AT_ONCE],
+    [removeRevocations, ROWS_AT_ONCE],
+    [pruneChanges, ROWS_AT_ONCE],
+    [removeEndedSecrets, SECRETS_AT_ONCE],
+    [removeEndedSigningKeys, ROWS_AT_ONCE],
+  ] as const) {
     let removed: number;
     do {
       signal.throwIfAborted();
       removed = await sql.begin((tx) => remove(tx));
-    } while (removed === ROWS_AT_ONCE);
+    } while (removed === atOnce);
   }
 }
 
@@ -49,7 +51,7 @@ async function removeEndedSigningKeys(tx: Query): Promise<number> {
 }
 
 async function removeEndedSecrets(tx: Query): Promise<number> {
-  const [row] = await tx<[{ removed: number }]>`select remove_ended_secrets(${ROWS_AT_ONCE}) as removed`;
+  const [row] = await tx<[{ removed: number }]>`select remove_ended_secrets(${SECRETS_AT_ONCE}) as removed`;
   return row.removed;
 }
 

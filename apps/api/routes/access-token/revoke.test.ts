@@ -157,6 +157,26 @@ test('a token that never stops writing cannot hold up its revocation', async () 
   assert.equal([refused, await written()], [20, before]);
 });
 
+test('a revocation that fails holds up no other', async () => {
+  const [bad, good] = [await world.newTeam(), await world.newTeam()];
+  const [root, other] = [await mint(bad.token), await mint(good.token)];
+  const child = await mint(root.token);
+  await world.sql.unsafe(`
+    create function refuse_update() returns trigger language plpgsql as $$ begin raise exception 'refused by a test'; end $$;
+    create trigger refused before update on access_tokens for each row when (old.id = '${child.id}') execute function refuse_update();
+    with r as (insert into revocations (team_id, token_id, operation, worked_at)
+               values ('${bad.id}', '${root.id}', 'test', now() - interval '1 day') returning id)
+    update access_tokens set revoked_at = now(), revoked_with_descendants = true, revocation_id = (select id from r)
+    where id = '${root.id}'`);
+  await storeDescendants(good.id, other.id, 900);
+  await revoke(other.id, good.token);
+  const left = async (id: string) => (await world.sql`select from revocations where token_id = ${id}`).length;
+  await eventually('the other one ends', async () => (await left(other.id)) === 0);
+  assert.is(await left(root.id), 1);
+  await world.sql`drop trigger refused on access_tokens`;
+  await eventually('so does this one', async () => (await left(root.id)) === 0);
+});
+
 test('thousands of descendants are refused by the api at once, and by verify after a restart in the middle', async () => {
   const { token: admin, id: teamId } = await world.newTeam();
   const root = await mint(admin);

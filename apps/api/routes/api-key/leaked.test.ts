@@ -123,6 +123,27 @@ test('tokens in a text are revoked by who may revoke them, with what they made, 
   );
 });
 
+test('a token that revoked itself alone takes what it made along once its secret is reported', async () => {
+  const { token: admin } = await world.newTeam();
+  const leaked = await newToken(admin);
+  const child = await newToken(leaked.token);
+  await must(
+    200,
+    world.call('delete', `/api/v1/access-token/${leaked.id}?descendants=false`, undefined, { token: leaked.token }),
+  );
+  const report = async () => (await must(200, world.call('post', PATH, { text: leaked.token }, { token: admin }))).body;
+  const answer = {
+    ...NOTHING,
+    accessTokens: [{ id: leaked.id, result: 'was_revoked', maskedToken: maskKeyText(leaked.token) }],
+  };
+  for (let i = 0; i < 2; i++) assert.equal(await report(), answer);
+  assert.is((await world.call('get', '/api/v1/workspace', undefined, { token: child.token })).status, 401);
+  const lines = await world.sql`
+    select resource_id as id from audit_log
+    where operation = ${`POST ${PATH}`} and resource_id in (${leaked.id}, ${child.id})`;
+  assert.equal([...lines], [{ id: child.id }], 'the audit log has the one that was revoked');
+});
+
 test('a text has a bound, and so has what may stand in it', async () => {
   const texts = Array.from({ length: 201 }, () => makeKeyText('key', 1));
   const codeOf = async (body: object) => {

@@ -1,4 +1,5 @@
-import { decodeProtectedHeader } from 'jose';
+import { randomUUID } from 'node:crypto';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { setTeam } from '../../../../shared/stores/postgres.ts';
@@ -66,6 +67,21 @@ test('the audit log names each key that retireNow ended', async () => {
       before: { kid },
     },
   );
+});
+
+test('with retireNow a list of revoked JWTs that was full has room again, and what stood there stays INVALID', async () => {
+  const team = await world.newTeam();
+  const jwt = await sign(team);
+  const revoke = (body: object) => world.call('post', `${PATH}/revoke`, body, team);
+  await must(200, revoke({ jti: decodeJwt(jwt).jti }));
+  await world.sql`
+    insert into revoked_jwts (team_id, jti, expires_at)
+    select ${team.id}, gen_random_uuid(), now() + interval '1 year' from generate_series(2, 10000)`;
+  const other = randomUUID();
+  assert.is((await revoke({ jti: other })).body.error.code, 40922);
+  await rotate(team, { retireNow: true });
+  await must(200, revoke({ jti: other }));
+  assert.is((await verify(team, jwt)).body.status, 'INVALID');
 });
 
 test('a JWT that is signed while its key is being retired is either of the new key or INVALID', async () => {

@@ -127,6 +127,36 @@ test('a team that creates and deletes keys for ever reaches its bytes: what stay
   await exact(id);
 });
 
+test("a token's addresses count, and a revoked token gives everything back", async () => {
+  const { call, id } = await newTeam();
+  const { used } = (await call.quota()).storedBytes;
+  const allowedIPs = Array.from({ length: 10 }, (_, i) => `10.0.0.${i}`);
+  const body = { name: 't', permissions: ['key:read'], allowedIPs };
+  const tokenId = await call.made('/api/v1/access-token', body);
+  assert.is((await call.quota()).storedBytes.used - used, 512 + 1 + 32 * 10);
+  await must(200, call.delete(`/api/v1/access-token/${tokenId}`));
+  assert.is((await call.quota()).storedBytes.used, used);
+  await exact(id);
+});
+
+test('what was deleted leaves Redis in transactions of one team each, so none waits for the counters of two', async () => {
+  const teams = [await newTeam(), await newTeam(), await newTeam()];
+  for (const { call } of teams) {
+    const path = `/api/v1/workspace/${await call.made('/api/v1/workspace', { name: 'w' })}/scope`;
+    for (let i = 0; i < 2; i++) await must(200, call.delete(`${path}/${await call.made(path, scope())}`));
+  }
+  const ids = teams.map(({ id }) => id);
+  await world.sql`update scopes set deleted_at = now() - interval '2 days' where team_id = any(${ids})`;
+  const removed = () => world.sql<{ teams: number }[]>`
+    select count(distinct team_id)::int as teams from scopes where team_id = any(${ids}) and removed_at is not null group by removed_at`;
+  await eventually('all are removed', async () => {
+    const left = await world.sql`select from scopes where team_id = any(${ids}) and removed_at is null`;
+    return left.length === 0;
+  });
+  assert.equal(new Set((await removed()).map((transaction) => transaction.teams)), new Set([1]));
+  for (const { id } of teams) await exact(id);
+});
+
 test('the keys of a deleted workspace give everything back once Redis has forgotten them', async () => {
   const { call, id } = await newTeam();
   const empty = await call.quota();
@@ -166,6 +196,20 @@ test("the operator's command sets a team's own limit, shows it, and takes it bac
   );
   for (const wrong of ['cows=1', 'api_per_second=0', 'keys=1e9'])
     assert.match(await refusedCommand(id, wrong), /^(there is no quota|\w+ is a whole number).*name the team/, wrong);
+});
+
+test("the operator's command reaches tens of thousands of tokens", async () => {
+  const { id } = await newTeam();
+  await world.sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`;
+    await tx`
+      insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions)
+      select ${id} || n, ${id}, 't', ${id} || n, '', n % 64, '{}' from generate_series(1, 22000) as n`;
+  });
+  assert.match(await quotaCommand(id, 'verify_per_second=77'), /^verify_per_second +77$/m);
+  const [{ changed }] = await world.sql<[{ changed: number }]>`
+    select count(distinct entity_id)::int as changed from changes where kind = 'token' and entity_id like ${`${id}%`}`;
+  assert.is(changed, 22_000);
 });
 
 test('an update of the counters by the api is refused by Postgres', async () => {
