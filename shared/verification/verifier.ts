@@ -89,7 +89,7 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     const fields = {
       costMicros,
       idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
-      usage,
+      usageHash: once === undefined ? '' : hash('sha256', usage, 'base64url').slice(0, USAGE_HASH_LENGTH),
       eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(hideSecrets(route))},${usage}`,
       question,
     };
@@ -123,6 +123,9 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
 
   return { verify, hasRoom: places.hasRoom };
 }
+
+// 132 bits.
+const USAGE_HASH_LENGTH = 22;
 
 // While a change of a list is under way, for some milliseconds, its name and the list itself may not match.
 const MOST_ROUNDS = 5;
