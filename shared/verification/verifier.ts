@@ -12,7 +12,7 @@ import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
 import { hideSecrets } from '../values/secrets.ts';
-import { makeSearchList } from './address-lists.ts';
+import { makeAddressLists } from './address-lists.ts';
 import { costOfCall } from './call-cost.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { makeLookupCache } from './lookup-cache.ts';
@@ -52,7 +52,7 @@ type VerifierOptions = {
 export function makeVerifier({ redis, outboxFull, witness, config, metrics }: VerifierOptions): Verifier {
   const ask = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
   const lookups = makeLookupCache();
-  const searchList = makeSearchList(redis, config.VERIFY_DEADLINE_MS);
+  const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
   const places = makePlaces(config.VERIFY_MAX_WAITING);
 
   async function verify(call: VerifyCall): Promise<Decision> {
@@ -96,22 +96,26 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     let lookup = lookups.get(question, keyHash);
     // Almost always one round. A key with a list that is not known here yet takes another, after its list was read.
     for (let round = 1; ; round++) {
-      const listed = lookup?.addressList
-        ? await searchList(lookup.addressList, body.ip ?? clientAddress, since)
-        : undefined;
+      const searched = lookup?.addressList;
+      const listed = searched ? await addressLists.search(searched, body.ip ?? clientAddress, since) : undefined;
       const packed = packCall({
         lookup: lookup?.text ?? NO_LOOKUP,
-        searchedList: listed === undefined ? '' : lookup!.addressList,
+        searchedList: listed === undefined ? '' : searched!,
         listed: listed ? '1' : '',
         ...fields,
       });
       const cost = costOfCall(packed, lookup !== undefined);
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
       if (answer.newLookup) lookup = lookups.add(question, keyHash, answer.newLookup);
-      if (answer.fields.status === 'SEARCH' && round < MOST_ROUNDS) {
-        // The list was not there although its name was known: it is being written, or its name is being replaced.
-        if (round > 1 && listed === undefined) await sleep(LIST_WAIT_MS);
-        continue;
+      if (answer.fields.status === 'SEARCH') {
+        const wanted = lookup!.addressList;
+        const missing = listed === undefined && wanted === searched;
+        if (round < MOST_ROUNDS && (!missing || addressLists.mayCome(wanted))) {
+          // The list was not there although its name was known: it is being written, or its name is being replaced.
+          if (missing && round > 1) await sleep(LIST_WAIT_MS);
+          continue;
+        }
+        if (round === MOST_ROUNDS && missing) addressLists.waitedInVain(wanted);
       }
       const decision = decisionFrom(answer, lookup, body);
       const { sequence, usedMicros = 0 } = decision;
