@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../contract/errors.ts';
 import { makeByteCache } from '../runtime/byte-cache.ts';
 import { withTimeout } from '../runtime/timeout.ts';
@@ -11,15 +12,17 @@ export type AddressLists = {
    * call began, by `performance.now()`.
    */
   search(name: string, address: string, since: number): Promise<boolean | undefined>;
-  /** Whether to wait for a list that is not there; not right after another call waited in vain. */
-  mayCome(name: string): boolean;
-  waitedInVain(name: string): void;
+  /** Whether to ask the script again, which wanted this list; waits before, where the list is not there. */
+  askAgain(round: number, name: string, missing: boolean): Promise<boolean>;
 };
 
 // Some 500 of the longest lists (17,000 bytes), or 50,000 short ones.
 const MOST_BYTES = 8_000_000;
 // A Buffer, its place in the cache and its name.
 const BYTES_BESIDE_LIST = 400;
+// While a change of a list is under way, for some milliseconds, its name and the list itself may not match.
+const MOST_ROUNDS = 5;
+const LIST_WAIT_MS = 20;
 // A missing list is given up for so long, for some 3,000 lists.
 const GIVEN_UP_MS = 100;
 const MOST_BYTES_OF_MISSING = 1_000_000;
@@ -60,9 +63,15 @@ export function makeAddressLists(redis: ShardedRedis, deadlineMs: number): Addre
       const list = kept.get(name) ?? (await readWithin(name, Math.max(1, deadlineMs - (performance.now() - since))));
       return list && isListed(list, address);
     },
-    mayCome: (name) => (givenUpUntil.get(name) ?? 0) < performance.now(),
-    waitedInVain(name) {
-      givenUpUntil.set(name, performance.now() + GIVEN_UP_MS, BYTES_BESIDE_LIST);
+    async askAgain(round, name, missing) {
+      if (missing && (givenUpUntil.get(name) ?? 0) > performance.now()) return false;
+      if (round < MOST_ROUNDS) {
+        // The list was not there although its name was known: it is being written, or its name is being replaced.
+        if (missing && round > 1) await sleep(LIST_WAIT_MS);
+        return true;
+      }
+      if (missing) givenUpUntil.set(name, performance.now() + GIVEN_UP_MS, BYTES_BESIDE_LIST);
+      return false;
     },
   };
 }

@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
@@ -108,14 +107,8 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
       if (answer.newLookup) lookup = lookups.add(question, keyHash, answer.newLookup);
       if (answer.fields.status === 'SEARCH') {
-        const wanted = lookup!.addressList;
-        const missing = listed === undefined && wanted === searched;
-        if (round < MOST_ROUNDS && (!missing || addressLists.mayCome(wanted))) {
-          // The list was not there although its name was known: it is being written, or its name is being replaced.
-          if (missing && round > 1) await sleep(LIST_WAIT_MS);
-          continue;
-        }
-        if (round === MOST_ROUNDS && missing) addressLists.waitedInVain(wanted);
+        const missing = listed === undefined && lookup!.addressList === searched;
+        if (await addressLists.askAgain(round, lookup!.addressList, missing)) continue;
       }
       const decision = decisionFrom(answer, lookup, body);
       const { sequence, usedMicros = 0 } = decision;
@@ -130,10 +123,6 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
 
 // 132 bits.
 const USAGE_HASH_LENGTH = 22;
-
-// While a change of a list is under way, for some milliseconds, its name and the list itself may not match.
-const MOST_ROUNDS = 5;
-const LIST_WAIT_MS = 20;
 
 const microsOf = memoize(parseCredits);
 
