@@ -89,7 +89,7 @@ async function prepareVerifications(world: World, key: string, event: string) {
   const batch = { runId: node.runId(), notAfterMs: Number.MAX_SAFE_INTEGER, outboxFull: false };
   const commandOf = (calls: number, lookup: string) => {
     const call = { lookup, searchedList: '', listed: '', costMicros: COST_MICROS, idempotencyHash: '' };
-    const packed = packCall({ ...call, usage: USAGE, eventStart: event, question });
+    const packed = packCall({ ...call, usageHash: '', eventStart: event, question });
     const args = scriptArguments(batch, Array<string>(calls).fill(packed));
     return ['EVALSHA', sha, calls, ...Array<string>(calls).fill(key), ...args].map(String);
   };

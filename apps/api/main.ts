@@ -1,7 +1,7 @@
 import '../../shared/runtime/require-node.ts';
 import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
-import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { connectClickHouse, REQUEST_LIMITS } from '../../shared/stores/clickhouse.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
@@ -49,6 +49,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const teamSql = connectPostgres(config.DATABASE_URL, { quotas: JSON.stringify(quotas) });
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
+  const booksForRequests = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER, REQUEST_LIMITS);
   const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
   const outbox = watchOutbox(redis, limits, metrics, log);
   const stalePostgres = watchStalePostgres(metrics, log);
@@ -85,7 +86,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     handling: {
       services: {
         redis,
-        books,
+        books: booksForRequests,
         signingKeys: makeSigningKeys(masterKeys),
         keySets: makeKeySets(sql, log),
         publicUrl: config.PUBLIC_API_URL,
@@ -124,7 +125,8 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     async stop() {
       await server.stop();
       await Promise.all(background.map((one) => one.stop()));
-      await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), redis.close(), books.close()]);
+      await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), redis.close()]);
+      await Promise.all([books.close(), booksForRequests.close()]);
     },
   };
 });

@@ -80,7 +80,7 @@ export const variables = {
     max: 10_000,
   }),
   VERIFY_MAX_WAITING: integer(
-    'number of verifications that one process decides at a time; further ones get 503 at once, except those of a team that has less than its share',
+    'number of verifications that one process decides at a time; further ones get 503 once they are authenticated, except those of teams below their share, up to twice the number',
     { default: 4_000, min: 1, max: 100_000 },
   ),
   FAILED_AUTH_PER_MINUTE: integer(

@@ -1,7 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../values/ids.ts';
-import { connectClickHouse, inChunks, type Books } from './clickhouse.ts';
+import { connectClickHouse, inChunks, REQUEST_LIMITS, type Books } from './clickhouse.ts';
 
 let books: Books;
 test.before(() => {
@@ -26,6 +26,25 @@ test('a list of any length reaches ClickHouse in chunks that it takes, each valu
       arrived += Number((await answer.json<[string]>())[0]![0]);
     }
     assert.is(arrived, list.length, name);
+  }
+});
+
+test('a query of a request ends with an error once it takes more memory or time than it may, and others go on', async () => {
+  const limited = connectClickHouse(process.env.TEST_CLICKHOUSE_URL!, '', REQUEST_LIMITS);
+  const run = async (query: string, clickhouse_settings = {}) =>
+    (await limited.client.query({ query, clickhouse_settings, format: 'JSONCompactEachRow' })).json<[string]>();
+  try {
+    // 400 MB of numbers, of which nothing may go to disk.
+    const tooLarge = await run('select length(groupArray(number)) from numbers(50000000)').catch((error) => error);
+    assert.is(tooLarge.code, '241', String(tooLarge));
+    const tooLong = await run('select count() from system.numbers where rand() = 1', { max_execution_time: 1 }).catch(
+      (error) => error,
+    );
+    assert.is(tooLong.code, '159', String(tooLong));
+    const kept = await run("select getSetting('max_execution_time') + getSetting('max_threads')");
+    assert.equal(kept, [[12]]);
+  } finally {
+    await limited.close();
   }
 });
 

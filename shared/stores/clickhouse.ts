@@ -1,4 +1,10 @@
-import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import {
+  ClickHouseError,
+  ClickHouseLogLevel,
+  createClient,
+  type ClickHouseClient,
+  type ClickHouseSettings,
+} from '@clickhouse/client';
 import { ApiError } from '../contract/errors.ts';
 
 /** Sums of one day and one usage name of a billing record. */
@@ -11,7 +17,7 @@ export type UsageQuery = {
   to: string;
   liveDays: string[];
   liveFrom: string;
-  /** Rows after these are left out. */
+  /** Rows after these are left out; an answer that would have many more is refused (40020). */
   mostRows: number;
   usageName?: string;
 };
@@ -34,6 +40,8 @@ const onCluster = { insert_quorum: 'auto', insert_quorum_parallel: 0, select_seq
 // ClickHouse refuses a parameter of more than 131,072 bytes (http_max_field_value_size). Half of it leaves room for
 // escaping, which at most doubles a text.
 const CHUNK_BYTES = 64_000;
+// ClickHouse's number of the error.
+const TOO_MANY_ROWS = '158';
 // Quotes and comma.
 const BYTES_AROUND_VALUE = 3;
 
@@ -56,8 +64,38 @@ export function inChunks<Value>(
   return chunks;
 }
 
+/**
+ * What a query may take of ClickHouse. From half of its memory on it sorts and groups on disk, and one that needs more all
+ * the same fails alone, not its neighbours with it.
+ */
+export type BooksLimits = ClickHouseSettings;
+
+/** Limits of the jobs, which work on many records at a time. */
+export const JOB_LIMITS: BooksLimits = withinMemory(1_000_000_000);
+
+/**
+ * Limits of what a request asks for: whoever holds a token chooses how often. The answer is worth nothing once the deadline is
+ * over or the client gone; only a read-only query ends with its client.
+ */
+export const REQUEST_LIMITS: BooksLimits = {
+  ...withinMemory(256_000_000),
+  max_threads: 4,
+  max_execution_time: 8,
+  readonly: '2',
+  cancel_http_readonly_queries_on_client_close: 1,
+};
+
+function withinMemory(bytes: number): BooksLimits {
+  const onDisk = String(bytes / 2);
+  return {
+    max_memory_usage: String(bytes),
+    max_bytes_before_external_group_by: onDisk,
+    max_bytes_before_external_sort: onDisk,
+  };
+}
+
 /** Connects over HTTP, lazily. Inserts are synchronous (newer servers turn async_insert on). */
-export function connectClickHouse(url: string, cluster = ''): Books {
+export function connectClickHouse(url: string, cluster = '', limits: BooksLimits = JOB_LIMITS): Books {
   const client = createClient({
     url,
     request_timeout: 30_000,
@@ -70,6 +108,7 @@ export function connectClickHouse(url: string, cluster = ''): Books {
       output_format_json_quote_64bit_integers: 1,
       do_not_merge_across_partitions_select_final: 1,
       ...(cluster !== '' && onCluster),
+      ...limits,
     },
   });
   return {
@@ -89,6 +128,8 @@ export function connectClickHouse(url: string, cluster = ''): Books {
            group by day, usage_name
          ) order by day, name limit {mostRows:UInt32}`,
         { ...wanted, ...(usageName !== undefined && { usageName }) },
+        // Each group is a row of the answer, which is refused when it has more.
+        { max_rows_to_group_by: String(wanted.mostRows), group_by_overflow_mode: 'throw' },
       );
       return rows.map((row) => ({
         day: row.of_day,
@@ -101,11 +142,16 @@ export function connectClickHouse(url: string, cluster = ''): Books {
     close: () => client.close(),
   };
 
-  async function query<Row>(sql: string, params: Record<string, unknown>): Promise<Row[]> {
+  async function query<Row>(
+    sql: string,
+    query_params: Record<string, unknown>,
+    clickhouse_settings: ClickHouseSettings,
+  ): Promise<Row[]> {
     try {
-      const result = await client.query({ query: sql, query_params: params, format: 'JSONEachRow' });
+      const result = await client.query({ query: sql, query_params, format: 'JSONEachRow', clickhouse_settings });
       return await result.json<Row>();
     } catch (error) {
+      if (error instanceof ClickHouseError && error.code === TOO_MANY_ROWS) throw new ApiError('usage_too_large');
       throw new ApiError('usage_unavailable', { cause: error });
     }
   }

@@ -71,7 +71,7 @@ const call = {
   listed: '1',
   costMicros: 1_500_000,
   idempotencyHash: '',
-  usage: '"c":1500000,"n":"tokens"',
+  usageHash: 'hash of the usage',
   eventStart: '',
   question: packQuestion(asked, wanted),
 };
@@ -94,17 +94,22 @@ type Changed = {
 };
 
 /** Asks the real script, once for all calls; each has a key record of its own. */
-async function ask(...calls: Changed[]) {
+function ask(...calls: Changed[]) {
+  return askWhile({ outboxFull: false }, ...calls);
+}
+
+async function askWhile({ outboxFull }: { outboxFull: boolean }, ...calls: Changed[]) {
   const node = redis.node(SHARD);
   const keys = calls.map((_, i) => keyspace.keyText(SHARD, `hash-${i}`));
   for (const [i, { key }] of calls.entries()) await node.client.set(keys[i]!, packRecord('key', { ...record, ...key }));
   const packed = calls.map(({ call: changed }) => packCall({ ...call, eventStart: eventStart(), ...changed }));
-  const batch = { runId: node.runId(), notAfterMs: node.notAfter(5_000), outboxFull: false };
+  const batch = { runId: node.runId(), notAfterMs: node.notAfter(5_000), outboxFull };
   const answer = await node.script('verify', keys, scriptArguments(batch, packed), 5_000);
   return readScriptAnswers(answer, calls.length);
 }
 
-const eventStart = (id = newId('evt')) => `{"i":"${id}","r":"GET /docs",${call.usage}`;
+const usage = '"c":1500000,"n":"tokens"';
+const eventStart = (id = newId('evt')) => `{"i":"${id}","r":"GET /docs",${usage}`;
 
 test('the verify script answers every field under its name', async () => {
   const before = Date.now();
@@ -177,8 +182,32 @@ test('a repeated Idempotency-Key is answered with the first rate limit and its t
   const [first] = await ask({ call: { idempotencyHash: 'once' } });
   const [again] = await ask({ call: { idempotencyHash: 'once' } });
   assert.equal(again!.fields, { ...first!.fields, sequence: '', askedAtTicks: String(first!.nowTicks) });
-  const [other] = await ask({ call: { idempotencyHash: 'once', usage: '"c":1,"n":"tokens"' } });
+  const [other] = await ask({ call: { idempotencyHash: 'once', usageHash: 'of another' } });
   assert.is(other!.fields.status, 'CONFLICT');
+});
+
+test('what an earlier release kept of an Idempotency-Key is the same call or a conflict, never another call', async () => {
+  const node = redis.node(SHARD);
+  const once = keyspace.idempotency(SHARD, keyId, 'once');
+  await node.client.setex(once, 60, [usage, '50', ''].join('\0'));
+  const [again] = await ask({ call: { idempotencyHash: 'once' } });
+  assert.equal([again!.fields.status, again!.fields.sequence, again!.fields.usedMicros], ['VALID', '', '250000']);
+  for (const other of ['"c":500000,"n":"tokens"', '"c":1500000,"n":"token"', '"n":"tokens"x']) {
+    await node.client.setex(once, 60, [other, '50', ''].join('\0'));
+    const [refused] = await ask({ call: { idempotencyHash: 'once' } });
+    assert.is(refused!.fields.status, 'CONFLICT', other);
+  }
+});
+
+test('what is kept for an Idempotency-Key is short, and while the outbox is full nothing is kept', async () => {
+  const node = redis.node(SHARD);
+  const once = keyspace.idempotency(SHARD, keyId, 'once');
+  const free = { key: { meter: '' }, call: { idempotencyHash: 'once', costMicros: 0 } };
+  const [decided] = await askWhile({ outboxFull: true }, free);
+  assert.is(decided!.fields.status, 'VALID');
+  assert.is(await node.client.exists(once), 0);
+  await ask(free);
+  assert.ok((await node.client.strlen(once)) < call.usageHash.length + 50);
 });
 
 const refusals: (Changed & { what: string; status: string; reason: string })[] = [

@@ -66,7 +66,8 @@ async function worstKey({ scopes = 0, wanted = 0, longTexts, addresses, workspac
     const searched = addresses ? { searchedList: listName, listed: '1' } : { searchedList: '', listed: '' };
     const idempotencyHash = longTexts ? `once-${(calls += 1)}`.padEnd(43, '.') : '';
     const eventStart = `{"i":"${newId('evt')}","r":"${text(1_024)}",${usage}`;
-    const packed = packCall({ lookup, ...searched, costMicros: 1, idempotencyHash, usage, eventStart, question });
+    const usageHash = idempotencyHash.slice(0, 22);
+    const packed = packCall({ lookup, ...searched, costMicros: 1, idempotencyHash, usageHash, eventStart, question });
     return [key, ...scriptArguments({ runId, notAfterMs: 9e15, outboxFull: false }, [packed])];
   };
 }

@@ -17,9 +17,9 @@ export const callFields = [
   'costMicros',
   /** Hash of access token and Idempotency-Key; empty without one. */
   'idempotencyHash',
-  /** Cost and usage name as a part of the event's JSON: an Idempotency-Key must come with the same ones again. */
-  'usage',
-  /** Start of the event's JSON; the script adds what only it knows. */
+  /** Hash of cost and usage name, with which an Idempotency-Key must come again; empty without one. Never longer: it is kept. */
+  'usageHash',
+  /** Start of the event's JSON, to the end of cost and usage name; the script adds what only it knows. */
   'eventStart',
   /** Who asks for what (`questionFields`): a lookup is good for the same question only. */
   'question',

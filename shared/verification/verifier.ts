@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
@@ -12,7 +11,7 @@ import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
 import { hideSecrets } from '../values/secrets.ts';
-import { makeSearchList } from './address-lists.ts';
+import { makeAddressLists } from './address-lists.ts';
 import { costOfCall } from './call-cost.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { makeLookupCache } from './lookup-cache.ts';
@@ -52,7 +51,7 @@ type VerifierOptions = {
 export function makeVerifier({ redis, outboxFull, witness, config, metrics }: VerifierOptions): Verifier {
   const ask = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
   const lookups = makeLookupCache();
-  const searchList = makeSearchList(redis, config.VERIFY_DEADLINE_MS);
+  const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
   const places = makePlaces(config.VERIFY_MAX_WAITING);
 
   async function verify(call: VerifyCall): Promise<Decision> {
@@ -89,29 +88,27 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     const fields = {
       costMicros,
       idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
-      usage,
+      usageHash: once === undefined ? '' : hash('sha256', usage, 'base64url').slice(0, USAGE_HASH_LENGTH),
       eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(hideSecrets(route))},${usage}`,
       question,
     };
     let lookup = lookups.get(question, keyHash);
     // Almost always one round. A key with a list that is not known here yet takes another, after its list was read.
     for (let round = 1; ; round++) {
-      const listed = lookup?.addressList
-        ? await searchList(lookup.addressList, body.ip ?? clientAddress, since)
-        : undefined;
+      const searched = lookup?.addressList;
+      const listed = searched ? await addressLists.search(searched, body.ip ?? clientAddress, since) : undefined;
       const packed = packCall({
         lookup: lookup?.text ?? NO_LOOKUP,
-        searchedList: listed === undefined ? '' : lookup!.addressList,
+        searchedList: listed === undefined ? '' : searched!,
         listed: listed ? '1' : '',
         ...fields,
       });
       const cost = costOfCall(packed, lookup !== undefined);
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
       if (answer.newLookup) lookup = lookups.add(question, keyHash, answer.newLookup);
-      if (answer.fields.status === 'SEARCH' && round < MOST_ROUNDS) {
-        // The list was not there although its name was known: it is being written, or its name is being replaced.
-        if (round > 1 && listed === undefined) await sleep(LIST_WAIT_MS);
-        continue;
+      if (answer.fields.status === 'SEARCH') {
+        const missing = listed === undefined && lookup!.addressList === searched;
+        if (await addressLists.askAgain(round, lookup!.addressList, missing)) continue;
       }
       const decision = decisionFrom(answer, lookup, body);
       const { sequence, usedMicros = 0 } = decision;
@@ -124,9 +121,8 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
   return { verify, hasRoom: places.hasRoom };
 }
 
-// While a change of a list is under way, for some milliseconds, its name and the list itself may not match.
-const MOST_ROUNDS = 5;
-const LIST_WAIT_MS = 20;
+// 132 bits.
+const USAGE_HASH_LENGTH = 22;
 
 const microsOf = memoize(parseCredits);
 

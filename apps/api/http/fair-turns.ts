@@ -17,20 +17,28 @@ export type TurnLimits = {
   running: number;
   ofTeam: number;
   ofToken: number;
-  /** Most calls that wait at once: of all, of a team. Each may hold a body of 64 KiB. */
+  /**
+   * Most calls that wait at once: of all, of a team, of an access token. Each may hold a body of 64 KiB. Beyond those of all, up
+   * to twice as many, wait those of teams that have less than their share.
+   */
   waiting: number;
   waitingOfTeam: number;
+  waitingOfToken: number;
   /** Most bytes of answers that the clients of a team have not read yet. */
   unsentOfTeam: number;
 };
 
-/** One for each connection to Postgres. A team never has all of them, nor a token all of its team's. */
+/**
+ * One for each connection to Postgres. A team never has all of them, nor a token all of its team's: whoever has a leaked one
+ * can't keep its team from revoking it.
+ */
 export const TURNS: TurnLimits = {
   running: 10,
   ofTeam: 7,
   ofToken: 5,
   waiting: 2_000,
   waitingOfTeam: 500,
+  waitingOfToken: 250,
   unsentOfTeam: 16 * 1024 * 1024,
 };
 
@@ -48,34 +56,51 @@ export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
   const teams = new Map<string, Team>();
   let running = 0;
   let waiting = 0;
+  let waitingTeams = 0;
 
-  function requireRoom({ teamId }: Caller): void {
+  function requireRoom({ teamId, tokenId }: Caller): void {
     const team = teams.get(teamId);
-    if (waiting >= limits.waiting || (team?.waiting ?? 0) >= limits.waitingOfTeam) throw full();
     if ((team?.unsent ?? 0) > limits.unsentOfTeam) throw full();
+    const token = team?.tokens.get(tokenId);
+    if (!mayRun(team, token) && !mayWait(team, token)) throw full();
+  }
+
+  function mayWait(team: Team | undefined, token: Waiting | undefined): boolean {
+    const own = team?.waiting ?? 0;
+    if (own >= limits.waitingOfTeam || (token?.queue.length ?? 0) >= limits.waitingOfToken) return false;
+    if (waiting < limits.waiting) return true;
+    // As many again for teams below their share: all of those together never have more than the share of all teams.
+    return waiting < 2 * limits.waiting && (own === 0 || own < limits.waiting / waitingTeams);
   }
 
   async function inTurn<Result>(caller: Caller, work: () => Promise<Result>): Promise<Result> {
     const team = entryOf(teams, caller.teamId, () => ({ running: 0, waiting: 0, unsent: 0, tokens: new Map() }));
     const token = entryOf(team.tokens, caller.tokenId, () => ({ running: 0, queue: [] }));
-    if (token.queue.length === 0 && mayRun(team, token)) begin(team, token);
+    if (mayRun(team, token)) begin(team, token);
     else {
       requireRoom(caller);
+      if (team.waiting === 0) waitingTeams += 1;
       team.waiting += 1;
       waiting += 1;
       await new Promise<void>((resolve) => token.queue.push(resolve));
     }
     try {
       // The answers of those before it may be unread.
-      requireRoom(caller);
+      if (team.unsent > limits.unsentOfTeam) throw full();
       return await work();
     } finally {
       end(caller, team, token);
     }
   }
 
-  function mayRun(team: Team, token: Waiting): boolean {
-    return running < limits.running && team.running < limits.ofTeam && token.running < limits.ofToken;
+  /** Whether a call that comes now runs at once: a turn is free, and none of its token waits before it. */
+  function mayRun(team: Team | undefined, token: Waiting | undefined): boolean {
+    return (token?.queue.length ?? 0) === 0 && hasTurn(team, token);
+  }
+
+  function hasTurn(team: Team | undefined, token: Waiting | undefined): boolean {
+    if (running >= limits.running) return false;
+    return (team?.running ?? 0) < limits.ofTeam && (token?.running ?? 0) < limits.ofToken;
   }
 
   function begin(team: Team, token: Waiting): void {
@@ -99,10 +124,11 @@ export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
     for (const [teamId, team] of teams) {
       if (team.waiting === 0 || team.running >= limits.ofTeam) continue;
       for (const [tokenId, token] of team.tokens) {
-        if (token.queue.length === 0 || !mayRun(team, token)) continue;
+        if (token.queue.length === 0 || !hasTurn(team, token)) continue;
         begin(team, token);
         team.waiting -= 1;
         waiting -= 1;
+        if (team.waiting === 0) waitingTeams -= 1;
         toEnd(team.tokens, tokenId, token);
         toEnd(teams, teamId, team);
         token.queue.shift()!();

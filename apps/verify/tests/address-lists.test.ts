@@ -1,6 +1,10 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { addressListName } from '../../../shared/stores/address-lists.ts';
+import { addressListName, packStoredList } from '../../../shared/stores/address-lists.ts';
+import { connectRedis } from '../../../shared/stores/redis.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { makeAddressLists } from '../../../shared/verification/address-lists.ts';
+import type { ApiError } from '../../../shared/contract/errors.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { readRecord, packRecord } from '../../../shared/stores/records.ts';
 import { packAddressList } from '../../../shared/values/address-list.ts';
@@ -91,6 +95,34 @@ test('while the list that a record names is not in Redis, its verifications are 
   assert.equal(await own.admin.getBuffer(name).then((list) => list?.subarray(-5)), stored.subarray(-5));
 });
 
+test('while a list is missing, a call costs Redis no more than a round, once another has waited in vain', async () => {
+  const { key, id } = await customers.newKey({ allowedIPs: ['192.0.2.0/24'] });
+  await own.admin.del(keyspace.addressList(keyShard(key)!, id));
+  const costs: number[] = [];
+  for (let i = 0; i < 30; i++) {
+    const before = await scriptsRun();
+    assert.is((await customers.verify({ key, ip: '192.0.2.1' })).status, 503);
+    costs.push((await scriptsRun()) - before);
+  }
+  // Every tenth of a second one call waits again, and other scripts run beside.
+  assert.ok(Math.min(...costs) <= 3, `scripts of each call: ${costs.join(' ')}`);
+});
+
+test('calls that share the reading of a list do not share the deadline of the first', async () => {
+  const redis = connectRedis(own.url, makeLogger('test', 'error'));
+  await redis.connected(5_000);
+  const list = packAddressList(['192.0.2.0/24']);
+  const name = addressListName(3, 'shared', list);
+  await own.admin.set(keyspace.addressList(3, 'shared'), packStoredList(1, list));
+  const lists = makeAddressLists(redis, 20_000);
+  await own.admin.call('client', 'pause', 1_000);
+  const late = lists.search(name, '192.0.2.1', performance.now() - 20_000).catch((error: ApiError) => error.errorName);
+  const inTime = lists.search(name, '192.0.2.1', performance.now());
+  assert.is(await late, 'redis_unavailable');
+  assert.is(await inTime, true);
+  await redis.close();
+});
+
 test('calls that run beside changes of their list are never answered by another list than that of before or after', async () => {
   const id = await newWorkspace({ defaultAllowedIPs: ['192.0.2.1', '198.51.100.1'] });
   const others = makeCustomers(world, id);
@@ -160,6 +192,10 @@ test('a record from before lists stood apart is never taken for one without a li
 });
 
 test.run();
+
+async function scriptsRun(): Promise<number> {
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(await own.admin.info('commandstats'))?.[1]);
+}
 
 async function newWorkspace(fields: object = {}): Promise<string> {
   return (await must(201, world.call('post', '/api/v1/workspace', { name: 'lists', ...fields }))).body.workspace.id;

@@ -17,7 +17,7 @@
 --       2 not after: Redis time in ms
 --       3 "1" when the outbox is full
 --       4.. one per call, packed: lookup (ten fields, empty without one), searchedList, listed, costMicros,
---           idempotencyHash, usage, eventStart, question (callerTeamId, callerWorkspaceIds, wantedScopes)
+--           idempotencyHash, usageHash, eventStart, question (callerTeamId, callerWorkspaceIds, wantedScopes)
 -- Gives {"OK", now in ms, now in ticks,
 --        then one per call, fields between \31: status, reason, usedMicros, sequence, ratePerSecond, arrivalTicks,
 --          askedAtTicks; or "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "SEARCH" (the caller must search the lookup's
@@ -127,7 +127,7 @@ local function judge(key, packedCall)
   if late then return 'LATE' end
 
   local epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros,
-    eventIds, searchedList, listed, costMicros, idempotencyHash, usage, eventStart, questionAt =
+    eventIds, searchedList, listed, costMicros, idempotencyHash, usageHash, eventStart, questionAt =
     unpackFields('ssssssssssssssss', packedCall)
   local shardEpoch, shardWrites = shard[2], shard[3] or '0'
   local lookup, keyRecord, billingRecord, scopes
@@ -154,7 +154,8 @@ local function judge(key, packedCall)
   local onceRecord = onceKey and call('GET', onceKey)
   if onceRecord then
     local usageThen, rateLimitThen = unpackFields('ss', onceRecord)
-    if usageThen ~= usage then return 'CONFLICT' end
+    -- Earlier releases kept the usage itself, with which the event's start ends.
+    if usageThen ~= usageHash and ',' .. usageThen ~= sub(eventStart, -1 - #usageThen) then return 'CONFLICT' end
     -- Set the same expiry again only to make a write: WAIT then also covers the first call's debit. From Redis 7.2 on,
     -- WAIT counts a connection's own writes only.
     call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey))
@@ -192,8 +193,9 @@ local function judge(key, packedCall)
     call('PSETEX', rateKey, '2000', arrivalText)
     rateLimit = ratePerSecond .. '\31' .. arrivalText
   end
-  if onceKey then
-    call('SETEX', onceKey, '60', usage .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '') .. '\0')
+  -- While the outbox is full, what is kept must not grow; a repetition takes no credits either.
+  if onceKey and not outboxFull then
+    call('SETEX', onceKey, '60', usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '') .. '\0')
   end
   return 'VALID\31\31' .. usedText .. '\31' .. sequenceText .. '\31' .. rateLimit, lookup, keyRecord, billingRecord, scopes
 end

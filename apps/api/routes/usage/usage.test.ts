@@ -1,6 +1,7 @@
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { connectClickHouse, REQUEST_LIMITS } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
 
@@ -173,6 +174,32 @@ test('usage of more than 10,000 rows is refused whole, as JSON and as CSV; fewer
   assert.is((await world.call('get', `${PATH}/${id}?usageName=n7`)).body.data.length, 1);
   await insertDaily(id, 4, 'n0', 1, 2);
   assert.is((await world.call('get', `${PATH}/${id}?from=${daysAgo(4)}&to=${daysAgo(4)}`)).body.data.length, 5_001);
+});
+
+test('sums of more groups than the answer may have rows are refused while they are grouped, any other failure is a 503', async () => {
+  const limited = connectClickHouse(world.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
+  const wanted = { from: '2026-01-01', to: '2026-01-02', liveDays: [], liveFrom: '2026-01-01', mostRows: 3 };
+  const tooSmall = connectClickHouse(world.env.CLICKHOUSE_URL!, '', { ...REQUEST_LIMITS, max_memory_usage: '1' });
+  const billingId = newId('bill');
+  try {
+    const event = (i: number) => ({
+      billing_id: billingId,
+      day: '2026-01-01',
+      event_id: newId('evt'),
+      usage_name: `n${i}`,
+    });
+    await books.insert({ table: 'usage_events', values: [0, 1, 2].map(event), format: 'JSONEachRow' });
+    assert.is((await limited.dailyUsage({ ...wanted, billingId })).length, 3);
+    await books.insert({ table: 'usage_events', values: [3, 4, 5].map(event), format: 'JSONEachRow' });
+    assert.is(
+      (await limited.dailyUsage({ ...wanted, billingId }).catch((error) => error)).errorName,
+      'usage_too_large',
+    );
+    const failed = await tooSmall.dailyUsage({ ...wanted, billingId }).catch((error) => error);
+    assert.is(failed.errorName, 'usage_unavailable');
+  } finally {
+    await Promise.all([limited.close(), tooSmall.close()]);
+  }
 });
 
 test('while ClickHouse is unavailable, usage is a 503 and everything else works', async () => {
