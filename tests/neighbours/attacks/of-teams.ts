@@ -73,7 +73,7 @@ export const ofTeams = {
     const metadata = { text: 'm'.repeat(4_000) };
     await inTurn(LISTED_KEYS, () => own.key({ workspaceId, metadata }));
     return (signal) =>
-      flood(signal, READERS, () => own.call('get', `/api/v1/api-key?workspaceId=${workspaceId}&limit=100`));
+      flood(signal, READERS, () => own.call('get', `/api/v1/workspace/${workspaceId}/api-keys?limit=100`));
   }),
   '40 writers': team(async (own) => {
     const workspaceId = await own.workspace();
@@ -97,8 +97,7 @@ export const ofTeams = {
       flood(signal, READERS, () => own.call('get', `/api/v1/usage/${billingId}?from=2016-01-01&to=2026-12-31`));
   }),
   'refused calls without end': team(
-    async (own) => (signal) =>
-      flood(signal, WRITERS, () => own.call('get', '/api/v1/api-key?workspaceId=ws_of_others')),
+    async (own) => (signal) => flood(signal, WRITERS, () => own.call('get', '/api/v1/workspace/ws_of_others/api-keys')),
   ),
 } as const satisfies Record<string, Attack>;
 
@@ -137,7 +136,8 @@ function ownTeam({ apiUrl, verifyUrl, token }: Target) {
         representation: `${'s'.repeat(120)}${i}`,
         read: true,
       }));
-      for (const { representation } of scopes) await make('/api/v1/scope', { workspaceId, name: 's', representation });
+      const path = `/api/v1/workspace/${workspaceId}/scope`;
+      for (const { representation } of scopes) await make(path, { name: 's', representation });
       return scopes;
     },
   };
