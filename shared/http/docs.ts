@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createRequire } from 'node:module';
 import { gzipSync } from 'node:zlib';
+import { namesTag } from './entity-tag.ts';
 import type { ProbeAnswer } from './probes.ts';
 
 export type Docs = (path: string, headers: IncomingHttpHeaders) => ProbeAnswer | undefined;
@@ -37,7 +38,7 @@ export function makeDocs(document: object, serverUrl: string): Docs {
     const found = pages.get(path);
     if (!found) return undefined;
     const { body, headers } = takesGzip(accepted) ? found.gzipped : found.plain;
-    const isKnown = known !== undefined && names(known, headers['ETag']!);
+    const isKnown = known !== undefined && namesTag(known, headers['ETag']!);
     return isKnown
       ? { status: 304, type: found.type, text: '', headers }
       : { status: 200, type: found.type, text: body, headers };
@@ -60,14 +61,6 @@ function takesGzip(accepted = ''): boolean {
   return accepted.split(',').some((one) => {
     const [coding = '', quality = ''] = one.split(';', 2);
     return coding.trim().toLowerCase() === 'gzip' && !/^\s*q=0(\.0*)?\s*$/i.test(quality);
-  });
-}
-
-// Whether If-None-Match names this tag. A proxy that packs an answer again marks its tag as weak.
-function names(known: string, etag: string): boolean {
-  return known.split(',').some((one) => {
-    const tag = one.trim();
-    return tag === '*' || tag === etag || (tag.startsWith('W/') && tag.slice(2) === etag);
   });
 }
 

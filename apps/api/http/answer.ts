@@ -1,5 +1,6 @@
 import type Koa from 'koa';
 import { CacheableAnswer, TextAnswer } from '../../../shared/contract/route.ts';
+import { namesTag } from '../../../shared/http/entity-tag.ts';
 import type { ApiRoute } from './route.ts';
 
 /** An answer as it is sent and, for a writing request with an Idempotency-Key, kept. */
@@ -25,16 +26,11 @@ function sendCacheable(ctx: Koa.Context, { json, etag, cacheControl }: Cacheable
   ctx.status = 200;
   ctx.set('ETag', etag);
   ctx.set('Cache-Control', cacheControl);
-  if (names(ctx.get('if-none-match'), etag)) {
+  // Not Koa's `ctx.fresh`: it says no to every request with Cache-Control: no-cache, which fetch adds to each conditional one.
+  if (namesTag(ctx.get('if-none-match'), etag)) {
     ctx.status = 304;
     return;
   }
   ctx.type = 'application/json';
   ctx.body = json;
-}
-
-// Not Koa's `ctx.fresh`: it says no to every request with Cache-Control: no-cache, which fetch adds to each conditional one.
-function names(ifNoneMatch: string, etag: string): boolean {
-  const known = ifNoneMatch.split(',').map((one) => one.trim().replace(/^W\//, ''));
-  return known.includes(etag) || known.includes('*');
 }

@@ -73,7 +73,6 @@ async function beginNextStep(tx: Transaction, { id, step }: Revocation): Promise
   else await tx`delete from revocations where id = ${id}`;
 }
 
-// The one place to change when signing keys can be retired at once in another way.
 async function revokeTokens(tx: Transaction, revocation: Revocation, atMost: number): Promise<Page> {
   const rows = await tx<TokenRow[]>`
     update access_tokens set revoked_at = now(), version = version + 1, updated_at = now()
