@@ -4,6 +4,8 @@ import { promisify } from 'node:util';
 import postgres from 'postgres';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { chainHead } from '../../apps/api/audit/chain.ts';
+import { headText } from '../../apps/api/audit/line-mac.ts';
 import { ALL_SHARDS, hashKeyText, keyShard } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
@@ -66,6 +68,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
     world.call('post', '/api/v1/customer-billing/refill', { workspaceId, externalMeterId: untouched.meter, refill: 5 }),
   );
   await spend(untouched.key, '2');
+  await auditLogKept();
   await restore();
 
   // Redis has newer settings, which stay in force; older ones change nothing.
@@ -159,6 +162,15 @@ async function spend(key: string, usage: string): Promise<void> {
 
 async function status(key: string): Promise<string> {
   return (await must(200, customers.verify({ key }))).body.status;
+}
+
+/** Waits until Redis keeps a head of the audit log that the backup lacks. */
+async function auditLogKept(): Promise<void> {
+  await eventually('Redis keeps the head of the audit log', async () => {
+    const [waiting] = await world.sql`select from audit_unchained`;
+    const head = await chainHead(world.sql);
+    return !waiting && head !== undefined && (await redis.admin.get(keyspace.auditHead())) === headText(head);
+  });
 }
 
 /** Copies the database as it is now, as a template. */
