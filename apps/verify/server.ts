@@ -103,7 +103,8 @@ function makeAnswer(options: HandlerOptions) {
     const clientAddress = options.clientAddress(request.socket.remoteAddress, headers['x-forwarded-for']);
     const caller = await options.authenticate(headers['authorization'], clientAddress);
     requirePermission(caller, 'key:verify');
-    if (!options.hasRoom(caller.teamId)) throw overloaded;
+    const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
+    if (turn) await turn;
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
     const decision = await options.verify({ caller, body, clientAddress, idempotencyKey: headers['idempotency-key'] });

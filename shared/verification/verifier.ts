@@ -17,6 +17,7 @@ import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { makeLookupCache } from './lookup-cache.ts';
 import type { VerifyBody } from './operation.ts';
 import { makePlaces } from './places.ts';
+import { makeProcessTurns } from './process-turns.ts';
 import { batchScriptCalls } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion } from './script-protocol.ts';
 import type { Witnesses } from './witnesses.ts';
@@ -32,6 +33,11 @@ export type Verifier = {
   verify: Verify;
   /** Whether one more call of a team would be decided now, or of any team; if not, its body need not even be read. */
   hasRoom(teamId?: string): boolean;
+  /**
+   * Waits for the turn of a team's call with so many bytes of body; undefined when it may go on at once. Throws as `verify`
+   * while too many others are being decided.
+   */
+  turn(teamId: string, bytes: number): Promise<void> | undefined;
 };
 
 type VerifierOptions = {
@@ -53,6 +59,15 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
   const lookups = makeLookupCache();
   const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
   const places = makePlaces(config.VERIFY_MAX_WAITING);
+  const turns = makeProcessTurns();
+
+  function turn(teamId: string, bytes: number): Promise<void> | undefined {
+    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
+    const turn = turns.wait(teamId, bytes);
+    if (!turn) return undefined;
+    places.enter(teamId);
+    return turn.then(() => places.leave(teamId));
+  }
 
   async function verify(call: VerifyCall): Promise<Decision> {
     const { teamId } = call.caller;
@@ -118,7 +133,7 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     }
   }
 
-  return { verify, hasRoom: places.hasRoom };
+  return { verify, hasRoom: places.hasRoom, turn };
 }
 
 // 132 bits.

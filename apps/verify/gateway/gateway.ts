@@ -3,7 +3,7 @@ import { requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { keysIn, keysOf } from '../../../clients/node/key.ts';
 import { refusalOf, refusedFor, type Refused } from '../../../clients/node/refusal.ts';
-import type { Verify } from '../../../shared/verification/verifier.ts';
+import type { Verifier, Verify } from '../../../shared/verification/verifier.ts';
 import type { Decision } from '../../../shared/verification/decision.ts';
 import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
@@ -18,6 +18,7 @@ import { readPolicy } from './policy.ts';
 type GatewayOptions = {
   authenticate: AuthenticateFrom;
   verify: Verify;
+  turn: Verifier['turn'];
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   log: Logger;
 };
@@ -63,6 +64,8 @@ export function makeGateway(options: GatewayOptions) {
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
     const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
     const caller = await callerOf(header('x-keytally-token'), clientAddress, request.socket.remoteAddress);
+    const turn = options.turn(caller.teamId, 0);
+    if (turn) await turn;
     // Only now: a policy takes time to read, and is remembered.
     const policy = readPolicy(segment);
 

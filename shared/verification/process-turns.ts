@@ -1,0 +1,57 @@
+import { makeFairQueue, type Waiting } from './fair-queue.ts';
+
+// What a call costs this process until it is answered, in μs of the machine that docs/decisions/teams-take-turns.md was
+// measured on. They are below the truth, so that calls wait only when many come at once, never for the clock.
+const CALL = 20;
+const PER_BYTE = 0.015;
+/** Calls of this cost run at once; after them the event loop looks at other sockets first. */
+const AT_ONCE = 500;
+const COST_PER_TURN = 200;
+
+/** Gives out this process's time. */
+export type ProcessTurns = {
+  /** Waits for the turn of a team's call with so many bytes of body; undefined when it may run at once. */
+  wait(team: string, bytes: number): Promise<void> | undefined;
+};
+
+/**
+ * Shares the event loop among teams. Whatever came on all sockets is worked off in one go: two hundred calls with long bodies
+ * would hold up one small call by as many times their cost. Here they wait before their bodies are read, and teams take turns.
+ */
+export function makeProcessTurns(now: () => number = () => performance.now()): ProcessTurns {
+  const queue = makeFairQueue<Waiting & { resolve(): void }>(COST_PER_TURN);
+  let allowance = AT_ONCE;
+  let countedAt = now();
+
+  function refill(): void {
+    const at = now();
+    allowance = Math.min(AT_ONCE, allowance + 1_000 * (at - countedAt));
+    countedAt = at;
+  }
+
+  function giveTurns(): void {
+    refill();
+    while (allowance > 0) {
+      const next = queue.take();
+      if (!next) return;
+      allowance -= next.cost;
+      next.resolve();
+    }
+    if (queue.size() > 0) setImmediate(giveTurns);
+  }
+
+  return {
+    wait(team, bytes) {
+      const cost = Math.min(AT_ONCE, CALL + PER_BYTE * bytes);
+      refill();
+      if (queue.size() === 0 && allowance > 0) {
+        allowance -= cost;
+        return undefined;
+      }
+      const { promise, resolve } = Promise.withResolvers<void>();
+      queue.push({ team, cost, resolve });
+      if (queue.size() === 1) setImmediate(giveTurns);
+      return promise;
+    },
+  };
+}
