@@ -16,7 +16,7 @@ test('a call of another team goes on before most of two hundred long ones that c
   assert.ok(atOnce >= 1 && atOnce < 5, `${atOnce} of them went on at once`);
   // The event loop works while the turns are given.
   const clock = setInterval(() => (ms += 1));
-  await Promise.all(asked);
+  await Promise.all(asked.filter((turn) => turn !== undefined));
   clearInterval(clock);
   assert.ok(order.indexOf('good') < 5, `${order.indexOf('good')} others went on first`);
 });
