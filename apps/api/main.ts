@@ -117,6 +117,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     metrics,
     log,
     publicUrl: config.PUBLIC_API_URL,
+    verifyUrl: config.PUBLIC_VERIFY_URL,
     corsOrigins: config.CORS_ORIGINS,
   });
   const server = await serve(app.callback(), probe, config, { headersMs: 10_000, requestMs: 15_000 }, log);

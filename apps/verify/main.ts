@@ -53,7 +53,7 @@ await run({ log }, async () => {
       headers: headersFor(config),
       metrics,
       log,
-      publicUrl: config.PUBLIC_API_URL,
+      publicUrl: config.PUBLIC_VERIFY_URL || '/',
     }),
     probe,
     config,

@@ -80,8 +80,8 @@ export function makeHandler(options: HandlerOptions): RequestListener {
 
 function makeAnswer(options: HandlerOptions) {
   const operations: Operation[] = [verifyOperation];
-  const document = () => openApi(operations, options.publicUrl, gatewayPaths);
-  const docs = options.hasDocs ? makeDocs(document(), options.publicUrl) : () => undefined;
+  const document = () => openApi(operations, [{ url: options.publicUrl, description: 'Verify' }], gatewayPaths);
+  const docs = options.hasDocs ? makeDocs(document()) : () => undefined;
   const gateway = makeGateway(options);
 
   return function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {

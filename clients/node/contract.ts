@@ -207,7 +207,9 @@ export interface Contract {
       customerId?: string | undefined;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
       externalMeterId?: string | undefined;
+      /** only keys that are enabled, or only those that are not */
       enabled?: boolean | undefined;
+      /** only keys that were deleted, or only those that were not */
       deleted?: boolean | undefined;
     };
     output: {

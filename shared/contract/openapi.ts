@@ -3,41 +3,67 @@ import { errors, type ErrorName } from './errors.ts';
 import { exampleOf } from './example.ts';
 import { errorsOf, errorsOfAll } from './operation-errors.ts';
 import { probePaths } from './probe-paths.ts';
+import { withComponents } from './components.ts';
 import type { Operation } from './route.ts';
 import { errorSchema } from './schemas.ts';
+import { tags, type Tag } from './tags.ts';
+
+/** Where clients reach what a document describes. */
+export type DocumentServer = { url: string; description: string };
+
+/** The api, and verify where its address is known. Either serves verifications; all else is the api's. */
+export function serversOf(apiUrl: string, verifyUrl: string): DocumentServer[] {
+  const api = { url: apiUrl, description: 'The api, for all operations' };
+  return verifyUrl ? [api, { url: verifyUrl, description: 'Verify, for verifications alone' }] : [api];
+}
 
 /** The OpenAPI 3.1 document of operations, made from the schemas that validate their requests; `more` paths are added. */
-export function openApi(operations: readonly Operation[], serverUrl: string, more: Paths = {}, probes = probePaths) {
+export function openApi(
+  operations: readonly Operation[],
+  servers: readonly DocumentServer[],
+  more: Paths = {},
+  probes = probePaths,
+) {
   const paths: Paths = { ...more };
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = describe(operation);
+  Object.assign(paths, Object.fromEntries(Object.entries(probes).map(withCommonFailures)));
+  const { value, schemas } = withComponents(paths);
+  const used = new Set<string>(
+    Object.values(value).flatMap((methods) => Object.values(methods).flatMap(({ tags }) => tags)),
+  );
   return {
     openapi: '3.1.0',
     info: {
       title: 'keytally',
       version: '1.0.0',
       description: 'API keys, limits, billing and usage metering for companies that sell an API.',
+      license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: serverUrl }],
-    tags: [...new Set(operations.map((operation) => operation.tag)), 'Probes'].map((name) => ({ name })),
-    paths: { ...paths, ...Object.fromEntries(Object.entries(probes).map(withCommonFailures)) },
+    servers,
+    tags: Object.entries(tags)
+      .filter(([name]) => used.has(name))
+      .map(([name, description]) => ({ name, description })),
+    paths: value,
     components: {
       securitySchemes: { accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' } },
-      schemas: { Error: errorSchema },
+      schemas,
       headers: { 'X-Request-Id': header('the X-Request-Id of the request, or a new one') },
-      examples: Object.fromEntries(Object.keys(errors).map((name) => [name, errorExample(name as ErrorName)])),
+      examples: Object.fromEntries(errorNamesIn(value).map((name) => [name, errorExample(name)])),
     },
   };
 }
 
-type Paths = Record<string, Record<string, unknown>>;
+type Paths = Record<string, Record<string, { tags: Tag[] }>>;
 
 function describe(operation: Operation) {
-  const { method, path, tag, summary, permission, status = 200, params, query, body, writes } = operation;
+  const { method, tag, operationId, summary, description, permission, status = 200 } = operation;
+  const { params, query, body, writes } = operation;
   const name = nameOf(operation);
   return {
     tags: [tag],
+    operationId,
     summary,
-    operationId: operationId(method, path),
+    description,
     security: permission ? [{ accessToken: [] }] : [],
     ...(permission && { 'x-permission': permission }),
     parameters: [
@@ -57,7 +83,7 @@ function describe(operation: Operation) {
     ...(body && {
       requestBody: {
         required: !operation.bodyOptional,
-        content: { 'application/json': withExample(body, `${name}: body`) },
+        content: { 'application/json': withExample(body, `${typeName(operationId)}Request`, `${name}: body`) },
       },
     }),
     responses: {
@@ -68,8 +94,13 @@ function describe(operation: Operation) {
   };
 }
 
-function withExample(schema: TSchema, where: string) {
-  return { schema, example: exampleOf(schema, where) };
+function withExample(schema: TSchema, title: string, where: string) {
+  return { schema: { title, ...schema }, example: exampleOf(schema, where) };
+}
+
+// `verifyKey` becomes VerifyKey.
+function typeName(operationId: string): string {
+  return operationId.charAt(0).toUpperCase() + operationId.slice(1);
 }
 
 function nameOf({ method, path }: Operation): string {
@@ -86,7 +117,11 @@ function success(operation: Operation) {
       ...(operation.cacheable && cacheHeaders),
     },
     content: {
-      'application/json': withExample(response, `${nameOf(operation)}: response`),
+      'application/json': withExample(
+        response,
+        `${typeName(operation.operationId)}Result`,
+        `${nameOf(operation)}: response`,
+      ),
       ...(alternative && {
         [alternative.type]: {
           schema: { type: 'string', description: alternative.description },
@@ -108,11 +143,7 @@ export function failures(errorNames: readonly ErrorName[]) {
 }
 
 function failure(status: number, names: ErrorName[]) {
-  const code = { enum: names.map((name) => errors[name][0]) };
-  const schema = {
-    allOf: [{ $ref: '#/components/schemas/Error' }, { properties: { error: { properties: { code } } } }],
-  };
-  const examples = Object.fromEntries(names.map((name) => [name, { $ref: `#/components/examples/${name}` }]));
+  const examples = Object.fromEntries(names.map((name) => [name, { $ref: exampleRef(name) }]));
   return {
     description: names.map((name) => `${errors[name][0]}: ${errors[name][1]}`).join('\n\n'),
     headers: {
@@ -120,8 +151,18 @@ function failure(status: number, names: ErrorName[]) {
       ...(status === 401 && { 'WWW-Authenticate': header('Bearer') }),
       ...((status === 503 || status === 429) && { 'Retry-After': header('seconds to wait before repeating') }),
     },
-    content: { 'application/json': { schema, examples } },
+    content: { 'application/json': { schema: errorSchema, examples } },
+    'x-error-codes': names.map((name) => errors[name][0]),
   };
+}
+
+function errorNamesIn(paths: Paths): ErrorName[] {
+  const text = JSON.stringify(paths);
+  return (Object.keys(errors) as ErrorName[]).filter((name) => text.includes(`"${exampleRef(name)}"`));
+}
+
+function exampleRef(name: ErrorName): string {
+  return `#/components/examples/${name}`;
 }
 
 function errorExample(name: ErrorName) {
@@ -169,10 +210,4 @@ function parameters(place: 'path' | 'query', schema: Operation['params'], operat
     // No example in a query: /docs would fill it in, and readers who try the operation would send it unawares.
     ...(place === 'path' && { example: exampleOf(property, `${operation}: ${name}`) }),
   }));
-}
-
-// `post /api/v1/workspace/{id}/scope` becomes postWorkspaceIdScope.
-function operationId(method: string, path: string): string {
-  const words = path.replace(/^\/api\/v1/, '').split(/[^A-Za-z0-9]+/);
-  return method + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
 }

@@ -3,7 +3,16 @@ import { exampleOf } from './example.ts';
 import { object } from './schema-kinds.ts';
 
 // The paths that every server answers without a token, as the OpenAPI document describes them.
-type Probe = { get: { tags: string[]; summary: string; security: []; responses: Record<number, object> } };
+type Probe = {
+  get: {
+    tags: ['Probes'];
+    operationId: string;
+    summary: string;
+    description: string;
+    security: [];
+    responses: Record<number, object>;
+  };
+};
 
 const state = Type.Enum(['ok', 'away']);
 const readiness = (status: string) =>
@@ -14,15 +23,30 @@ const readiness = (status: string) =>
 
 /** Their answers. The OpenAPI document adds the errors that any request may get. */
 export const probePaths: Record<string, Probe> = {
-  '/healthz': probe('Whether the process is alive', {
-    200: json('It is alive', object({ status: Type.Literal('ok') })),
-  }),
-  '/readyz': probe('Whether the dependencies answer', {
-    200: json('All answer', readiness('ready')),
-    503: json('Not all answer', readiness('not ready')),
-  }),
-  '/metrics': probe('Metrics for Prometheus', { 200: text('Metrics', 'text/plain') }),
-  '/openapi.json': probe('This document', {
+  '/healthz': probe(
+    'getHealth',
+    'Whether the process is alive',
+    'Asks no other server: for restarting a process that hangs.',
+    {
+      200: json('It is alive', object({ status: Type.Literal('ok') })),
+    },
+  ),
+  '/readyz': probe(
+    'getReadiness',
+    'Whether the dependencies answer',
+    'For sending requests to a process only while it can serve them.',
+    {
+      200: json('All answer', readiness('ready')),
+      503: json('Not all answer', readiness('not ready')),
+    },
+  ),
+  '/metrics': probe(
+    'getMetrics',
+    'Metrics for Prometheus',
+    'In its text format; the documentation says what each one counts.',
+    { 200: text('Metrics', 'text/plain') },
+  ),
+  '/openapi.json': probe('getOpenApi', 'This document', 'For generators of clients, and for tools that try the API.', {
     200: json('OpenAPI 3.1', Type.Object({}, { examples: [{}] })),
     304: { description: 'It is the one that If-None-Match names', content: {} },
   }),
@@ -35,8 +59,8 @@ export function clientProbePaths(opsPort: number | undefined): Record<string, Pr
   return others;
 }
 
-function probe(summary: string, responses: Record<number, object>): Probe {
-  return { get: { tags: ['Probes'], summary, security: [], responses } };
+function probe(operationId: string, summary: string, description: string, responses: Record<number, object>): Probe {
+  return { get: { tags: ['Probes'], operationId, summary, description, security: [], responses } };
 }
 
 function json(description: string, schema: TSchema) {

@@ -1,14 +1,18 @@
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Caller, Permission } from './caller.ts';
 import type { ErrorName } from './errors.ts';
+import type { Tag } from './tags.ts';
 
 /** An operation of the API. Its schemas validate requests and are the source of its types and of the OpenAPI document. */
 export type Operation<Params = TObject, Query = TObject, Body = TSchema, Response = TSchema> = {
   method: 'get' | 'post' | 'patch' | 'delete';
   /** With parameters in braces, as in the specification: `/api/v1/workspace/{id}`. */
   path: string;
-  tag: string;
+  tag: Tag;
+  /** What generated clients call it: a verb and its object, unique. */
+  operationId: string;
   summary: string;
+  description: string;
   /** The permission that the access token must have; absent: anybody may call the operation, without a token. */
   permission?: Permission;
   /** The status of a success; default 200. */

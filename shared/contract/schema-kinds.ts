@@ -10,6 +10,11 @@ export function object<Properties extends TProperties>(properties: Properties, o
   return Type.Object(properties, { additionalProperties: false, ...options });
 }
 
+/** The same schema with a name: the OpenAPI document has it once, and generated clients name their types by it. */
+export function named<Schema extends TSchema>(title: string, schema: Schema): Schema {
+  return { ...schema, title };
+}
+
 /** A value that `null` clears. */
 export function nullable<Schema extends TSchema>(schema: Schema) {
   // Not a union of two schemas: its error would name both, and it would ignore defaults inside of it.

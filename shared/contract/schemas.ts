@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { PREFIX_PATTERN } from '../values/key-text.ts';
-import { credits, id, jsonObject, MOST_TEXT, object, textOf, timestamp } from './schema-kinds.ts';
+import { credits, id, jsonObject, MOST_TEXT, named, object, textOf, timestamp } from './schema-kinds.ts';
 
 // The fields and objects that more than one route has. Each JSON Schema is the source: it validates, it is the type
 // (`Static`), and it stands in the OpenAPI document.
@@ -42,62 +42,74 @@ const flag = (verb: string) =>
 const scopeId = Type.String({ maxLength: 128, examples: ['scope_01kafc6v3nf0qtmhd7d5ryx2s9'] });
 
 /** A scope as a request grants it or asks for it. Missing flags are false; an `id` is accepted and ignored. */
-export const scopeEntryInput = object({
-  representation,
-  create: Type.Optional(flag('create')),
-  read: Type.Optional(flag('read')),
-  update: Type.Optional(flag('update')),
-  del: Type.Optional(flag('delete')),
-  id: Type.Optional(scopeId),
-});
+export const scopeEntryInput = named(
+  'WantedScope',
+  object({
+    representation,
+    create: Type.Optional(flag('create')),
+    read: Type.Optional(flag('read')),
+    update: Type.Optional(flag('update')),
+    del: Type.Optional(flag('delete')),
+    id: Type.Optional(scopeId),
+  }),
+);
 export const MOST_SCOPES_OF_KEY = 100;
 export const scopeEntries = Type.Array(scopeEntryInput, { maxItems: MOST_SCOPES_OF_KEY });
 
 /** A scope as a key holds it, in answers. */
-export const scopeEntry = object({
-  representation,
-  create: Type.Boolean(),
-  read: Type.Boolean({ examples: [true] }),
-  update: Type.Boolean(),
-  del: Type.Boolean(),
-  id: Type.Optional(scopeId),
-});
+export const scopeEntry = named(
+  'GrantedScope',
+  object({
+    representation,
+    create: Type.Boolean(),
+    read: Type.Boolean({ examples: [true] }),
+    update: Type.Boolean(),
+    del: Type.Boolean(),
+    id: Type.Optional(scopeId),
+  }),
+);
 export const answeredScopes = Type.Array(scopeEntry, { maxItems: MOST_SCOPES_OF_KEY });
 
 /** A billing record, section 2 of the specification. */
-export const billing = object({
-  id: id('billing record'),
-  workspaceId: id('workspace'),
-  externalMeterId,
-  totalCredits: credits('credits bought'),
-  usedCredits: credits('credits used'),
-  allowOverages: Type.Boolean({ description: 'whether use may go on beyond totalCredits' }),
-  spendCap: Type.Optional(credits('most that may be used')),
-  createdAt: timestamp('when it was made'),
-  updatedAt: timestamp('when its settings last changed'),
-});
+export const billing = named(
+  'BillingRecord',
+  object({
+    id: id('billing record'),
+    workspaceId: id('workspace'),
+    externalMeterId,
+    totalCredits: credits('credits bought'),
+    usedCredits: credits('credits used'),
+    allowOverages: Type.Boolean({ description: 'whether use may go on beyond totalCredits' }),
+    spendCap: Type.Optional(credits('most that may be used')),
+    createdAt: timestamp('when it was made'),
+    updatedAt: timestamp('when its settings last changed'),
+  }),
+);
 
 /** The error envelope, section 7 of the specification. */
-export const errorSchema = object({
-  error: object({
-    code: Type.Integer({
-      exclusiveMinimum: 0,
-      description: 'HTTP status times 100 plus a running number',
-      examples: [40001],
-    }),
-    message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong and what would be right' }),
-    requestId: Type.String({ maxLength: 128, description: 'the X-Request-Id of the answer' }),
-    details: Type.Optional(
-      Type.Array(
-        object({
-          path: Type.String({
-            maxLength: MOST_TEXT,
-            description: 'a JSON pointer into the body, or the name of a parameter',
+export const errorSchema = named(
+  'Error',
+  object({
+    error: object({
+      code: Type.Integer({
+        exclusiveMinimum: 0,
+        description: 'HTTP status times 100 plus a running number',
+        examples: [40001],
+      }),
+      message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong and what would be right' }),
+      requestId: Type.String({ maxLength: 128, description: 'the X-Request-Id of the answer' }),
+      details: Type.Optional(
+        Type.Array(
+          object({
+            path: Type.String({
+              maxLength: MOST_TEXT,
+              description: 'a JSON pointer into the body, or the name of a parameter',
+            }),
+            message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong there, or what would be right' }),
           }),
-          message: Type.String({ maxLength: MOST_TEXT, description: 'what is wrong there, or what would be right' }),
-        }),
-        { maxItems: 1_000 },
+          { maxItems: 1_000 },
+        ),
       ),
-    ),
+    }),
   }),
-});
+);

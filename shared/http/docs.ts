@@ -18,9 +18,9 @@ const require = createRequire(import.meta.url);
  * package without any outside host. Reads and compresses everything now, so that a request costs neither. `undefined` for
  * any other path.
  */
-export function makeDocs(document: object, serverUrl: string): Docs {
+export function makeDocs(document: object & { servers: readonly { url: string }[] }): Docs {
   const file = (name: string) => readFileSync(require.resolve(`swagger-ui-dist/${name}`));
-  const headers = securityHeaders(serverUrl);
+  const headers = securityHeaders(document.servers.map(({ url }) => url));
   const page = (type: string, body: Buffer) => encode(`${type}; charset=utf-8`, body, headers);
   const pages = new Map<string, Page>([
     // It tells of this release alone: a client asks each time whether it is still the same.
@@ -93,15 +93,15 @@ const START = `SwaggerUIBundle({
 });
 `;
 
-// The page runs only its own scripts, calls only this service, and cannot be framed by another page.
-function securityHeaders(serverUrl: string): Record<string, string> {
-  const api = URL.canParse(serverUrl) ? ` ${new URL(serverUrl).origin}` : '';
+// The page runs only its own scripts, calls only the servers of the document, and cannot be framed by another page.
+function securityHeaders(serverUrls: string[]): Record<string, string> {
+  const origins = serverUrls.filter((url) => URL.canParse(url)).map((url) => ` ${new URL(url).origin}`);
   const policy = [
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
     "img-src 'self' data:",
-    `connect-src 'self'${api}`,
+    `connect-src 'self'${origins.join('')}`,
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",

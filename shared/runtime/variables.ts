@@ -64,6 +64,10 @@ export const variables = {
     'URL of the api as clients reach it, for the OpenAPI document and the issuer of JWTs; `/`: the address that serves the document, and no URL as issuer',
     { default: '/' },
   ),
+  PUBLIC_VERIFY_URL: text(
+    'URL of verify as clients reach it, for the OpenAPI document; empty: the document of the api names the api alone',
+    { default: '' },
+  ),
   CORS_ORIGINS: origins(
     'origins whose web pages may call the api, such as `https://app.example.com`, separated by commas; empty: none',
   ),

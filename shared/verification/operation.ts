@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { exampleOf } from '../contract/example.ts';
 import type { Operation } from '../contract/route.ts';
-import { credits, id, instant, object, secretText, textOf } from '../contract/schema-kinds.ts';
+import { credits, id, instant, named, object, secretText, textOf } from '../contract/schema-kinds.ts';
 import { answeredScopes, billing, customerId, externalMeterId, metadata, scopeEntries } from '../contract/schemas.ts';
 
 export const statuses = [
@@ -46,27 +46,34 @@ export const displayForms: Record<Status, string> = {
 export const VERIFY_PATH = '/api/v1/api-key/verify';
 export const VERIFY_BODY_LIMIT = 16 * 1024;
 
-export const verifyBody = object({
-  key: secretText('the key to verify', 'acme'),
-  requestedScopes: Type.Optional(scopeEntries),
-  route: Type.Optional(
-    Type.String({
-      maxLength: 1024,
-      pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$',
-      description: 'recorded with the event',
-      examples: ['GET /documents'],
-    }),
-  ),
-  billing: Type.Optional(
-    object({
-      usage: Type.Optional(credits('what this call costs', { default: '0' })),
-      usageName: Type.Optional(Type.String({ ...textOf(128, 'what is counted', 'tokens'), default: 'default' })),
-    }),
-  ),
-  ip: Type.Optional(
-    Type.String({ format: 'ip', description: "the end client's address, for allow lists", examples: ['203.0.113.9'] }),
-  ),
-});
+export const verifyBody = named(
+  'Verification',
+  object({
+    key: secretText('the key to verify', 'acme'),
+    requestedScopes: Type.Optional(scopeEntries),
+    route: Type.Optional(
+      Type.String({
+        maxLength: 1024,
+        pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$',
+        description: 'recorded with the event',
+        examples: ['GET /documents'],
+      }),
+    ),
+    billing: Type.Optional(
+      object({
+        usage: Type.Optional(credits('what this call costs', { default: '0' })),
+        usageName: Type.Optional(Type.String({ ...textOf(128, 'what is counted', 'tokens'), default: 'default' })),
+      }),
+    ),
+    ip: Type.Optional(
+      Type.String({
+        format: 'ip',
+        description: "the end client's address, for allow lists",
+        examples: ['203.0.113.9'],
+      }),
+    ),
+  }),
+);
 export type VerifyBody = Static<typeof verifyBody>;
 
 const answered = {
@@ -87,9 +94,9 @@ const answered = {
   metadata: Type.Optional(metadata),
 };
 const reason = Type.Enum([...reasons], { description: 'why the key was refused; absent when it is VALID' });
-export const verifyResponse = object(
-  { ...answered, reason: Type.Optional(reason) },
-  { examples: [exampleOf(object(answered), 'verification')] },
+export const verifyResponse = named(
+  'Decision',
+  object({ ...answered, reason: Type.Optional(reason) }, { examples: [exampleOf(object(answered), 'verification')] }),
 );
 
 /** The operation: the api and the verify app both serve it. */
@@ -97,7 +104,10 @@ export const verifyOperation = {
   method: 'post',
   path: VERIFY_PATH,
   tag: 'API keys',
+  operationId: 'verifyKey',
   summary: 'Verify an API key and debit its cost',
+  description:
+    'Decides by the settings, rate and credits of the key, and debits in the same step. A refusal is an answer: its `status` says which, its `reason` why.',
   permission: 'key:verify',
   body: verifyBody,
   bodyLimit: VERIFY_BODY_LIMIT,

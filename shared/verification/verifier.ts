@@ -2,12 +2,10 @@ import { hash } from 'node:crypto';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
-import { memoize } from '../runtime/memoize.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
-import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
 import { hideSecrets } from '../values/secrets.ts';
@@ -15,9 +13,10 @@ import { makeAddressLists } from './address-lists.ts';
 import { costOfCall } from './call-cost.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { makeLookupCache } from './lookup-cache.ts';
+import { costOf } from './cost.ts';
 import type { VerifyBody } from './operation.ts';
 import { makePlaces } from './places.ts';
-import { makeProcessTurns } from './process-turns.ts';
+import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
 import { batchScriptCalls } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion } from './script-protocol.ts';
 import type { Witnesses } from './witnesses.ts';
@@ -33,11 +32,7 @@ export type Verifier = {
   verify: Verify;
   /** Whether one more call of a team would be decided now, or of any team; if not, its body need not even be read. */
   hasRoom(teamId?: string): boolean;
-  /**
-   * Waits for the turn of a team's call with so many bytes of body; undefined when it may go on at once. Throws as `verify`
-   * while too many others are being decided.
-   */
-  turn(teamId: string, bytes: number): Promise<void> | undefined;
+  turn: ProcessTurns['wait'];
 };
 
 type VerifierOptions = {
@@ -59,15 +54,7 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
   const lookups = makeLookupCache();
   const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
   const places = makePlaces(config.VERIFY_MAX_WAITING);
-  const turns = makeProcessTurns();
-
-  function turn(teamId: string, bytes: number): Promise<void> | undefined {
-    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
-    const turn = turns.wait(teamId, bytes);
-    if (!turn) return undefined;
-    places.enter(teamId);
-    return turn.then(() => places.leave(teamId));
-  }
+  const turns = makeProcessTurns(places);
 
   async function verify(call: VerifyCall): Promise<Decision> {
     const { teamId } = call.caller;
@@ -133,17 +120,8 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     }
   }
 
-  return { verify, hasRoom: places.hasRoom, turn };
+  return { verify, hasRoom: places.hasRoom, turn: turns.wait };
 }
 
 // 132 bits.
 const USAGE_HASH_LENGTH = 22;
-
-const microsOf = memoize(parseCredits);
-
-function costOf(body: VerifyBody): number {
-  const micros = microsOf(body.billing?.usage ?? '0');
-  if (micros !== undefined) return micros;
-  const message = 'must be at most 9000000000';
-  throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
-}

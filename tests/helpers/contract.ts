@@ -9,7 +9,7 @@ import { formats } from '../../shared/contract/validate.ts';
 export type Checked = { status: number; headers: { get(name: string): string | null | undefined }; text: string };
 
 type Content = Record<string, { schema: object }>;
-type Described = { responses: Record<string, { content?: Content; headers?: object }> };
+type Described = { responses: Record<string, { content?: Content; headers?: object; 'x-error-codes'?: number[] }> };
 type OpenApi = { paths: Record<string, Record<string, Described>>; components: object };
 
 // The documents of the servers that a test has started; a program without an API has none.
@@ -75,8 +75,14 @@ function readContract({ paths, components }: OpenApi) {
     }
     // An operation outside the document is an error, except HEAD and the documentation page.
     if (!operation) return method === 'head' || path.startsWith('/docs') ? undefined : 'it is no operation';
-    return bodyProblem(operation, answer);
+    return codeProblem(operation, answer) ?? bodyProblem(operation, answer);
   };
+
+  function codeProblem({ responses }: Described, { status, text }: Checked): string | undefined {
+    const known = responses[status]?.['x-error-codes'];
+    const { error } = parse(text) as { error?: { code: number } };
+    return known && error && !known.includes(error.code) ? `${error.code} is none of its errors` : undefined;
+  }
 
   function bodyProblem({ responses }: Described, { status, headers, text }: Checked): string | undefined {
     if (status === 304 && responses[304] && text === '') return undefined;

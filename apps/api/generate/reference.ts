@@ -27,7 +27,7 @@ export function renderReference(
 function operations(): string {
   const byTag = Object.entries(Object.groupBy(routes, (route) => route.tag));
   return byTag
-    .map(([tag, some = []]) => {
+    .map(([tag, some]) => {
       const rows = some.map(({ method, path, permission, summary }) => [
         `\`${method.toUpperCase()} ${path}\``,
         permission ? `\`${permission}\`` : 'none',

@@ -7,7 +7,7 @@ import { inSlices } from '../../../shared/http/in-slices.ts';
 import { ApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { openApi } from '../../../shared/contract/openapi.ts';
+import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
 import { onClientPort, type Probe } from '../../../shared/http/probes.ts';
 import { requestId } from '../../../shared/http/request-id.ts';
@@ -24,13 +24,14 @@ type AppOptions = {
   metrics: Metrics;
   log: Logger;
   publicUrl: string;
+  verifyUrl: string;
   corsOrigins: readonly string[];
 };
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
 export function makeApp(options: AppOptions): Koa {
-  const { routes, handling, headers, metrics, log, publicUrl, corsOrigins, opsPort } = options;
-  const document = openApi(routes, publicUrl, {}, clientProbePaths(opsPort));
+  const { routes, handling, headers, metrics, log, publicUrl, verifyUrl, corsOrigins, opsPort } = options;
+  const document = openApi(routes, serversOf(publicUrl, verifyUrl), {}, clientProbePaths(opsPort));
   const app = new Koa();
   // Koa would print a stack for each client that is gone before its answer, and any stranger can go.
   app.on('error', (error: Error & { headerSent?: boolean }) => {
@@ -39,7 +40,7 @@ export function makeApp(options: AppOptions): Koa {
   app.use(observe(log, metrics, headers));
   app.use(cors(corsOrigins));
   app.use(answerErrors(log));
-  app.use(probes(onClientPort(options.probe, opsPort), makeDocs(document, publicUrl)));
+  app.use(probes(onClientPort(options.probe, opsPort), makeDocs(document)));
 
   const router = new Router({ strict: true, sensitive: true });
   for (const route of routes) {

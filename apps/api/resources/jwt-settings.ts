@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { MOST_TEXT, object } from '../../../shared/contract/schema-kinds.ts';
+import { MOST_TEXT, named, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 
 const ISSUERS = ['TEAM_ID', 'URL'] as const;
@@ -18,20 +18,23 @@ export const jwtSettingsChange = object({
 });
 
 /** A team's JWT settings as the API answers them. */
-export const jwtSettings = object({
-  sharedKeySet: Type.Boolean({ description: "whether the key set of all teams contains the team's keys" }),
-  issuer: Type.Enum([...ISSUERS], { description: 'what new JWTs name as `iss`' }),
-  iss: Type.String({
-    maxLength: MOST_TEXT,
-    description: 'the `iss` of new JWTs',
-    examples: ['team_01kafc6v3nf0qtmhd7d5ryx2s9'],
+export const jwtSettings = named(
+  'JwtSettings',
+  object({
+    sharedKeySet: Type.Boolean({ description: "whether the key set of all teams contains the team's keys" }),
+    issuer: Type.Enum([...ISSUERS], { description: 'what new JWTs name as `iss`' }),
+    iss: Type.String({
+      maxLength: MOST_TEXT,
+      description: 'the `iss` of new JWTs',
+      examples: ['team_01kafc6v3nf0qtmhd7d5ryx2s9'],
+    }),
+    jwksUri: Type.String({
+      maxLength: MOST_TEXT,
+      description: "address of the team's own key set",
+      examples: ['https://api.example.com/team/team_01kafc6v3nf0qtmhd7d5ryx2s9/.well-known/jwks.json'],
+    }),
   }),
-  jwksUri: Type.String({
-    maxLength: MOST_TEXT,
-    description: "address of the team's own key set",
-    examples: ['https://api.example.com/team/team_01kafc6v3nf0qtmhd7d5ryx2s9/.well-known/jwks.json'],
-  }),
-});
+);
 
 export type JwtSettings = { sharedKeySet: boolean; issuer: (typeof ISSUERS)[number] };
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
 import { CacheableAnswer } from '../../../shared/contract/route.ts';
-import { object } from '../../../shared/contract/schema-kinds.ts';
+import { named, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { isId } from '../../../shared/values/ids.ts';
@@ -12,7 +12,7 @@ import { publicJwk, type PublicJwk } from './signing-keys.ts';
 export const MAX_SHARED_KEYS = 2_000;
 
 /** A JWK set (RFC 7517). */
-export const keySet = object({ keys: Type.Array(publicJwk, { maxItems: MAX_SHARED_KEYS }) });
+export const keySet = named('KeySet', object({ keys: Type.Array(publicJwk, { maxItems: MAX_SHARED_KEYS }) }));
 
 /** What strangers may read of a team: its public keys, and how its JWTs name their issuer. An unknown team has neither. */
 export type TeamKeys = { keys: PublicJwk[]; issuer?: JwtSettings['issuer'] };

@@ -3,7 +3,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, instant, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { id, instant, named, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import {
   allowedIps,
   answeredScopes,
@@ -45,11 +45,14 @@ const apiKeyFields = {
 };
 
 /** An API key as the API answers it (section 2 of the specification). */
-export const apiKey = object(apiKeyFields);
-export const apiKeyWithText = object({
-  ...apiKeyFields,
-  key: secretText('the key itself; only this answer contains it', 'acme'),
-});
+export const apiKey = named('ApiKey', object(apiKeyFields));
+export const apiKeyWithText = named(
+  'ApiKeyWithSecret',
+  object({
+    ...apiKeyFields,
+    key: secretText('the key itself; only this answer contains it', 'acme'),
+  }),
+);
 
 /** The path of one key. */
 export const keyParams = object({ id: id('workspace'), akid: id('API key') });

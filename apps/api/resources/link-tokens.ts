@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { keyShard } from '../../../shared/values/key-text.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, instant, object, textOf } from '../../../shared/contract/schema-kinds.ts';
+import { id, instant, named, object, textOf } from '../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../shared/contract/schemas.ts';
 
 export const LINK_TOKEN_PREFIX = 'lt';
@@ -10,13 +10,16 @@ export const LINK_TOKEN_PREFIX = 'lt';
 export const externalBillingId = textOf(256, 'your own id of the billing to link', 'inv_2026_11');
 
 /** The result of validating a link token (section 2 of the specification). The team's own expired or revoked tokens keep their fields. */
-export const linkTokenResult = object({
-  valid: Type.Boolean({ description: 'whether it is in force', examples: [true] }),
-  expiresAt: Type.Optional(instant('when it expires')),
-  workspaceId: Type.Optional(id('workspace')),
-  customerId: Type.Optional(customerId),
-  externalBillingId: Type.Optional(externalBillingId),
-});
+export const linkTokenResult = named(
+  'LinkToken',
+  object({
+    valid: Type.Boolean({ description: 'whether it is in force', examples: [true] }),
+    expiresAt: Type.Optional(instant('when it expires')),
+    workspaceId: Type.Optional(id('workspace')),
+    customerId: Type.Optional(customerId),
+    externalBillingId: Type.Optional(externalBillingId),
+  }),
+);
 
 export type LinkTokenRow = {
   id: string;

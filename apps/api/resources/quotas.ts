@@ -9,7 +9,7 @@ import {
   type Quotas,
   type StoredQuota,
 } from '../../../shared/contract/quotas.ts';
-import { object } from '../../../shared/contract/schema-kinds.ts';
+import { named, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Config } from '../../../shared/runtime/variables.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 
@@ -21,16 +21,19 @@ const rate = (name: QuotaName) =>
   Type.Object({ limit }, { additionalProperties: false, description: quotaTexts[name] });
 
 /** A team's limits and present use as the API answers them. */
-export const quota = object({
-  workspaces: stored('workspaces'),
-  keys: stored('keys'),
-  scopes: stored('scopes'),
-  accessTokens: stored('access_tokens'),
-  billingRecords: stored('billing_records'),
-  storedBytes: stored('stored_bytes'),
-  verifyPerSecond: rate('verify_per_second'),
-  apiPerSecond: rate('api_per_second'),
-});
+export const quota = named(
+  'Quota',
+  object({
+    workspaces: stored('workspaces'),
+    keys: stored('keys'),
+    scopes: stored('scopes'),
+    accessTokens: stored('access_tokens'),
+    billingRecords: stored('billing_records'),
+    storedBytes: stored('stored_bytes'),
+    verifyPerSecond: rate('verify_per_second'),
+    apiPerSecond: rate('api_per_second'),
+  }),
+);
 
 type QuotaConfig = Pick<Config, `QUOTA_${Uppercase<QuotaName>}`>;
 

@@ -3,7 +3,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, nullable, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { id, nullable, named, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { name, representation } from '../../../shared/contract/schemas.ts';
 import { requireWorkspace } from './access.ts';
 
@@ -22,14 +22,17 @@ const description = nullable(
 );
 
 /** A workspace scope as the API answers it (section 2 of the specification). */
-export const scope = object({
-  id: id('scope'),
-  name,
-  representation,
-  description,
-  createdAt: timestamp('when it was made'),
-  updatedAt: timestamp('when it last changed'),
-});
+export const scope = named(
+  'Scope',
+  object({
+    id: id('scope'),
+    name,
+    representation,
+    description,
+    createdAt: timestamp('when it was made'),
+    updatedAt: timestamp('when it last changed'),
+  }),
+);
 
 export const newScope = object({ name, representation, description: Type.Optional(description) });
 export const scopeChange = object({

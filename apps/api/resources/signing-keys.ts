@@ -2,7 +2,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { calculateJwkThumbprint } from 'jose';
 import { Type, type Static } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { object } from '../../../shared/contract/schema-kinds.ts';
+import { named, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values/seal.ts';
 import { lockJwtSettings, type JwtSettings } from './jwt-settings.ts';
@@ -15,18 +15,21 @@ export const kid = Type.String({
 });
 
 /** A public signing key (RFC 8037). */
-export const publicJwk = object({
-  kty: Type.Literal('OKP'),
-  crv: Type.Literal('Ed25519'),
-  x: Type.String({
-    maxLength: 43,
-    description: 'the key itself, base64url',
-    examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
+export const publicJwk = named(
+  'PublicJwk',
+  object({
+    kty: Type.Literal('OKP'),
+    crv: Type.Literal('Ed25519'),
+    x: Type.String({
+      maxLength: 43,
+      description: 'the key itself, base64url',
+      examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
+    }),
+    kid,
+    alg: Type.Literal('EdDSA'),
+    use: Type.Literal('sig'),
   }),
-  kid,
-  alg: Type.Literal('EdDSA'),
-  use: Type.Literal('sig'),
-});
+);
 export type PublicJwk = Static<typeof publicJwk>;
 
 /** Most keys of a team in its key set: the current, the next, and earlier ones whose JWTs may be in force. */

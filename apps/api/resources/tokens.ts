@@ -5,7 +5,7 @@ import { exampleOf } from '../../../shared/contract/example.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../shared/values/key-text.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, instant, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { id, instant, named, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../shared/contract/schemas.ts';
 
 /** The addresses that a token may be used from. A list as of a key, and shorter: each program keeps it in memory. */
@@ -37,9 +37,12 @@ const accessTokenFields = {
 const lastUsedAt = Type.Optional(timestamp('when it was last used; at most a minute behind'));
 const revokedAt = Type.Optional(timestamp('when it was revoked'));
 /** An access token as the API answers it; newAccessToken is the one answer that contains the secret. */
-export const accessToken = object(
-  { ...accessTokenFields, lastUsedAt, revokedAt },
-  { examples: [exampleOf(object({ ...accessTokenFields, lastUsedAt }), 'accessToken')] },
+export const accessToken = named(
+  'AccessToken',
+  object(
+    { ...accessTokenFields, lastUsedAt, revokedAt },
+    { examples: [exampleOf(object({ ...accessTokenFields, lastUsedAt }), 'accessToken')] },
+  ),
 );
 export const newAccessToken = object({
   ...accessTokenFields,

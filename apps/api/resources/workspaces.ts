@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, nullable, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { id, nullable, named, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { allowedIps, name, prefix, rateLimit } from '../../../shared/contract/schemas.ts';
 import { mayUse } from './access.ts';
 
@@ -14,17 +14,20 @@ export const expirationSeconds = Type.Integer({
 });
 
 /** A workspace as the API answers it (section 2 of the specification). */
-export const workspace = object({
-  id: id('workspace'),
-  name,
-  teamId: id('team'),
-  defaultKeyPrefix: Type.Optional(prefix),
-  defaultAllowedIPs: allowedIps,
-  defaultRateLimitPerSecond: Type.Optional(rateLimit),
-  defaultExpiration: Type.Optional(expirationSeconds),
-  createdAt: timestamp('when it was made'),
-  updatedAt: timestamp('when it last changed'),
-});
+export const workspace = named(
+  'Workspace',
+  object({
+    id: id('workspace'),
+    name,
+    teamId: id('team'),
+    defaultKeyPrefix: Type.Optional(prefix),
+    defaultAllowedIPs: allowedIps,
+    defaultRateLimitPerSecond: Type.Optional(rateLimit),
+    defaultExpiration: Type.Optional(expirationSeconds),
+    createdAt: timestamp('when it was made'),
+    updatedAt: timestamp('when it last changed'),
+  }),
+);
 
 /** The defaults of a workspace's keys; in a PATCH, `null` clears one. */
 export const workspaceDefaults = {

@@ -85,6 +85,7 @@ export function programEnvironment(home: Home, addresses: Addresses): NodeJS.Pro
     // The same name for consumer and relay: whichever reads the outbox finds the entries that the other left unfinished.
     CONSUMER_NAME: 'consumer-1',
     PUBLIC_API_URL: home.apiUrl,
+    PUBLIC_VERIFY_URL: home.verifyUrl,
   };
 }
 

@@ -32,9 +32,10 @@ const parameter = (name: string, place: 'path' | 'header', description: string, 
 });
 
 const describe = (method: string) => ({
-  tags: ['Gateways'],
+  tags: ['Gateways' as const],
   summary: "Decide whether an end client's request may pass, and debit its cost",
-  operationId: `${method}Gateway`,
+  operationId: `checkRequestBy${method.charAt(0).toUpperCase()}${method.slice(1)}`,
+  description: 'A gateway asks this before each request, with the method that the request has. 200: it may pass.',
   security: [],
   'x-permission': 'key:verify',
   parameters: [

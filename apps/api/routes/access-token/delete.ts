@@ -12,7 +12,9 @@ const operation = { method: 'delete', path: '/api/v1/access-token/{id}' } as con
 export default route({
   ...operation,
   tag: 'Access tokens',
+  operationId: 'deleteAccessToken',
   summary: 'Revoke an access token, also your own, with all that it made; within a second they are refused',
+  description: 'The tokens that it made, and that these made, end with it, unless `descendants=false` keeps them.',
   permission: 'token:write',
   writes: true,
   revokes: true,

@@ -24,7 +24,10 @@ export default route({
   method: 'post',
   path: '/api/v1/api-key',
   tag: 'API keys',
+  operationId: 'createKey',
   summary: 'Create an API key; only this answer contains the secret',
+  description:
+    'Makes a key and its secret. The service keeps a hash of it: store the secret, or rotate the key where it is lost.',
   permission: 'key:write',
   status: 201,
   writes: true,

@@ -23,7 +23,9 @@ const tokenResult = Type.Enum(['revoked', 'was_revoked', 'reported'], {
 export default route({
   ...operation,
   tag: 'API keys',
+  operationId: 'reportLeakedSecrets',
   summary: 'Report secrets that leaked: keys in the text are disabled, tokens revoked',
+  description: 'Finds secrets of your team in any text, such as a log or a commit. Secrets of others change nothing.',
   permission: 'key:write',
   writes: true,
   revokes: true,

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { day, id, object, requestIdText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { day, id, named, object, requestIdText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { auditResources, type AuditResource } from '../../resources/audit.ts';
 import { requireWholeTeam } from '../../resources/access.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
@@ -15,56 +15,62 @@ const state = (when: string) =>
     description: `as it ${when}, without secrets`,
     examples: [{ id: 'ws_01kafc6v3nf0qtmhd7d5ryx2s9', name: 'Acme' }],
   });
-const auditEntry = object({
-  id: id('audit entry'),
-  operation: Type.String({
-    maxLength: 128,
-    description: 'method and path of the operation, or the command of the operator',
-    examples: ['PATCH /api/v1/workspace/{id}'],
+const auditEntry = named(
+  'AuditEntry',
+  object({
+    id: id('audit entry'),
+    operation: Type.String({
+      maxLength: 128,
+      description: 'method and path of the operation, or the command of the operator',
+      examples: ['PATCH /api/v1/workspace/{id}'],
+    }),
+    outcome: Type.Enum([...outcomes], {
+      description: '`denied`: attempts of a known access token that were refused with 401 or 403, and touched nothing',
+      examples: ['changed'],
+    }),
+    errorCode: Type.Optional(Type.Integer({ description: 'why attempts were denied', examples: [40301] })),
+    attempts: Type.Optional(
+      Type.Integer({
+        description:
+          'how many attempts of this token, operation and error were denied; the line tells of the first one',
+        examples: [12],
+      }),
+    ),
+    resource: Type.Optional(Type.Enum([...auditResources], { examples: ['workspace'] })),
+    resourceId: Type.Optional(
+      Type.String({ maxLength: 64, description: 'id of what changed', examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
+    ),
+    actor: Type.Enum([...actors], { description: 'who it was', examples: ['access_token'] }),
+    tokenId: Type.Optional(id('access token', ' that made the change; absent: the operator')),
+    address: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description:
+          'address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version',
+        examples: ['203.0.113.7'],
+      }),
+    ),
+    userAgent: Type.Optional(
+      Type.String({
+        maxLength: 256,
+        description: 'User-Agent of the client, at most 256 characters',
+        examples: ['curl/8.14.1'],
+      }),
+    ),
+    requestId: Type.Optional(requestIdText('req-1')),
+    before: Type.Optional(state('was; absent: it was created')),
+    after: Type.Optional(state('is since then; absent: it is gone')),
+    createdAt: timestamp('when it changed, or was denied'),
   }),
-  outcome: Type.Enum([...outcomes], {
-    description: '`denied`: attempts of a known access token that were refused with 401 or 403, and touched nothing',
-    examples: ['changed'],
-  }),
-  errorCode: Type.Optional(Type.Integer({ description: 'why attempts were denied', examples: [40301] })),
-  attempts: Type.Optional(
-    Type.Integer({
-      description: 'how many attempts of this token, operation and error were denied; the line tells of the first one',
-      examples: [12],
-    }),
-  ),
-  resource: Type.Optional(Type.Enum([...auditResources], { examples: ['workspace'] })),
-  resourceId: Type.Optional(
-    Type.String({ maxLength: 64, description: 'id of what changed', examples: ['ws_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
-  ),
-  actor: Type.Enum([...actors], { description: 'who it was', examples: ['access_token'] }),
-  tokenId: Type.Optional(id('access token', ' that made the change; absent: the operator')),
-  address: Type.Optional(
-    Type.String({
-      maxLength: 64,
-      description:
-        'address of the client; absent: the operator, work that went on after the answer, or a line of an earlier version',
-      examples: ['203.0.113.7'],
-    }),
-  ),
-  userAgent: Type.Optional(
-    Type.String({
-      maxLength: 256,
-      description: 'User-Agent of the client, at most 256 characters',
-      examples: ['curl/8.14.1'],
-    }),
-  ),
-  requestId: Type.Optional(requestIdText('req-1')),
-  before: Type.Optional(state('was; absent: it was created')),
-  after: Type.Optional(state('is since then; absent: it is gone')),
-  createdAt: timestamp('when it changed, or was denied'),
-});
+);
 
 export default route({
   method: 'get',
   path: '/api/v1/audit-log',
   tag: 'Audit log',
+  operationId: 'listAuditLog',
   summary: 'List who changed what, and who was denied, oldest first',
+  description: 'Filters can be combined. Attempts that were denied are lines too.',
   permission: 'audit:read',
   query: object({
     ...pageParameters,

@@ -9,6 +9,7 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import {
   day,
   id,
+  named,
   object,
   requestIdText,
   signedCredits,
@@ -18,28 +19,34 @@ import {
 import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
 
-const adjustment = object({
-  id: id('event', ' in the books'),
-  billingId: id('billing record'),
-  number: Type.Integer({
-    minimum: 1,
-    description: "number of the adjustment; each record's start at 1",
-    examples: [3],
+const adjustment = named(
+  'Adjustment',
+  object({
+    id: id('event', ' in the books'),
+    billingId: id('billing record'),
+    number: Type.Integer({
+      minimum: 1,
+      description: "number of the adjustment; each record's start at 1",
+      examples: [3],
+    }),
+    amount: signedCredits('credits used in addition, or, if negative, given back'),
+    usageName: Type.String({ maxLength: 128, examples: ['tokens'] }),
+    day: day('the day it is booked on'),
+    reason: Type.String({ maxLength: 512, examples: ['counted twice by the gateway'] }),
+    tokenId: id('access token', ' that made the adjustment'),
+    requestId: requestIdText('adjustment-3'),
+    createdAt: timestamp('when it was made'),
   }),
-  amount: signedCredits('credits used in addition, or, if negative, given back'),
-  usageName: Type.String({ maxLength: 128, examples: ['tokens'] }),
-  day: day('the day it is booked on'),
-  reason: Type.String({ maxLength: 512, examples: ['counted twice by the gateway'] }),
-  tokenId: id('access token', ' that made the adjustment'),
-  requestId: requestIdText('adjustment-3'),
-  createdAt: timestamp('when it was made'),
-});
+);
 
 export default route({
   method: 'post',
   path: '/api/v1/customer-billing/{bid}/adjustment',
   tag: 'Customer billing',
+  operationId: 'adjustBilling',
   summary: 'Correct the used credits of a billing record, in its balance and in its books',
+  description:
+    'Adds a signed amount to what a billing record has used: for a refund, or for usage that was counted wrongly. The amount, its reason and its day stay in the books. A repeat with the same Idempotency-Key changes nothing.',
   permission: 'billing:write',
   status: 201,
   writes: true,

@@ -1,24 +1,29 @@
 import { formatCredits } from '../../../../shared/values/credits.ts';
-import { credits, id, object, requestIdText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { credits, id, named, object, requestIdText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 
-const ledgerRow = object({
-  id: id('ledger row'),
-  billingId: id('billing record'),
-  amount: credits('credits added'),
-  totalCredits: credits('totalCredits after the refill'),
-  tokenId: id('access token', ' that made the refill'),
-  requestId: requestIdText('refill-42'),
-  createdAt: timestamp('when the credits were added'),
-});
+const ledgerRow = named(
+  'LedgerRow',
+  object({
+    id: id('ledger row'),
+    billingId: id('billing record'),
+    amount: credits('credits added'),
+    totalCredits: credits('totalCredits after the refill'),
+    tokenId: id('access token', ' that made the refill'),
+    requestId: requestIdText('refill-42'),
+    createdAt: timestamp('when the credits were added'),
+  }),
+);
 
 export default route({
   method: 'get',
   path: '/api/v1/customer-billing/{bid}/ledger',
   tag: 'Customer billing',
+  operationId: 'listLedger',
   summary: 'List the refills of a billing record, oldest first',
+  description: 'Each row is one refill, with the credits that were bought up to it.',
   permission: 'billing:read',
   params: object({ bid: id('billing record') }),
   query: object(pageParameters),

@@ -3,42 +3,51 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconcile.ts';
-import { id, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
+import { id, named, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
 
-const end = object({
-  epoch: Type.Integer({
-    description: "the epoch of the record's shard, which grows each time the shard opens",
-    examples: [7],
+const end = named(
+  'EventPosition',
+  object({
+    epoch: Type.Integer({
+      description: "the epoch of the record's shard, which grows each time the shard opens",
+      examples: [7],
+    }),
+    number: Type.Integer({ description: 'the number of the event in its epoch', examples: [4211] }),
+    eventId: Type.Optional(id('event', ' in the books')),
   }),
-  number: Type.Integer({ description: 'the number of the event in its epoch', examples: [4211] }),
-  eventId: Type.Optional(id('event', ' in the books')),
-});
-const gap = object({
-  after: end,
-  before: Type.Optional(end),
-  events: Type.Integer({ description: 'how many numbers are missing', examples: [2] }),
-  credits: Type.Optional(signedCredits('their cost, by the balances before and after them')),
-});
+);
+const gap = named(
+  'EventGap',
+  object({
+    after: end,
+    before: Type.Optional(end),
+    events: Type.Integer({ description: 'how many numbers are missing', examples: [2] }),
+    credits: Type.Optional(signedCredits('their cost, by the balances before and after them')),
+  }),
+);
 
-const reconciliation = object({
-  billingId: id('billing record'),
-  status: Type.Enum(['EXACT', 'MISSING', 'TOO_MUCH', 'ON_ITS_WAY'], {
-    examples: ['EXACT'],
-    description: 'whether the books contain all usage, less, or more; or events are still on their way to them',
+const reconciliation = named(
+  'Reconciliation',
+  object({
+    billingId: id('billing record'),
+    status: Type.Enum(['EXACT', 'MISSING', 'TOO_MUCH', 'ON_ITS_WAY'], {
+      examples: ['EXACT'],
+      description: 'whether the books contain all usage, less, or more; or events are still on their way to them',
+    }),
+    usedCredits: signedCredits('used credits as Redis debits them'),
+    bookedCredits: signedCredits('the sum of all distinct events in the books'),
+    billedCredits: signedCredits('what the daily usage of these events adds up to'),
+    lastBalance: signedCredits('used credits after the last event in the books'),
+    difference: signedCredits('used credits missing in the books, or else in the daily usage; negative: too much'),
+    gaps: Type.Array(gap, { maxItems: MAX_GAPS, description: 'where events are missing' }),
+    losses: Type.Array(gap, {
+      maxItems: MAX_GAPS,
+      description: 'usage that was lost with a Redis server, and is neither debited nor booked',
+    }),
   }),
-  usedCredits: signedCredits('used credits as Redis debits them'),
-  bookedCredits: signedCredits('the sum of all distinct events in the books'),
-  billedCredits: signedCredits('what the daily usage of these events adds up to'),
-  lastBalance: signedCredits('used credits after the last event in the books'),
-  difference: signedCredits('used credits missing in the books, or else in the daily usage; negative: too much'),
-  gaps: Type.Array(gap, { maxItems: MAX_GAPS, description: 'where events are missing' }),
-  losses: Type.Array(gap, {
-    maxItems: MAX_GAPS,
-    description: 'usage that was lost with a Redis server, and is neither debited nor booked',
-  }),
-});
+);
 
 // The share of the deadline for which it waits for events that are on their way.
 const PATIENCE_SHARE = 0.5;
@@ -47,7 +56,10 @@ export default route({
   method: 'get',
   path: '/api/v1/customer-billing/{bid}/reconciliation',
   tag: 'Customer billing',
+  operationId: 'reconcileBilling',
   summary: 'Prove the books of a billing record: compare its balance with its events',
+  description:
+    'Compares the used credits of the balance with the sum of its events, and says which events are missing, if any.',
   permission: 'billing:read',
   params: object({ bid: id('billing record') }),
   response: object({ reconciliation }),

@@ -21,7 +21,10 @@ export default route({
   method: 'post',
   path: '/api/v1/customer-billing/refill',
   tag: 'Customer billing',
+  operationId: 'refillBilling',
   summary: 'Add credits to a billing record',
+  description:
+    'Adds credits to what was bought, and writes a row into the ledger. A repeat with the same Idempotency-Key adds nothing.',
   permission: 'billing:write',
   writes: true,
   body: object({

@@ -17,7 +17,10 @@ export default route({
   method: 'patch',
   path: '/api/v1/customer-billing/{bid}',
   tag: 'Customer billing',
+  operationId: 'updateBilling',
   summary: 'Change whether a billing record allows overages, and its spend cap',
+  description:
+    'Sets what happens at the end of the credits: whether use may go on as overage, and up to which cap. It is in force before the answer.',
   permission: 'billing:write',
   writes: true,
   params: object({ bid: id('billing record') }),

@@ -14,7 +14,10 @@ export default route({
   method: 'post',
   path: '/api/v1/jwt',
   tag: 'JWT',
+  operationId: 'createJwt',
   summary: 'Sign a JWT, for the workspaces of your access token',
+  description:
+    'Signs a payload of your own with the key of your team. The claims of the service (`iss`, `iat`, `exp`, `jti`) are set by it.',
   permission: 'jwt:sign',
   status: 201,
   // The team's first JWT makes its signing key.

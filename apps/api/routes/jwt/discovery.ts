@@ -15,7 +15,9 @@ export default route({
   method: 'get',
   path: '/team/{team}/.well-known/openid-configuration',
   tag: 'JWT',
+  operationId: 'getOpenIdConfiguration',
   summary: 'Find the key set of a team whose JWTs name a URL as issuer, as OIDC libraries do',
+  description: 'The OpenID Connect discovery document of a team: the key set is found by the issuer.',
   params: object({ team: id('team') }),
   // What OpenID Connect Discovery 1.0 requires, as far as it is about keys: keytally logs nobody in.
   response: object({

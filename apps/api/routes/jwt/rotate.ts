@@ -8,7 +8,10 @@ export default route({
   method: 'post',
   path: '/api/v1/jwt/rotate',
   tag: 'JWT',
+  operationId: 'rotateSigningKey',
   summary: 'Sign with the next key from now on; JWTs of earlier keys keep verifying, unless you retire them',
+  description:
+    'Makes a new signing key. JWTs of earlier keys stay valid until they end; with `retireNow` they are refused at once.',
   permission: 'token:write',
   writes: true,
   bodyOptional: true,

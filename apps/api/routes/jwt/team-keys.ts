@@ -6,7 +6,10 @@ export default route({
   method: 'get',
   path: '/team/{team}/.well-known/jwks.json',
   tag: 'JWT',
+  operationId: 'getTeamKeySet',
   summary: "Get a team's public signing keys as a JWK set, to verify its JWTs without the service",
+  description:
+    'For whoever verifies JWTs without asking the service. Caches may keep the answer as long as its Cache-Control says.',
   params: object({ team: id('team') }),
   response: keySet,
   cacheable: true,

@@ -13,7 +13,10 @@ export default route({
   method: 'patch',
   path: '/api/v1/jwt/settings',
   tag: 'JWT',
+  operationId: 'updateJwtSettings',
   summary: "Change what your team's JWTs name as issuer, and whether its keys are in the key set of all teams",
+  description:
+    'Sets the issuer of JWTs that are signed from now on, and whether the keys are published among those of all teams.',
   permission: 'token:write',
   writes: true,
   body: jwtSettingsChange,

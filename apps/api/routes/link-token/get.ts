@@ -15,7 +15,10 @@ export default route({
   method: 'get',
   path: '/api/v1/link-token/{token}',
   tag: 'Link tokens',
+  operationId: 'getLinkToken',
   summary: 'Validate a link token',
+  description:
+    'Says whether a link token holds, and what it stands for. An unknown one is not valid, like one that ended.',
   permission: 'link:read',
   params: object({ token: secretText('the link token', LINK_TOKEN_PREFIX) }),
   response: linkTokenResult,

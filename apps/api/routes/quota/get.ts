@@ -6,7 +6,9 @@ export default route({
   method: 'get',
   path: '/api/v1/quota',
   tag: 'Quota',
+  operationId: 'getQuota',
   summary: "Get the team's limits and what it has used of them",
+  description: 'Limits of what the team may store, with what it has stored, and of how often it may ask.',
   permission: 'workspace:read',
   response: object({ quota }),
 

@@ -10,7 +10,10 @@ export default route({
   method: 'post',
   path: '/api/v1/workspace/{id}/scope',
   tag: 'Scopes',
+  operationId: 'createScope',
   summary: 'Create a scope in a workspace',
+  description:
+    'A scope is what keys can be granted: its representation, with flags for create, read, update and delete.',
   permission: 'workspace:write',
   status: 201,
   writes: true,

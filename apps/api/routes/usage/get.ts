@@ -3,26 +3,29 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { TextAnswer } from '../../../../shared/contract/route.ts';
-import { day, id, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
+import { day, id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
 import { requireBilling } from '../../resources/billings.ts';
 import { csv, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
 
-const usageRow = object({
-  billingId: id('billing record'),
-  day: day('the day'),
-  totalBillingUsage: Type.String({
-    maxLength: 32,
-    examples: ['0.25'],
-    description: 'credits used that day, decimal text; a correction may make it negative',
+const usageRow = named(
+  'UsageRow',
+  object({
+    billingId: id('billing record'),
+    day: day('the day'),
+    totalBillingUsage: Type.String({
+      maxLength: 32,
+      examples: ['0.25'],
+      description: 'credits used that day, decimal text; a correction may make it negative',
+    }),
+    billingUsageName: Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] }),
+    events: Type.Integer({
+      minimum: 0,
+      description: 'number of verifications, also of those that cost nothing',
+      examples: [1],
+    }),
   }),
-  billingUsageName: Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] }),
-  events: Type.Integer({
-    minimum: 0,
-    description: 'number of verifications, also of those that cost nothing',
-    examples: [1],
-  }),
-});
+);
 type UsageAnswerRow = Static<typeof usageRow>;
 
 const COLUMNS = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
@@ -34,7 +37,10 @@ export default route({
   method: 'get',
   path: '/api/v1/usage/{bid}',
   tag: 'Usage',
+  operationId: 'getUsage',
   summary: 'Daily usage of a billing record, by day and then by usage name',
+  description:
+    'Days are in UTC, and corrections count on the day that they name. With `Accept: text/csv` the answer is CSV.',
   permission: 'usage:read',
   params: object({ bid: id('billing record') }),
   query: object({
