@@ -1712,9 +1712,9 @@ export interface Contract {
         userAgent?: string;
         /** X-Request-Id of the request */
         requestId?: string;
-        /** as it was; absent: it was created, without secrets */
+        /** as it was; absent: it was created, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
         before?: Record<string, unknown>;
-        /** as it is since then; absent: it is gone, without secrets */
+        /** as it is since then; absent: it is gone, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
         after?: Record<string, unknown>;
         /** when it changed, or was denied, RFC 3339 in UTC */
         createdAt: string;

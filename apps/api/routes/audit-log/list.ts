@@ -13,7 +13,7 @@ const state = (when: string) =>
     type: 'object',
     maxProperties: 64,
     'x-limits': { maxBytes: 262_144, maxDepth: 8 },
-    description: `as it ${when}, without secrets`,
+    description: `as it ${when}, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON`,
     examples: [{ id: 'ws_01kafc6v3nf0qtmhd7d5ryx2s9', name: 'Acme' }],
   });
 const auditEntry = object({
