@@ -22,13 +22,13 @@ export interface Contract {
             id?: string | undefined;
           }>
         | undefined;
-      /** recorded with the event */
+      /** recorded with the event; at most 1024 bytes in UTF-8 */
       route?: string | undefined;
       billing?:
         | {
             /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
             usage?: string | undefined;
-            /** what is counted */
+            /** what is counted; at most 256 bytes in UTF-8 */
             usageName?: string | undefined;
           }
         | undefined;
@@ -984,7 +984,7 @@ export interface Contract {
       reason: string;
       /** the day to book it on, default today, YYYY-MM-DD in UTC */
       day?: string | undefined;
-      /** what is counted, default "default" */
+      /** what is counted, default "default"; at most 256 bytes in UTF-8 */
       usageName?: string | undefined;
     };
     output: {
