@@ -22,13 +22,13 @@ export interface Contract {
             id?: string | undefined;
           }>
         | undefined;
-      /** recorded with the event */
+      /** recorded with the event; at most 1024 bytes in UTF-8 */
       route?: string | undefined;
       billing?:
         | {
             /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
             usage?: string | undefined;
-            /** what is counted */
+            /** what is counted; at most 256 bytes in UTF-8 */
             usageName?: string | undefined;
           }
         | undefined;
@@ -986,7 +986,7 @@ export interface Contract {
       reason: string;
       /** the day to book it on, default today, YYYY-MM-DD in UTC */
       day?: string | undefined;
-      /** what is counted, default "default" */
+      /** what is counted, default "default"; at most 256 bytes in UTF-8 */
       usageName?: string | undefined;
     };
     output: {
@@ -1714,9 +1714,9 @@ export interface Contract {
         userAgent?: string;
         /** X-Request-Id of the request */
         requestId?: string;
-        /** as it was; absent: it was created, without secrets */
+        /** as it was; absent: it was created, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
         before?: Record<string, unknown>;
-        /** as it is since then; absent: it is gone, without secrets */
+        /** as it is since then; absent: it is gone, without secrets; of a field above 2048 bytes its size and the SHA-256 of its JSON */
         after?: Record<string, unknown>;
         /** when it changed, or was denied, RFC 3339 in UTC */
         createdAt: string;

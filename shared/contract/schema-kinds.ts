@@ -28,6 +28,12 @@ export function textOf(maxLength: number, description: string, example: string) 
   return Type.String({ minLength: 1, maxLength, pattern, description, examples: [example] });
 }
 
+/** A usage name. Each event keeps it, so it is limited in bytes too: `x-max-bytes` is a keyword of ours (validate.ts). */
+export function usageName(description: string) {
+  const text = textOf(128, `${description}; at most 256 bytes in UTF-8`, 'tokens');
+  return Type.String({ ...text, 'x-max-bytes': 256 });
+}
+
 const idPrefixes = {
   team: 'team',
   workspace: 'ws',

@@ -17,6 +17,7 @@ export const formats = {
 } as const;
 const keywords: FuncKeywordDefinition[] = [
   { keyword: 'x-limits', type: 'object', schemaType: 'object', errors: true, validate: withinLimits },
+  { keyword: 'x-max-bytes', type: 'string', schemaType: 'number', errors: true, validate: withinBytes },
 ];
 const ajv = new Ajv({ ...options, formats, keywords });
 // Ajv's own compares each item with each other one, also those beyond maxItems: 540 ms for a body of 64 KiB.
@@ -89,6 +90,17 @@ function withinLimits(limits: JsonLimits, value: object): boolean {
   return !message;
 }
 withinLimits.errors = [] as Partial<ErrorObject>[];
+
+// The keyword `x-max-bytes` of texts that every event keeps: a character takes up to 4 bytes.
+function withinBytes(most: number, text: string): boolean {
+  withinBytes.errors = [];
+  if (text.length * 3 <= most || Buffer.byteLength(text) <= most) return true;
+  withinBytes.errors = [
+    { keyword: 'x-max-bytes', message: `must NOT have more than ${most} bytes in UTF-8`, params: {} },
+  ];
+  return false;
+}
+withinBytes.errors = [] as Partial<ErrorObject>[];
 
 // The keyword `uniqueItems`, of lists of texts: another kind of item is not what the list asks for. maxItems refuses a longer one.
 function uniqueTexts(unique: boolean, items: unknown[], parent?: AnySchemaObject): boolean {

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import postgres from 'postgres';
 import type { Query, Sql } from './postgres.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
@@ -26,19 +27,17 @@ export async function appliedMigrations(sql: Query, client: ClickHouseClient): P
 
 /**
  * Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction. Gives their names.
- * With `only`, those among them alone: for a backup of an earlier version, whose rows are migrated after they were loaded.
+ * If one fails, those before it stay applied, and the error names it. With `only`, those among them alone: for a backup of an
+ * earlier version, whose rows are migrated after they were loaded.
  */
 export async function migratePostgres(sql: Sql, only?: string[]): Promise<string[]> {
-  return sql.begin(async (tx) => {
-    // One at a time: of two programs that migrate, the second finds nothing left to do.
-    await tx`select pg_advisory_xact_lock(hashtext('keytally migrations'))`;
-    await tx`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
-    const applied = new Set((await tx<{ name: string }[]>`select name from schema_migrations`).map((row) => row.name));
-    const missing = migrationFiles('postgres', only).filter(({ name }) => !applied.has(name));
-    for (const { name, text } of missing) {
-      await tx.unsafe(text);
-      await tx`insert into schema_migrations (name) values (${name})`;
-    }
+  const files = migrationFiles('postgres', only);
+  return whileNobodyMigrates(sql, async (connection, pid) => {
+    await connection`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
+    const rows = await connection<{ name: string }[]>`select name from schema_migrations`;
+    const applied = new Set(rows.map((row) => row.name));
+    const missing = files.filter(({ name }) => !applied.has(name));
+    for (const { name, text } of missing) await orNamed(name, connection.unsafe(inOneTransaction(pid, name, text)));
     return missing.map(({ name }) => name);
   });
 }
@@ -76,7 +75,8 @@ export async function migrateClickHouse(url: string, cluster = '', only?: string
     const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
     const missing = migrationFiles('clickhouse', only).filter(({ name }) => !applied.has(name));
     for (const { name, text } of missing) {
-      for (const statement of statements(text)) await client.command({ query: onCluster(statement, cluster) });
+      for (const statement of statements(text))
+        await orNamed(name, client.command({ query: onCluster(statement, cluster) }));
       await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
     }
     return missing.map(({ name }) => name);
@@ -90,6 +90,56 @@ export function clickHouseStatements(database: string, cluster: string): string[
   const ofFiles = migrationFiles('clickhouse').flatMap(({ text }) => statements(text));
   const all = [`create database if not exists ${quote(database)}`, createMigrations, ...ofFiles];
   return all.map((statement) => onCluster(statement, cluster));
+}
+
+// One at a time: of two programs that migrate, the second finds nothing left to do. The lock is the session's, so that it
+// lasts over the transactions of all files and ends with the connection.
+async function whileNobodyMigrates<Result>(
+  sql: Sql,
+  work: (connection: Sql, pid: number) => Promise<Result>,
+): Promise<Result> {
+  const connection = await sql.reserve();
+  let isLost = false;
+  try {
+    const [{ pid }] = await connection<[{ pid: number }]>`
+      select pg_backend_pid() as pid, pg_advisory_lock(hashtext('keytally migrations'))`;
+    return await work(connection, pid);
+  } catch (error) {
+    isLost = isConnectionLost(error);
+    throw error;
+  } finally {
+    // The pool has a lost connection back already, and would take it for an open one.
+    if (!isLost) {
+      await connection`select pg_advisory_unlock_all()`;
+      connection.release();
+    }
+  }
+}
+
+// Postgres runs the statements of one query without parameters as one transaction. The pool may have replaced a connection
+// that was lost between two files, and the lock ended with it.
+function inOneTransaction(pid: number, name: string, text: string): string {
+  return `
+    do $$ begin
+      if pg_backend_pid() <> ${pid} then raise exception 'the connection to Postgres was lost'; end if;
+    end $$;
+    ${text}
+    ;
+    insert into schema_migrations (name) values ('${name}')`;
+}
+
+function isConnectionLost(error: unknown): boolean {
+  const failure = error instanceof MigrationError ? error.cause : error;
+  return !(failure instanceof postgres.PostgresError && failure.severity === 'ERROR');
+}
+
+/** A file that failed; what it had changed in Postgres was undone. */
+class MigrationError extends Error {}
+
+async function orNamed<Result>(name: string, migrated: Promise<Result>): Promise<Result> {
+  return migrated.catch((error: unknown) => {
+    throw new MigrationError(`${name} failed: ${(error as Error).message}`, { cause: error });
+  });
 }
 
 const createMigrations = `create table if not exists schema_migrations (name String, applied_at DateTime default now())

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { exampleOf } from '../contract/example.ts';
 import type { Operation } from '../contract/route.ts';
-import { credits, id, instant, named, object, secretText, textOf } from '../contract/schema-kinds.ts';
+import { credits, id, instant, named, object, secretText, usageName } from '../contract/schema-kinds.ts';
 import { answeredScopes, billing, customerId, externalMeterId, metadata, scopeEntries } from '../contract/schemas.ts';
 
 export const statuses = [
@@ -54,15 +54,16 @@ export const verifyBody = named(
     route: Type.Optional(
       Type.String({
         maxLength: 1024,
+        'x-max-bytes': 1024,
         pattern: '^[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*$',
-        description: 'recorded with the event',
+        description: 'recorded with the event; at most 1024 bytes in UTF-8',
         examples: ['GET /documents'],
       }),
     ),
     billing: Type.Optional(
       object({
         usage: Type.Optional(credits('what this call costs', { default: '0' })),
-        usageName: Type.Optional(Type.String({ ...textOf(128, 'what is counted', 'tokens'), default: 'default' })),
+        usageName: Type.Optional(Type.String({ ...usageName('what is counted'), default: 'default' })),
       }),
     ),
     ip: Type.Optional(

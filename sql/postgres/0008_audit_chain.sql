@@ -16,7 +16,11 @@ alter table audit_log
                  when 'denied' then resource is null and resource_id is null and error_code is not null and attempts > 0
                  else false end
     and length(address) <= 64 and length(user_agent) <= 256) not valid;
+-- Each filter of the log is a range of an index: a page reads what it gives, not the log of the team.
 create index on audit_log (team_id, request_id, id);
+create index on audit_log (team_id, token_id, id);
+create index on audit_log (team_id, resource, id);
+create index on audit_log (team_id, address, id) where address is not null;
 create index audit_log_denied on audit_log (team_id, id) where outcome = 'denied';
 
 -- Lines that are not in the chain yet. A line's transaction writes it here, so a line that is committed is either here or

@@ -1,7 +1,3 @@
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
-import postgres from 'postgres';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { chainHead } from '../../apps/api/audit/chain.ts';
@@ -10,6 +6,7 @@ import { ALL_SHARDS, hashKeyText, keyShard } from '../../shared/values/key-text.
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
+import { backUp, restore, runRestored } from '../helpers/older-postgres.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 
@@ -50,7 +47,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
     const [waiting] = await world.sql`select from changes where applied_at is null`;
     return !waiting;
   });
-  await backUp();
+  await backUp(world);
 
   const path = `/api/v1/workspace/${workspaceId}/api-key`;
   await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));
@@ -69,7 +66,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
   );
   await spend(untouched.key, '2');
   await auditLogKept();
-  await restore();
+  await restore(world);
 
   // Redis has newer settings, which stay in force; older ones change nothing.
   const refused = await eventually('a change is refused', async () => {
@@ -100,13 +97,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
   await eventually('a metric reports it', async () => (await metric(world.api.url, 'keytally_settings_older')) === 1);
   assert.is((await verified()).status, 503, 'and they stay closed');
 
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    [join(import.meta.dirname, '../../apps/api/commands/restored.ts')],
-    {
-      env: { ...process.env, ...world.env },
-    },
-  );
+  const stdout = await runRestored(world);
   for (const id of [disabled.id, rotated.id, longAgo.id, gone, gateway.id, billingId])
     assert.ok(stdout.includes(id), `${id} in ${stdout}`);
   await eventually('it is ready again', async () => (await fetch(`${world.api.url}/readyz`)).ok);
@@ -170,43 +161,6 @@ async function auditLogKept(): Promise<void> {
     const [waiting] = await world.sql`select from audit_unchained`;
     const head = await chainHead(world.sql);
     return !waiting && head !== undefined && (await redis.admin.get(keyspace.auditHead())) === headText(head);
-  });
-}
-
-/** Copies the database as it is now, as a template. */
-async function backUp(): Promise<void> {
-  await onServer(async (server, name) => {
-    await disconnect(server, name);
-    await server`create database ${server(`${name}_backup`)} template ${server(name)}`;
-    await server`alter database ${server(name)} with allow_connections true`;
-  });
-}
-
-/** Replaces the database by the copy. */
-async function restore(): Promise<void> {
-  await onServer(async (server, name) => {
-    await server`drop database ${server(name)} with (force)`;
-    await server`create database ${server(name)} template ${server(`${name}_backup`)}`;
-    await server`drop database ${server(`${name}_backup`)}`;
-  });
-}
-
-async function onServer(work: (server: postgres.Sql, name: string) => Promise<void>): Promise<void> {
-  const url = new URL(world.env.DATABASE_URL!);
-  const name = url.pathname.slice(1);
-  url.pathname = '/postgres';
-  const server = postgres(url.href, { max: 1, onnotice: () => {} });
-  await work(server, name);
-  await server.end();
-}
-
-// Postgres copies a database only without connections to it, and our programs reconnect at once unless they may not.
-async function disconnect(server: postgres.Sql, name: string): Promise<void> {
-  await server`alter database ${server(name)} with allow_connections false`;
-  await server`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
-  await eventually('nobody is connected', async () => {
-    const rows = await server`select from pg_stat_activity where datname = ${name}`;
-    return rows.length === 0;
   });
 }
 

@@ -8,6 +8,7 @@ import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { forgetHead } from '../audit/kept-head.ts';
+import { endUncopied, refuseChanged, type ChangedLater } from '../resources/after-restore.ts';
 import type { Entry } from '../sync/change.ts';
 import { loadShard } from '../sync/entries.ts';
 import { rebuild } from './rebuild.ts';
@@ -17,9 +18,10 @@ import { runTool, type ToolStores } from './tool.ts';
 // backup, Redis knows only that the record has a newer version. To be safe, everything that may have been taken back by
 // such a change is refused until somebody has looked at it.
 // 1. Compare every record of Postgres with Redis.
-// 2. In one transaction: disable, revoke or delete what was changed after the backup, and begin a new generation of
+// 2. End all signing keys and link tokens, page by page: of these Redis knows nothing.
+// 3. In one transaction: disable, revoke or delete what was changed after the backup, and begin a new generation of
 //    versions above all earlier ones.
-// 3. Write Redis again. After a crash before this step, run the command again.
+// 4. Write Redis again. After a crash before this step, run the command again.
 
 type RecordEntry = Entry & { value: string };
 type Newer = { entry: RecordEntry; value: string };
@@ -41,11 +43,16 @@ await runTool('restored', async (stores) => {
   const lastEpoch = Math.max(0, ...[...shards.values()].map(({ epoch }) => epoch));
   const adjustments = await lastAdjustments(stores);
   const unknown = await unknownRecords(stores);
+  const ended = await endAndSay(sql);
   await sql.begin(async (tx) => {
-    await refuseNewer(tx, newer);
+    await refuseChanged(tx, changedLater(newer));
     await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
   });
   report(newer, unknown);
+  console.log(
+    `ended in all: ${ended.signingKeys} signing keys and ${ended.linkTokens} link tokens; ` +
+      'every JWT and link token made until now is invalid, make new ones',
+  );
   // The chain of the audit log goes on from the older Postgres.
   await forgetHead(redis);
   await rebuild(stores);
@@ -80,19 +87,31 @@ function isRecord(entry: Entry): entry is RecordEntry {
   return typeof entry.value === 'string';
 }
 
-async function refuseNewer(tx: Transaction, newer: Newer[]): Promise<void> {
-  const ids = (kind: Entry['kind']) => newer.filter(({ entry }) => entry.kind === kind).map(({ entry }) => entry.id);
-  await tx`update api_keys set enabled = false, updated_at = now() where id = any(${ids('key')})`;
-  await tx`update access_tokens set revoked_at = coalesce(revoked_at, now()) where id = any(${ids('token')})`;
-  await tx`update scopes set deleted_at = coalesce(deleted_at, now()) where id = any(${ids('scope')})`;
-  const deleted = newer.filter(({ entry, value }) => entry.kind === 'workspace' && isGone(value));
-  await tx`update workspaces set deleted_at = now() where id = any(${deleted.map(({ entry }) => entry.id)})`;
-  // If the limit was lowered after the backup, it stays low.
-  for (const { entry, value } of newer.filter(({ entry }) => entry.kind === 'billing')) {
-    await tx`
-      update billing_records set spend_cap_micros = least(spend_cap_micros, ${limitOf(value)})
-      where id = ${entry.id} and ${limitOf(value)} < ${limitOf(entry.value)}::bigint`;
-  }
+/** Ends what Redis has no copy of, with a line for each team. */
+async function endAndSay(sql: Sql): Promise<{ signingKeys: number; linkTokens: number }> {
+  const total = { signingKeys: 0, linkTokens: 0 };
+  await endUncopied(sql, ({ teamId, signingKeys, linkTokens }) => {
+    total.signingKeys += signingKeys;
+    total.linkTokens += linkTokens;
+    console.log(`ended: ${signingKeys} signing keys and ${linkTokens} link tokens of ${teamId}`);
+  });
+  return total;
+}
+
+function changedLater(newer: Newer[]): ChangedLater {
+  const of = (kind: Entry['kind']) => newer.filter(({ entry }) => entry.kind === kind);
+  const ids = (some: Newer[]) => some.map(({ entry }) => entry.id);
+  return {
+    keys: ids(of('key')),
+    tokens: ids(of('token')),
+    scopes: ids(of('scope')),
+    deletedWorkspaces: ids(of('workspace').filter(({ value }) => isGone(value))),
+    limits: of('billing').map(({ entry, value }) => ({
+      id: entry.id,
+      inForceMicros: limitOf(value),
+      ofBackupMicros: limitOf(entry.value),
+    })),
+  };
 }
 
 type Since = { lastChange: number; lastEpoch: number; adjustments: Map<string, number> };

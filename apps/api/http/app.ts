@@ -7,6 +7,7 @@ import { inSlices } from '../../../shared/http/in-slices.ts';
 import { ApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
+import { throttle } from '../../../shared/runtime/throttle.ts';
 import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
 import { onClientPort, type Probe } from '../../../shared/http/probes.ts';
@@ -27,6 +28,8 @@ type AppOptions = {
   verifyUrl: string;
   corsOrigins: readonly string[];
 };
+
+const STRANGERS_LOGGED_EVERY_MS = 1_000;
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
 export function makeApp(options: AppOptions): Koa {
@@ -52,6 +55,7 @@ export function makeApp(options: AppOptions): Koa {
 }
 
 function observe(log: Logger, metrics: Metrics, headers: FixedHeaders): Koa.Middleware {
+  const mayLogStranger = throttle(STRANGERS_LOGGED_EVERY_MS);
   return async (ctx, next) => {
     const started = performance.now();
     ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
@@ -63,8 +67,19 @@ function observe(log: Logger, metrics: Metrics, headers: FixedHeaders): Koa.Midd
     // Log the route, never the path: a path may hold a link token.
     const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';
     metrics.httpSeconds.observe({ method, route, status }, seconds);
+    // Any stranger can ask for any number of refusals. How many got no line; undefined: this one gets none either.
+    const isRefusedStranger = status >= 400 && ctx.state['caller'] === undefined;
+    const notLogged = isRefusedStranger ? mayLogStranger() : 0;
+    if (notLogged === undefined) return;
     log.info(
-      { requestId: ctx.state['requestId'], method, route, status, ms: Math.round(seconds * 1e5) / 100 },
+      {
+        requestId: ctx.state['requestId'],
+        method,
+        route,
+        status,
+        ms: Math.round(seconds * 1e5) / 100,
+        ...(notLogged > 0 && { notLogged }),
+      },
       'request',
     );
   };

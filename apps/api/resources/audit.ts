@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
@@ -45,6 +46,8 @@ export type AuditOrigin = {
 /** Attempts of one token at one operation that got the same refusal. */
 export type DeniedAttempts = AuditOrigin & { errorCode: number; attempts: number };
 
+// Most bytes of a field in a line; of a longer one it keeps the digest.
+const VALUE_BYTES = 2_048;
 const ADDRESS_LENGTH = 64;
 const USER_AGENT_LENGTH = 256;
 
@@ -105,7 +108,18 @@ export async function recordDenied(sql: Query, lines: DeniedAttempts[]): Promise
 function hidden(json: string | null): string | null {
   if (json === null) return null;
   const hideIn = (_: string, value: unknown) => (typeof value === 'string' ? hideSecrets(value) : value);
-  return JSON.stringify(JSON.parse(json, hideIn));
+  const state = Object.entries(JSON.parse(json, hideIn) as Record<string, unknown>);
+  return JSON.stringify(Object.fromEntries(state.map(([name, value]) => [name, shortened(value)])));
+}
+
+// A list of 1,000 addresses would take 66 KB in each line of its workspace. The digest still tells whether it changed, and whether
+// a list that somebody has is the one that was set.
+function shortened(value: unknown): unknown {
+  const text = JSON.stringify(value);
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= VALUE_BYTES) return value;
+  const items = Array.isArray(value) ? { items: value.length } : {};
+  return { omittedBytes: bytes, ...items, sha256: createHash('sha256').update(text).digest('hex') };
 }
 
 function textOf(value: object | undefined): string | null {

@@ -42,7 +42,10 @@ export function tokenLine(row: TokenRow): AuditLine {
   return { resource: 'access_token', id: row.id, before, after: presentToken(row) };
 }
 
-/** Revokes at most so many tokens below those that a revocation has reached. `done`: there are no others. */
+/**
+ * Revokes at most so many tokens below those that a revocation has reached, in few statements, however long or broad the lines
+ * are. `done`: there are no others.
+ */
 export async function revokeNextBelow(
   sql: Query,
   revocationId: number,
@@ -54,19 +57,33 @@ export async function revokeNextBelow(
       select id from access_tokens where revocation_id = ${revocationId} limit ${MAKERS_AT_ONCE}`;
     if (makers.length === 0) return { rows, done: true };
     const ids = makers.map((maker) => maker.id);
-    // Also those that were revoked alone before: what they made lies below this token too.
-    const found = await sql<(TokenRow & { isNew: boolean })[]>`
-      update access_tokens
-      set revoked_at = coalesce(revoked_at, now()), revoked_with_descendants = true, revocation_id = ${revocationId},
-          version = version + 1, updated_at = now()
-      where id in (
-        select id from access_tokens where created_by = any(${ids}) and not revoked_with_descendants limit ${left})
-      returning ${tokenColumns(sql)}, revoked_at = now() as is_new`;
+    const found = await revokeSomeBelow(sql, ids, revocationId, left);
     rows.push(...found.filter(({ isNew }) => isNew));
-    if (found.length < left) await sql`update access_tokens set revocation_id = null where id = any(${ids})`;
+    // Who has made nothing else is done with.
+    await sql`
+      update access_tokens t set revocation_id = null
+      where id = any(${[...ids, ...found.map(({ id }) => id)]})
+        and (select c.id from access_tokens c where c.created_by = t.id and not c.revoked_with_descendants limit 1) is null`;
     left -= found.length;
   }
   return { rows, done: false };
+}
+
+// Also those that were revoked alone before: what they made lies below this token too. The makers come first in `below`, and
+// Postgres looks for no more of it than `found` takes. As subqueries with a limit and arrays, so that it never joins all tokens.
+function revokeSomeBelow(sql: Query, makers: string[], revocationId: number, atMost: number) {
+  return sql<(TokenRow & { isNew: boolean })[]>`
+    with recursive below (id) as (
+      select unnest(${makers}::text[])
+      union all
+      select made.id from below cross join lateral (
+        select id from access_tokens where created_by = below.id and not revoked_with_descendants limit ${atMost}) as made),
+    found as (select id from below offset ${makers.length} limit ${atMost})
+    update access_tokens
+    set revoked_at = coalesce(revoked_at, now()), revoked_with_descendants = true, revocation_id = ${revocationId},
+        version = version + 1, updated_at = now()
+    where id = any(array(select id from found))
+    returning ${tokenColumns(sql)}, revoked_at = now() as is_new`;
 }
 
 async function revokeBelow(sql: Query, id: string, origin: AuditOrigin, atMost: number): Promise<TokenRow[]> {

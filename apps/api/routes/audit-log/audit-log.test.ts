@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
@@ -121,6 +122,24 @@ test('a secret that a client put into a name, an id or metadata is hidden in the
   await must(200, world.call('patch', path, { name: `of ${makeKeyText('key', 7)}` }));
   assert.is((await auditLog(`resourceId=${id}`)).length, 2, 'another secret is a change');
   assert.not.match(JSON.stringify(await world.sql`select * from audit_log`), new RegExp(secret.slice(4)));
+});
+
+test('a line keeps the size and the digest of a long list, and is small itself', async () => {
+  const list = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::/64`);
+  const workspace = await newWorkspace('long');
+  const path = `/api/v1/workspace/${workspace.id}`;
+  await must(200, world.call('patch', path, { defaultAllowedIPs: list }));
+  await must(200, world.call('patch', path, { defaultAllowedIPs: list.slice(1) }));
+  const [, set, changed] = await auditLog(`resourceId=${workspace.id}`);
+  const text = JSON.stringify(list);
+  const sha256 = createHash('sha256').update(text).digest('hex');
+  const kept = { omittedBytes: text.length, items: 1_000, sha256 };
+  assert.equal([set.before.defaultAllowedIPs, set.after.defaultAllowedIPs], [[], kept]);
+  assert.equal([changed.before.defaultAllowedIPs, changed.after.defaultAllowedIPs.items], [kept, 999]);
+  assert.is.not(changed.after.defaultAllowedIPs.sha256, sha256);
+  const [row] = await world.sql<[{ bytes: number }]>`
+    select max(octet_length(before::text) + octet_length(after::text)) as bytes from audit_log where resource_id = ${workspace.id}`;
+  assert.ok(row.bytes < 1_500, `${row.bytes} bytes`);
 });
 
 test('a repetition under the same Idempotency-Key leaves no second line', async () => {

@@ -15,6 +15,7 @@ import {
   signedCredits,
   textOf,
   timestamp,
+  usageName,
 } from '../../../../shared/contract/schema-kinds.ts';
 import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings.ts';
 import { route } from '../../http/route.ts';
@@ -57,7 +58,7 @@ export default route({
     amount: signedCredits('credits used in addition, or, if negative, given back'),
     reason: textOf(512, 'why; the books keep it', 'counted twice by the gateway'),
     day: Type.Optional(day('the day to book it on, default today')),
-    usageName: Type.Optional(textOf(128, 'what is counted, default "default"', 'tokens')),
+    usageName: Type.Optional(usageName('what is counted, default "default"')),
   }),
   response: object({ adjustment }),
   errors: ['billing_not_found', 'workspace_deleted', 'negative_usage', 'credits_too_large'],
