@@ -1,3 +1,4 @@
+import { markDays, type RecordDay } from '../../shared/books/marked-days.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
@@ -25,23 +26,13 @@ export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
       today = dayOf(nowMs);
       marked = new Set();
     }
-    const pairs = new Map<string, { billingId: string; day: string }>();
+    const pairs = new Map<string, RecordDay>();
     for (const { billingId, day } of events) {
       if (billingId === '') continue;
       if (day !== today || !marked.has(billingId)) pairs.set(billingId + day, { billingId, day });
     }
     if (pairs.size === 0) return;
-    await withTimeout(MARK_WITHIN_MS, insertMarks(sql, [...pairs.values()]));
+    await withTimeout(MARK_WITHIN_MS, markDays(sql, [...pairs.values()]));
     for (const { billingId, day } of pairs.values()) if (day === today) marked.add(billingId);
   };
-}
-
-async function insertMarks(sql: Sql, pairs: { billingId: string; day: string }[]): Promise<void> {
-  // Always in one order, so that two consumers never wait for each other.
-  await sql`
-    insert into usage_marks (billing_id, day)
-    select billing_id, day
-    from unnest(${pairs.map((pair) => pair.billingId)}::text[], ${pairs.map((pair) => pair.day)}::date[]) as pair (billing_id, day)
-    order by billing_id, day
-    on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
 }

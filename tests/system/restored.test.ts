@@ -66,7 +66,14 @@ test('the api refuses changes until an operator has decided; then keys that chan
   );
   await spend(untouched.key, '2');
   await auditLogKept();
+  const bookedDay = async () => {
+    const { body } = await must(200, world.call('get', `/api/v1/usage/${billingId}`));
+    return body.data[0]?.totalBillingUsage as string | undefined;
+  };
+  await eventually('all is booked', async () => (await bookedDay()) === '3.5');
   await restore(world);
+  // As if the first usage of the day had been booked after the backup. The consumer knows that it has marked the day.
+  await world.sql`delete from usage_marks`;
 
   // Redis has newer settings, which stay in force; older ones change nothing.
   const refused = await eventually('a change is refused', async () => {

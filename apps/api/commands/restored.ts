@@ -1,5 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
+import { markUnsummedDays } from '../../../shared/books/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { isGone, readRecord, versionOf } from '../../../shared/stores/records.ts';
@@ -19,9 +20,10 @@ import { runTool, type ToolStores } from './tool.ts';
 // such a change is refused until somebody has looked at it.
 // 1. Compare every record of Postgres with Redis.
 // 2. End all signing keys and link tokens, page by page: of these Redis knows nothing.
-// 3. In one transaction: disable, revoke or delete what was changed after the backup, and begin a new generation of
+// 3. Mark the days that the books have not summed up: the marks that were made after the backup are gone.
+// 4. In one transaction: disable, revoke or delete what was changed after the backup, and begin a new generation of
 //    versions above all earlier ones.
-// 4. Write Redis again. After a crash before this step, run the command again.
+// 5. Write Redis again. After a crash before this step, run the command again.
 
 type RecordEntry = Entry & { value: string };
 type Newer = { entry: RecordEntry; value: string };
@@ -44,11 +46,13 @@ await runTool('restored', async (stores) => {
   const adjustments = await lastAdjustments(stores);
   const unknown = await unknownRecords(stores);
   const ended = await endAndSay(sql);
+  const days = await markUnsummedDays(stores);
   await sql.begin(async (tx) => {
     await refuseChanged(tx, changedLater(newer));
     await beginGeneration(tx, { lastChange, lastEpoch, adjustments });
   });
   report(newer, unknown);
+  console.log(`days of billing records that are to be summed up: ${days}`);
   console.log(
     `ended in all: ${ended.signingKeys} signing keys and ${ended.linkTokens} link tokens; ` +
       'every JWT and link token made until now is invalid, make new ones',

@@ -4,7 +4,7 @@ import { wronglyBilledDays } from '../../../shared/books/billed.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { markedDays } from '../../../shared/books/marked-days.ts';
+import { markDays, markedDays } from '../../../shared/books/marked-days.ts';
 import { reconcile, storeLosses, type Reconciliation } from '../../../shared/books/reconcile.ts';
 import type { SettleStores as Stores } from '../../../shared/books/settle.ts';
 import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
@@ -91,9 +91,10 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
 async function sumUpAgain({ sql, books }: Stores, id: string): Promise<void> {
   const marked = await markedDays(sql, [id]);
   const days = await wronglyBilledDays(books, { id, openDays: marked.get(id) ?? [] });
-  await sql`
-    insert into usage_marks (billing_id, day) select ${id}, unnest(${days}::date[])
-    on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
+  await markDays(
+    sql,
+    days.map((day) => ({ billingId: id, day })),
+  );
 }
 
 function differs({ status }: Reconciliation): boolean {
