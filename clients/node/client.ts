@@ -1,6 +1,6 @@
 import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
-import { operations, requestOf, VERIFY } from './operations.ts';
+import { operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
 import { send, type CallOptions, type Sender } from './send.ts';
 
@@ -34,6 +34,11 @@ type Calls<Names> = { [Name in keyof Names]: Call<Names[Name] & Operation> };
 export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof operations)[Group]> } & {
   /** Verifies an API key and debits its cost: once, even if the request had to be sent several times. */
   verify: Call<typeof VERIFY>;
+  /** Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one, so each is debited once. */
+  verifyBatch(
+    input: Input<typeof VERIFY_BATCH>,
+    options?: Omit<CallOptions, 'idempotencyKey'>,
+  ): Promise<Contract[typeof VERIFY_BATCH]['output']>;
   /** Whether keytally can verify keys now; where its readiness has a port of its own (`OPS_PORT`), whether verify answers. */
   ready(): Promise<boolean>;
 };
@@ -80,6 +85,12 @@ export function keytally(options: ClientOptions): Keytally {
   return {
     ...groups,
     verify: call(VERIFY, verify, verifyTimeoutMs),
+    async verifyBatch({ verifications }: Input<typeof VERIFY_BATCH>, callOptions: CallOptions = {}) {
+      const keyed = verifications.map((one) => ({ ...one, idempotencyKey: one.idempotencyKey ?? crypto.randomUUID() }));
+      const { path, ...request } = requestOf(VERIFY_BATCH, { verifications: keyed });
+      const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
+      return send(sender, { ...request, url: verify + path, hasIdempotencyKeys: true }, options);
+    },
     async ready() {
       const probe = { method: 'GET', url: `${verify}/readyz`, accept: 'application/json', body: undefined };
       return send(sender, probe, { timeoutMs: verifyTimeoutMs }).then(

@@ -15,7 +15,14 @@ export type Sender = {
   /** Called with the error of a failed attempt, before the next attempt. */
   onRetry: (error: KeytallyError) => void;
 };
-export type OutgoingRequest = { method: string; url: string; accept: string; body: unknown };
+export type OutgoingRequest = {
+  method: string;
+  url: string;
+  accept: string;
+  body: unknown;
+  /** Its parts have keys of their own, and the whole takes none. */
+  hasIdempotencyKeys?: boolean;
+};
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
@@ -32,7 +39,8 @@ export async function send(
   const until = performance.now() + options.timeoutMs;
   const headers = new Headers({ Authorization: `Bearer ${sender.token}`, Accept: request.accept });
   if (request.body !== undefined) headers.set('Content-Type', 'application/json');
-  if (request.method === 'POST') headers.set('Idempotency-Key', options.idempotencyKey ?? crypto.randomUUID());
+  if (request.method === 'POST' && !request.hasIdempotencyKeys)
+    headers.set('Idempotency-Key', options.idempotencyKey ?? crypto.randomUUID());
   if (options.requestId) headers.set('X-Request-Id', options.requestId);
   const init = {
     method: request.method,
