@@ -5,17 +5,19 @@ import { connectClickHouse, REQUEST_LIMITS } from '../../shared/stores/clickhous
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
-import { limitTeams } from '../../shared/auth/team-rates.ts';
+import { limitTeams, makeTeamRate } from '../../shared/auth/team-rates.ts';
 import { requireOpen } from '../../shared/stores/fence.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
+import { logFailures } from '../../shared/http/log-failures.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
 import { serve } from '../../shared/http/serve.ts';
+import { makeVerifyBatch } from '../../shared/verification/batch.ts';
 import { makeVerifier } from '../../shared/verification/verifier.ts';
 import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
@@ -80,6 +82,8 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     // Not ready while Postgres is older than Redis.
     settings: async () => stalePostgres.refuse(),
   });
+  const { verify } = makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics });
+  const countVerification = makeTeamRate(quotas.verify_per_second);
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes,
@@ -90,17 +94,21 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         signingKeys: makeSigningKeys(masterKeys),
         keySets: makeKeySets(sql, log),
         publicUrl: config.PUBLIC_API_URL,
-        verify: makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }).verify,
+        verify,
+        verifyBatch: makeVerifyBatch({ verify, countCall: countVerification, logFailure: logFailures(log) }),
         quotas,
         deadlineMs: config.REQUEST_DEADLINE_MS,
       },
       sql,
       teamSql,
-      authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)), quotas.api_per_second),
+      authenticate: limitTeams(
+        limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)),
+        makeTeamRate(quotas.api_per_second),
+      ),
       // A verification must not wait for Postgres, neither here nor on the verify app.
       authenticateForVerify: limitTeams(
         limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
-        quotas.verify_per_second,
+        countVerification,
       ),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       turns: makeFairTurns(),

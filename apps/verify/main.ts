@@ -5,7 +5,7 @@ import { makeClientAddress } from '../../shared/http/client-address.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
-import { limitTeams } from '../../shared/auth/team-rates.ts';
+import { limitTeams, makeTeamRate } from '../../shared/auth/team-rates.ts';
 import { requireOpen } from '../../shared/stores/fence.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
@@ -35,6 +35,7 @@ await run({ log }, async () => {
   const witnesses = keepWitnesses(redis, log);
   const uses = noteTokenUses(redis, log);
   const probe = makeProbes(metrics, { redis: () => requireOpen(redis, 1_000) }, metricsOfAll(metrics));
+  const countCall = makeTeamRate(config.QUOTA_VERIFY_PER_SECOND);
   const server = await serve(
     makeHandler({
       authenticate: limitTeams(
@@ -43,8 +44,9 @@ await run({ log }, async () => {
           redis,
           config.FAILED_AUTH_PER_MINUTE,
         ),
-        config.QUOTA_VERIFY_PER_SECOND,
+        countCall,
       ),
+      countCall,
       ...makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: onClientPort(probe, config.OPS_PORT),

@@ -4,12 +4,13 @@ import { requirePermission } from '../../shared/auth/access-token.ts';
 import { makeDocs } from '../../shared/http/docs.ts';
 import { fixedHeaders, type FixedHeaders } from '../../shared/http/headers.ts';
 import { inSlices } from '../../shared/http/in-slices.ts';
-import { ApiError, errorEnvelope } from '../../shared/contract/errors.ts';
+import { logFailures, type LogFailure } from '../../shared/http/log-failures.ts';
+import { ApiError } from '../../shared/contract/errors.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
 import type { AuthenticateFrom } from '../../shared/auth/failed-authentications.ts';
+import type { CountCall } from '../../shared/auth/team-rates.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import { throttle } from '../../shared/runtime/throttle.ts';
 import { openApi } from '../../shared/contract/openapi.ts';
 import type { Probe } from '../../shared/http/probes.ts';
 import { readJson } from '../../shared/http/read-json.ts';
@@ -18,12 +19,16 @@ import { knowClient } from '../../shared/http/strangers.ts';
 import type { Operation } from '../../shared/contract/route.ts';
 import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
+import { VERIFY_BATCH_PATH, verifyBatchOperation } from '../../shared/verification/operation.ts';
 import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../../shared/verification/operation.ts';
+import { makeBatch } from './batch.ts';
+import { makeFailure } from './failure.ts';
 import { gatewayPaths } from './gateway/openapi.ts';
 import { GATEWAY_PATH, makeGateway } from './gateway/gateway.ts';
 
 type HandlerOptions = Verifier & {
   authenticate: AuthenticateFrom;
+  countCall: CountCall;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   probe: Probe;
   /** Whether it serves /docs and /openapi.json. */
@@ -35,8 +40,6 @@ type HandlerOptions = Verifier & {
 };
 type Answer = { status: number; type: string; text: string | Buffer; headers?: Record<string, string> };
 
-// While Redis is unavailable every call fails the same way: one line a second says so.
-const LOG_EVERY_MS = 1_000;
 // One error for all calls: making one costs more than refusing the call.
 const overloaded = new ApiError('overloaded');
 
@@ -45,19 +48,20 @@ const readNoQuery = parameterValidator(object({}));
 
 /** Handles the requests of the verify server, without a framework between the socket and the script. */
 export function makeHandler(options: HandlerOptions): RequestListener {
-  const answer = makeAnswer(options);
-  const failure = makeFailure(options.log);
+  const logFailure = logFailures(options.log);
+  const answer = makeAnswer(options, logFailure);
+  const failure = makeFailure(logFailure);
 
   return (request, response) => {
     const started = performance.now();
     const id = requestId(request.headers['x-request-id'] as string | undefined);
     const path = pathOf(request.url ?? '');
     // Refuse here, where it costs least: work for an answer that would come too late delays all the others.
-    if (path === VERIFY_PATH && !options.hasRoom()) return send(failure(overloaded, id));
+    if (verifies(path) && !options.hasRoom()) return send(failure(overloaded, id));
     answer(request, path, id).then(send, (thrown: unknown) => send(failure(thrown, id)));
 
     function send({ status, type, text, headers }: Answer): void {
-      const route = path === VERIFY_PATH ? VERIFY_PATH : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
+      const route = verifies(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
       response.writeHead(status, {
         // Gateways hand refusals on to their clients: how a browser reaches another's host is not ours to say.
         ...(route === GATEWAY_PATH ? fixedHeaders : options.headers),
@@ -78,14 +82,15 @@ export function makeHandler(options: HandlerOptions): RequestListener {
   };
 }
 
-function makeAnswer(options: HandlerOptions) {
-  const operations: Operation[] = [verifyOperation];
+function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
+  const operations: Operation[] = [verifyOperation, verifyBatchOperation];
   const document = () => openApi(operations, [{ url: options.publicUrl, description: 'Verify' }], gatewayPaths);
   const docs = options.hasDocs ? makeDocs(document()) : () => undefined;
   const gateway = makeGateway(options);
+  const batch = makeBatch({ ...options, logFailure });
 
   return function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
-    if (path === VERIFY_PATH) return verify(request);
+    if (verifies(path)) return verify(request, path, id);
     return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : probeOrDocs(request, path);
   };
 
@@ -96,7 +101,7 @@ function makeAnswer(options: HandlerOptions) {
     throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
   }
 
-  async function verify(request: IncomingMessage): Promise<Answer> {
+  async function verify(request: IncomingMessage, path: string, id: string): Promise<Answer> {
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
     // Node joins repeated headers into one string; only Set-Cookie is an array.
     const headers = request.headers as Record<string, string | undefined>;
@@ -105,6 +110,7 @@ function makeAnswer(options: HandlerOptions) {
     requirePermission(caller, 'key:verify');
     const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
     if (turn) await turn;
+    if (path === VERIFY_BATCH_PATH) return batch(request, { caller, clientAddress, requestId: id });
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
     const decision = await options.verify({ caller, body, clientAddress, idempotencyKey: headers['idempotency-key'] });
@@ -112,18 +118,8 @@ function makeAnswer(options: HandlerOptions) {
   }
 }
 
-function makeFailure(log: Logger) {
-  const mayLog = throttle(LOG_EVERY_MS);
-
-  return function failure(thrown: unknown, requestId: string): Answer {
-    const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
-    if (error.status === 500) log.error({ requestId, error }, error.errorName);
-    // How many failures got no line since the last one; undefined: this one gets none either.
-    const skipped = error.status > 500 ? mayLog() : undefined;
-    if (skipped !== undefined) log.warn({ requestId, error, notLogged: skipped }, error.errorName);
-    const text = JSON.stringify(errorEnvelope(error, requestId));
-    return { status: error.status, type: 'application/json', text, headers: error.headers };
-  };
+function verifies(path: string): boolean {
+  return path === VERIFY_PATH || path === VERIFY_BATCH_PATH;
 }
 
 function pathOf(url: string): string {

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { makeWorld, type World } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
 import { displayForms, each, keytally, KeytallyError, type ClientOptions, type Keytally } from './index.ts';
-import { operations, VERIFY } from './operations.ts';
+import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
 
 let world: World;
@@ -36,7 +36,7 @@ test('has a function for every operation of the OpenAPI document, and each POST 
   const documented = Object.entries<any>(paths).flatMap(([path, methods]) =>
     Object.entries<any>(methods).map(([method, operation]) => ({ name: `${method} ${path}`, operation })),
   );
-  const named = [VERIFY, ...Object.values(operations).flatMap((group) => Object.values<string>(group))];
+  const named = [VERIFY, VERIFY_BATCH, ...Object.values(operations).flatMap((group) => Object.values<string>(group))];
   assert.equal(
     named.filter((name) => !name.includes(' as ')).toSorted(),
     documented
@@ -48,10 +48,10 @@ test('has a function for every operation of the OpenAPI document, and each POST 
     ({ name, operation }) =>
       name.startsWith('post ') && !operation.parameters.some((one: any) => one.name === 'Idempotency-Key'),
   );
-  // Verifying a JWT only reads.
+  // Each verification of a batch has a key of its own; verifying a JWT only reads.
   assert.equal(
     unsafe.map(({ name }) => name),
-    ['post /api/v1/jwt/verify'],
+    [VERIFY_BATCH, 'post /api/v1/jwt/verify'],
   );
 });
 

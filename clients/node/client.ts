@@ -1,8 +1,11 @@
 import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
-import { operations, requestOf, VERIFY } from './operations.ts';
+import { operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
-import { send, type CallOptions, type Sender } from './send.ts';
+import { makeGatherer } from './gather.ts';
+import { nodeTransport } from './node-transport.ts';
+import { repeat, send, type CallOptions, type Sender } from './send.ts';
+import { fetchTransport, type Transport } from './transport.ts';
 
 /** `url` and `token` may be `undefined` in type, as `process.env.NAME` is: `keytally()` throws and names what is missing. */
 export type ClientOptions = {
@@ -16,7 +19,7 @@ export type ClientOptions = {
   timeoutMs?: number;
   /** The same for a verification, which one of your requests waits for; default 1 s. */
   verifyTimeoutMs?: number;
-  /** Used instead of the runtime's own `fetch`. */
+  /** Sends the requests. Default on Node: its own HTTP, which costs a third; elsewhere the runtime's `fetch`. */
   fetch?: typeof fetch;
   /** Called with the error of a failed attempt, before the next attempt. */
   onRetry?: (error: KeytallyError) => void;
@@ -34,6 +37,11 @@ type Calls<Names> = { [Name in keyof Names]: Call<Names[Name] & Operation> };
 export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof operations)[Group]> } & {
   /** Verifies an API key and debits its cost: once, even if the request had to be sent several times. */
   verify: Call<typeof VERIFY>;
+  /** Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one, so each is debited once. */
+  verifyBatch(
+    input: Input<typeof VERIFY_BATCH>,
+    options?: Omit<CallOptions, 'idempotencyKey'>,
+  ): Promise<Contract[typeof VERIFY_BATCH]['output']>;
   /** Whether keytally can verify keys now; where its readiness has a port of its own (`OPS_PORT`), whether verify answers. */
   ready(): Promise<boolean>;
 };
@@ -58,12 +66,12 @@ export function keytally(options: ClientOptions): Keytally {
   const { timeoutMs = TIMEOUT_MS, verifyTimeoutMs = VERIFY_TIMEOUT_MS } = options;
   const api = baseUrl('url', options.url);
   const verify = options.verifyUrl === undefined ? api : baseUrl('verifyUrl', options.verifyUrl);
-  // The arrow keeps fetch a plain function call: some runtimes refuse a fetch that is called as another object's method.
   const sender: Sender = {
     token: checkedToken(options.token),
-    fetch: options.fetch ?? ((...args) => fetch(...args)),
+    transport: transportOf(options.fetch),
     onRetry: options.onRetry ?? (() => {}),
   };
+  const gather = makeGatherer({ ...sender, url: verify + requestOf(VERIFY).path });
 
   const call =
     (operation: string, base: string, defaultMs: number) =>
@@ -79,7 +87,17 @@ export function keytally(options: ClientOptions): Keytally {
 
   return {
     ...groups,
-    verify: call(VERIFY, verify, verifyTimeoutMs),
+    async verify(input: object = {}, callOptions: CallOptions = {}) {
+      const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
+      const { idempotencyKey = crypto.randomUUID(), requestId, signal } = options;
+      return repeat(sender, options, (timeoutMs) => gather({ input, idempotencyKey, requestId, timeoutMs, signal }));
+    },
+    async verifyBatch({ verifications }: Input<typeof VERIFY_BATCH>, callOptions: CallOptions = {}) {
+      const keyed = verifications.map((one) => ({ ...one, idempotencyKey: one.idempotencyKey ?? crypto.randomUUID() }));
+      const { path, ...request } = requestOf(VERIFY_BATCH, { verifications: keyed });
+      const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
+      return send(sender, { ...request, url: verify + path, hasIdempotencyKeys: true }, options);
+    },
     async ready() {
       const probe = { method: 'GET', url: `${verify}/readyz`, accept: 'application/json', body: undefined };
       return send(sender, probe, { timeoutMs: verifyTimeoutMs }).then(
@@ -105,6 +123,11 @@ export async function* each<List extends (...args: never[]) => Promise<Page>>(
     cursor = page.nextCursor;
     if (cursor === undefined) return;
   }
+}
+
+function transportOf(given: typeof fetch | undefined): Transport {
+  // The arrow keeps fetch a plain function call: some runtimes refuse a fetch that is called as another object's method.
+  return given ? fetchTransport(given) : (nodeTransport() ?? fetchTransport((...args) => fetch(...args)));
 }
 
 function baseUrl(option: 'url' | 'verifyUrl', value: string | undefined): string {

@@ -107,6 +107,141 @@ export interface Contract {
         | 'NO_BILLING_RECORD';
     };
   };
+  /** Verify up to 100 API keys and debit their costs, each by itself (`key:verify`). */
+  'post /api/v1/api-key/verify/batch': {
+    input: {
+      verifications: Array<{
+        /** the key to verify */
+        key: string;
+        requestedScopes?:
+          | Array<{
+              /** what the scope stands for, unique in its workspace */
+              representation: string;
+              /** may create */
+              create?: boolean | undefined;
+              /** may read */
+              read?: boolean | undefined;
+              /** may update */
+              update?: boolean | undefined;
+              /** may delete */
+              del?: boolean | undefined;
+              id?: string | undefined;
+            }>
+          | undefined;
+        /** recorded with the event */
+        route?: string | undefined;
+        billing?:
+          | {
+              /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
+              usage?: string | undefined;
+              /** what is counted */
+              usageName?: string | undefined;
+            }
+          | undefined;
+        /** the end client's address, for allow lists */
+        ip?: string | undefined;
+        /** makes repeating this verification safe, as the header Idempotency-Key does for a single one */
+        idempotencyKey?: string | undefined;
+      }>;
+    };
+    output: {
+      /** in the order of the verifications: what each alone would be answered, or its error */
+      results: Array<
+        | {
+            status:
+              | 'VALID'
+              | 'EXPIRED'
+              | 'DISABLED'
+              | 'DELETED'
+              | 'RATE_LIMITED'
+              | 'USAGE_LIMITED'
+              | 'INVALID_SCOPES'
+              | 'INVALID';
+            /** id of the API key */
+            apiKeyId?: string;
+            /** your own id of the customer */
+            customerId?: string;
+            /** your own id of the meter; it ties keys to the billing record of the same meter */
+            externalMeterId?: string;
+            /** when the key expires, in Unix milliseconds */
+            expiresAt?: number;
+            requestedScopes?: Array<{
+              /** what the scope stands for, unique in its workspace */
+              representation: string;
+              create: boolean;
+              read: boolean;
+              update: boolean;
+              del: boolean;
+              id?: string;
+            }>;
+            scopes?: Array<{
+              /** what the scope stands for, unique in its workspace */
+              representation: string;
+              create: boolean;
+              read: boolean;
+              update: boolean;
+              del: boolean;
+              id?: string;
+            }>;
+            billing?: {
+              /** id of the billing record */
+              id: string;
+              /** id of the workspace */
+              workspaceId: string;
+              /** your own id of the meter; it ties keys to the billing record of the same meter */
+              externalMeterId: string;
+              /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+              totalCredits: string;
+              /** credits used: decimal text, at most six decimals, at most 9000000000 */
+              usedCredits: string;
+              /** whether use may go on beyond totalCredits */
+              allowOverages: boolean;
+              /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+              spendCap?: string;
+              /** when it was made, RFC 3339 in UTC */
+              createdAt: string;
+              /** when its settings last changed, RFC 3339 in UTC */
+              updatedAt: string;
+            };
+            rateLimit?: {
+              /** what is left of this second's allowance */
+              remaining: number;
+              /** when the allowance is whole again, in Unix milliseconds */
+              resetAt: number;
+            };
+            /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+            metadata?: Record<string, unknown>;
+            /** why the key was refused; absent when it is VALID */
+            reason?:
+              | 'MALFORMED'
+              | 'NOT_FOUND'
+              | 'DELETED'
+              | 'DISABLED'
+              | 'EXPIRED'
+              | 'IP_NOT_ALLOWED'
+              | 'SCOPE_MISSING'
+              | 'RATE_LIMIT'
+              | 'CREDITS_USED_UP'
+              | 'SPEND_CAP_REACHED'
+              | 'NO_BILLING_RECORD';
+          }
+        | {
+            error: {
+              /** HTTP status times 100 plus a running number */
+              code: number;
+              /** what is wrong and what would be right */
+              message: string;
+              details?: Array<{
+                /** a JSON pointer into the body, or the name of a parameter */
+                path: string;
+                /** what is wrong there, or what would be right */
+                message: string;
+              }>;
+            };
+          }
+      >;
+    };
+  };
   /** Create an API key; only this answer contains the secret (`key:write`). */
   'post /api/v1/api-key': {
     input: {

@@ -1,5 +1,8 @@
+import type { HttpAnswer } from './transport.ts';
+
 type Details = { path: string; message: string }[];
 type Fields = { status: number; code: number; requestId?: string; details?: Details; retryAfterSeconds?: number };
+export type ErrorInBatch = { code: number; message: string; details?: Details };
 
 /** The error of a failed call: keytally answered with an error, or did not answer at all (status and code are 0 then). */
 export class KeytallyError extends Error {
@@ -36,8 +39,7 @@ export function isPassing(error: unknown): error is KeytallyError {
 }
 
 /** Turns an answer that is not a success into an error. */
-export function errorOf(response: Response, text: string): KeytallyError {
-  const { status, headers } = response;
+export function errorOf({ status, headers }: Omit<HttpAnswer, 'text'>, text: string): KeytallyError {
   const { error } = envelope(text);
   const requestId = headers.get('x-request-id') ?? undefined;
   const retryAfter = Number(headers.get('retry-after') ?? NaN);
@@ -55,7 +57,22 @@ export function errorOf(response: Response, text: string): KeytallyError {
   });
 }
 
-function envelope(text: string): { error?: { code: number; message: string; details?: Details } } {
+// What keytally's Retry-After says with each 429 and 503 of a verification.
+const RETRY_AFTER_SECONDS = 1;
+
+/** The error of one verification of a batch, as it would be if that had been sent alone. */
+export function errorInBatch({ code, message, details }: ErrorInBatch, requestId: string | undefined): KeytallyError {
+  const status = Math.floor(code / 100);
+  return new KeytallyError(message, {
+    status,
+    code,
+    ...(requestId && { requestId }),
+    ...(details && { details }),
+    ...((status === 429 || status === 503) && { retryAfterSeconds: RETRY_AFTER_SECONDS }),
+  });
+}
+
+function envelope(text: string): { error?: ErrorInBatch } {
   try {
     return (JSON.parse(text) as object | null) ?? {};
   } catch {

@@ -70,6 +70,7 @@ export const operations = {
 } as const satisfies Record<string, Record<string, keyof Contract>>;
 
 export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;
+export const VERIFY_BATCH = 'post /api/v1/api-key/verify/batch' satisfies keyof Contract;
 
 /** The HTTP request of an operation: inputs named in the path's braces go into the path, the rest into the query or the body. */
 export function requestOf(operation: string, input: Record<string, unknown> = {}) {

@@ -1,15 +1,15 @@
 // The package as its users get it: packed, installed into an empty project, used in TypeScript and in JavaScript.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, readdirSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { build } from './build/build.ts';
 import {
   blocksOf,
-  checkout,
   exampleFor,
   folder,
   freePort,
@@ -38,14 +38,18 @@ test.after(() => world.stop());
 
 test('the package holds only what its users need, and brings no other package', () => {
   const source = join(folder, 'source');
-  run([tsc, '-p', join(import.meta.dirname, 'tsconfig.json'), '--outDir', join(source, 'dist')], checkout);
+  build(join(source, 'dist'));
   for (const name of ['package.json', 'README.md']) cpSync(join(import.meta.dirname, name), join(source, name));
   const [packed] = JSON.parse(run(['npm', 'pack', '--json'], source)) as {
     filename: string;
     files: { path: string }[];
   }[];
-  const others = packed!.files.map(({ path }) => path).filter((path) => !/^dist\/[a-z-]+\.(js|d\.ts)$/.test(path));
-  assert.equal(others.toSorted(), ['README.md', 'package.json']);
+  const paths = packed!.files.map(({ path }) => path);
+  const others = paths.filter((path) => !/^dist\/(cjs\/)?[a-z-]+\.(js|d\.ts)$/.test(path));
+  assert.equal(others.toSorted(), ['README.md', 'dist/cjs/package.json', 'package.json']);
+  // All that TypeScript reads of a package when it resolves as node10 does, and Node before it knew `exports`.
+  const { main, types } = JSON.parse(readFileSync(join(source, 'package.json'), 'utf8')) as Record<string, string>;
+  for (const path of [main, types]) assert.ok(paths.includes(path!.replace('./', '')), path);
   assert.not(packed!.files.some(({ path }) => path.includes('test')));
 
   write('package.json', JSON.stringify({ private: true, type: 'module' }));
@@ -66,6 +70,41 @@ for (const [version, node] of nodes()) {
        console.log(names.join(), (await client.verify({ key: '${key}' })).status);`,
     );
     assert.is(run([node, 'main.js'], project), 'w VALID\n');
+  });
+
+  test(`works by require on Node ${version}, and is the same package by import`, async () => {
+    const { key } = await customers.newKey();
+    write(
+      'main.cjs',
+      `const assert = require('node:assert');
+       const required = require('@keytally/client');
+       const { keytally, identityOf, nodeGuard } = required;
+       const client = keytally({ url: '${world.verify!.url}', token: '${world.team.token}', verifyTimeoutMs: 20_000 });
+       const calls = Array.from({ length: 64 }, () => client.verify({ key: '${key}' }));
+       Promise.all(calls).then(async (answers) => {
+         assert.ok(answers.every(({ status }) => status === 'VALID'));
+         const imported = await import('@keytally/client');
+         assert.equal(imported.KeytallyError, required.KeytallyError);
+         const request = { method: 'GET', url: '/', headers: { 'x-api-key': '${key}' }, socket: {} };
+         await new Promise((next) => nodeGuard(client)(request, {}, next));
+         console.log(imported.identityOf(request).status);
+       });`,
+    );
+    assert.is(run([node, 'main.cjs'], project), 'VALID\n');
+  });
+
+  test(`works on fetch alone, without anything of Node ${version}'s own`, async () => {
+    const { key } = await customers.newKey();
+    // As other runtimes and bundlers find it.
+    write(
+      'fetch.js',
+      `process.getBuiltinModule = undefined;
+       const { keytally } = await import('./node_modules/@keytally/client/dist/index.js');
+       const client = keytally({ url: '${world.verify!.url}', token: '${world.team.token}', verifyTimeoutMs: 20_000 });
+       const answers = await Promise.all(Array.from({ length: 64 }, () => client.verify({ key: '${key}' })));
+       console.log([...new Set(answers.map(({ status }) => status))].join());`,
+    );
+    assert.is(run([node, 'fetch.js'], project), 'VALID\n');
   });
 }
 
@@ -91,6 +130,20 @@ test('works in TypeScript, which knows inputs and answers', async () => {
     run([tsc, ...strict(resolution), '--types', '', 'typed.ts'], project);
     assert.is(run([process.execPath, 'typed.js'], project), 'w VALID 40001\n');
   }
+});
+
+test('works in TypeScript that becomes CommonJS', async () => {
+  const { key } = await customers.newKey();
+  write(
+    'typed.cts',
+    `import { keytally, type Verification } from '@keytally/client';
+     const client = keytally({ url: '${world.api.url}', token: '${world.team.token}', verifyTimeoutMs: 20_000 });
+     // @ts-expect-error -- a number is no key
+     const wrong = () => client.verify({ key: 1 });
+     void client.verify({ key: '${key}' }).then((answer: Verification) => console.log(answer.status, typeof wrong));`,
+  );
+  run([tsc, ...strict('nodenext'), '--types', '', 'typed.cts'], project);
+  assert.is(run([process.execPath, 'typed.cjs'], project), 'VALID function\n');
 });
 
 test('the types work where no framework is installed, and are not any', () => {

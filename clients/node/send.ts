@@ -1,9 +1,10 @@
 import { errorOf, isPassing, KeytallyError } from './error.ts';
+import type { HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
 export type CallOptions = {
   /** Give the same key again when you repeat a call yourself; by default each call gets a new one. */
   idempotencyKey?: string;
-  /** Appears in the answer and in keytally's logs. */
+  /** Appears in the answer and in keytally's logs; a verification that left in a batch has the batch's there. */
   requestId?: string;
   /** The call fails after this time, retries included. */
   timeoutMs?: number;
@@ -11,11 +12,19 @@ export type CallOptions = {
 };
 export type Sender = {
   token: string;
-  fetch: typeof fetch;
+  transport: Transport;
   /** Called with the error of a failed attempt, before the next attempt. */
   onRetry: (error: KeytallyError) => void;
 };
-export type OutgoingRequest = { method: string; url: string; accept: string; body: unknown };
+export type OutgoingRequest = {
+  method: string;
+  url: string;
+  accept: string;
+  body: unknown;
+  /** Its parts have keys of their own, and the whole takes none. */
+  hasIdempotencyKeys?: boolean;
+};
+type Deadline = { timeoutMs: number; signal?: AbortSignal | undefined };
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
@@ -29,63 +38,83 @@ export async function send(
   request: OutgoingRequest,
   options: CallOptions & { timeoutMs: number },
 ): Promise<unknown> {
-  const until = performance.now() + options.timeoutMs;
-  const headers = new Headers({ Authorization: `Bearer ${sender.token}`, Accept: request.accept });
-  if (request.body !== undefined) headers.set('Content-Type', 'application/json');
-  if (request.method === 'POST') headers.set('Idempotency-Key', options.idempotencyKey ?? crypto.randomUUID());
-  if (options.requestId) headers.set('X-Request-Id', options.requestId);
-  const init = {
-    method: request.method,
-    headers,
-    // fetch must not send the token to the address that a redirect names.
-    redirect: 'manual' as const,
-    ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
-  };
-  for (let attempt = 0; ; attempt++) {
+  const { method, url, accept, body } = request;
+  const headers = headersOf(sender.token, accept, body !== undefined);
+  if (method === 'POST' && !request.hasIdempotencyKeys)
+    headers['Idempotency-Key'] = options.idempotencyKey ?? crypto.randomUUID();
+  if (options.requestId) headers['X-Request-Id'] = options.requestId;
+  const outgoing = { method, url, headers, body: body === undefined ? undefined : JSON.stringify(body) };
+  return repeat(sender, options, (timeoutMs) => sendOnce(sender, outgoing, { timeoutMs, signal: options.signal }));
+}
+
+/** Attempts something with a part of the time that is left, and again while that may help. */
+export async function repeat<Result>(
+  { onRetry }: Pick<Sender, 'onRetry'>,
+  { timeoutMs, signal }: Deadline,
+  attempt: (timeoutMs: number) => Promise<Result>,
+): Promise<Result> {
+  const until = performance.now() + timeoutMs;
+  for (let attempts = 0; ; attempts++) {
     try {
       // Half of the time left: if this answer is lost, another attempt still has time.
-      const attemptMs = (until - performance.now()) / 2;
-      return await sendOnce(sender, { url: request.url, init, timeoutMs: attemptMs, signal: options.signal });
+      return await attempt((until - performance.now()) / 2);
     } catch (error) {
       if (!isPassing(error)) throw error;
-      const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+      const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** attempts, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
       const pauseMs = Math.max(backoffMs, (error.retryAfterSeconds ?? 0) * 1000);
       if (performance.now() + pauseMs >= until) throw error;
-      sender.onRetry(error);
-      await pause(pauseMs, options.signal);
+      onRetry(error);
+      await pause(pauseMs, signal);
     }
   }
 }
 
-type Attempt = { url: string; init: RequestInit; timeoutMs: number; signal: AbortSignal | undefined };
+/** The headers that requests have alike. */
+export function headersOf(token: string, accept: string, hasBody: boolean): Record<string, string> {
+  return {
+    Authorization: `Bearer ${token}`,
+    Accept: accept,
+    ...(hasBody && { 'Content-Type': 'application/json' }),
+  };
+}
 
-async function sendOnce(sender: Sender, { url, init, timeoutMs, signal }: Attempt): Promise<unknown> {
-  signal?.throwIfAborted();
-  const controller = new AbortController();
-  const abort = () => controller.abort();
-  const timer = setTimeout(abort, timeoutMs);
-  signal?.addEventListener('abort', abort);
-  let response: Response;
-  let text: string;
-  try {
-    response = await sender.fetch(url, { ...init, signal: controller.signal });
-    text = await response.text();
-  } catch (cause) {
-    signal?.throwIfAborted();
-    const message = controller.signal.aborted
-      ? 'keytally did not answer in time'
-      : `keytally cannot be reached at ${new URL(url).origin}`;
-    throw new KeytallyError(message, { status: 0, code: 0 }, { cause });
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener('abort', abort);
-  }
-  if (!response.ok) throw errorOf(response, text);
-  if (!response.headers.get('content-type')?.startsWith('application/json')) return text;
+/** What an answer says; throws the error that it is. */
+export function resultOf(answer: HttpAnswer): unknown {
+  const { status, headers, text } = answer;
+  if (status < 200 || status > 299) throw errorOf(answer, text);
+  if (!headers.get('content-type')?.startsWith('application/json')) return text;
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new KeytallyError('the answer is not JSON', { status: response.status, code: 0 }, { cause });
+    throw new KeytallyError('the answer is not JSON', { status, code: 0 }, { cause });
+  }
+}
+
+/** The error of a request without an answer. */
+export function unanswered(url: string, isLate: boolean, cause?: unknown): KeytallyError {
+  const message = isLate ? 'keytally did not answer in time' : `keytally cannot be reached at ${new URL(url).origin}`;
+  return new KeytallyError(message, { status: 0, code: 0 }, { cause });
+}
+
+async function sendOnce(sender: Sender, request: HttpRequest, { timeoutMs, signal }: Deadline): Promise<unknown> {
+  signal?.throwIfAborted();
+  const { answer, cancel } = sender.transport(request);
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    cancel();
+  }, timeoutMs);
+  signal?.addEventListener('abort', cancel);
+  try {
+    return resultOf(
+      await answer.catch((cause: unknown) => {
+        signal?.throwIfAborted();
+        throw unanswered(request.url, isLate, cause);
+      }),
+    );
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', cancel);
   }
 }
 

@@ -1,16 +1,23 @@
+import type { Caller } from '../contract/caller.ts';
 import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { makeRate } from '../runtime/rate.ts';
 import type { AuthenticateFrom } from './failed-authentications.ts';
 
-/**
- * Limits the requests of each team in this process to `perSecond`, or to the team's own limit; throws 429. It counts after
- * the authentication: a stranger takes nothing of a team's share, and no memory.
- */
-export function limitTeams(authenticate: AuthenticateFrom, perSecond: number): AuthenticateFrom {
+/** Counts a call of the caller's team; throws 429 beyond its limit. */
+export type CountCall = (caller: Caller) => void;
+
+/** Limits the calls of each team in this process to `perSecond`, or to the team's own limit. */
+export function makeTeamRate(perSecond: number): CountCall {
   const rate = makeRate(perSecond);
+  return ({ teamId, teamPerSecond }) =>
+    requirePace('team_too_many_calls', rate(teamId, performance.now(), teamPerSecond));
+}
+
+/** Counts each request for its team after its authentication: a stranger takes nothing of a team's share, and no memory. */
+export function limitTeams(authenticate: AuthenticateFrom, countCall: CountCall): AuthenticateFrom {
   return async (authorization, address, holder) => {
     const caller = await authenticate(authorization, address, holder);
-    requirePace('team_too_many_calls', rate(caller.teamId, performance.now(), caller.teamPerSecond));
+    countCall(caller);
     return caller;
   };
 }

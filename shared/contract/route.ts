@@ -21,6 +21,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   query?: Query;
   body?: Body;
   response: Response;
+  /** What the body is held to before the handler, where the handler itself holds parts of it to `body`. */
+  outerBody?: TSchema;
   /** Most bytes that the body may have; default 64 KiB. */
   bodyLimit?: number;
   /** The body may be left out. */

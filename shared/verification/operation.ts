@@ -2,7 +2,15 @@ import { Type, type Static } from 'typebox';
 import { exampleOf } from '../contract/example.ts';
 import type { Operation } from '../contract/route.ts';
 import { credits, id, instant, named, object, secretText, usageName } from '../contract/schema-kinds.ts';
-import { answeredScopes, billing, customerId, externalMeterId, metadata, scopeEntries } from '../contract/schemas.ts';
+import {
+  answeredScopes,
+  billing,
+  customerId,
+  errorSchema,
+  externalMeterId,
+  metadata,
+  scopeEntries,
+} from '../contract/schemas.ts';
 
 export const statuses = [
   'VALID',
@@ -45,6 +53,9 @@ export const displayForms: Record<Status, string> = {
 
 export const VERIFY_PATH = '/api/v1/api-key/verify';
 export const VERIFY_BODY_LIMIT = 16 * 1024;
+export const VERIFY_BATCH_PATH = `${VERIFY_PATH}/batch`;
+export const VERIFY_BATCH_BODY_LIMIT = 256 * 1024;
+const MOST_VERIFICATIONS = 100;
 
 export const verifyBody = named(
   'Verification',
@@ -115,4 +126,51 @@ export const verifyOperation = {
   idempotent: true,
   errors: ['idempotency_mismatch', 'redis_unavailable', 'undecided', 'outbox_full', 'overloaded'],
   response: verifyResponse,
+} as const satisfies Operation;
+
+/** A verification of a batch. */
+export const batchedVerification = named(
+  'BatchedVerification',
+  object({
+    ...verifyBody.properties,
+    idempotencyKey: Type.Optional(
+      Type.String({
+        pattern: '^[!-~][ -~]{0,254}$',
+        description: 'makes repeating this verification safe, as the header Idempotency-Key does for a single one',
+        examples: ['request-1'],
+      }),
+    ),
+  }),
+);
+export type BatchedVerification = Static<typeof batchedVerification>;
+
+const counted = { minItems: 1, maxItems: MOST_VERIFICATIONS };
+const verifyBatchBody = object({ verifications: Type.Array(batchedVerification, counted) });
+/** What must be right for the whole batch: each verification is checked by itself. */
+export const verifyBatchOuterBody = object({ verifications: Type.Array(Type.Unknown(), counted) });
+
+const { code, message, details } = errorSchema.properties.error.properties;
+const failed = named('FailedVerification', object({ error: object({ code, message, details }) }));
+const verifyBatchResponse = object({
+  results: Type.Array(Type.Union([verifyResponse, failed], { examples: [exampleOf(verifyResponse, 'verification')] }), {
+    ...counted,
+    description: 'in the order of the verifications: what each alone would be answered, or its error',
+  }),
+});
+
+/** The operation of many verifications at once: the api and the verify app both serve it. */
+export const verifyBatchOperation = {
+  method: 'post',
+  path: VERIFY_BATCH_PATH,
+  tag: 'API keys',
+  operationId: 'verifyKeys',
+  summary: 'Verify up to 100 API keys and debit their costs, each by itself',
+  description:
+    'Each verification is answered as if it had come alone, in order: by its decision or by its own error. One with an `idempotencyKey` can be repeated safely.',
+  permission: 'key:verify',
+  body: verifyBatchBody,
+  outerBody: verifyBatchOuterBody,
+  bodyLimit: VERIFY_BATCH_BODY_LIMIT,
+  errors: ['redis_unavailable', 'undecided', 'overloaded'],
+  response: verifyBatchResponse,
 } as const satisfies Operation;

@@ -26,6 +26,8 @@ export type VerifyCall = {
   body: VerifyBody;
   clientAddress: string;
   idempotencyKey: string | undefined;
+  /** When its answer began to be waited for, by `performance.now()`; default now. */
+  since?: number;
 };
 export type Verify = (call: VerifyCall) => Promise<Decision>;
 export type Verifier = {
@@ -75,9 +77,9 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     }
   }
 
-  async function askScript({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
-    const since = performance.now();
-    const once = idempotencyKey(given);
+  async function askScript(call: VerifyCall): Promise<Decision> {
+    const { caller, body, clientAddress, since = performance.now() } = call;
+    const once = idempotencyKey(call.idempotencyKey);
     const shard = keyShard(body.key);
     if (shard === undefined) return refusal(body, 'MALFORMED');
     const { route = '', requestedScopes = [] } = body;

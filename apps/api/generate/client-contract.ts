@@ -14,6 +14,7 @@ type Schema = {
   required?: string[];
   items?: Schema;
   additionalProperties?: boolean;
+  anyOf?: Schema[];
 };
 type Side = 'input' | 'output';
 
@@ -84,6 +85,7 @@ function hasDefault(schema: Schema | undefined): boolean {
 
 function typeOf(schema: Schema, side: Side): string {
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
+  if (schema.anyOf) return schema.anyOf.map((one) => typeOf(one, side)).join(' | ');
   const types = [schema.type ?? []].flat().map((type) => oneType(type, schema, side));
   if (types.length === 0) throw new Error(`no type is known for ${JSON.stringify(schema)}`);
   return types.join(' | ');

@@ -8,6 +8,7 @@ import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
+import type { VerifyBatch } from '../../../shared/verification/batch.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
 import type { Audit } from '../resources/audit.ts';
@@ -32,6 +33,7 @@ export type Services = {
   /** The URL of the api as clients reach it; `/` if the operator has not said. */
   publicUrl: string;
   verify: Verify;
+  verifyBatch: VerifyBatch;
   /** The operator's quotas, for teams without limits of their own. */
   quotas: Quotas;
   /** How long a request may take until its answer. */

@@ -10,6 +10,7 @@ import reportLeakedKeys from './api-key/leaked.ts';
 import listApiKeys from './api-key/list.ts';
 import rotateApiKey from './api-key/rotate.ts';
 import updateApiKey from './api-key/update.ts';
+import verifyApiKeys from './api-key/verify-batch.ts';
 import verifyApiKey from './api-key/verify.ts';
 import listAuditLog from './audit-log/list.ts';
 import adjustBilling from './customer-billing/adjust.ts';
@@ -48,6 +49,7 @@ import updateWorkspace from './workspace/update.ts';
 /** Every operation of the API, in the order of the documentation. */
 export const routes: readonly ApiRoute[] = [
   verifyApiKey,
+  verifyApiKeys,
   createApiKey,
   listApiKeys,
   getApiKey,

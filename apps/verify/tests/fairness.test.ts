@@ -4,6 +4,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import { makeVerifyBatch } from '../../../shared/verification/batch.ts';
 import { makeVerifier, type VerifyCall } from '../../../shared/verification/verifier.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
@@ -63,6 +64,21 @@ test('at VERIFY_MAX_WAITING the team that has more than its share is refused, an
   assert.ok(hasRoom(hostile(0).caller.teamId));
 });
 
+test('a call that comes right after a batch is decided amid it: a batch takes turns with all others, of its own team too', async () => {
+  const { order, run } = noteOrder(verifierOf());
+  const { caller, body, clientAddress } = good();
+  const logFailure = (error: Error) => assert.unreachable(error.message);
+  const verifyBatch = makeVerifyBatch({ verify: (call) => run('batch', call), countCall: () => {}, logFailure });
+  const batch = { caller, clientAddress, requestId: 'batch', header: () => undefined };
+  const deciding = verifyBatch({ ...batch, verifications: many(100, () => ({ ...body })) });
+  await new Promise((resolve) => setImmediate(resolve));
+  await run('single', good());
+  const before = order.indexOf('single');
+  await deciding;
+  assert.is(order.length, 101);
+  assert.ok(before < 50, `${before} of 100 were decided before it`);
+});
+
 test.run();
 
 function verifierOf(settings: { VERIFY_MAX_WAITING?: number } = {}) {
@@ -75,8 +91,10 @@ function noteOrder({ verify }: ReturnType<typeof verifierOf>) {
   return {
     order,
     async run(team: string, call: VerifyCall) {
-      assert.is((await verify(call)).status, 'VALID');
+      const decision = await verify(call);
+      assert.is(decision.status, 'VALID');
       order.push(team);
+      return decision;
     },
   };
 }

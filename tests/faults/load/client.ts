@@ -19,6 +19,8 @@ export type Body = {
   status?: string;
   reason?: string;
   error?: { code: number };
+  /** Of a batch of verifications. */
+  results?: Body[];
 };
 export type Billing = {
   id: string;

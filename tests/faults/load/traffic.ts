@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../shared/values/credits.ts';
+import { makeBatches, type Batched } from './batches.ts';
 import type { Participants, Key } from './participants.ts';
 import { call, type Billing, type Reply } from './client.ts';
 import type { History, Verified } from '../history.ts';
@@ -23,6 +24,8 @@ export type Token = { id: string; text: string };
 
 // Gateways mostly call verify; the api verifies too.
 const TARGETS = ['verify-1', 'verify-2', 'verify-1', 'verify-2', 'verify-1', 'verify-2', 'api-1', 'api-2'] as const;
+// The share of calls that go in batches; an attempt may go in one, and its repetition alone.
+const BATCHED = 0.4;
 const REPEAT_AFTER_MS = 60;
 // An Idempotency-Key of a verification is kept for 60 s.
 const REPEAT_WITHIN_MS = 45_000;
@@ -33,19 +36,29 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
   let calls = 0;
   let undecided = 0;
 
+  const batched = makeBatches(async (verifications) => {
+    const at = random.pick(TARGETS);
+    const options = { token: stage.token, body: { verifications } };
+    return { at, reply: await call('post', `${stage.url(at)}/api/v1/api-key/verify/batch`, options) };
+  });
+
+  async function single(body: object, token: string, headers: Record<string, string>): Promise<Batched> {
+    const at = random.pick(TARGETS);
+    return { at, reply: await call('post', `${stage.url(at)}/api/v1/api-key/verify`, { token, body, headers }) };
+  }
+
   async function attempt(
     name: string,
     key: Key,
     given: { costMicros: number; secretIndex: number; once: boolean; token?: Token | undefined },
   ) {
     const { costMicros, secretIndex, once, token } = given;
-    const at = random.pick(TARGETS);
     const from = history.now();
-    const reply = await call('post', `${stage.url(at)}/api/v1/api-key/verify`, {
-      token: token?.text ?? stage.token,
-      body: { key: key.secrets[secretIndex], billing: { usage: formatCredits(costMicros), usageName: name } },
-      headers: once ? { 'Idempotency-Key': name } : {},
-    });
+    const body = { key: key.secrets[secretIndex], billing: { usage: formatCredits(costMicros), usageName: name } };
+    const { at, reply } =
+      token === undefined && random.chance(BATCHED)
+        ? await batched({ ...body, ...(once && { idempotencyKey: name }) })
+        : await single(body, token?.text ?? stage.token, once ? { 'Idempotency-Key': name } : {});
     const line: Verified = {
       type: 'verify',
       phase,

@@ -60,6 +60,11 @@ export const requests: Record<string, MatrixRequest> = {
     limited: { body: { status: 'INVALID', reason: 'NOT_FOUND' } },
     foreign: { body: { status: 'INVALID', reason: 'NOT_FOUND' } },
   },
+  'post /api/v1/api-key/verify/batch': {
+    make: ({ keyText }) => ({ body: { verifications: [{ key: keyText, billing: { usage: '1' } }] } }),
+    limited: { body: { results: [{ status: 'INVALID', reason: 'NOT_FOUND' }] } },
+    foreign: { body: { results: [{ status: 'INVALID', reason: 'NOT_FOUND' }] } },
+  },
   'post /api/v1/api-key': {
     make: ({ workspace }) => ({
       body: { name: 'n', workspaceId: workspace, scopes: granted, externalMeterId: METER },

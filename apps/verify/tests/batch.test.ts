@@ -1,0 +1,271 @@
+import { request as ask } from 'node:http';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
+import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { speak } from '../../../tests/helpers/raw-http.ts';
+import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+
+// The contract of POST /api/v1/api-key/verify/batch, on both servers that have it.
+
+let world: World;
+let workspace: string;
+let customers: Customers;
+
+const test = suite('a batch of verifications');
+test.before(async () => {
+  // A busy machine needs more time.
+  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '5000' });
+  workspace = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
+  customers = makeCustomers(world, workspace);
+});
+test.after(() => world?.stop());
+
+const both = () => [world.verify!.url, world.api.url];
+
+test('each verification is answered in its place as it is alone, whatever is wrong with the others', async () => {
+  const scope = { name: 'Users', representation: 'users' };
+  await must(201, world.call('post', `/api/v1/workspace/${workspace}/scope`, scope));
+  const users = [{ representation: 'users', read: true }];
+  const [good, scoped, off] = await Promise.all(
+    [{ metadata: { plan: 'pro' } }, { scopes: users }, { enabled: false }].map((fields) => customers.newKey(fields)),
+  );
+  const meter = await customers.newMeter({ totalCredits: '1' });
+  const { key: metered } = await customers.newKey({ externalMeterId: meter });
+  const verifications: any[] = [
+    { key: good!.key },
+    { key: off!.key },
+    { key: good!.key, requestedScopes: users },
+    { key: scoped!.key, requestedScopes: users },
+    { key: 'none' },
+    { key: metered, billing: { usage: '2' } },
+    // Wrong in the ways that a body can be wrong.
+    {},
+    null,
+    [],
+    'key',
+    { key: 1 },
+    { key: good!.key, billing: { usage: '-1', usagename: 'x' } },
+    { key: good!.key, colour: 'red' },
+    { key: good!.key, billing: { usage: '9000000000.000001' } },
+    { key: 'x'.repeat(17_000) },
+    { key: good!.key, route: 'GET /', ip: '203.0.113.9' },
+  ];
+  for (const url of both()) {
+    const { results } = (await must(200, batch(verifications, { url }))).body;
+    assert.is(results.length, verifications.length);
+    for (const [i, verification] of verifications.entries()) {
+      const { body } = await customers.verify(verification, { url });
+      assert.equal(results[i], body.error ? { error: withoutId(body.error) } : body, JSON.stringify(verification));
+    }
+    assert.equal(results.slice(0, 7).map(outcome), [
+      'VALID',
+      'DISABLED',
+      'SCOPE_MISSING',
+      'VALID',
+      'MALFORMED',
+      'CREDITS_USED_UP',
+      40001,
+    ]);
+    assert.is(outcome(results[14]), 41301);
+  }
+});
+
+test('a token reaches with each verification what it reaches alone: keys of other teams and workspaces are unknown', async () => {
+  const stranger = await world.newTeam();
+  const make = async (token: string) => {
+    const { id } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }, { token }))).body.workspace;
+    const body = { name: 'k', workspaceId: id };
+    return { id, key: (await must(201, world.call('post', '/api/v1/api-key', body, { token }))).body.apiKey.key };
+  };
+  const token = await eventually('the token is in force', async () => {
+    const answer = await world.call('post', '/api/v1/workspace', { name: 'w' }, { token: stranger.token });
+    return answer.status === 201 ? stranger.token : undefined;
+  });
+  const [ours, other, theirs] = [await make(world.team.token), await make(world.team.token), await make(token)];
+  const limited = await world.newToken(world.team.id, ['key:verify'], [ours.id]);
+  const verifications = [ours, theirs, other, ours].map(({ key }) => ({ key }));
+  for (const url of both()) {
+    const asked = async (token: string) => {
+      const answer = await eventually('the token is in force', async () => {
+        const answer = await batch(verifications, { url, token });
+        return answer.status === 200 ? answer : undefined;
+      });
+      return answer.body.results.map(outcome);
+    };
+    assert.equal(await asked(world.team.token), ['VALID', 'NOT_FOUND', 'VALID', 'VALID']);
+    assert.equal(await asked(token), ['NOT_FOUND', 'VALID', 'NOT_FOUND', 'NOT_FOUND']);
+    assert.equal(await asked(limited), ['VALID', 'NOT_FOUND', 'NOT_FOUND', 'VALID']);
+  }
+});
+
+test('a batch has 1 to 100 verifications in at most 256 KiB; one that is wrong as a whole decides nothing', async () => {
+  const { key, meter } = await customers.meteredKey('1000000');
+  const one = { key, billing: { usage: '1' } };
+  const many = (count: number) => Array.from({ length: count }, () => one);
+  const sized = (bytes: number) => JSON.stringify({ verifications: many(100) }).padEnd(bytes, ' ');
+  for (const url of both()) {
+    for (const [body, path] of [
+      [{ verifications: [] }, '/verifications'],
+      [{ verifications: many(101) }, '/verifications'],
+      [{ verifications: one }, '/verifications'],
+      [{}, '/verifications'],
+      [[one], ''],
+      [{ verifications: [one], token: 'x' }, '/token'],
+    ] as const) {
+      const { body: refused } = await must(400, world.call('post', url + VERIFY_BATCH_PATH, body));
+      assert.equal([refused.error.code, refused.error.details[0].path], [40001, path]);
+    }
+    const post = (raw: string) => world.call('post', url + VERIFY_BATCH_PATH, undefined, { raw });
+    assert.is((await post(sized(262_145))).body.error.code, 41301);
+    assert.is((await post('{"verifications":[')).body.error.code, 40002);
+    const query = await world.call('post', `${url}${VERIFY_BATCH_PATH}?dry=1`, { verifications: [one] });
+    assert.is(query.body.error.code, 40001);
+    // It would protect nothing: the retry of a batch is safe by the idempotencyKey of each verification.
+    const keyed = await batch([one], { url, headers: { 'Idempotency-Key': 'all' } });
+    assert.equal([keyed.status, keyed.body.error.details[0].path], [400, 'Idempotency-Key']);
+    assert.is((await batch([one], { url, token: null })).body.error.code, 40101);
+    const cut = `POST ${VERIFY_BATCH_PATH} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${world.team.token}\r\n`;
+    const body = JSON.stringify({ verifications: [one] });
+    const type = 'Content-Type: application/json';
+    await speak(url, [`${cut}${type}\r\nContent-Length: ${body.length + 1}\r\n\r\n${body}`], { halfClose: true });
+  }
+  assert.is((await world.call('get', world.verify!.url + VERIFY_BATCH_PATH)).headers.get('allow'), 'POST');
+  assert.is((await customers.billing(meter)).usedCredits, '0');
+  for (const url of both()) {
+    const whole = await world.call('post', url + VERIFY_BATCH_PATH, undefined, { raw: sized(262_144) });
+    assert.equal([...new Set(whole.body.results.map(outcome))], ['VALID']);
+  }
+  assert.is((await customers.billing(meter)).usedCredits, '200');
+});
+
+test('100 verifications of one key on 50 credits are VALID exactly 50 times, in one batch and in four at once', async () => {
+  for (const batches of [1, 4]) {
+    const { key, meter } = await customers.meteredKey('50');
+    const verifications = Array.from({ length: 100 / batches }, () => ({ key, billing: { usage: '1' } }));
+    const answers = await Promise.all(
+      Array.from({ length: batches }, (_, i) => must(200, batch(verifications, { url: both()[i % 2]! }))),
+    );
+    const outcomes = answers.flatMap(({ body }) => body.results.map(outcome));
+    assert.equal(count(outcomes), { VALID: 50, CREDITS_USED_UP: 50 });
+    assert.is((await customers.billing(meter)).usedCredits, '50');
+  }
+});
+
+test('each verification has an idempotency key of its own: a repeated one is debited once, in the same batch too', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const { key: other, meter: otherMeter } = await customers.meteredKey('100');
+  const spend = (idempotencyKey: string | undefined, usage = '1', of = key) => ({
+    key: of,
+    billing: { usage },
+    ...(idempotencyKey && { idempotencyKey }),
+  });
+  for (const [i, url] of both().entries()) {
+    const name = (text: string) => `${text} ${i}`;
+    const verifications = [
+      spend(name('one')),
+      spend(name('two')),
+      spend(name('one')),
+      spend(undefined),
+      spend(undefined),
+      spend(name('one'), '1', other),
+    ];
+    const usedBefore = Number((await customers.billing(meter)).usedCredits);
+    for (const debits of [4, 6]) {
+      const { results } = (await must(200, batch(verifications, { url }))).body;
+      assert.equal(results.map(outcome), Array(6).fill('VALID'));
+      assert.is(Number((await customers.billing(meter)).usedCredits) - usedBefore, debits);
+    }
+    assert.is((await customers.billing(otherMeter)).usedCredits, String(i + 1));
+    // The header of a single verification stands for the same key.
+    const single = { key, billing: { usage: '1' } };
+    const repeated = await customers.verify(single, { url, headers: { 'Idempotency-Key': name('one') } });
+    assert.is(repeated.body.status, 'VALID');
+    assert.is(Number((await customers.billing(meter)).usedCredits) - usedBefore, 6);
+    // Another cost under it is that verification's failure alone.
+    const unusable = ['', 'é', ' x', 'x'.repeat(256)].map((idempotencyKey) => ({ key, idempotencyKey }));
+    const mixed = [spend(name('one'), '2'), spend(name('two')), ...unusable];
+    const { results } = (await must(200, batch(mixed, { url }))).body;
+    assert.equal(results.map(outcome), [40904, 'VALID', 40001, 40001, 40001, 40001]);
+    assert.is(results[2].error.details[0].path, '/idempotencyKey');
+  }
+});
+
+test('batches whose connections are cut are neither lost nor doubled: sent again, each verification is debited once', async () => {
+  const { key, meter } = await customers.meteredKey('1000000');
+  const sent = Array.from({ length: 40 }, (_, i) =>
+    Array.from({ length: 25 }, (_, j) => ({ key, billing: { usage: '1' }, idempotencyKey: `cut ${i} ${j}` })),
+  );
+  // Some are cut before they are asked, some while they are decided, some when the answer begins.
+  await Promise.all(sent.map((verifications, i) => cutOff(both()[i % 2]!, { verifications }, i % 3)));
+  for (const [i, verifications] of sent.entries()) {
+    const { results } = (await must(200, batch(verifications, { url: both()[(i >> 1) % 2]! }))).body;
+    assert.equal([...new Set(results.map(outcome))], ['VALID']);
+  }
+  assert.is((await customers.billing(meter)).usedCredits, '1000');
+});
+
+test('each verification of a batch takes one of the places of VERIFY_MAX_WAITING; those without one cost nothing', async () => {
+  const narrow = await world.start('verify', { VERIFY_MAX_WAITING: '3' });
+  const { key, meter } = await customers.meteredKey('1000');
+  const verifications = Array.from({ length: 100 }, () => ({ key, billing: { usage: '1' } }));
+  const outcomes = (await must(200, batch(verifications, { url: narrow.url }))).body.results.map(outcome);
+  const { VALID = 0, 50308: overloaded = 0 } = count(outcomes);
+  assert.is(VALID + overloaded, 100, outcomes.join());
+  assert.ok(VALID >= 3 && overloaded > 0, `${VALID} decided`);
+  assert.is((await customers.billing(meter)).usedCredits, String(VALID));
+  assert.is(
+    (await customers.verify({ key }, { url: narrow.url })).body.status,
+    'VALID',
+    'and a single one has a place',
+  );
+  await narrow.stop();
+});
+
+test("each verification of a batch counts for its team's requests per second; those beyond cost nothing", async () => {
+  const { key, meter } = await customers.meteredKey('1000');
+  const verifications = Array.from({ length: 100 }, () => ({ key, billing: { usage: '1' } }));
+  let used = 0;
+  for (const program of ['verify', 'api'] as const) {
+    const slow = await world.start(program, { QUOTA_VERIFY_PER_SECOND: '5' });
+    const outcomes = (await must(200, batch(verifications, { url: slow.url }))).body.results.map(outcome);
+    const { VALID = 0, 42920: refused = 0 } = count(outcomes);
+    assert.is(VALID + refused, 100, outcomes.join());
+    assert.ok(VALID >= 5 && VALID < 50, `${VALID} of 100 at 5 a second`);
+    assert.is((await customers.billing(meter)).usedCredits, String((used += VALID)));
+    await slow.stop();
+  }
+});
+
+test.run();
+
+type BatchOptions = { url?: string; token?: string | null; headers?: Record<string, string> };
+
+function batch(verifications: unknown[], options: BatchOptions = {}): Promise<Answer> {
+  const { url = world.verify!.url, token = world.team.token, headers = {} } = options;
+  return request(url + VERIFY_BATCH_PATH, 'post', { token, headers, body: { verifications } });
+}
+
+/** The reason, else the status, else the code of the error. */
+function outcome(result: { status?: string; reason?: string; error?: { code: number } }): string | number | undefined {
+  return result.error?.code ?? result.reason ?? result.status;
+}
+
+function count(outcomes: string[]): Record<string, number> {
+  return Object.fromEntries([...Map.groupBy(outcomes, String)].map(([name, { length }]) => [name, length]));
+}
+
+function withoutId({ code, message, details }: Record<string, unknown>): object {
+  return { code, message, ...(details !== undefined && { details }) };
+}
+
+/** Sends a request and cuts its connection: when it was written (0), a turn later (1), or when the answer begins (2). */
+async function cutOff(url: string, body: object, when: number): Promise<void> {
+  const headers = { Authorization: `Bearer ${world.team.token}`, 'Content-Type': 'application/json' };
+  const asked = ask(url + VERIFY_BATCH_PATH, { method: 'POST', headers }).on('error', () => {});
+  const closed = new Promise((resolve) => asked.once('close', resolve));
+  asked.end(JSON.stringify(body));
+  if (when === 2) asked.on('response', () => asked.destroy());
+  else asked.once('finish', () => (when === 0 ? asked.destroy() : setImmediate(() => asked.destroy())));
+  await closed;
+}
