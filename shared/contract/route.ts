@@ -16,6 +16,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   params?: Params;
   query?: Query;
   body?: Body;
+  /** What is checked of the body before the handler, where the handler checks each item itself; default `body`. */
+  accepts?: TSchema;
   response: Response;
   /** Most bytes that the body may have; default 64 KiB. */
   bodyLimit?: number;

@@ -9,7 +9,7 @@ import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
-import { hashKeyText, keyShard } from '../values/key-text.ts';
+import { hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
 import { hideSecrets } from '../values/secrets.ts';
 import { makeAddressLists } from './address-lists.ts';
 import { costOfCall } from './call-cost.ts';
@@ -76,24 +76,17 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
   async function askScript({ caller, body, clientAddress, idempotencyKey: given }: VerifyCall): Promise<Decision> {
     const since = performance.now();
     const once = idempotencyKey(given);
-    const shard = keyShard(body.key);
-    if (shard === undefined) return refusal(body, 'MALFORMED');
-    const { route = '', requestedScopes = [] } = body;
-    const costMicros = costOf(body);
-    // Fields of an event have the names of shared/events/event.ts.
-    const usage = `"c":${costMicros},"n":${JSON.stringify(hideSecrets(body.billing?.usageName ?? 'default'))}`;
+    const ownShard = keyShard(body.key);
+    if (ownShard === undefined && !isForeignText(body.key)) return refusal(body, 'MALFORMED');
     const keyHash = hashKeyText(body.key);
-    const question = packQuestion(caller, requestedScopes);
-    const key = keyspace.keyText(shard, keyHash);
-    const fields = {
-      costMicros,
-      idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
-      usageHash: once === undefined ? '' : hash('sha256', usage, 'base64url').slice(0, USAGE_HASH_LENGTH),
-      eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(hideSecrets(route))},${usage}`,
-      question,
-    };
+    const question = packQuestion(caller, body.requestedScopes ?? []);
+    const fields = fieldsOf(caller, body, once, question);
+    const home = ownShard ?? hashShard(keyHash);
     let lookup = lookups.get(question, keyHash);
-    // Almost always one round. A key with a list that is not known here yet takes another, after its list was read.
+    let shard = lookup?.shard ?? home;
+    let askedBefore: number | undefined;
+    // Almost always one round. A key with a list that is not known here yet takes another, after its list was read; so does
+    // an imported key that its home points away from, until its lookup is kept here.
     for (let round = 1; ; round++) {
       const searched = lookup?.addressList;
       const listed = searched ? await addressLists.search(searched, body.ip ?? clientAddress, since) : undefined;
@@ -104,9 +97,24 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
         ...fields,
       });
       const cost = costOfCall(packed, lookup !== undefined);
+      const key = keyspace.keyText(shard, keyHash);
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
-      if (answer.newLookup) lookup = lookups.add(question, keyHash, answer.newLookup);
-      if (answer.fields.status === 'SEARCH') {
+      if (answer.newLookup) lookup = lookups.add(question, keyHash, shard, answer.newLookup);
+      const { status, reason } = answer.fields;
+      if (status === 'ELSEWHERE' || (reason === 'NOT_FOUND' && shard !== home)) {
+        // Where a kept lookup finds it no more, its home may point to another shard by now; never back.
+        const next = status === 'ELSEWHERE' ? Number(reason) : home;
+        if (askedBefore === undefined || (shard === home && next !== askedBefore)) {
+          lookups.remove(question, keyHash);
+          [askedBefore, shard, lookup] = [shard, next, undefined];
+          round -= 1;
+          continue;
+        }
+      }
+      if (status === 'ELSEWHERE' || reason === 'NOT_FOUND') {
+        return refusal(body, ownShard === undefined ? 'MALFORMED' : 'NOT_FOUND');
+      }
+      if (status === 'SEARCH') {
         const missing = listed === undefined && lookup!.addressList === searched;
         if (await addressLists.askAgain(round, lookup!.addressList, missing)) continue;
       }
@@ -119,6 +127,20 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
   }
 
   return { verify, hasRoom: places.hasRoom };
+}
+
+/** What a call is packed with, whatever was looked up of its key. */
+function fieldsOf(caller: Caller, body: VerifyBody, once: string | undefined, question: string) {
+  const costMicros = costOf(body);
+  // Fields of an event have the names of shared/events/event.ts.
+  const usage = `"c":${costMicros},"n":${JSON.stringify(hideSecrets(body.billing?.usageName ?? 'default'))}`;
+  return {
+    costMicros,
+    idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
+    usageHash: once === undefined ? '' : hash('sha256', usage, 'base64url').slice(0, USAGE_HASH_LENGTH),
+    eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(hideSecrets(body.route ?? ''))},${usage}`,
+    question,
+  };
 }
 
 // 132 bits.
