@@ -1,0 +1,24 @@
+import { isForeignText, keyShard } from '../../shared/values/key-text.ts';
+import type { Item } from './forms.ts';
+import type { Result } from './send.ts';
+
+/** Says of keys what keytally would say of their secrets, and imports none: for a dry run. */
+export function checkKeys(keys: Item[]): Result[] {
+  return keys.map(({ key, hash }) => {
+    const message = key === undefined ? wrongHash(hash) : wrongText(key);
+    return message === undefined ? { result: 'imported' } : { error: { code: 40030, message } };
+  });
+}
+
+function wrongText(key: unknown): string | undefined {
+  if (typeof key === 'string' && (keyShard(key) !== undefined || isForeignText(key))) return undefined;
+  return 'The key is not 8 to 512 printable characters without blanks, or has the form of keytally with a wrong checksum.';
+}
+
+const forms: Record<string, RegExp> = { hex: /^[0-9A-Fa-f]{64}$/, base64: /^[0-9A-Za-z+/_-]{43}=?$/ };
+
+function wrongHash(hash: unknown): string | undefined {
+  const { algorithm, encoding, value } = (hash ?? {}) as Record<string, unknown>;
+  if (algorithm === 'sha256' && forms[String(encoding)]?.test(String(value))) return undefined;
+  return 'The key has neither a text nor a SHA-256 in hex or base64.';
+}
