@@ -10,6 +10,8 @@ export type Reply = {
 export type Body = {
   workspace?: { id: string; name: string };
   apiKey?: { id: string; key: string; name: string; enabled: boolean; deleted: boolean };
+  /** Of an import. */
+  results?: Pick<Body, 'apiKey'>[];
   accessToken?: { id: string; token: string };
   billing?: Billing;
   data?: { day: string; billingUsageName: string; totalBillingUsage: string; events: number }[];
