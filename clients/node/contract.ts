@@ -128,13 +128,13 @@ export interface Contract {
               id?: string | undefined;
             }>
           | undefined;
-        /** recorded with the event */
+        /** recorded with the event; at most 1024 bytes in UTF-8 */
         route?: string | undefined;
         billing?:
           | {
               /** what this call costs: decimal text, at most six decimals, at most 9000000000 */
               usage?: string | undefined;
-              /** what is counted */
+              /** what is counted; at most 256 bytes in UTF-8 */
               usageName?: string | undefined;
             }
           | undefined;
@@ -327,6 +327,119 @@ export interface Contract {
         /** the key itself; only this answer contains it */
         key: string;
       };
+    };
+  };
+  /** Import API keys that were made elsewhere, up to 100; each item stands alone (`key:write`). */
+  'post /api/v1/api-key/import': {
+    input: {
+      keys: Array<{
+        /** the secret itself, 8 to 512 printable characters without blanks; it is hashed and forgotten */
+        key?: string | undefined;
+        hash?:
+          | {
+              algorithm: 'sha256';
+              /** base64 with `+/` or `-_`, with or without `=` */
+              encoding: 'hex' | 'base64';
+              /** the SHA-256 of the secret */
+              value: string;
+            }
+          | undefined;
+        /** name that people see */
+        name: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** what the key may do; each representation at most once */
+        scopes?:
+          | Array<{
+              /** what the scope stands for, unique in its workspace */
+              representation: string;
+              /** may create */
+              create?: boolean | undefined;
+              /** may read */
+              read?: boolean | undefined;
+              /** may update */
+              update?: boolean | undefined;
+              /** may delete */
+              del?: boolean | undefined;
+              id?: string | undefined;
+            }>
+          | undefined;
+        enabled?: boolean | undefined;
+        /** your own id of the customer */
+        customerId?: string | undefined;
+        /** what keys start with */
+        prefix?: string | undefined;
+        /** when it expires, in Unix milliseconds; in the future */
+        expiresAt?: number | null | undefined;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId?: string | undefined;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown> | undefined;
+        /** verifications per second */
+        rateLimitPerSecond?: number | undefined;
+        /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+        allowedIPs?: Array<string> | undefined;
+      }>;
+    };
+    output: {
+      /** what became of each item, by its place */
+      results: Array<{
+        /** imported by this call; or the secret was a key of this workspace before, which stays as it is */
+        result?: 'imported' | 'existing';
+        apiKey?: {
+          /** id of the API key */
+          id: string;
+          /** name that people see */
+          name: string;
+          /** the key without its middle part */
+          maskedKey: string;
+          /** what keys start with */
+          prefix: string;
+          /** when it expires; absent: never, in Unix milliseconds */
+          expiresAt?: number;
+          scopes: Array<{
+            /** what the scope stands for, unique in its workspace */
+            representation: string;
+            create: boolean;
+            read: boolean;
+            update: boolean;
+            del: boolean;
+            id?: string;
+          }>;
+          /** whether it may be used */
+          enabled: boolean;
+          /** your own id of the customer */
+          customerId?: string;
+          /** your own id of the meter; it ties keys to the billing record of the same meter */
+          externalMeterId?: string;
+          /** id of the billing record of its meter, once one exists */
+          billingId?: string;
+          /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+          metadata?: Record<string, unknown>;
+          /** verifications per second */
+          rateLimitPerSecond?: number;
+          /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
+          allowedIPs?: Array<string>;
+          /** whether it was deleted; that is final */
+          deleted: boolean;
+          /** when it was made, RFC 3339 in UTC */
+          createdAt: string;
+          /** when it last changed, RFC 3339 in UTC */
+          updatedAt: string;
+          /** when it last verified as VALID; at most a minute behind, RFC 3339 in UTC */
+          lastUsedAt?: string;
+        };
+        error?: {
+          /** as in answers that refuse a whole request */
+          code: number;
+          message: string;
+          details?: Array<{
+            /** a JSON pointer into the item */
+            path: string;
+            message: string;
+          }>;
+        };
+      }>;
     };
   };
   /** List the API keys of a workspace, also deleted ones unless filtered out (`key:read`). */

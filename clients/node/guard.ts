@@ -36,8 +36,8 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     const [key, another] = keysOf(seen.header);
     if (key === undefined) return refuse('NO_KEY');
     if (another !== undefined) return refuse('TWO_KEYS');
-    // No key of keytally's is longer or has other characters.
-    if (!/^[!-~]{1,256}$/.test(key)) return refuse('INVALID');
+    // No key is longer or has other characters, also none that was imported.
+    if (!/^[!-~]{1,512}$/.test(key)) return refuse('INVALID');
 
     let input: VerifyInput;
     try {

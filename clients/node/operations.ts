@@ -4,6 +4,7 @@ import type { Contract } from './contract.ts';
 export const operations = {
   apiKeys: {
     create: 'post /api/v1/api-key',
+    import: 'post /api/v1/api-key/import',
     list: 'get /api/v1/workspace/{id}/api-keys',
     get: 'get /api/v1/workspace/{id}/api-key/{akid}',
     update: 'patch /api/v1/workspace/{id}/api-key/{akid}',

@@ -26,6 +26,10 @@ export const errors = {
     40020,
     'The answer would have more than 10000 rows; ask for fewer days (from, to) or for one usageName.',
   ],
+  key_text_wrong: [
+    40030,
+    'The key cannot be imported: give key, 8 to 512 printable characters without blanks, or hash, the SHA-256 of such a text.',
+  ],
   too_many_secrets: [40016, 'The text holds more than 200 different secrets; send it in parts.'],
   jwt_not_of_team: [40017, 'The JWT was not signed for your team; send the JWT as it was answered, or its jti.'],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
@@ -90,6 +94,7 @@ export const errors = {
     40923,
     'JWTs cannot name a URL as issuer: the operator has not set PUBLIC_API_URL. Choose TEAM_ID, or ask the operator.',
   ],
+  key_taken: [40930, 'The secret is a key already, of another workspace or another team; give out a new one.'],
   body_too_large: [41301, 'The body is too large; send a smaller one.'],
   not_json: [41501, 'The body must be JSON; send it with Content-Type: application/json.'],
   encoded_body: [41502, 'The body must not be encoded; send it without a Content-Encoding.'],

@@ -20,9 +20,9 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   params?: Params;
   query?: Query;
   body?: Body;
+  /** What is checked of the body before the handler, where the handler checks each item itself; default `body`. */
+  accepts?: TSchema;
   response: Response;
-  /** What the body is held to before the handler, where the handler itself holds parts of it to `body`. */
-  outerBody?: TSchema;
   /** Most bytes that the body may have; default 64 KiB. */
   bodyLimit?: number;
   /** The body may be left out. */

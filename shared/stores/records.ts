@@ -30,6 +30,8 @@ export const recordFields = {
     /** Its part of a verification's answer, ready-made: JSON without the braces. */
     'answerPart',
   ],
+  /** In the place of a key's record, in the shard of its hash: the key was made elsewhere and lives in another shard. */
+  pointer: ['version', 'state', 'teamId', 'shard'],
   /** The defaults of a workspace. */
   workspace: ['version', 'defaultRatePerSecond', 'defaultAddressList'],
   /** A scope of a workspace. The script knows it by the mark of its representation (scope-mark.ts), after a `#`. */
@@ -96,3 +98,6 @@ export function flagsOf(characters: string, at: number): number {
 }
 
 const TOMBSTONE = '-';
+
+/** The state of a pointer, where a key's record has its own. */
+export const POINTER = '>';

@@ -8,6 +8,7 @@ export const SHARDS = 64;
 export const ALL_SHARDS: readonly number[] = Array.from({ length: SHARDS }, (_, shard) => shard);
 export const PREFIX_PATTERN = '^[A-Za-z][A-Za-z0-9_]{0,31}$';
 
+const BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 // The base62 digit of each character code.
 const DIGITS: number[] = [];
@@ -34,6 +35,25 @@ export function keyShard(text: string): number | undefined {
   const shard = Number(text.slice(at, at + 2));
   const checked = text.length - CHECKSUM_LENGTH;
   return shard < SHARDS && crc32(text.slice(0, checked)) === fromBase62(text, checked) ? shard : undefined;
+}
+
+/** The form of keys that were made elsewhere: printable characters, without blanks. */
+export const FOREIGN_PATTERN = '^[!-~]{8,512}$';
+const foreignPattern = new RegExp(FOREIGN_PATTERN);
+
+/** Whether a text may be a key that was made elsewhere. One of our form is not: its checksum says that it was mistyped. */
+export function isForeignText(text: string): boolean {
+  return foreignPattern.test(text) && !keyPattern.test(text);
+}
+
+/** The shard in which a key that was made elsewhere is looked for, from its hash: six of its bits. */
+export function hashShard(hash: string): number {
+  return BASE64URL.indexOf(hash[0]!);
+}
+
+/** The part of a foreign key that may be shown: of a short one little, because the rest could be guessed. */
+export function maskForeignText(text: string): string {
+  return (text.length < 24 ? '' : text.slice(0, 4)) + '****' + (text.length < 16 ? '' : text.slice(-4));
 }
 
 /** SHA-256 of a key text in base64url: the only form in which one is stored. Over 150 random bits need no salt. */

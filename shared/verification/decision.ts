@@ -36,6 +36,7 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
     case 'CLOSED':
     case 'LATE':
     case 'SEARCH':
+    case 'ELSEWHERE':
     case 'CORRUPT':
       throw new ApiError('undecided', { cause: new Error(`the verify script answered ${status} ${reason}`) });
   }

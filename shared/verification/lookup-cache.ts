@@ -7,6 +7,8 @@ import { readLookup, type NewLookup } from './script-protocol.ts';
 export type Lookup = {
   /** As verify.lua answered it and wants it back: the script sees by it whether it still holds. */
   text: string;
+  /** Where the key was found: one that was made elsewhere names no shard. */
+  shard: number;
   epoch: number;
   /** The name of the list that the client's address must be in, '' without one. */
   addressList: string;
@@ -27,8 +29,8 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
   const kept = new Map<string, Map<string, Lookup>>();
   let bytes = 0;
 
-  function add(question: string, keyHash: string, newLookup: NewLookup): Lookup {
-    const lookup = lookupFrom(newLookup);
+  function add(question: string, keyHash: string, shard: number, newLookup: NewLookup): Lookup {
+    const lookup = lookupFrom(shard, newLookup);
     const before = get(question, keyHash);
     bytes += sizeOf(question, lookup) - (before ? sizeOf(question, before) : 0);
     if (bytes > mostBytes) {
@@ -45,7 +47,14 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
     return kept.get(question)?.get(keyHash);
   }
 
-  return { get, add, bytes: () => bytes };
+  function remove(question: string, keyHash: string): void {
+    const known = get(question, keyHash);
+    if (!known) return;
+    bytes -= sizeOf(question, known);
+    kept.get(question)!.delete(keyHash);
+  }
+
+  return { get, add, remove, bytes: () => bytes };
 }
 
 // 400 stands for what is not measured: ids, hash, numbers, and the places in the maps.
@@ -53,12 +62,13 @@ function sizeOf(question: string, { text, addressList, keyPart, billingPart }: L
   return [question, text, addressList, keyPart, billingPart].reduce((sum, part) => sum + bytesOfText(part), 400);
 }
 
-function lookupFrom({ lookup, keyRecord, billingRecord, scopes }: NewLookup): Lookup {
+function lookupFrom(shard: number, { lookup, keyRecord, billingRecord, scopes }: NewLookup): Lookup {
   const key = readRecord('key', keyRecord);
   const billing = readRecord('billing', billingRecord);
   const { epoch, addressList } = readLookup(lookup);
   return {
     text: lookup,
+    shard,
     epoch: Number(epoch),
     addressList: copyOf(addressList),
     keyPart: copyOf(`${key.answerPart},"scopes":${scopesPart(key.scopeFlags, scopes)}`),

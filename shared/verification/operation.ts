@@ -169,7 +169,7 @@ export const verifyBatchOperation = {
     'Each verification is answered as if it had come alone, in order: by its decision or by its own error. One with an `idempotencyKey` can be repeated safely.',
   permission: 'key:verify',
   body: verifyBatchBody,
-  outerBody: verifyBatchOuterBody,
+  accepts: verifyBatchOuterBody,
   bodyLimit: VERIFY_BATCH_BODY_LIMIT,
   errors: ['redis_unavailable', 'undecided', 'overloaded'],
   response: verifyBatchResponse,

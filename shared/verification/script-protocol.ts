@@ -61,9 +61,9 @@ export const batchFields = ['ok', 'nowMs', 'nowTicks'] as const;
 
 /** Then the answer to each call, its fields between `\x1f`. */
 export const answerFields = [
-  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, CONFLICT, SEARCH, CORRUPT. */
+  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, CONFLICT, SEARCH, ELSEWHERE, CORRUPT. */
   'status',
-  /** Why it was refused; of CORRUPT the error. */
+  /** Why it was refused; of CORRUPT the error, of ELSEWHERE the shard. */
   'reason',
   /** Used micro-credits after this call; empty without a billing record. */
   'usedMicros',

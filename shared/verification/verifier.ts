@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
@@ -6,14 +5,12 @@ import type { Metrics } from '../runtime/metrics.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
-import { newId } from '../values/ids.ts';
-import { hashKeyText, keyShard } from '../values/key-text.ts';
-import { hideSecrets } from '../values/secrets.ts';
+import { hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
 import { makeAddressLists } from './address-lists.ts';
 import { costOfCall } from './call-cost.ts';
+import { fieldsOf } from './call-fields.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
 import { makeLookupCache } from './lookup-cache.ts';
-import { costOf } from './cost.ts';
 import type { VerifyBody } from './operation.ts';
 import { makePlaces } from './places.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
@@ -80,24 +77,17 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
   async function askScript(call: VerifyCall): Promise<Decision> {
     const { caller, body, clientAddress, since = performance.now() } = call;
     const once = idempotencyKey(call.idempotencyKey);
-    const shard = keyShard(body.key);
-    if (shard === undefined) return refusal(body, 'MALFORMED');
-    const { route = '', requestedScopes = [] } = body;
-    const costMicros = costOf(body);
-    // Fields of an event have the names of shared/events/event.ts.
-    const usage = `"c":${costMicros},"n":${JSON.stringify(hideSecrets(body.billing?.usageName ?? 'default'))}`;
+    const ownShard = keyShard(body.key);
+    if (ownShard === undefined && !isForeignText(body.key)) return refusal(body, 'MALFORMED');
     const keyHash = hashKeyText(body.key);
-    const question = packQuestion(caller, requestedScopes);
-    const key = keyspace.keyText(shard, keyHash);
-    const fields = {
-      costMicros,
-      idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
-      usageHash: once === undefined ? '' : hash('sha256', usage, 'base64url').slice(0, USAGE_HASH_LENGTH),
-      eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(hideSecrets(route))},${usage}`,
-      question,
-    };
+    const question = packQuestion(caller, body.requestedScopes ?? []);
+    const fields = fieldsOf(caller, body, once, question);
+    const home = ownShard ?? hashShard(keyHash);
     let lookup = lookups.get(question, keyHash);
-    // Almost always one round. A key with a list that is not known here yet takes another, after its list was read.
+    let shard = lookup?.shard ?? home;
+    let askedBefore: number | undefined;
+    // Almost always one round. A key with a list that is not known here yet takes another, after its list was read; so does
+    // an imported key that its home points away from, until its lookup is kept here.
     for (let round = 1; ; round++) {
       const searched = lookup?.addressList;
       const listed = searched ? await addressLists.search(searched, body.ip ?? clientAddress, since) : undefined;
@@ -108,9 +98,24 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
         ...fields,
       });
       const cost = costOfCall(packed, lookup !== undefined);
+      const key = keyspace.keyText(shard, keyHash);
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
-      if (answer.newLookup) lookup = lookups.add(question, keyHash, answer.newLookup);
-      if (answer.fields.status === 'SEARCH') {
+      if (answer.newLookup) lookup = lookups.add(question, keyHash, shard, answer.newLookup);
+      const { status, reason } = answer.fields;
+      if (status === 'ELSEWHERE' || (reason === 'NOT_FOUND' && shard !== home)) {
+        // Where a kept lookup finds it no more, its home may point to another shard by now; never back.
+        const next = status === 'ELSEWHERE' ? Number(reason) : home;
+        if (askedBefore === undefined || (shard === home && next !== askedBefore)) {
+          lookups.remove(question, keyHash);
+          [askedBefore, shard, lookup] = [shard, next, undefined];
+          round -= 1;
+          continue;
+        }
+      }
+      if (status === 'ELSEWHERE' || reason === 'NOT_FOUND') {
+        return refusal(body, ownShard === undefined ? 'MALFORMED' : 'NOT_FOUND');
+      }
+      if (status === 'SEARCH') {
         const missing = listed === undefined && lookup!.addressList === searched;
         if (await addressLists.askAgain(round, lookup!.addressList, missing)) continue;
       }
@@ -124,6 +129,3 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
 
   return { verify, hasRoom: places.hasRoom, turn: turns.wait };
 }
-
-// 132 bits.
-const USAGE_HASH_LENGTH = 22;

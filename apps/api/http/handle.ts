@@ -26,7 +26,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const readParams = route.params && parameterValidator(route.params);
   const readQuery = parameterValidator(route.query ?? { type: 'object', additionalProperties: false });
   const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
-  const validateBody = route.body && bodyValidator(route.outerBody ?? route.body);
+  const validateBody = route.body && bodyValidator(route.accepts ?? route.body);
   const verifies = route.permission === 'key:verify';
   // A verification needs no connection to Postgres.
   const takesTurn = route.permission !== undefined && !verifies;

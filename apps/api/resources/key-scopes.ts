@@ -18,17 +18,31 @@ export async function replaceGrants(sql: Query, { teamId, workspaceId, keyId }: 
     where workspace_id = ${workspaceId} and representation = any(${wanted}) and deleted_at is null
     for key share`;
   const scopeIds = new Map(found.map((scope) => [scope.representation, scope.id]));
-  refuseUnknown(wanted, scopeIds);
-  refuseTwice(wanted);
+  refuseWrongScopes(wanted, scopeIds);
 
   await sql`delete from key_grants where key_id = ${keyId}`;
-  const rows = scopes.map((scope, position) => {
-    return { teamId, keyId, scopeId: scopeIds.get(scope.representation)!, flags: flagBits(scope), position };
-  });
+  const rows = grantRows({ teamId, keyId }, scopes, scopeIds);
   if (rows.length > 0) await sql`insert into key_grants ${sql(rows)}`;
 }
 
-function refuseUnknown(wanted: string[], scopeIds: Map<string, string>): void {
+/** Throws 400 for representations that the workspace does not have (`scopeIds` are those it has), or that are given twice. */
+export function refuseWrongScopes(wanted: string[], scopeIds: ReadonlyMap<string, string>): void {
+  refuseUnknown(wanted, scopeIds);
+  refuseTwice(wanted);
+}
+
+/** The rows that grant a key these scopes. */
+export function grantRows(
+  { teamId, keyId }: Omit<Holder, 'workspaceId'>,
+  scopes: Static<typeof grants>,
+  scopeIds: ReadonlyMap<string, string>,
+) {
+  return scopes.map((scope, position) => {
+    return { teamId, keyId, scopeId: scopeIds.get(scope.representation)!, flags: flagBits(scope), position };
+  });
+}
+
+function refuseUnknown(wanted: string[], scopeIds: ReadonlyMap<string, string>): void {
   const unknown = wanted.filter((representation) => !scopeIds.has(representation));
   if (unknown.length === 0) return;
   const details = wanted.flatMap((representation, i) =>

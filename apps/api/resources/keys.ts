@@ -3,7 +3,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
-import { id, instant, named, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { id, instant, named, nullable, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import {
   allowedIps,
   answeredScopes,
@@ -18,6 +18,7 @@ import {
 } from '../../../shared/contract/schemas.ts';
 import { scopeEntryOf } from '../../../shared/contract/scope-flags.ts';
 import { requireWorkspace } from './access.ts';
+import { expiresAtInput } from './expires-at.ts';
 import type { AuditLine } from './audit.ts';
 
 const apiKeyFields = {
@@ -61,6 +62,23 @@ export const grants = Type.Array(scopeEntryInput, {
   maxItems: MOST_SCOPES_OF_KEY,
   description: 'what the key may do; each representation at most once',
 });
+
+/** What a request says of a key that it makes. */
+export const newKeyFields = {
+  name,
+  workspaceId: id('workspace'),
+  scopes: Type.Optional(grants),
+  enabled: Type.Optional(Type.Boolean({ default: true })),
+  customerId: Type.Optional(customerId),
+  prefix: Type.Optional(prefix),
+  expiresAt: Type.Optional(nullable(expiresAtInput)),
+  externalMeterId: Type.Optional(externalMeterId),
+  metadata: Type.Optional(metadata),
+  rateLimitPerSecond: Type.Optional(rateLimit),
+  allowedIPs: Type.Optional(allowedIps),
+};
+/** What keys start with where neither the request nor the workspace says. */
+export const DEFAULT_PREFIX = 'key';
 
 const JSON_OID = 114;
 
@@ -135,6 +153,11 @@ export async function disableLockedKeys(sql: Query, ids: string[]): Promise<Audi
 /** Metadata as a parameter of type json. The driver would send jsonb, which refuses NUL in text. */
 export function metadataValue(sql: Query, metadata: Record<string, unknown> | null | undefined) {
   return metadata && sql.typed(metadata, JSON_OID);
+}
+
+/** Rows as a parameter of type json. */
+export function rowsValue(sql: Query, value: object[]) {
+  return sql.typed(value, JSON_OID);
 }
 
 /** A row as the API answers it: values that are not set are left out. */

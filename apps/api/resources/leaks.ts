@@ -18,6 +18,13 @@ export type Leaks<Found> = { found: Found[]; changes: Change[]; lines: AuditLine
 // How many tokens below leaked ones are revoked at once; the others follow.
 const BELOW_AT_ONCE = 500;
 
+/** Whether the caller's team has ever imported a key: its secret may look like any word. */
+export async function hasImported(sql: Query, { teamId }: Caller): Promise<boolean> {
+  const [row] = await sql<[{ found: boolean }]>`
+    select exists (select from key_texts where imported and team_id = ${teamId}) as found`;
+  return row.found;
+}
+
 /** Disables the keys whose secrets have these hashes, except where the secret works no more. */
 export async function disableLeakedKeys(sql: Query, caller: Caller, hashes: string[]): Promise<Leaks<LeakedKey>> {
   const rows = await sql<KeyRow[]>`

@@ -7,6 +7,7 @@ import createApiKey from './api-key/create.ts';
 import deleteApiKey from './api-key/delete.ts';
 import getApiKey from './api-key/get.ts';
 import reportLeakedKeys from './api-key/leaked.ts';
+import importApiKeys from './api-key/import.ts';
 import listApiKeys from './api-key/list.ts';
 import rotateApiKey from './api-key/rotate.ts';
 import updateApiKey from './api-key/update.ts';
@@ -51,6 +52,7 @@ export const routes: readonly ApiRoute[] = [
   verifyApiKey,
   verifyApiKeys,
   createApiKey,
+  importApiKeys,
   listApiKeys,
   getApiKey,
   updateApiKey,

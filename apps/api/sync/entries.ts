@@ -1,7 +1,7 @@
 import type { Query } from '../../../shared/stores/postgres.ts';
 import type { Change, EntityKind, Entry, Selection } from './change.ts';
 import { loadBillings } from './loaders/billings.ts';
-import { loadKeys } from './loaders/keys.ts';
+import { loadKeys, loadPointers } from './loaders/keys.ts';
 import { loadScopes } from './loaders/scopes.ts';
 import { loadTokens } from './loaders/tokens.ts';
 import { loadWorkspaces } from './loaders/workspaces.ts';
@@ -13,13 +13,15 @@ export async function* loadChanged(sql: Query, changes: (Change & { id?: number 
     if (ofKind.length === 0) continue;
     const ids = [...new Set(ofKind.map((change) => change.entityId))];
     const changeIds = ofKind.flatMap(({ id }) => (id === undefined ? [] : [id]));
-    yield* loaders[kind](sql, { ids, changeIds });
+    const loaded = loaders[kind](sql, { ids, changeIds });
+    yield* kind === 'key' ? ofNamedShards(loaded, ofKind) : loaded;
   }
 }
 
 /** The entries of everything that an empty shard needs: what is gone is not among them. */
 export async function* loadShard(sql: Query, shard: number): AsyncGenerator<Entry[]> {
   for (const kind of kindsInOrder) yield* loaders[kind](sql, { shard });
+  yield* loadPointers(sql, { shard });
 }
 
 // Workspaces and scopes come before the keys that refer to them.
@@ -31,3 +33,11 @@ const loaders: Record<EntityKind, (sql: Query, selection: Selection) => AsyncGen
   billing: loadBillings,
   key: loadKeys,
 };
+
+/** A key that was imported may have a pointer in a second shard: either may be closed, and a change names what it wrote. */
+async function* ofNamedShards(loaded: AsyncGenerator<Entry[]>, changes: Change[]): AsyncGenerator<Entry[]> {
+  const named = new Set(changes.map(({ entityId, shard }) => `${entityId} ${shard}`));
+  for await (const entries of loaded) {
+    yield entries.filter(({ id, shard }) => named.has(`${id} ${shard}`) || named.has(`${id} null`));
+  }
+}

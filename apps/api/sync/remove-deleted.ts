@@ -51,7 +51,10 @@ async function removeKeys(tx: Transaction): Promise<void> {
   const keys = await tx<{ id: string; shard: number }[]>`
     select id, shard from api_keys where workspace_id = ${workspace.id} and id > ${workspace.keysRemovedTo}
     order by id limit ${KEYS_AT_ONCE}`;
-  await recordNow(tx, 'key', keys);
+  const pointers = await tx<{ id: string; shard: number }[]>`
+    select key_id as id, pointer_shard as shard from key_texts
+    where key_id = any(${keys.map(({ id }) => id)}) and pointer_shard is not null`;
+  await recordNow(tx, 'key', [...keys, ...pointers]);
   await tx`
     update workspaces set keys_removed_to = ${keys.at(-1)?.id ?? workspace.keysRemovedTo},
       keys_removed_at = ${keys.length < KEYS_AT_ONCE ? tx`now()` : null}

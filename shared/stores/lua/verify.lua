@@ -21,7 +21,8 @@
 -- Gives {"OK", now in ms, now in ticks,
 --        then one per call, fields between \31: status, reason, usedMicros, sequence, ratePerSecond, arrivalTicks,
 --          askedAtTicks; or "CLOSED" | "LATE" | "OUTBOX_FULL" | "CONFLICT" | "SEARCH" (the caller must search the lookup's
---          list of addresses and ask again) | "CORRUPT" with the error as its reason,
+--          list of addresses and ask again) | "ELSEWHERE" with the shard of an imported key as its reason (ask there) |
+--          "CORRUPT" with the error as its reason,
 --        then five per new lookup: call (its place, from 0), lookup, keyRecord, billingRecord, scopes (a list, after the
 --          workspace's defaults)}
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
@@ -58,13 +59,14 @@ local function requireMarks(workspaceRecords, fields)
 end
 
 -- Looks up what the records say to a question. Gives the lookup's fields, the key's record, the billing record's settings
--- and the scopes; nil where the caller has no such key.
+-- and the scopes; nil where the caller has no such key, and after it the shard where it is, if this one points there.
 local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   local callerTeamId, callerWorkspaceIds, wantedScopes = unpackFields('sss', packedCall, questionAt)
   local keyRecord = call('GET', key)
   local state, teamId, workspaceId, keyId, expiresAtMs, validUntilMs, ratePerSecond, addressList, meter, workspaceFields,
     scopeFlags = unpackKeyRecord(keyRecord)
   if not state or teamId ~= callerTeamId then return nil end
+  if state == '>' then return nil, workspaceId end
   if validUntilMs ~= '0' and nowMs >= tonumber(validUntilMs) then return nil end
   if callerWorkspaceIds ~= '' and not find(callerWorkspaceIds, ' ' .. workspaceId .. ' ', 1, true) then return nil end
 
@@ -133,7 +135,7 @@ local function judge(key, packedCall)
   local lookup, keyRecord, billingRecord, scopes
   if epoch ~= shardEpoch or writes ~= shardWrites or (holdsUntilMs ~= '0' and nowMs >= tonumber(holdsUntilMs)) then
     lookup, keyRecord, billingRecord, scopes = lookUp(tag, shardEpoch, shardWrites, key, packedCall, questionAt)
-    if not lookup then return NOT_FOUND end
+    if not lookup then return keyRecord and 'ELSEWHERE\31' .. keyRecord or NOT_FOUND end
     epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
       unpack(lookup)
     lookup = table.concat(lookup, '\0')

@@ -19,7 +19,7 @@ export type Body = {
   status?: string;
   reason?: string;
   error?: { code: number };
-  /** Of a batch of verifications. */
+  /** Of an import, or of a batch of verifications. */
   results?: Body[];
 };
 export type Billing = {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { makeKey, type Key } from './participants.ts';
+import { foreignText, makeKey, type Key } from './participants.ts';
 import type { Change } from './manager.ts';
 import type { ChangeLoad } from './change-load.ts';
 
@@ -7,7 +7,8 @@ import type { ChangeLoad } from './change-load.ts';
 export async function liveKey(load: ChangeLoad, keep: (key: Key) => void): Promise<void> {
   const { manager, participants, random } = load;
   const name = `churned-${random.between(0, 1e9)}`;
-  const key = await makeKey(manager, participants.workspaceId, name, participants.roomy[0]!.meter);
+  const imported = random.chance(0.5) ? { secrets: [foreignText()] } : {};
+  const key = await makeKey(manager, participants.workspaceId, name, participants.roomy[0]!.meter, imported);
   if (!key) return;
   keep(key);
   let over = false;

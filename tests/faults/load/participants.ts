@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { parseCredits } from '../../../shared/values/credits.ts';
+import type { Body } from './client.ts';
 import type { Manager } from './manager.ts';
 
 export type Meter = { billing: string; name: string };
@@ -75,15 +77,20 @@ export async function makeParticipants(manager: Manager, expiresInMs: number): P
     roomy: await Promise.all(roomy.map((one, i) => key(`roomy-${i}`, one))),
     tight: [await key('tight-0', tight), await key('tight-1', tight)],
     capped: await key('capped', capped),
-    repeated: await key('repeated', repeated),
+    repeated: await key('repeated', repeated, { secrets: [foreignText()] }),
     limited: await key('limited', limited, { ratePerSecond: 20 }),
-    unmetered: await key('unmetered'),
+    unmetered: await key('unmetered', undefined, { secrets: [foreignText()] }),
     expiring: await key('expiring', undefined, { expiresAtMs: Date.now() + expiresInMs }),
     lasting: await key('lasting', undefined, { expiresAtMs: Date.now() + HOUR_MS }),
   };
 }
 
-/** Makes a key; undefined if the change was never decided. */
+/** The secret of a key that was made elsewhere. */
+export function foreignText(): string {
+  return `sk-${randomUUID()}`;
+}
+
+/** Makes a key, or imports it with a secret of its own; undefined if the change was never decided. */
 export async function makeKey(
   manager: Manager,
   workspaceId: string,
@@ -91,22 +98,31 @@ export async function makeKey(
   meter?: Meter,
   terms: Partial<Key> = {},
 ): Promise<Key | undefined> {
-  const { ratePerSecond, expiresAtMs } = terms;
+  const { ratePerSecond, expiresAtMs, secrets: [secret] = [] } = terms;
+  const fields = {
+    name,
+    workspaceId,
+    ...(meter && { externalMeterId: meter.name }),
+    ...(ratePerSecond && { rateLimitPerSecond: ratePerSecond }),
+    ...(expiresAtMs && { expiresAt: expiresAtMs }),
+  };
+  const madeIn = ({ apiKey, results }: Body) => apiKey ?? results![0]!.apiKey!;
   const answer = await manager.insist({
     what: 'key.create',
     method: 'post',
-    path: '/api-key',
-    body: {
-      name,
-      workspaceId,
-      ...(meter && { externalMeterId: meter.name }),
-      ...(ratePerSecond && { rateLimitPerSecond: ratePerSecond }),
-      ...(expiresAtMs && { expiresAt: expiresAtMs }),
-    },
+    ...(secret === undefined
+      ? { path: '/api-key', body: fields }
+      : { path: '/api-key/import', body: { keys: [{ ...fields, key: secret }] } }),
     detail: { name, ...(ratePerSecond && { ratePerSecond }), ...(expiresAtMs && { expiresAtMs }) },
-    learn: (body) => ({ of: body.apiKey!.id }),
+    learn: (body) => ({ of: madeIn(body).id }),
   });
   if (!answer) return undefined;
-  const { id, key } = answer.apiKey!;
-  return { id, secrets: [key], ...(meter && { meter }), ...terms };
+  const { id, key } = madeIn(answer);
+  return {
+    id,
+    secrets: [secret ?? key],
+    ...(meter && { meter }),
+    ...(ratePerSecond && { ratePerSecond }),
+    ...(expiresAtMs && { expiresAtMs }),
+  };
 }

@@ -1,24 +1,12 @@
-import { Type } from 'typebox';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
-import { id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
-import {
-  allowedIps,
-  customerId,
-  externalMeterId,
-  metadata,
-  name,
-  prefix,
-  rateLimit,
-} from '../../../../shared/contract/schemas.ts';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { requireWorkspace } from '../../resources/access.ts';
-import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
+import { requireFuture } from '../../resources/expires-at.ts';
 import { replaceGrants } from '../../resources/key-scopes.ts';
-import { apiKeyWithText, grants, metadataValue, readKey } from '../../resources/keys.ts';
+import { apiKeyWithText, DEFAULT_PREFIX, metadataValue, newKeyFields, readKey } from '../../resources/keys.ts';
 import { route } from '../../http/route.ts';
-
-const DEFAULT_PREFIX = 'key';
 
 export default route({
   method: 'post',
@@ -32,19 +20,7 @@ export default route({
   status: 201,
   writes: true,
   grows: true,
-  body: object({
-    name,
-    workspaceId: id('workspace'),
-    scopes: Type.Optional(grants),
-    enabled: Type.Optional(Type.Boolean({ default: true })),
-    customerId: Type.Optional(customerId),
-    prefix: Type.Optional(prefix),
-    expiresAt: Type.Optional(nullable(expiresAtInput)),
-    externalMeterId: Type.Optional(externalMeterId),
-    metadata: Type.Optional(metadata),
-    rateLimitPerSecond: Type.Optional(rateLimit),
-    allowedIPs: Type.Optional(allowedIps),
-  }),
+  body: object(newKeyFields),
   response: object({ apiKey: apiKeyWithText }),
   errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
 

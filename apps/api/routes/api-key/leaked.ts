@@ -2,9 +2,10 @@ import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { findKeyTexts } from '../../../../shared/values/find-key-texts.ts';
-import { hashKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
+import { findForeignTexts } from '../../../../shared/values/find-words.ts';
+import { hashKeyText, maskForeignText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { auditClient, originOf } from '../../resources/audit.ts';
-import { disableLeakedKeys, revokeLeakedLinks, revokeLeakedTokens } from '../../resources/leaks.ts';
+import { disableLeakedKeys, hasImported, revokeLeakedLinks, revokeLeakedTokens } from '../../resources/leaks.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_SECRETS = 200;
@@ -69,7 +70,9 @@ export default route({
     if (texts.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const masks = new Map(texts.map((text) => [hashKeyText(text), maskKeyText(text)]));
     const hashes = [...masks.keys()];
-    const keys = await disableLeakedKeys(sql, caller, hashes);
+    const foreign = (await hasImported(sql, caller)) ? await findForeignTexts(body.text) : new Map<string, string>();
+    const keys = await disableLeakedKeys(sql, caller, [...hashes, ...foreign.keys()]);
+    if (keys.found.length > MOST_SECRETS) throw new ApiError('too_many_secrets');
     const links = await revokeLeakedLinks(sql, caller, hashes);
     const client = auditClient(clientAddress, header('user-agent'));
     const tokens = await revokeLeakedTokens(sql, caller, hashes, originOf(operation, caller, requestId, client));
@@ -90,7 +93,9 @@ export default route({
       maskedToken: masks.get(hash)!,
     });
     return {
-      keys: keys.found.map(({ hash, ...rest }) => ({ ...rest, maskedKey: masks.get(hash)! })),
+      keys: keys.found.map(({ hash, ...rest }) => {
+        return { ...rest, maskedKey: masks.get(hash) ?? maskForeignText(foreign.get(hash)!) };
+      }),
       accessTokens: tokens.found.map(masksOf),
       linkTokens: links.found.map(masksOf),
       notFound: [...masks].filter(([hash]) => !found.has(hash)).map(([, mask]) => mask),

@@ -40,7 +40,7 @@ export default route({
     const text = makeKeyText(prefix, shard);
 
     // All secrets that still work: a rotation without grace also ends the grace of earlier ones.
-    await sql`
+    const ended = await sql<{ pointerShard: number | null }[]>`
       with working as (
         select hash, replaced_at, created_at from key_texts where key_id = ${params.akid} and replaced_at is null
         union all
@@ -51,7 +51,8 @@ export default route({
       update key_texts set replaced_at = now(),
         valid_until = case when ${validUntil !== null} and hash in (select hash from latest)
                            then least(valid_until, ${validUntil}::bigint) end
-      where hash in (select hash from working)`;
+      where hash in (select hash from working)
+      returning pointer_shard`;
     await sql`
       insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${params.akid})`;
     await sql`
@@ -59,6 +60,7 @@ export default route({
       where id = ${params.akid}`;
     const rotated = await readKey(sql, params);
     changed('key', params.akid, shard);
+    for (const { pointerShard } of ended) if (pointerShard !== null) changed('key', params.akid, pointerShard);
     audit('api_key', params.akid, before, rotated);
     return { apiKey: { ...rotated, key: text } };
   },

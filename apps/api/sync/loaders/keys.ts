@@ -1,6 +1,6 @@
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { flagCharacter, packRecord, tombstone } from '../../../../shared/stores/records.ts';
+import { flagCharacter, packRecord, POINTER, tombstone } from '../../../../shared/stores/records.ts';
 import { inBatches } from '../batches.ts';
 import { SECRET_TOMBSTONE_SECONDS, type Entry, type Selection } from '../change.ts';
 import { ownList, withLists, type OwnList } from './address-lists.ts';
@@ -18,7 +18,7 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
     (after, limit) => sql`
     select k.id, k.team_id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted, k.expires_at,
            k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.version,
-           t.hash, t.valid_until,
+           t.hash, t.valid_until, t.pointer_shard,
            ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
            t.replaced_at is not null as replaced, w.deleted_at is not null as workspace_deleted,
            g.refs, g.flags
@@ -36,17 +36,39 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
   for await (const keys of batches) {
     const lists = new Map<string, OwnList>();
     for (const key of keys) if (!lists.has(key.id)) lists.set(key.id, listOf(key));
-    const records = keys.map((key) => entryOf(key, lists.get(key.id)!.name));
+    const records = keys.flatMap((key) => [
+      entryOf(key, lists.get(key.id)!.name),
+      ...('ids' in selection ? pointersOf(key) : []),
+    ]);
     // A key that was never changed has had no other list.
     const written = keys.filter(({ allowedIps, version }) => allowedIps?.length || version > 1);
     yield* withLists(selection, [...new Set(written.map(({ id }) => lists.get(id)!))], records);
   }
 }
 
+/** Loads the pointers that an empty shard needs: of imported secrets whose hash is in it, and whose keys are not. */
+export async function* loadPointers(sql: Query, { shard }: { shard: number }): AsyncGenerator<Entry[]> {
+  const start = { id: '', hash: '' };
+  const batches = inBatches<PointedKey, typeof start>(
+    start,
+    ({ id, hash }) => ({ id, hash }),
+    (after, limit) => sql`
+    select k.id, k.team_id, k.shard, k.version, t.hash, t.pointer_shard,
+           ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
+           t.replaced_at is not null as replaced, false as workspace_deleted
+    from key_texts t join api_keys k on k.id = t.key_id
+      join workspaces w on w.id = k.workspace_id and w.deleted_at is null
+    where t.pointer_shard = ${shard} and (t.key_id, t.hash) > (${after.id}, ${after.hash})
+      and (t.replaced_at is null or t.valid_until > (extract(epoch from now()) * 1000)::bigint)
+    order by t.key_id, t.hash limit ${limit}`,
+  );
+  for await (const keys of batches) yield keys.flatMap(pointersOf);
+}
+
 /** The secrets to write. Three parts, each with an index of its own: what a key has had before costs nothing. */
 function secrets(sql: Query, selection: Selection) {
   const inGrace = sql`valid_until > (extract(epoch from now()) * 1000)::bigint`;
-  const columns = sql`key_texts.key_id, key_texts.hash, key_texts.valid_until, key_texts.replaced_at`;
+  const columns = sql`key_texts.key_id, key_texts.hash, key_texts.valid_until, key_texts.replaced_at, key_texts.pointer_shard`;
   if ('shard' in selection) return sql`(select ${columns} from key_texts where replaced_at is null or ${inGrace})`;
   const { ids, changeIds } = selection;
   return sql`(
@@ -75,6 +97,7 @@ type KeyRow = {
   hash: string;
   validUntil: number | null;
   graceSeconds: number | null;
+  pointerShard: number | null;
   replaced: boolean;
   workspaceDeleted: boolean;
   refs: number[];
@@ -87,6 +110,22 @@ function listOf({ id, shard, version, deleted, workspaceDeleted, allowedIps }: K
 }
 
 function entryOf(key: KeyRow, listName: string): Entry {
+  return entryIn(key.shard, key, () => recordOf(key, listName));
+}
+
+/** What stands in the shard of an imported secret's hash, where its key is not. */
+function pointersOf(key: PointedKey): Entry[] {
+  const { pointerShard, teamId, shard } = key;
+  if (pointerShard === null) return [];
+  return [entryIn(pointerShard, key, (version) => packRecord('pointer', { version, state: POINTER, teamId, shard }))];
+}
+
+type PointedKey = Pick<
+  KeyRow,
+  'id' | 'teamId' | 'shard' | 'version' | 'hash' | 'graceSeconds' | 'pointerShard' | 'replaced' | 'workspaceDeleted'
+>;
+
+function entryIn(shard: number, key: PointedKey, pack: (version: number) => string): Entry {
   const graceSeconds = Math.max(0, key.graceSeconds ?? 0);
   const gone = key.workspaceDeleted || (key.replaced && graceSeconds === 0);
   // Deleting a workspace leaves its keys' rows as they are: one more, so that no late writer of the last change passes.
@@ -94,10 +133,10 @@ function entryOf(key: KeyRow, listName: string): Entry {
   return {
     kind: 'key',
     id: key.id,
-    shard: key.shard,
-    key: keyspace.keyText(key.shard, key.hash),
+    shard,
+    key: keyspace.keyText(shard, key.hash),
     field: '',
-    value: gone ? tombstone(version) : recordOf(key, listName),
+    value: gone ? tombstone(version) : pack(version),
     lifetimeSeconds: gone ? SECRET_TOMBSTONE_SECONDS : key.replaced ? graceSeconds + SECRET_TOMBSTONE_SECONDS : 0,
   };
 }

@@ -1,4 +1,5 @@
 import type { Permission } from '../../../../shared/contract/caller.ts';
+import { errors } from '../../../../shared/contract/errors.ts';
 import type { World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 
@@ -43,6 +44,7 @@ export const unknownThing: Record<keyof Things, number> = {
   jwt: 0,
 };
 
+const forbidden = { code: 40302, message: errors.workspace_forbidden[1] };
 const METER = 'meter';
 const REPRESENTATION = 'documents';
 const granted = [{ representation: REPRESENTATION, read: true }];
@@ -70,6 +72,13 @@ export const requests: Record<string, MatrixRequest> = {
       body: { name: 'n', workspaceId: workspace, scopes: granted, externalMeterId: METER },
     }),
     limited: 40302,
+  },
+  'post /api/v1/api-key/import': {
+    make: ({ workspace }) => ({
+      body: { keys: [{ name: 'n', workspaceId: workspace, key: `made-elsewhere-${Math.random()}` }] },
+    }),
+    limited: { body: { results: [{ error: forbidden }] } },
+    foreign: { body: { results: [{ error: forbidden }] } },
   },
   'post /api/v1/api-key/leaked': {
     make: ({ keyText }) => ({ body: { text: `a log line with ${keyText}` } }),

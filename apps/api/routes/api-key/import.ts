@@ -1,0 +1,77 @@
+import { Type } from 'typebox';
+import { MOST_TEXT, named, object } from '../../../../shared/contract/schema-kinds.ts';
+import type { ApiError } from '../../../../shared/contract/errors.ts';
+import { importedKey, importKeys } from '../../resources/imported-keys.ts';
+import { apiKey, presentKey, selectKeys } from '../../resources/keys.ts';
+import { route } from '../../http/route.ts';
+
+const MOST_KEYS = 100;
+const atMost = { minItems: 1, maxItems: MOST_KEYS };
+
+const itemError = object({
+  code: Type.Integer({ description: 'as in answers that refuse a whole request', examples: [40930] }),
+  message: Type.String({ maxLength: MOST_TEXT, examples: ['The secret is a key already.'] }),
+  details: Type.Optional(
+    Type.Array(
+      object({
+        path: Type.String({ maxLength: MOST_TEXT, description: 'a JSON pointer into the item', examples: ['/name'] }),
+        message: Type.String({ maxLength: MOST_TEXT, examples: ['must be given'] }),
+      }),
+      { maxItems: 1_000 },
+    ),
+  ),
+});
+
+export default route({
+  method: 'post',
+  path: '/api/v1/api-key/import',
+  tag: 'API keys',
+  operationId: 'importKeys',
+  summary: 'Import API keys that were made elsewhere, up to 100; each item stands alone',
+  description:
+    'Takes keys that another system made, as plain text or by hash. Each gets its key or its error by its place; what was imported before is told, and not made twice.',
+  permission: 'key:write',
+  writes: true,
+  grows: true,
+  body: object({ keys: Type.Array(importedKey, atMost) }),
+  accepts: object({ keys: Type.Array(Type.Unknown(), atMost) }),
+  response: object({
+    results: Type.Array(
+      named(
+        'ImportResult',
+        object({
+          result: Type.Optional(
+            Type.Enum(['imported', 'existing'], {
+              description:
+                'imported by this call; or the secret was a key of this workspace before, which stays as it is',
+            }),
+          ),
+          apiKey: Type.Optional(apiKey),
+          error: Type.Optional(itemError),
+        }),
+      ),
+      { ...atMost, description: 'what became of each item, by its place' },
+    ),
+  }),
+  errors: ['key_text_wrong', 'workspace_forbidden', 'expires_at_past', 'unknown_scope', 'key_taken'],
+
+  async handle({ sql, body, caller, changed, audit }) {
+    const { results, made } = await importKeys(sql, caller, body.keys, Date.now());
+    const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
+    const rows = await selectKeys(sql, sql`where k.id = any(${ids})`);
+    const keys = new Map(rows.map((row) => [row.id, presentKey(row)]));
+    for (const { id, shards } of made) {
+      for (const shard of shards) changed('key', id, shard);
+      audit('api_key', id, undefined, keys.get(id));
+    }
+    return {
+      results: results.map((one) =>
+        'error' in one ? { error: describe(one.error) } : { result: one.result, apiKey: keys.get(one.keyId)! },
+      ),
+    };
+  },
+});
+
+function describe({ code, message, details }: ApiError) {
+  return { code, message, ...(details && { details }) };
+}

@@ -1,0 +1,91 @@
+// Imports keys that were made elsewhere: npm run import -- --from unkey.csv --workspace ws_… (docs/move-here.md).
+import '../../shared/runtime/require-node.ts';
+import { createReadStream, createWriteStream, statSync } from 'node:fs';
+import { basename } from 'node:path';
+import { parseArgs } from 'node:util';
+import { checkKeys } from './check.ts';
+import { formOf, forms } from './forms.ts';
+import { showProgress } from './progress.ts';
+import { run } from './run.ts';
+import { sendKeys } from './send.ts';
+import { makeTally } from './tally.ts';
+
+const USAGE = `usage: npm run import -- --from FILE [--workspace ID] [--form ${Object.keys(forms).join(' | ')}] [--dry-run]
+  [--report FILE] [--skip ROWS] [--at-once 4]
+The form is what the file's name begins with. KEYTALLY_API_URL and KEYTALLY_TOKEN name the api and a token with key:write.`;
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  console.error(`import: ${(error as Error).message}`);
+  process.exitCode = 2;
+}
+
+async function main(): Promise<number> {
+  const options = readOptions();
+  const stopped = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+  const stream = createReadStream(options.from, 'utf8');
+  const report = options.report === undefined ? undefined : createWriteStream(options.report, { mode: 0o600 });
+  const tally = makeTally((line) => report?.write(`${JSON.stringify(line)}\n`));
+  const size = statSync(options.from).size;
+  const progress = showProgress(() => ({ share: stream.bytesRead / Math.max(1, size), ...tally.counts() }));
+  try {
+    const doneTo = await run(options.read(stream), { ...options, tally, signal: stopped.signal });
+    progress.end();
+    if (stopped.signal.aborted) console.error(`stopped; go on with --skip ${doneTo}`);
+  } catch (error) {
+    progress.end();
+    const { doneTo } = error as { doneTo?: number };
+    if (doneTo) console.error(`the first ${doneTo} rows are done; go on with --skip ${doneTo}`);
+    throw error;
+  } finally {
+    stream.destroy();
+    if (report) await new Promise<void>((resolve) => report.end(resolve));
+    for (const line of tally.lines(options.dryRun)) console.log(line);
+  }
+  return tally.counts().failed > 0 || stopped.signal.aborted ? 1 : 0;
+}
+
+function readOptions() {
+  const { values } = parseArgs({
+    options: {
+      from: { type: 'string' },
+      form: { type: 'string' },
+      workspace: { type: 'string' },
+      report: { type: 'string' },
+      skip: { type: 'string', default: '0' },
+      'at-once': { type: 'string', default: '4' },
+      'dry-run': { type: 'boolean', default: false },
+    },
+  });
+  const { from, workspace, report } = values;
+  if (from === undefined) throw new Error(USAGE);
+  const read = forms[values.form ?? formOf(basename(from)) ?? ''];
+  if (!read) throw new Error(`no form is known for ${basename(from)}; name it with --form\n${USAGE}`);
+  const dryRun = values['dry-run'];
+  return {
+    from,
+    read,
+    report,
+    dryRun,
+    workspaceId: workspace,
+    skip: numberIn('skip', values.skip, 0, Number.MAX_SAFE_INTEGER),
+    // A token has five of the api's turns: more would only wait there.
+    atOnce: numberIn('at-once', values['at-once'], 1, 5),
+    send: dryRun ? async (items: Parameters<typeof checkKeys>[0]) => checkKeys(items) : sender(),
+  };
+}
+
+function sender() {
+  const { KEYTALLY_API_URL: url = '', KEYTALLY_TOKEN: token = '' } = process.env;
+  if (!URL.canParse(url) || token === '') throw new Error(`KEYTALLY_API_URL or KEYTALLY_TOKEN is not set\n${USAGE}`);
+  const target = { url: url.endsWith('/') ? url.slice(0, -1) : url, token };
+  return (items: Parameters<typeof sendKeys>[1]) => sendKeys(target, items);
+}
+
+function numberIn(name: string, text: string, min: number, max: number): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
+  throw new Error(`--${name} must be a whole number from ${min} to ${max}`);
+}

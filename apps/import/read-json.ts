@@ -1,0 +1,90 @@
+/** An object that a list of a JSON document holds: the name of the list ('' where the document is one), and its number. */
+export type Entry = { list: string; number: number; value: Record<string, unknown> };
+
+const MOST_CHARACTERS = 1_000_000;
+
+/** Reads the objects in the lists of a JSON document, from pieces of text and one at a time, however large the document is. */
+export async function* readEntries(pieces: AsyncIterable<string>): AsyncGenerator<Entry> {
+  const scanner = makeScanner();
+  let number = 0;
+  for await (const piece of pieces) {
+    for (const { list, text } of scanner.scan(piece)) {
+      number += 1;
+      yield { list, number, value: parseObject(text, `entry ${number}`) };
+    }
+  }
+  if (!scanner.isWhole()) throw new Error('the file is no whole JSON document');
+}
+
+/** Reads a file of which each line is a JSON object. */
+export async function* readLines(pieces: AsyncIterable<string>): AsyncGenerator<Entry> {
+  let [number, rest] = [0, ''];
+  for await (const piece of pieces) {
+    const lines = (rest + piece).split('\n');
+    rest = lines.pop()!;
+    if (rest.length > MOST_CHARACTERS)
+      throw new Error(`line ${number + 1} has more than ${MOST_CHARACTERS} characters`);
+    for (const line of lines) {
+      number += 1;
+      if (line.trim() !== '') yield { list: '', number, value: parseObject(line, `line ${number}`) };
+    }
+  }
+  if (rest.trim() !== '') yield { list: '', number: number + 1, value: parseObject(rest, `line ${number + 1}`) };
+}
+
+// Its message must not repeat the text, which may hold a secret.
+function parseObject(text: string, where: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Error(`${where} is no JSON`);
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new Error(`${where} is no JSON object`);
+}
+
+/** Finds where objects of lists begin and end. A list is the document itself, or a field of it. */
+function makeScanner() {
+  let [depth, key, list, opened] = [0, '', '', false];
+  let [inString, escaped] = [false, false];
+  // The depth inside the list; the object of it that has begun.
+  let inside: number | undefined;
+  let object: string | undefined;
+
+  function* scan(piece: string): Generator<{ list: string; text: string }> {
+    let start = 0;
+    for (let at = 0; at < piece.length; at++) {
+      const character = piece[at]!;
+      if (inString) {
+        if (escaped) escaped = false;
+        else if (character === '\\') escaped = true;
+        else if (character === '"') inString = false;
+        if (inString && depth === 1 && inside === undefined && key.length < 100) key += character;
+        continue;
+      }
+      if (character === '"') {
+        inString = true;
+        if (depth === 1) key = '';
+      } else if (character === '{' || character === '[') {
+        opened = true;
+        if (depth === inside && character === '{') [object, start] = ['', at];
+        if (inside === undefined && character === '[' && depth <= 1) {
+          [inside, list] = [depth + 1, depth === 0 ? '' : key];
+        }
+        depth += 1;
+      } else if (character === '}' || character === ']') {
+        depth -= 1;
+        if (object !== undefined && depth === inside) {
+          yield { list, text: object + piece.slice(start, at + 1) };
+          object = undefined;
+        } else if (inside !== undefined && depth < inside) inside = undefined;
+      }
+    }
+    if (object === undefined) return;
+    object += piece.slice(start);
+    if (object.length > MOST_CHARACTERS) throw new Error(`an entry has more than ${MOST_CHARACTERS} characters`);
+  }
+
+  return { scan, isWhole: () => opened && depth === 0 && !inString };
+}

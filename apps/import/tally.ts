@@ -1,0 +1,55 @@
+import type { Row } from './forms.ts';
+import type { Result } from './send.ts';
+
+/** What became of the keys of a file. */
+export type Tally = ReturnType<typeof makeTally>;
+
+const PLACES_SHOWN = 5;
+
+type Kind = { count: number; places: string[] };
+
+/** Counts what became of keys; of each kind of failure it keeps the first places. Each kind comes from our own texts. */
+export function makeTally(report: (line: object) => void) {
+  let [rows, imported, existing, failed] = [0, 0, 0, 0];
+  const failures = new Map<string, Kind>();
+  const skipped = new Map<string, Kind>();
+  const lost = new Map<string, Kind>();
+
+  function note(kinds: Map<string, Kind>, what: string, place: string): void {
+    const kind = kinds.get(what) ?? { count: 0, places: [] };
+    kinds.set(what, kind);
+    kind.count += 1;
+    if (kind.places.length < PLACES_SHOWN) kind.places.push(place);
+  }
+
+  return {
+    add(row: Row, result: Result | undefined): void {
+      rows += 1;
+      for (const field of row.lost) note(lost, field, row.place);
+      if ('skipped' in row) {
+        note(skipped, row.skipped, row.place);
+        report({ place: row.place, skipped: row.skipped });
+      } else if (result?.error) {
+        const { code, message } = result.error;
+        failed += 1;
+        note(failures, String(code), row.place);
+        report({ place: row.place, name: row.item.name, code, message });
+      } else if (result?.result === 'existing') existing += 1;
+      else imported += 1;
+    },
+    counts: () => ({ rows, imported, existing, failed }),
+    lines(dryRun: boolean): string[] {
+      const told = (title: string, kinds: Map<string, Kind>) =>
+        [...kinds].map(
+          ([what, { count, places }]) =>
+            `${title}${what}: ${count} (${places.join(', ')}${count > places.length ? ', …' : ''})`,
+        );
+      return [
+        `${rows} keys read: ${imported} ${dryRun ? 'could be imported' : 'imported'}, ${existing} imported before, ${failed} refused`,
+        ...told('refused, error ', failures),
+        ...told('skipped, because ', skipped),
+        ...told('not carried over: ', lost),
+      ];
+    },
+  };
+}
