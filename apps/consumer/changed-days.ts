@@ -4,7 +4,7 @@ import type { Sql } from '../../shared/stores/postgres.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 
 /** Marks the days of inserted events as changed. `nowMs` is Redis's clock, read after the insert. */
-export type MarkChangedDays = (events: UsageEvent[], nowMs: number) => Promise<void>;
+export type MarkChangedDays = (events: Pick<UsageEvent, 'billingId' | 'day'>[], nowMs: number) => Promise<void>;
 
 // About 100 bytes each. A process that forgets them only marks some days once more than needed.
 const MAX_REMEMBERED = 500_000;

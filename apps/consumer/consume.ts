@@ -1,6 +1,6 @@
 import { startPump } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
-import type { UsageEvent } from '../../shared/events/event.ts';
+import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/source.ts';
@@ -55,6 +55,6 @@ export function startConsuming({
   });
 }
 
-function oldest(events: UsageEvent[]): number {
+function oldest(events: CarriedEvent[]): number {
   return events.reduce((min, event) => Math.min(min, event.timeMs), Infinity);
 }

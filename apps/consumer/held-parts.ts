@@ -1,21 +1,30 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { decodeEvent, UnreadableEvent, type UsageEvent } from '../../shared/events/event.ts';
+import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
+import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
+import { BYTES_PER_BATCH, EVENTS_PER_BATCH } from '../../shared/events/source.ts';
 
 export type UnreadableRecord = { partition: number; record: Incoming; reason: string };
 
 /** Records of one partition that were fetched together, decoded. */
-export type Part = { partition: number; lastOffset: string; events: UsageEvent[]; unreadable: UnreadableRecord[] };
+export type Part = {
+  partition: number;
+  lastOffset: string;
+  events: CarriedEvent[];
+  /** Of the events' JSON. */
+  bytes: number;
+  unreadable: UnreadableRecord[];
+};
 
-const EVENTS_PER_BATCH = 10_000;
 const LOOK_EVERY_MS = 500;
 
 /** Decodes fetched records. Those that are not events are kept apart, with the reason. */
 export function decodePart({ partition, records, lastOffset }: Fetched): Part {
-  const part: Part = { partition, lastOffset, events: [], unreadable: [] };
+  const part: Part = { partition, lastOffset, events: [], bytes: 0, unreadable: [] };
   for (const record of records) {
     try {
-      part.events.push(decodeEvent(record.value));
+      part.events.push(carryEvent(record.value));
+      part.bytes += record.value?.length ?? 0;
     } catch (error) {
       if (!(error instanceof UnreadableEvent)) throw error;
       part.unreadable.push({ partition, record, reason: error.message });
@@ -28,26 +37,30 @@ export function decodePart({ partition, records, lastOffset }: Fetched): Part {
 export function holdParts() {
   const parts: Part[] = [];
   let events = 0;
+  let bytes = 0;
   let change = Promise.withResolvers<void>();
 
   return {
     isEmpty: () => parts.length === 0,
-    isFull: () => events >= EVENTS_PER_BATCH,
+    isFull: () => events >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH,
     add(part: Part): void {
       parts.push(part);
       events += part.events.length;
+      bytes += part.bytes;
       signalChange();
     },
     /** Takes whole parts until they make a batch or none is left. */
     takeBatch(): Part[] {
       const taken: Part[] = [];
-      let count = 0;
-      while (parts.length > 0 && count < EVENTS_PER_BATCH) {
+      const left = { events: EVENTS_PER_BATCH, bytes: BYTES_PER_BATCH };
+      while (parts.length > 0 && left.events > 0 && left.bytes > 0) {
         const part = parts.shift()!;
         taken.push(part);
-        count += part.events.length;
+        left.events -= part.events.length;
+        left.bytes -= part.bytes;
+        events -= part.events.length;
+        bytes -= part.bytes;
       }
-      events -= count;
       signalChange();
       return taken;
     },

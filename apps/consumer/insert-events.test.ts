@@ -2,6 +2,7 @@
 import * as fc from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { carryEvent } from '../../shared/events/carried-event.ts';
 import {
   decodeEvent,
   encodeEvent,
@@ -64,7 +65,10 @@ test('ClickHouse takes every event that decodes, and gives back what it was', as
     fc.asyncProperty(fc.array(entries, { minLength: 50, maxLength: 200 }), async (all) => {
       const events = all.map(decoded).filter((event) => event !== undefined);
       taken += events.length;
-      await insertEvents(own.books, events);
+      await insertEvents(
+        own.books,
+        events.map((event) => carryEvent(Buffer.from(encodeEvent(event)))),
+      );
       const rows = await own.rows<Row>(
         `select event_id as id, toString(kind) as kind, key_id as keyId, billing_id as billingId, toString(day) as day,
                 usage_name as usageName, route, actor, reason, toUnixTimestamp64Milli(time) as timeMs,

@@ -1,31 +1,47 @@
-import { eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
+import { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { rowOf, type CarriedEvent } from '../../shared/events/carried-event.ts';
+import { eventColumns } from '../../shared/events/event.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 
 // ClickHouse refuses a block of rows from more than 100 partitions (max_partitions_per_insert_block). The table has a
 // partition for each month, and every adjustment of a batch may be booked on a month of its own.
 const MONTHS_PER_INSERT = 50;
+// A batch at once would keep the processor from verifications on a shared machine: both sides work in pieces of some ms.
+const ROWS_PER_PIECE = 500;
+const BETWEEN_PIECES_MS = 3;
+
+const INSERT = `insert into usage_events (${eventColumns.join(', ')}) format JSONCompactEachRow`;
 
 /** Inserts events into the books. Inserted again, they are the same rows. */
-export async function insertEvents(books: Books, events: UsageEvent[]): Promise<void> {
+export async function insertEvents({ client }: Pick<Books, 'client'>, events: CarriedEvent[]): Promise<void> {
   for (const block of insertBlocks(events)) {
-    await books.client.insert({
-      table: 'usage_events',
-      columns: eventColumns,
-      values: block.map(eventRow),
-      format: 'JSONCompactEachRow',
-      clickhouse_settings: { async_insert: 0 },
-    });
+    const values = Readable.from(pieces(block), { objectMode: false });
+    const { stream } = await client.exec({ query: INSERT, values, clickhouse_settings: { async_insert: 0 } });
+    await finished(stream.resume());
   }
 }
 
 /** Splits events into blocks that ClickHouse takes. Nearly always they are one block, of one or two months. */
-export function insertBlocks(events: UsageEvent[]): UsageEvent[][] {
-  const months = [...new Set(events.map(monthOf))].toSorted();
+export function insertBlocks<Event extends { day: string }>(events: Event[]): Event[][] {
+  const days = new Set<string>();
+  for (const { day } of events) days.add(day);
+  const months = [...new Set([...days].map(monthOf))].toSorted();
   if (months.length <= MONTHS_PER_INSERT) return [events];
-  const blocks = Map.groupBy(events, (event) => Math.floor(months.indexOf(monthOf(event)) / MONTHS_PER_INSERT));
+  const blocks = Map.groupBy(events, ({ day }) => Math.floor(months.indexOf(monthOf(day)) / MONTHS_PER_INSERT));
   return [...blocks.values()];
 }
 
-function monthOf({ day }: UsageEvent): string {
+async function* pieces(events: CarriedEvent[]): AsyncGenerator<Buffer> {
+  for (let i = 0; i < events.length; i += ROWS_PER_PIECE) {
+    if (i > 0) await sleep(BETWEEN_PIECES_MS);
+    let rows = '';
+    for (const event of events.slice(i, i + ROWS_PER_PIECE)) rows += `${rowOf(event)}\n`;
+    yield Buffer.from(rows);
+  }
+}
+
+function monthOf(day: string): string {
   return day.slice(0, 7);
 }

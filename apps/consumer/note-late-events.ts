@@ -1,14 +1,14 @@
 import { findBalances } from '../../shared/books/balances.ts';
 import { billingRefsAfter, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { noteUnsettled } from '../../shared/books/unsettled-records.ts';
-import type { UsageEvent } from '../../shared/events/event.ts';
+import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import { openShards } from '../../shared/stores/fence.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { SHARDS } from '../../shared/values/key-text.ts';
 
 /** Notes the records whose balances lack some of these events, which were just inserted. */
-export type NoteLateEvents = (events: UsageEvent[]) => Promise<void>;
+export type NoteLateEvents = (events: CarriedEvent[]) => Promise<void>;
 
 const LOOK_WITHIN_MS = 1_000;
 const RECORDS_AT_ONCE = 1_000;
@@ -50,7 +50,7 @@ export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => v
 async function lacking(
   redis: ShardedRedis,
   billings: BillingRef[],
-  events: Map<string, UsageEvent[]>,
+  events: Map<string, CarriedEvent[]>,
 ): Promise<BillingRef[]> {
   const { balances, held, corrupt } = await findBalances(redis, billings);
   const behind = balances.filter(({ billing, epoch, sequences, adjustment }) =>

@@ -1,5 +1,4 @@
 import { startPump } from '../../shared/events/pump.ts';
-import { encodeEvent } from '../../shared/events/event.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -20,7 +19,7 @@ export function startRelay({ source, kafka, metrics, log }: RelayOptions): Runni
     metrics,
     log,
     async deliver(events, signal) {
-      const records = events.map((event) => ({ key: event.billingId || event.keyId, value: encodeEvent(event) }));
+      const records = events.map(({ billingId, keyId, json }) => ({ key: billingId || keyId, value: json }));
       await retry(signal, log, 'producing usage events', async () => {
         if (!topicsExist) await kafka.ensureTopics();
         topicsExist = false;

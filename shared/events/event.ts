@@ -22,8 +22,6 @@ type Field<Value extends string | number> = {
   read(value: unknown, name: string, kind: EventKind): Value;
   /** Whether only the JSON of an adjustment has the field; `fromJson` gives its value for other kinds. */
   ofAdjustments?: true;
-  /** The value for ClickHouse, where it is another one. */
-  toColumn?(value: Value): string;
 };
 
 const MAX_INT = Number.MAX_SAFE_INTEGER;
@@ -46,7 +44,7 @@ export const eventFields = {
   costMicros: field({ json: 'c', column: 'cost_micros', read: readCost }),
   usageName: field({ json: 'n', column: 'usage_name', read: readText }),
   /** Redis's clock when the script ran. */
-  timeMs: field({ json: 't', column: 'time', read: whole(EARLIEST_MS, LATEST_MS), toColumn: timestamp }),
+  timeMs: field({ json: 't', column: 'time', read: whole(EARLIEST_MS, LATEST_MS) }),
   /** Empty unless the event is a verification. */
   keyId: field({ json: 'k', column: 'key_id', read: readKeyId }),
   /** Empty for a verification of a key that is not metered. */
@@ -89,12 +87,17 @@ export function encodeEvent(event: UsageEvent): string {
   return toJson(event);
 }
 
-/** Reads an outbox entry: names and values in turn. Throws `UnreadableEvent`. */
-export function readEvent(entry: readonly string[]): UsageEvent {
+/** The event's JSON of an outbox entry: names and values in turn. Throws `UnreadableEvent`. */
+export function eventOfEntry<Text extends Buffer | string>(entry: readonly Text[]): Text {
   const [name, value] = entry;
-  if (name !== EVENT_FIELD || entry.length !== 2)
+  if (name?.toString() !== EVENT_FIELD || value === undefined || entry.length !== 2)
     throw new UnreadableEvent(`the entry is not one field ${EVENT_FIELD}`);
-  return decodeEvent(value);
+  return value;
+}
+
+/** Reads an outbox entry. Throws `UnreadableEvent`. */
+export function readEvent(entry: readonly string[]): UsageEvent {
+  return decodeEvent(eventOfEntry(entry));
 }
 
 /** Reads an event from its JSON. Throws `UnreadableEvent`. */
@@ -115,7 +118,7 @@ export const eventColumns = Object.values(eventFields).map(({ column }) => colum
 
 /** An event as a row of usage_events, for JSONCompactEachRow: both sides work half as much as with JSONEachRow. */
 export function eventRow(event: UsageEvent): (string | number)[] {
-  return fields.map(([name, { toColumn }]) => (toColumn ? toColumn(event[name]) : event[name]));
+  return fields.map(([name]) => event[name]);
 }
 
 /** The UTC day of an instant, `YYYY-MM-DD`. */
@@ -219,8 +222,4 @@ function whole(min: number, max: number) {
 function wholeBetween(value: unknown, name: string, min: number, max: number): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) return value;
   throw new UnreadableEvent(`field ${name} is not a whole number of its range`);
-}
-
-function timestamp(timeMs: number): string {
-  return new Date(timeMs).toISOString().slice(0, 23);
 }

@@ -1,7 +1,7 @@
 import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
-import { ENTRIES_PER_BATCH, type Entry, type HeldEntries, type Outbox, type Round } from './outbox-entries.ts';
+import { isFull, readEntries, type HeldEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
 import { ANSWER_WITHIN_MS, BEGINNING, ENTRIES_PER_STREAM } from './outbox-round.ts';
 
 const CLAIM_EVERY_MS = 10_000;
@@ -39,7 +39,7 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
       do {
         last = await claimOnce(round);
         claimed += last;
-      } while (last > 0 && round.entries < ENTRIES_PER_BATCH && !held.isFull());
+      } while (last > 0 && !isFull(round) && !held.isFull());
       if (claimed > 0) log.info({ entries: claimed }, 'took over entries that were pending for long');
       if (last === 0 && performance.now() >= nextForgetAt) await forget();
       nextClaimAt = last > 0 ? 0 : performance.now() + CLAIM_EVERY_MS;
@@ -51,15 +51,24 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
     let claimed = 0;
     const pipeline = node.client.pipeline();
     for (const [at, stream] of streams.entries()) {
-      pipeline.xautoclaim(stream, OUTBOX_GROUP, consumer, claimIdleMs, cursors[at]!, 'COUNT', ENTRIES_PER_STREAM);
+      pipeline.callBuffer(
+        'XAUTOCLAIM',
+        stream,
+        OUTBOX_GROUP,
+        consumer,
+        claimIdleMs,
+        cursors[at]!,
+        'COUNT',
+        ENTRIES_PER_STREAM,
+      );
     }
     const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
     for (const at of streams.keys()) {
       const [error, answer] = answers?.[at] ?? [new Error('no answer to XAUTOCLAIM')];
       if (error) throw error;
-      const [next, entries] = answer as [string, Entry[]];
-      cursors[at] = next;
-      held.add(round, at, entries);
+      const [next, entries] = answer as [Buffer, RawEntry[]];
+      cursors[at] = next.toString();
+      held.add(round, at, readEntries(entries));
       claimed += entries.length;
     }
     return claimed;

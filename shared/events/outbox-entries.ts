@@ -1,6 +1,8 @@
-import { readEvent, UnreadableEvent, type UsageEvent } from './event.ts';
+import { carryEvent, type CarriedEvent } from './carried-event.ts';
+import { eventOfEntry, UnreadableEvent } from './event.ts';
 import type { DiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
+import { BYTES_PER_BATCH, EVENTS_PER_BATCH } from './source.ts';
 
 /** The outbox streams of one Redis server, as one consumer of their group sees them. */
 export type Outbox = {
@@ -11,23 +13,27 @@ export type Outbox = {
   consumer: string;
 };
 
-export type Entry = [id: string, fields: string[] | null];
+export type Entry = [id: string, fields: Buffer[] | null];
+/** An entry as Redis answers it. */
+export type RawEntry = [id: Buffer, fields: Buffer[] | null];
 
 /** What one round of reading took from an outbox. `at` is a stream's position in the outbox's list. */
 export type Round = {
   /** The server that delivered the entries. Another one (restarted, failed over) may use the same ids for other entries. */
   runId: string;
-  events: UsageEvent[];
+  events: CarriedEvent[];
   /** For each stream, the ids of the entries that are done once the events are delivered. */
   ids: string[][];
-  unreadable: { at: number; id: string; fields: string[]; reason: string }[];
+  unreadable: { at: number; id: string; fields: Buffer[]; reason: string }[];
   entries: number;
+  /** Of the events' JSON. */
+  bytes: number;
 };
 
 /** Entries that were read and are not on the disk of their server yet. */
 export type HeldEntries = {
   /** Adds entries of one stream to a round; holds those back that are not on the disk. */
-  add(round: Round, at: number, entries: Entry[]): void;
+  add(round: Round, at: number, entries: readonly Entry[]): void;
   /** Adds the held entries to a round that are on the disk by now. */
   release(round: Round): Promise<void>;
   isEmpty(): boolean;
@@ -35,13 +41,22 @@ export type HeldEntries = {
   clear(): void;
 };
 
-// At most three batches are in memory. Batches of twice the size are hardly faster and take 50 MB more.
-export const ENTRIES_PER_BATCH = 5_000;
+const MOST_HELD = 5_000;
 const HELD_WITHIN_MS = 10_000;
 
 /** An empty round of the server that answers now. */
 export function startRound({ node, streams }: Outbox): Round {
-  return { runId: node.runId(), events: [], ids: streams.map(() => []), unreadable: [], entries: 0 };
+  return { runId: node.runId(), events: [], ids: streams.map(() => []), unreadable: [], entries: 0, bytes: 0 };
+}
+
+/** Whether a round has as much as a batch may. */
+export function isFull({ entries, bytes }: Round): boolean {
+  return entries >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH;
+}
+
+/** Reads the ids of entries as text. */
+export function readEntries(entries: readonly RawEntry[]): Entry[] {
+  return entries.map(([id, fields]) => [id.toString('latin1'), fields]);
 }
 
 /**
@@ -69,7 +84,7 @@ export function holdUntilOnDisk(disk: DiskMark): HeldEntries {
         throw new Error('redis does not bring its append-only file to the disk');
     },
     isEmpty: () => held.length === 0,
-    isFull: () => held.length >= ENTRIES_PER_BATCH,
+    isFull: () => held.length >= MOST_HELD,
     clear() {
       held = [];
     },
@@ -80,7 +95,11 @@ function addEntry(round: Round, at: number, [id, fields]: Entry): void {
   round.entries += 1;
   try {
     // An entry without fields was deleted by hand while it was pending. It only has to be acknowledged.
-    if (fields) round.events.push(readEvent(fields));
+    if (fields) {
+      const value = eventOfEntry(fields);
+      round.events.push(carryEvent(value));
+      round.bytes += value.length;
+    }
     round.ids[at]!.push(id);
   } catch (error) {
     if (!(error instanceof UnreadableEvent) || !fields) throw error;

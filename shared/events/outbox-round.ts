@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import { withTimeout } from '../runtime/timeout.ts';
-import { ENTRIES_PER_BATCH, type Entry, type HeldEntries, type Outbox, type Round } from './outbox-entries.ts';
+import { isFull, readEntries, type HeldEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
 
 // Redis serves no other client while it answers one of these reads.
 export const ENTRIES_PER_STREAM = 128;
@@ -26,7 +26,7 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
     /** Returns when the batch is full, or has entries and the one before is 0.8 s old, or after 1 s without an entry. */
     async fill(round: Round, signal: AbortSignal): Promise<void> {
       const emptyUntil = performance.now() + WAIT_MS;
-      while (round.entries < ENTRIES_PER_BATCH && !signal.aborted) {
+      while (!isFull(round) && !signal.aborted) {
         const more = !held.isFull() && (await readOnce(round));
         await held.release(round);
         const until = round.entries > 0 ? nextRoundAt : held.isEmpty() ? emptyUntil : Infinity;
@@ -55,7 +55,17 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
     const pipeline = node.client.pipeline();
     for (const [at, stream] of streams.entries()) {
       const cursor = cursors[at]!;
-      pipeline.xreadgroup('GROUP', OUTBOX_GROUP, consumer, 'COUNT', ENTRIES_PER_STREAM, 'STREAMS', stream, cursor);
+      pipeline.callBuffer(
+        'XREADGROUP',
+        'GROUP',
+        OUTBOX_GROUP,
+        consumer,
+        'COUNT',
+        ENTRIES_PER_STREAM,
+        'STREAMS',
+        stream,
+        cursor,
+      );
     }
     const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
     let more = false;
@@ -63,7 +73,8 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
     for (const at of streams.keys()) {
       const [error, answer] = answers?.[at] ?? [new Error('no answer to XREADGROUP')];
       failure ??= error ?? undefined;
-      const [, entries] = (answer as [stream: string, Entry[]][] | null | undefined)?.[0] ?? ['', []];
+      const [, raw] = (answer as [stream: Buffer, RawEntry[]][] | null | undefined)?.[0] ?? ['', []];
+      const entries = readEntries(raw);
       held.add(round, at, entries);
       const readsPending = cursors[at] !== NEW;
       if (readsPending && !error) cursors[at] = entries.at(-1)?.[0] ?? NEW;
