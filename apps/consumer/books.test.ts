@@ -92,7 +92,7 @@ function randomHistory(random: () => number, { adjustments = true } = {}) {
   for (let epoch = 1; epoch <= 3; epoch++) {
     const length = 1 + Math.floor(random() * 60);
     for (let sequence = 1; sequence <= length; sequence++) {
-      timeMs = Math.min(NOON, timeMs + (random() < 0.03 ? -DAY_MS / 2 : random() * DAY_MS * 0.07));
+      timeMs = Math.min(NOON, timeMs + Math.floor(random() < 0.03 ? -DAY_MS / 2 : random() * DAY_MS * 0.07));
       const costMicros = Math.floor(random() * 5);
       used += costMicros;
       events.push({ ...verification(billingId, timeMs, epoch, sequence, costMicros), usedMicros: used });

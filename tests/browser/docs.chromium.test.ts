@@ -46,12 +46,12 @@ test('the page shows every operation, and tries one with a token', async () => {
   await page.evaluate(click('.auth-btn-wrapper .authorize'));
   await page.evaluate(click('.btn-done'));
 
-  await page.evaluate(click('#operations-Workspaces-postWorkspace button'));
-  await until('#operations-Workspaces-postWorkspace .execute');
+  await page.evaluate(click('#operations-Workspaces-createWorkspace button'));
+  await until('#operations-Workspaces-createWorkspace .execute');
   // The page fills the body with the example a moment later, and sends nothing before.
-  const body = `document.querySelector('#operations-Workspaces-postWorkspace textarea')?.value ?? ''`;
+  const body = `document.querySelector('#operations-Workspaces-createWorkspace textarea')?.value ?? ''`;
   await eventually('the body is filled', async () => (await page.evaluate<string>(body)).includes('Acme'), 60_000);
-  await page.evaluate(click('#operations-Workspaces-postWorkspace .execute'));
+  await page.evaluate(click('#operations-Workspaces-createWorkspace .execute'));
   await until('.live-responses-table .response-col_status');
   const status = await page.evaluate<string>(
     `document.querySelector('.live-responses-table tbody .response-col_status').textContent`,
@@ -65,7 +65,7 @@ test('the page shows every operation, and tries one with a token', async () => {
 
 test('the page of verify shows its own operations', async () => {
   await page.open(`${world.verify!.url}/docs`);
-  await until('#operations-API_keys-postApiKeyVerify, [id^="operations-API"]');
+  await until('#operations-API_keys-verifyKey, [id^="operations-API"]');
   assert.equal(page.complaints, []);
   assert.equal(foreign(), []);
 });

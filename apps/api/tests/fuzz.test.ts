@@ -123,7 +123,8 @@ async function send(server: Started, operation: Described, request: FuzzRequest)
   checkAnswer(server.url, request.method, request.target.split('?', 1)[0]!, answer);
   if (status >= 300 || request.method !== operation.method.toUpperCase()) return;
   count(`${operation.method} ${operation.path}`);
-  if (operation.body && request.json !== undefined) {
+  // Each item of a list of its own kind is refused alone.
+  if (operation.body && request.json !== undefined && !text.includes('"error":{')) {
     const validate = validatorOf(operation.body);
     assert.ok(validate(request.json), `what the document forbids was taken: ${JSON.stringify(validate.errors)}`);
   }

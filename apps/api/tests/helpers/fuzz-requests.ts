@@ -20,7 +20,10 @@ export type FuzzRequest = {
 };
 
 /** The part of an OpenAPI document that is read here. */
-export type OpenApi = { paths: Record<string, Record<string, Operation>> };
+export type OpenApi = {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, Schema> };
+};
 type Operation = {
   parameters?: Described['parameters'];
   requestBody?: { content: { 'application/json': { schema: Schema } } };
@@ -30,9 +33,23 @@ type Operation = {
 export function operationsOf(document: OpenApi): Described[] {
   return Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { parameters = [], requestBody }]) => {
-      return { method, path, parameters, body: requestBody?.content['application/json'].schema };
+      return {
+        method,
+        path,
+        parameters,
+        body: whole(requestBody?.content['application/json'].schema, document.components.schemas),
+      };
     }),
   );
+}
+
+// A schema with what its references name in their place.
+function whole(schema: Schema | undefined, named: Record<string, Schema>): Schema | undefined {
+  const text = JSON.stringify(schema, (_, value: { $ref?: string } | null) => {
+    const name = value?.$ref?.split('/').at(-1);
+    return name === undefined ? value : whole(named[name], named);
+  });
+  return text === undefined ? undefined : (JSON.parse(text) as Schema);
 }
 
 /** Requests of an operation: valid, nearly valid and hostile ones. */

@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 /** The part of JSON Schema that the OpenAPI document uses. */
 export type Schema = {
   type?: string | string[];
+  anyOf?: { type: string }[];
   enum?: unknown[];
   examples?: unknown[];
   format?: string;
@@ -25,7 +26,7 @@ export type Pool = Record<string, string[]>;
 /** Values that fit a schema. */
 export function valuesOf(schema: Schema, pool: Pool, name = ''): fc.Arbitrary<unknown> {
   if (schema.enum) return fc.constantFrom(...schema.enum);
-  const types = [schema.type ?? 'object'].flat();
+  const types = schema.anyOf?.map(({ type }) => type) ?? [schema.type ?? 'object'].flat();
   const known = pool[name];
   const made = fc.oneof(...types.map((type) => ofType(type, schema, pool)));
   const examples = schema.examples ?? [];
