@@ -75,6 +75,7 @@ function readContract({ paths, components }: OpenApi) {
     }
     // An operation outside the document is an error, except HEAD and the documentation page.
     if (!operation) return method === 'head' || path.startsWith('/docs') ? undefined : 'it is no operation';
+    noteItems(answer);
     return codeProblem(operation, answer) ?? bodyProblem(operation, answer);
   };
 
@@ -94,6 +95,13 @@ function readContract({ paths, components }: OpenApi) {
     if (!validate) validators.set(schema, (validate = ajv.compile({ ...schema, components })));
     return validate(JSON.parse(text)) ? undefined : ajv.errorsText(validate.errors);
   }
+}
+
+// Items of a request that stand alone have their errors in an answer of 200.
+function noteItems({ text }: Checked): void {
+  if (!text.startsWith('{"results":')) return;
+  const { results } = parse(text) as { results: { error?: { code: number } }[] };
+  for (const { error } of results) if (error) note(error.code);
 }
 
 function patternOf(path: string): RegExp {
