@@ -4,6 +4,7 @@ import { makeWorld, type World } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
 import { displayForms, each, keytally, KeytallyError, type ClientOptions, type Keytally } from './index.ts';
 import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
+import { failure } from './helpers/failure.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
 
 let world: World;
@@ -236,12 +237,3 @@ test('the client shows the same display forms as the service', () => {
 });
 
 test.run();
-
-async function failure(call: Promise<unknown>): Promise<KeytallyError> {
-  const error = await call.then(
-    () => assert.unreachable('it should have failed'),
-    (error: unknown) => error,
-  );
-  assert.instance(error, KeytallyError);
-  return error as KeytallyError;
-}

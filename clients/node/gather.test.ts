@@ -7,8 +7,9 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { failure } from './helpers/failure.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
-import { keytally, KeytallyError, type ClientOptions, type Keytally } from './index.ts';
+import { keytally, type ClientOptions, type Keytally } from './index.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../shared/verification/operation.ts';
 
 let world: World;
@@ -183,15 +184,6 @@ function paths(): (string | undefined)[] {
 
 function many<T>(count: number, make: (i: number) => T): T[] {
   return Array.from({ length: count }, (_, i) => make(i));
-}
-
-async function failure(call: Promise<unknown>): Promise<KeytallyError> {
-  const error = await call.then(
-    () => assert.unreachable('it should have failed'),
-    (error: unknown) => error,
-  );
-  assert.instance(error, KeytallyError);
-  return error as KeytallyError;
 }
 
 type Held = { keys: string[]; answer(body: object): void };

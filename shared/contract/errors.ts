@@ -189,6 +189,11 @@ export class ApiError extends Error {
   }
 }
 
+/** What was thrown, as the error that a client is told: whatever is no ApiError is a failure of ours. */
+export function asApiError(thrown: unknown): ApiError {
+  return thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+}
+
 /** The error envelope of section 7 of the specification. */
 export function errorEnvelope(error: ApiError, requestId: string) {
   const { code, message, details } = error;

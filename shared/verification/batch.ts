@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CountCall } from '../auth/team-rates.ts';
 import type { Caller } from '../contract/caller.ts';
-import { ApiError } from '../contract/errors.ts';
+import { ApiError, asApiError } from '../contract/errors.ts';
 import { bodyValidator } from '../contract/validate.ts';
 import type { LogFailure } from '../http/log-failures.ts';
 import { bodyTooLarge } from '../http/read-json.ts';
@@ -59,7 +59,7 @@ export function makeVerifyBatch({ verify, countCall, logFailure }: BatchOptions)
       const body = readVerification(verification);
       return (await verify({ caller, body, clientAddress, idempotencyKey: body.idempotencyKey, since })).body;
     } catch (thrown) {
-      const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+      const error = asApiError(thrown);
       logFailure(error, requestId);
       const { code, message, details } = error;
       return JSON.stringify({ error: { code, message, details } });

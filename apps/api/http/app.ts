@@ -4,7 +4,7 @@ import Koa from 'koa';
 import { makeDocs, type Docs } from '../../../shared/http/docs.ts';
 import type { FixedHeaders } from '../../../shared/http/headers.ts';
 import { inSlices } from '../../../shared/http/in-slices.ts';
-import { ApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
+import { ApiError, asApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import { throttle } from '../../../shared/runtime/throttle.ts';
@@ -90,7 +90,7 @@ function answerErrors(log: Logger): Koa.Middleware {
     try {
       await next();
     } catch (thrown) {
-      const error = thrown instanceof ApiError ? thrown : new ApiError('internal', { cause: thrown });
+      const error = asApiError(thrown);
       const requestId = ctx.state['requestId'] as string;
       if (error.status >= 500) log[error.status === 500 ? 'error' : 'warn']({ requestId, error }, error.errorName);
       ctx.status = error.status;
