@@ -71,10 +71,16 @@ export interface Contract {
         workspaceId: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
-        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
-        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
         usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
         /** whether use may go on beyond totalCredits */
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
@@ -190,10 +196,16 @@ export interface Contract {
               workspaceId: string;
               /** your own id of the meter; it ties keys to the billing record of the same meter */
               externalMeterId: string;
-              /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+              /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
               totalCredits: string;
-              /** credits used: decimal text, at most six decimals, at most 9000000000 */
+              /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
               usedCredits: string;
+              /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+              availableCredits: string;
+              /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+              heldCredits: string;
+              /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+              expiredCredits: string;
               /** whether use may go on beyond totalCredits */
               allowOverages: boolean;
               /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
@@ -1115,10 +1127,16 @@ export interface Contract {
         workspaceId: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
-        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
-        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
         usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
         /** whether use may go on beyond totalCredits */
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
@@ -1146,10 +1164,16 @@ export interface Contract {
         workspaceId: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
-        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
-        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
         usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
         /** whether use may go on beyond totalCredits */
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
@@ -1179,10 +1203,16 @@ export interface Contract {
         workspaceId: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
-        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
-        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
         usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
         /** whether use may go on beyond totalCredits */
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
@@ -1208,10 +1238,16 @@ export interface Contract {
         workspaceId: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
-        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
-        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
         usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
         /** whether use may go on beyond totalCredits */
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
@@ -1278,10 +1314,16 @@ export interface Contract {
         workspaceId: string;
         /** your own id of the meter; it ties keys to the billing record of the same meter */
         externalMeterId: string;
-        /** credits bought: decimal text, at most six decimals, at most 9000000000 */
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
         totalCredits: string;
-        /** credits used: decimal text, at most six decimals, at most 9000000000 */
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
         usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
         /** whether use may go on beyond totalCredits */
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { PREFIX_PATTERN } from '../values/key-text.ts';
-import { credits, id, jsonObject, MOST_TEXT, named, object, textOf, timestamp } from './schema-kinds.ts';
+import { credits, id, jsonObject, MOST_TEXT, named, object, signedCredits, textOf, timestamp } from './schema-kinds.ts';
 
 // The fields and objects that more than one route has. Each JSON Schema is the source: it validates, it is the type
 // (`Static`), and it stands in the OpenAPI document.
@@ -77,8 +77,11 @@ export const billing = named(
     id: id('billing record'),
     workspaceId: id('workspace'),
     externalMeterId,
-    totalCredits: credits('credits bought'),
-    usedCredits: credits('credits used'),
+    totalCredits: credits('credits bought, ever'),
+    usedCredits: credits('credits used, ever'),
+    availableCredits: signedCredits('what is left: total less used, held and expired; below 0 where more was used'),
+    heldCredits: credits('credits that holds have reserved'),
+    expiredCredits: credits('credits that were left when their grants ended'),
     allowOverages: Type.Boolean({ description: 'whether use may go on beyond totalCredits' }),
     spendCap: Type.Optional(credits('most that may be used')),
     createdAt: timestamp('when it was made'),

@@ -1,7 +1,5 @@
-import type { Static } from 'typebox';
 import { ApiError } from '../contract/errors.ts';
-import type { billing } from '../contract/schemas.ts';
-import { formatCredits, parseCredits } from '../values/credits.ts';
+import { formatCredits } from '../values/credits.ts';
 import type { Lookup } from './lookup-cache.ts';
 import type { Status, VerifyBody } from './operation.ts';
 import { TICKS_PER_SECOND, type ScriptAnswer } from './script-protocol.ts';
@@ -48,11 +46,11 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
   const rateLimit = rateLimitOf(answer);
 
   // The parts of the key and of the billing record are ready-made; only what changes with each call is made here.
-  const why = reason === 'CREDITS_USED_UP' && isCapped(billingPart) ? 'SPEND_CAP_REACHED' : reason;
+  const why = reason === 'CREDITS_USED_UP' && lookup.isCapped ? 'SPEND_CAP_REACHED' : reason;
   let json = `{"status":"${status}",${keyPart}`;
   if (why) json += `,"reason":"${why}"`;
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
-  if (usedMicros !== undefined) json += `,"billing":{${billingPart},"usedCredits":"${formatCredits(usedMicros)}"}`;
+  if (usedMicros !== undefined) json += `,"billing":{${billingPart},${amountsPart(lookup.totalMicros, usedMicros)}}`;
   if (rateLimit) json += `,"rateLimit":{"remaining":${rateLimit.remaining},"resetAt":${rateLimit.resetAt}}`;
   return { status: status as Status, reason: why, body: `${json}}`, lookup, usedMicros, sequence, rateLimit };
 }
@@ -61,6 +59,12 @@ export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, b
 export function refusal({ requestedScopes }: VerifyBody, reason: string): Decision {
   const body = JSON.stringify({ status: 'INVALID', reason, ...(requestedScopes && { requestedScopes }) });
   return { status: 'INVALID', reason, body };
+}
+
+// total = used + available + held + expired.
+function amountsPart(totalMicros: number, usedMicros: number): string {
+  const available = formatCredits(totalMicros - usedMicros);
+  return `"usedCredits":"${formatCredits(usedMicros)}","availableCredits":"${available}","heldCredits":"0","expiredCredits":"0"`;
 }
 
 function numberIn(field: string): number | undefined {
@@ -82,14 +86,4 @@ function rateLimitOf({ nowMs, nowTicks, fields }: ScriptAnswer): RateLimit | und
     remaining: Math.max(0, limit - Math.ceil((arrival - askedAt) / interval)),
     resetAt: tickZeroMs + Math.ceil(arrival / TICKS_PER_MS),
   };
-}
-
-// Whether the spend cap of a billing record is what ends its use, and not the credits that were bought.
-function isCapped(billingPart: string): boolean {
-  const record = JSON.parse(`{${billingPart}}`) as Pick<
-    Static<typeof billing>,
-    'totalCredits' | 'allowOverages' | 'spendCap'
-  >;
-  const cap = parseCredits(record.spendCap ?? '');
-  return cap !== undefined && (record.allowOverages || cap < parseCredits(record.totalCredits)!);
 }

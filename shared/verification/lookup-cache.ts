@@ -1,6 +1,9 @@
+import type { Static } from 'typebox';
+import type { billing } from '../contract/schemas.ts';
 import { scopeEntryOf } from '../contract/scope-flags.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
 import { flagsOf, isGone, readRecord } from '../stores/records.ts';
+import { parseCredits } from '../values/credits.ts';
 import { readLookup, type NewLookup } from './script-protocol.ts';
 
 /** What verify.lua looked up of a key, and the parts of answers that stay the same while the lookup holds. */
@@ -16,6 +19,10 @@ export type Lookup = {
   keyPart: string;
   billingPart: string;
   billingId: string;
+  /** All credits of the billing record, in micro-credits. */
+  totalMicros: number;
+  /** Whether the spend cap of the billing record is what ends its use, and not the credits that were bought. */
+  isCapped: boolean;
   /** The most that may be used of the billing record, in micro-credits. */
   limitMicros: number;
   workspaceId: string;
@@ -64,7 +71,7 @@ function sizeOf(question: string, { text, addressList, keyPart, billingPart }: L
 
 function lookupFrom(shard: number, { lookup, keyRecord, billingRecord, scopes }: NewLookup): Lookup {
   const key = readRecord('key', keyRecord);
-  const billing = readRecord('billing', billingRecord);
+  const billingFields = readRecord('billing', billingRecord);
   const { epoch, addressList } = readLookup(lookup);
   return {
     text: lookup,
@@ -72,11 +79,19 @@ function lookupFrom(shard: number, { lookup, keyRecord, billingRecord, scopes }:
     epoch: Number(epoch),
     addressList: copyOf(addressList),
     keyPart: copyOf(`${key.answerPart},"scopes":${scopesPart(key.scopeFlags, scopes)}`),
-    billingPart: copyOf(billing.answerPart),
-    billingId: copyOf(billing.billingId),
-    limitMicros: Number(billing.limitMicros),
+    billingPart: copyOf(billingFields.answerPart),
+    billingId: copyOf(billingFields.billingId),
+    ...creditsOf(billingFields.answerPart),
+    limitMicros: Number(billingFields.limitMicros),
     workspaceId: copyOf(key.workspaceId),
   };
+}
+
+function creditsOf(billingPart: string): Pick<Lookup, 'totalMicros' | 'isCapped'> {
+  const record = JSON.parse(`{${billingPart}}`) as Partial<Static<typeof billing>>;
+  const totalMicros = parseCredits(record.totalCredits ?? '0')!;
+  const cap = parseCredits(record.spendCap ?? '');
+  return { totalMicros, isCapped: cap !== undefined && (record.allowOverages === true || cap < totalMicros) };
 }
 
 // A string of its own: a string that was cut from another, or joined, points at that one, and each step costs a cache miss.

@@ -54,9 +54,13 @@ export async function refuseDeletedWorkspace(sql: Query, { workspaceId }: Billin
 
 /** A row as the API answers it, with its current used credits. */
 export async function presentBilling(redis: ShardedRedis, row: BillingRow): Promise<Static<typeof billing>> {
+  const usedMicros = (await usedNow(redis, row)) ?? row.usedMicros;
   return {
     ...billingSettings(row),
-    usedCredits: formatCredits((await usedNow(redis, row)) ?? row.usedMicros),
+    usedCredits: formatCredits(usedMicros),
+    availableCredits: formatCredits(row.totalMicros - usedMicros),
+    heldCredits: '0',
+    expiredCredits: '0',
   };
 }
 

@@ -74,6 +74,19 @@ test('credits, overage and spend cap limit what a record may use', async () => {
   assert.is((await spend({ totalCredits: '2', spendCap: '1' }, '1.5'))[0], 'SPEND_CAP_REACHED');
 });
 
+test('the five amounts of a record add up in every answer, refused or beyond what was bought', async () => {
+  const amounts = (billing: Record<string, unknown>) =>
+    ['total', 'used', 'available', 'held', 'expired'].map((name) => billing[`${name}Credits`]);
+  const externalMeterId = await customers.newMeter({ totalCredits: '2.5', allowOverages: true, spendCap: '4' });
+  const { key } = await customers.newKey({ externalMeterId });
+  const spend = async (usage: string) => amounts((await verify({ key, billing: { usage } })).body.billing);
+  assert.equal(await spend('0'), ['2.5', '0', '2.5', '0', '0']);
+  assert.equal(await spend('2.000001'), ['2.5', '2.000001', '0.499999', '0', '0']);
+  assert.equal(await spend('1.5'), ['2.5', '3.500001', '-1.000001', '0', '0']);
+  assert.equal(await spend('1'), ['2.5', '3.500001', '-1.000001', '0', '0'], 'refused');
+  assert.equal(amounts(await customers.billing(externalMeterId)), ['2.5', '3.500001', '-1.000001', '0', '0']);
+});
+
 test('a metered key without its record passes at no cost, and the record may come later', async () => {
   const externalMeterId = `later-${Math.random()}`;
   const { key } = await customers.newKey({ externalMeterId });
