@@ -15,10 +15,11 @@ import { openApi } from '../../shared/contract/openapi.ts';
 import type { Probe } from '../../shared/http/probes.ts';
 import { readJson } from '../../shared/http/read-json.ts';
 import { requestId } from '../../shared/http/request-id.ts';
-import { knowClient } from '../../shared/http/strangers.ts';
+import { isClient, knowClient } from '../../shared/http/strangers.ts';
 import type { Operation } from '../../shared/contract/route.ts';
 import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
+import { STRANGERS, STRANGERS_BYTES } from '../../shared/verification/process-turns.ts';
 import { VERIFY_BATCH_PATH, verifyBatchOperation } from '../../shared/verification/operation.ts';
 import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../../shared/verification/operation.ts';
 import { makeBatch } from './batch.ts';
@@ -56,12 +57,20 @@ export function makeHandler(options: HandlerOptions): RequestListener {
     const started = performance.now();
     const id = requestId(request.headers['x-request-id'] as string | undefined);
     const path = pathOf(request.url ?? '');
+    const route = verifies(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
     // Refuse here, where it costs least: work for an answer that would come too late delays all the others.
     if (verifies(path) && !options.hasRoom()) return send(failure(overloaded, id));
-    answer(request, path, id).then(send, (thrown: unknown) => send(failure(thrown, id)));
+    answer(request, path, id).then(finish, (thrown: unknown) => finish(failure(thrown, id)));
+
+    function finish(answer: Answer): void {
+      if (answer.status === 200 && route !== 'none') knowClient(request.socket);
+      const turn =
+        isClient(request.socket) || !options.hasRoom(STRANGERS) ? undefined : options.turn(STRANGERS, STRANGERS_BYTES);
+      if (turn) turn.then(() => send(answer));
+      else send(answer);
+    }
 
     function send({ status, type, text, headers }: Answer): void {
-      const route = verifies(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
       response.writeHead(status, {
         // Gateways hand refusals on to their clients: how a browser reaches another's host is not ours to say.
         ...(route === GATEWAY_PATH ? fixedHeaders : options.headers),
@@ -70,7 +79,6 @@ export function makeHandler(options: HandlerOptions): RequestListener {
         'X-Request-Id': id,
         ...headers,
       });
-      if (status === 200 && route !== 'none') knowClient(request.socket);
       if (request.method === 'HEAD') response.end();
       else if (typeof text === 'string') response.end(text);
       else inSlices(text).pipe(response);

@@ -12,6 +12,11 @@ export function knowClient(socket: Socket): void {
   known.add(socket);
 }
 
+/** Whether somebody has authenticated on this connection. */
+export function isClient(socket: Socket): boolean {
+  return known.has(socket);
+}
+
 /**
  * Keeps room for clients: while a server holds nearly as many connections as it may, each new one closes the connection on
  * which nobody has authenticated and nobody has asked for the longest time. So strangers can hold connections only until a

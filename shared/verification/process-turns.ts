@@ -3,12 +3,17 @@ import { makeFairQueue, type Waiting } from './fair-queue.ts';
 import type { Places } from './places.ts';
 
 // What a call costs this process until it is answered, in μs of the machine that docs/decisions/teams-take-turns.md was
-// measured on. They are below the truth, so that calls wait only when many come at once, never for the clock.
+// measured on.
 const CALL = 20;
 const PER_BYTE = 0.015;
-/** Calls of this cost run at once; after them the event loop looks at other sockets first. */
-const AT_ONCE = 500;
+/** Calls of this cost begin in one turn of the event loop, some sixty plain ones; then it looks at other sockets first. */
+const AT_ONCE = 1_500;
 const COST_PER_TURN = 200;
+
+/** All who have not authenticated, as one team among the others. */
+export const STRANGERS = '';
+/** What an answer to a stranger costs, counted as bytes: about what three calls do. */
+export const STRANGERS_BYTES = 2_500;
 
 /** Gives out this process's time. */
 export type ProcessTurns = {
@@ -24,40 +29,45 @@ export type ProcessTurns = {
  * would hold up one small call by as many times their cost. Here they wait before their bodies are read, and teams take turns.
  * A call that waits has one of the places.
  */
-export function makeProcessTurns(places: Places, now: () => number = () => performance.now()): ProcessTurns {
+export function makeProcessTurns(places: Places): ProcessTurns {
   const queue = makeFairQueue<Waiting & { resolve(): void }>(COST_PER_TURN);
   let allowance = AT_ONCE;
-  let countedAt = now();
+  let scheduled = false;
 
-  function refill(): void {
-    const at = now();
-    allowance = Math.min(AT_ONCE, allowance + 1_000 * (at - countedAt));
-    countedAt = at;
+  function spend(cost: number): void {
+    allowance -= cost;
+    // Not for each call that comes alone: it costs what a call may cost.
+    if (!scheduled && allowance < AT_ONCE / 2) schedule();
+  }
+
+  function schedule(): void {
+    scheduled = true;
+    setImmediate(giveTurns);
   }
 
   function giveTurns(): void {
-    refill();
+    allowance = AT_ONCE;
+    scheduled = false;
     while (allowance > 0) {
       const next = queue.take();
       if (!next) return;
-      allowance -= next.cost;
+      spend(next.cost);
       next.resolve();
     }
-    if (queue.size() > 0) setImmediate(giveTurns);
+    if (!scheduled) schedule();
   }
 
   return {
     wait(team, bytes) {
       if (!places.hasRoom(team)) throw new ApiError('overloaded');
       const cost = Math.min(AT_ONCE, CALL + PER_BYTE * bytes);
-      refill();
       if (queue.size() === 0 && allowance > 0) {
-        allowance -= cost;
+        spend(cost);
         return undefined;
       }
       const { promise, resolve } = Promise.withResolvers<void>();
       queue.push({ team, cost, resolve });
-      if (queue.size() === 1) setImmediate(giveTurns);
+      if (!scheduled) schedule();
       places.enter(team);
       return promise.then(() => places.leave(team));
     },
