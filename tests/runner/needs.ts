@@ -2,6 +2,7 @@ import { ensureChromium } from './chromium.ts';
 import { ensureEnvoy, ensureGateway } from './gateways.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
 import { ensureOlder } from './older.ts';
+import { ensureWrk } from './wrk.ts';
 
 /** Something that some test files need besides the servers. `start` gives what is added to their environment. */
 export type Need = {
@@ -33,5 +34,10 @@ export const needs: Need[] = [
     what: 'older Node and TypeScript',
     of: (file) => file.endsWith('older.test.ts'),
     start: (_folder, say) => ensureOlder(say),
+  },
+  {
+    what: 'wrk',
+    of: (file) => file.endsWith('wrk.test.ts'),
+    start: async (_folder, say) => ensureWrk(say).then(() => ({})),
   },
 ];
