@@ -64,8 +64,8 @@ rebuild: ## write everything in Redis again, from Postgres and the books
 restored: ## after you restored Postgres from a backup: settle, on the safe side, what changed since
 	$(stack) restored
 
-bench: install ## measure verify beside bare node:http and its peers: speed and exactness; ROUNDS=6 CHART=file.svg
-	@$(node) bench/main.ts --rounds $(or $(ROUNDS),6) $(if $(CHART),--chart '$(CHART)')
+bench: install ## measure verify beside bare node:http and its peers: cost, speed, exactness; ROUNDS=6 ONLY=part-of-a-name CHARTS=folder
+	@$(node) bench/main.ts --rounds $(or $(ROUNDS),6) --seconds $(or $(SECONDS),3) $(if $(ONLY),--only '$(ONLY)') $(if $(CHARTS),--charts '$(CHARTS)')
 
 bench-pipeline: install ## measure events per second from the outbox to the books, by both buses; EVENTS=1000000
 	@$(node) bench/pipeline/main.ts --events $(or $(EVENTS),1000000)

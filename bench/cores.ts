@@ -14,7 +14,7 @@ const last = cpus().length - 1;
  */
 export async function onOwnCore<T>(stage: Stage, contenders: Contender[], measured: () => Promise<T>): Promise<T> {
   if (process.platform !== 'linux' || last === 0) return measured();
-  const pids = contenders.map((one) => one.pid);
+  const pids = contenders.flatMap((one) => Object.values(one.pids));
   const others = [process.pid, ...stage.records().map((one) => one.pid)].filter((pid) => !pids.includes(pid));
   try {
     await place(pids, '0');

@@ -4,7 +4,8 @@ import { readMetric, showProgress, usageOf } from './watch.ts';
 import { freePorts } from '../apps/stack/process/ports.ts';
 import { ourProgram } from '../apps/stack/servers/programs.ts';
 import { readProfile, type Share } from './profile.ts';
-import { mediansOf, runRounds } from './rounds.ts';
+import { mediansOf, runRounds, type Contender } from './rounds.ts';
+import { loadOf } from './contenders.ts';
 import type { Stage } from './stage.ts';
 import type { World } from './world.ts';
 import { load, type Load } from './wrk.ts';
@@ -14,7 +15,6 @@ import { load, type Load } from './wrk.ts';
 type Fresh = { port: number; pid: number; load: Load };
 type How = { seconds: number; env?: Record<string, string>; options?: string[] };
 
-const CONNECTIONS = 64;
 const ROUNDS = 3;
 
 /** Resident memory of verify after 200,000 calls and after 2,000,000, in MB. */
@@ -41,8 +41,13 @@ export async function measureWorkers(stage: Stage, world: World, seconds: number
   for (const workers of [1, 2]) {
     const name = `WORKERS=${workers}`;
     await withVerify(stage, world, { seconds, env: { WORKERS: String(workers) } }, async (verify) => {
-      const one = { name, load: verify.load, pid: verify.pid, after: world.clear };
-      const measured = mediansOf([await runRounds(name, [one], ROUNDS)]);
+      const one: Contender = {
+        name,
+        pids: { server: verify.pid },
+        load: (seconds) => load({ ...verify.load, seconds }),
+        settle: world.clear,
+      };
+      const measured = mediansOf([await runRounds(name, [one], { rounds: ROUNDS, seconds })]);
       results.push({ workers, perSecond: measured.get(name)!.perSecond });
     });
   }
@@ -62,16 +67,12 @@ export async function takeProfile(stage: Stage, world: World): Promise<Share[]> 
 }
 
 async function withVerify<T>(stage: Stage, world: World, how: How, use: (verify: Fresh) => Promise<T>): Promise<T> {
-  const { supervisor } = stage;
   const { seconds, env, options = [] } = how;
   const name = 'verify-fresh';
   const [port = 0] = await freePorts(1);
   const program = ourProgram('verify', name, port, { ...world.env, ...env });
-  await supervisor.add({ ...program, args: [...options, ...program.args] });
-  const { pid } = stage.records().find((one) => one.name === name)!;
-  const { bodies, token } = world;
-  const url = `http://127.0.0.1:${port}`;
-  const result = await use({ port, pid, load: { url, bodies, token, connections: CONNECTIONS, seconds } });
-  await supervisor.remove(name);
+  const pid = await stage.start({ ...program, args: [...options, ...program.args] });
+  const result = await use({ port, pid, load: { ...loadOf(world, `http://127.0.0.1:${port}`), seconds } });
+  await stage.supervisor.remove(name);
   return result;
 }

@@ -1,11 +1,16 @@
 -- For wrk: sends the bodies of a file in turn, and prints the measurements as one line of JSON.
 -- BODIES, TOKEN: a file with one JSON body per line, and the access token. COUNT=1: also counts the VALID answers.
--- GATEWAY, an address and a policy: verifies the same keys as nginx does.
+-- BATCH: sends so many of them as one request. GATEWAY, an address and a policy: verifies the same keys as nginx does.
+-- CALLED, an address of an API that a guard protects: sends the same keys as its users do.
 local requests, at = {}, 0
 
+local function withKey(address, key, headers)
+  headers['Authorization'] = 'Bearer ' .. key
+  return wrk.format('GET', address, headers)
+end
+
 local function asNginx(address, key)
-  return wrk.format('GET', address, {
-    ['Authorization'] = 'Bearer ' .. key,
+  return withKey(address, key, {
     ['X-Keytally-Token'] = os.getenv('TOKEN'),
     ['X-Original-Method'] = 'GET',
     ['X-Original-URI'] = '/users',
@@ -13,14 +18,32 @@ local function asNginx(address, key)
   })
 end
 
+local function batched(bodies)
+  return wrk.format(nil, wrk.path .. '/batch', nil, '{"verifications":[' .. table.concat(bodies, ',') .. ']}')
+end
+
 function init()
   wrk.method = 'POST'
   wrk.path = '/api/v1/api-key/verify'
   wrk.headers['Content-Type'] = 'application/json'
   wrk.headers['Authorization'] = 'Bearer ' .. os.getenv('TOKEN')
-  local gateway = os.getenv('GATEWAY')
+  local gateway, called, batch = os.getenv('GATEWAY'), os.getenv('CALLED'), tonumber(os.getenv('BATCH'))
+  local bodies = {}
   for body in io.lines(os.getenv('BODIES')) do
-    requests[#requests + 1] = gateway and asNginx(gateway, string.match(body, '"key":"([^"]+)"')) or wrk.format(nil, nil, nil, body)
+    local key = string.match(body, '"key":"([^"]+)"')
+    if gateway then
+      requests[#requests + 1] = asNginx(gateway, key)
+    elseif called then
+      requests[#requests + 1] = withKey(called, key, {})
+    elseif batch == 1 then
+      requests[#requests + 1] = wrk.format(nil, nil, nil, body)
+    else
+      bodies[#bodies + 1] = body
+      if #bodies == batch then
+        requests[#requests + 1] = batched(bodies)
+        bodies = {}
+      end
+    end
   end
 end
 

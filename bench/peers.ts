@@ -5,11 +5,13 @@ import { promisify } from 'node:util';
 import { connectPostgres } from '../shared/stores/postgres.ts';
 import { checkout } from '../apps/stack/process/home.ts';
 import { freePorts, isFree } from '../apps/stack/process/ports.ts';
+import { loadOf } from './contenders.ts';
 import { onOwnCore } from './cores.ts';
 import { creditsOverspent, rateOverAdmitted } from './exact.ts';
 import { mediansOf, runRounds, type Contender } from './rounds.ts';
 import type { Stage } from './stage.ts';
 import { CREDITS_CALLS, RATE } from './world.ts';
+import { load } from './wrk.ts';
 
 export type PeerResult = {
   name: string;
@@ -48,12 +50,14 @@ export async function measurePeers(stage: Stage, how: { rounds: number; seconds:
     const { url, keys } = await startPeer(stage, peer, 'load', { KEYS: '100' });
     const bodies = join(stage.folder, `bodies-${peer.script}-${contenders.length}`);
     writeFileSync(bodies, keys.map((key) => `${JSON.stringify({ key })}\n`).join(''));
-    const { pid } = stage.records().find((one) => one.name === `${peer.name} load`)!;
-    const load = { url, bodies, token: 'none', connections: 64, seconds: how.seconds };
-    contenders.push({ name: peer.name, load, pid });
+    contenders.push({
+      name: peer.name,
+      pids: { server: stage.pidOf(`${peer.name} load`) },
+      load: (seconds) => load({ ...loadOf({ bodies, token: 'none' }, url), seconds }),
+    });
   }
-  const rounds = Math.min(3, how.rounds);
-  const measured = mediansOf([await onOwnCore(stage, contenders, () => runRounds('peers', contenders, rounds))]);
+  const few = { ...how, rounds: Math.min(3, how.rounds) };
+  const measured = mediansOf([await onOwnCore(stage, contenders, () => runRounds('peers', contenders, few))]);
   const results: PeerResult[] = [];
   for (const peer of peers) {
     await stage.supervisor.remove(`${peer.name} load`);

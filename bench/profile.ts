@@ -13,12 +13,9 @@ const parts: [RegExp, string][] = [
   [/ioredis|redis-parser/, 'Redis client'],
   [/_http_|node:internal\/streams|node:net|node:events|onParserExecute/, 'HTTP (node:http, streams)'],
   [/read-json|JSON|ajv|validate|utf8|TextDecoder/, 'read and check the body'],
-  [
-    /shared\/(decide|gather|redis-node|keyspace|credits|ids|remember|ip|client-address)/,
-    'decide: call the script, make the answer',
-  ],
-  [/shared\/access-token/, 'authenticate'],
-  [/prometheus|metrics/, 'metrics'],
+  [/shared\/(verification|stores|values)|client-address/, 'decide: call the script, make the answer'],
+  [/shared\/auth/, 'authenticate'],
+  [/prometheus|metrics|timings/, 'metrics'],
 ];
 
 /** Sums up the CPU profile that Node wrote into a folder. */

@@ -1,6 +1,6 @@
 import { cpus } from 'node:os';
 import { table } from '../apps/stack/demo/print.ts';
-import { chart, type Bar } from './chart.ts';
+import { chart } from './chart.ts';
 import type { Phase } from './overload.ts';
 import type { PeerResult } from './peers.ts';
 import type { Share } from './profile.ts';
@@ -81,25 +81,37 @@ export function printProfile(cpuUs: number, shares: Share[]): void {
 
 /** Draws verify beside the bare server and its peers, as SVG. */
 export function drawChart(bare: Measured, ours: Measured, peers: PeerResult[]): string {
-  const bars: Bar[] = [
-    { name: 'bare node:http', value: bare.perSecond, note: `${whole(bare.perSecond)}/s` },
-    { name: 'keytally verify', value: ours.perSecond, note: `${whole(ours.perSecond)}/s, exact`, ours: true },
-    ...peers.map((peer) => ({
-      name: peer.name,
-      value: peer.perSecond,
-      note: `${whole(peer.perSecond)}/s, ${peer.credits > 0 ? `${whole(peer.credits)} of ${whole(CREDITS_CALLS)} overspent` : 'exact'}`,
-    })),
-  ];
+  const others = '#8b949e';
+  const bar = (name: string, { perSecond }: { perSecond: number }, said = '', colour = others) => {
+    return { name, parts: [{ value: perSecond, colour }], note: `${whole(perSecond)}/s${said}` };
+  };
+  return chart({
+    title: 'Verifications per second, one process, 64 connections',
+    subtitle: `${machine()}; client, Redis and server on one machine`,
+    bars: [
+      bar('bare node:http', bare),
+      bar('keytally verify', ours, ', exact', '#2f81f7'),
+      ...peers.map((peer) => {
+        const overspent = `${whole(peer.credits)} of ${whole(CREDITS_CALLS)} overspent`;
+        return bar(peer.name, peer, `, ${peer.credits > 0 ? overspent : 'exact'}`);
+      }),
+    ],
+  });
+}
+
+/** The day, and the machine that this runs on. */
+export function machine(): string {
   const [cpu] = cpus();
   const day = new Date().toISOString().slice(0, 10);
-  return chart(
-    'Verifications per second, one process, 64 connections',
-    `${day}, ${cpus().length} cores ${cpu?.model.trim() ?? ''}, Node ${process.versions.node}; client, Redis and server on one machine`,
-    bars,
-  );
+  return `${day}, ${cpus().length} cores ${cpu?.model.trim() ?? ''}, Node ${process.versions.node}`;
 }
 
 /** Microseconds, printed as milliseconds. */
 export function ms(us: number): string {
   return `${(us / 1000).toFixed(2)} ms`;
+}
+
+/** Microseconds, printed as such. */
+export function us(value: number): string {
+  return `${value.toFixed(1)} µs`;
 }

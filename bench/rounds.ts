@@ -1,31 +1,41 @@
 import { showProgress, usageOf } from './watch.ts';
-import { load, type Load, type Round } from './wrk.ts';
+import type { Round } from './wrk.ts';
 
-/** A server under measurement: its load, the process that answers, and what to do after each round. */
-export type Contender = { name: string; load: Load; pid: number; after?(): Promise<void> };
-/** A round, or the medians of some; `cpuUs` is the CPU time of the answering process per answer. */
-export type Measured = Omit<Round, 'valid'> & { cpuUs: number };
+/** What is measured: its load, the processes that work for it, and what to do after each load. */
+export type Contender = {
+  name: string;
+  /** Puts load on it for so many seconds. */
+  load(seconds: number): Promise<Round>;
+  /** The processes whose CPU counts, by name. */
+  pids: Record<string, number>;
+  /** Ends what the load left to do. The CPU that this takes counts. */
+  settle?(): Promise<void>;
+};
+/** A round, or the medians of some; `cpuUs` is the CPU time of each process per call. */
+export type Measured = { perSecond: number; p50Us: number; p99Us: number; cpuUs: Record<string, number> };
 /** The rounds of each contender, by name. */
 export type Seen = Map<string, Measured[]>;
 
-// Long enough to warm the caches of a contender that was idle.
+// Long enough for V8 to compile what is called, and to warm the caches of a contender that was idle.
+const FIRST_SECONDS = 2;
 const WARM_UP_SECONDS = 1;
 
 /**
  * Runs rounds of all contenders in turn, so that a noisy minute of the machine affects each of them. A first round, in which V8
- * compiles, does not count, nor does a second of warm-up before each round.
+ * compiles, does not count, nor does a second of warm-up before each of the others.
  */
-export async function runRounds(what: string, contenders: Contender[], rounds: number): Promise<Seen> {
+export async function runRounds(
+  what: string,
+  contenders: Contender[],
+  { rounds, seconds }: { rounds: number; seconds: number },
+): Promise<Seen> {
   const seen: Seen = new Map(contenders.map(({ name }) => [name, []]));
   let done = 0;
-  for (let round = -1; round < rounds; round++) {
+  for (let round = 0; round <= rounds; round++) {
     for (const contender of contenders) {
-      await load({ ...contender.load, seconds: WARM_UP_SECONDS });
-      const before = cpuSeconds(contender);
-      const one = await load(contender.load);
-      const cpuUs = ((cpuSeconds(contender) - before) / (one.perSecond * contender.load.seconds)) * 1e6;
-      if (round >= 0) seen.get(contender.name)!.push({ ...one, cpuUs });
-      await contender.after?.();
+      if (round > 0) await measured(contender, WARM_UP_SECONDS);
+      const one = await measured(contender, round > 0 ? seconds : Math.min(FIRST_SECONDS, seconds));
+      if (round > 0) seen.get(contender.name)!.push(one);
       showProgress(what, ++done, (rounds + 1) * contenders.length);
     }
   }
@@ -43,11 +53,31 @@ export function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1] ?? NaN;
 }
 
-function medians(all: Measured[]): Measured {
-  const of = (name: keyof Measured) => median(all.map((one) => one[name]));
-  return { perSecond: of('perSecond'), p50Us: of('p50Us'), p99Us: of('p99Us'), cpuUs: of('cpuUs') };
+async function measured(contender: Contender, seconds: number): Promise<Measured> {
+  const before = cpuSeconds(contender);
+  const { calls, perSecond, p50Us, p99Us } = await contender.load(seconds);
+  await contender.settle?.();
+  const spent = Object.entries(cpuSeconds(contender)).map(([name, cpu]) => [name, cpu - before[name]!] as const);
+  return {
+    perSecond,
+    p50Us,
+    p99Us,
+    cpuUs: Object.fromEntries(spent.map(([name, cpu]) => [name, (cpu / calls) * 1e6])),
+  };
 }
 
-function cpuSeconds({ pid }: Contender): number {
-  return usageOf(pid)[0]?.cpuSeconds ?? NaN;
+function medians(all: Measured[]): Measured {
+  const of = (figure: (one: Measured) => number) => median(all.map(figure));
+  const processes = Object.keys(all[0]!.cpuUs);
+  return {
+    perSecond: of(({ perSecond }) => perSecond),
+    p50Us: of(({ p50Us }) => p50Us),
+    p99Us: of(({ p99Us }) => p99Us),
+    cpuUs: Object.fromEntries(processes.map((name) => [name, of(({ cpuUs }) => cpuUs[name]!)])),
+  };
+}
+
+function cpuSeconds({ pids }: Contender): Record<string, number> {
+  const used = Object.entries(pids).map(([name, pid]) => [name, usageOf(pid)[0]?.cpuSeconds ?? NaN]);
+  return Object.fromEntries(used) as Record<string, number>;
 }

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readRecords, type Recorded } from '../apps/stack/process/leftovers.ts';
+import type { Program } from '../apps/stack/process/program.ts';
 import { makeSupervisor, type Supervisor } from '../apps/stack/process/supervisor.ts';
 import { startTestServers, type TestServers } from '../tests/runner/servers.ts';
 
@@ -9,6 +10,10 @@ export type Stage = {
   folder: string;
   servers: TestServers['servers'];
   supervisor: Supervisor;
+  /** Starts a program, and gives its process id. */
+  start(program: Program): Promise<number>;
+  /** The process id of a server or a program that runs. */
+  pidOf(name: string): number;
   /** Every process of the benchmark. */
   records(): Recorded[];
 };
@@ -20,5 +25,17 @@ export async function makeStage(folder: string): Promise<Stage> {
   const say = (line: string) => /again/.test(line) && console.error(`keytally: ${line}`);
   const supervisor = makeSupervisor({ folder: own, logFile: (name) => join(own, `${name}.log`), say });
   const { servers } = await startTestServers(folder, console.log);
-  return { folder: own, servers, supervisor, records: () => [...readRecords(folder), ...readRecords(own)] };
+  const records = () => [...readRecords(folder), ...readRecords(own)];
+  const pidOf = (name: string) => records().find((one) => one.name === name)!.pid;
+  return {
+    folder: own,
+    servers,
+    supervisor,
+    async start(program) {
+      await supervisor.add(program);
+      return pidOf(program.name);
+    },
+    pidOf,
+    records,
+  };
 }

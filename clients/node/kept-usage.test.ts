@@ -54,6 +54,30 @@ test('requests pass while keytally is unavailable, only the first one waits for 
   assert.is(await used(meter), '6');
 });
 
+test('while verify answers nothing, 64 requests at once all pass, and each is debited once', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(client, { onLost, pauseMs: 60_000 });
+  const get = await protect(kept);
+  // Each is debited at its first attempt, without an answer.
+  proxy.fate = 'hang';
+  const answers = await Promise.all(Array.from({ length: 64 }, () => get(key)));
+  assert.equal([...new Set(answers.map(String))], ['200,UNDECIDED']);
+  proxy.fate = 'pass';
+  assert.is(await kept.flush(), 0);
+  assert.equal([await used(meter), lost], ['64', []]);
+});
+
+test('while keytally is unavailable any key passes, a request without one does not, and a wrong key is handed back', async () => {
+  const kept = keepUsage(client, { onLost, pauseMs: 60_000 });
+  const get = await protect(kept);
+  proxy.fate = 'refuse';
+  assert.equal(await get('key_nobody'), [200, 'UNDECIDED']);
+  assert.equal(await get(undefined), [401, undefined]);
+  proxy.fate = 'pass';
+  assert.is(await kept.flush(), 0);
+  assert.equal(lost, ['INVALID']);
+});
+
 test('a call that was debited although its answer was lost is not debited again', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const kept = keepUsage(client, { onLost, pauseMs: 60_000 });

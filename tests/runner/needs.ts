@@ -1,6 +1,8 @@
 import { ensureChromium } from './chromium.ts';
 import { ensureEnvoy, ensureGateway } from './gateways.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
+import { ensureOlder } from './older.ts';
+import { ensureWrk } from './wrk.ts';
 
 /** Something that some test files need besides the servers. `start` gives what is added to their environment. */
 export type Need = {
@@ -27,5 +29,15 @@ export const needs: Need[] = [
     what: 'Envoy',
     of: (file) => file.endsWith('envoy.test.ts'),
     start: async (_folder, say) => ({ TEST_ENVOY: await ensureEnvoy(say) }),
+  },
+  {
+    what: 'older Node and TypeScript',
+    of: (file) => file.endsWith('older.test.ts'),
+    start: (_folder, say) => ensureOlder(say),
+  },
+  {
+    what: 'wrk',
+    of: (file) => file.endsWith('wrk.test.ts'),
+    start: async (_folder, say) => ensureWrk(say).then(() => ({})),
   },
 ];

@@ -51,9 +51,11 @@ test('every package that is installed on Linux x64 has a hash, and those without
   // Fewer is better: a hash comes from the registry, and is never made up.
   assert.ok(without.length <= 24, `${without.length} have none`);
   assert.match(read('apps/stack/install.sh'), 'installed without a hash to check');
-  const peers = JSON.parse(read('bench/peers/package-lock.json')) as typeof lock;
-  for (const [path, { integrity = '' }] of Object.entries(peers.packages).filter(([path]) => path))
-    assert.match(integrity, /^sha512-/, path);
+  for (const name of ['bench/peers', 'clients/node/helpers/older']) {
+    const { packages } = JSON.parse(read(`${name}/package-lock.json`)) as typeof lock;
+    for (const [path, { integrity = '' }] of Object.entries(packages).filter(([path]) => path))
+      assert.match(integrity, /^sha512-/, path);
+  }
 });
 
 test('no install script runs, and the packages that have one are known', () => {

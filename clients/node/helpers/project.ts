@@ -1,9 +1,10 @@
 // An empty project of a user of the client, and the examples on the pages.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
+import { build } from '../build/build.ts';
 
 export const checkout = join(import.meta.dirname, '../../..');
 /** For all files of the test. */
@@ -22,12 +23,27 @@ export function run([command, ...args]: string[], cwd: string): string {
   }
 }
 
-/** The Node of this test, and the host's own where the client supports it: programs of other people run on older ones. */
+/** Packs the client, installs it into the project as its users do, and gives what was packed. */
+export function installPackage(): { source: string; files: { path: string }[] } {
+  const source = join(folder, 'source');
+  build(join(source, 'dist'));
+  for (const name of ['package.json', 'README.md']) cpSync(join(checkout, 'clients/node', name), join(source, name));
+  const [packed] = JSON.parse(run(['npm', 'pack', '--json'], source)) as {
+    filename: string;
+    files: { path: string }[];
+  }[];
+  write('package.json', JSON.stringify({ private: true, type: 'module' }));
+  run(['npm', 'install', '--offline', '--no-audit', '--no-fund', join(source, packed!.filename)], project);
+  return { source, files: packed!.files };
+}
+
+/** The Node of this test, the host's own, and older ones: programs of other people run on those. By version. */
 export function nodes(): Map<string, string> {
+  const hosts = (process.env.PATH ?? '').split(':').filter((folder) => !folder.includes('node_modules'));
+  const older = (process.env.TEST_OLDER_NODES ?? '').split(':');
   const found = new Map([[process.versions.node, process.execPath]]);
-  for (const folder of (process.env.PATH ?? '').split(':')) {
-    const node = join(folder, 'node');
-    if (folder.includes('node_modules') || !existsSync(node)) continue;
+  for (const node of [...hosts.map((folder) => join(folder, 'node')), ...older]) {
+    if (!existsSync(node)) continue;
     const version = run([node, '-p', 'process.versions.node'], checkout).trim();
     if (Number.parseInt(version, 10) >= 20) found.set(version, node);
   }
@@ -36,7 +52,8 @@ export function nodes(): Map<string, string> {
 
 /** tsc's options for a strict check with a module resolution. */
 export function strict(resolution: string): string[] {
-  const module = resolution === 'bundler' ? 'esnext' : resolution;
+  const modules: Record<string, string> = { bundler: 'esnext', node10: 'commonjs' };
+  const module = modules[resolution] ?? resolution;
   const checks = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess'];
   return [...checks, '--target', 'es2022', '--module', module, '--moduleResolution', resolution];
 }

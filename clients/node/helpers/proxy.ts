@@ -3,19 +3,24 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
-/** What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers. */
-type Fate = 'pass' | 'lose' | 'hang' | 'refuse' | 'redirect' | 'html';
+/**
+ * What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers, `hold` forwards it
+ * once `release` is called.
+ */
+type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html';
 
 /** A proxy before a server that can lose, delay or refuse chosen requests; the others pass. */
 export async function makeProxy(target: string) {
   const fates: Fate[] = [];
   const seen: IncomingMessage[] = [];
+  const held: (() => void)[] = [];
   const server = createServer(async (request, response) => {
     seen.push(request);
     const fate = fates.shift() ?? proxy.fate;
     const body = await buffer(request);
     if (fate === 'refuse') return request.socket.destroy();
     if (fate === 'redirect') return response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end();
+    if (fate === 'hold') await new Promise<void>((release) => held.push(release));
     if (fate === 'html') return response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
     const { host: _, connection: __, ...headers } = request.headers;
     const answer = await fetch(target + request.url, {
@@ -39,6 +44,11 @@ export async function makeProxy(target: string) {
       seen.length = 0;
     },
     seen,
+    /** Lets the requests pass that are held, and those that follow. */
+    release() {
+      proxy.fate = 'pass';
+      for (const release of held.splice(0)) release();
+    },
     stop() {
       server.close();
       server.closeAllConnections();

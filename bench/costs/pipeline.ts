@@ -1,0 +1,91 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StackError } from '../../apps/stack/process/errors.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { ourProgram } from '../../apps/stack/servers/programs.ts';
+import { outboxState } from '../../shared/events/outbox-watch.ts';
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import type { Contender } from '../rounds.ts';
+import type { Stage } from '../stage.ts';
+import { usageOf } from '../watch.ts';
+import type { World } from '../world.ts';
+
+/** A contender that has its name elsewhere. */
+export type Row = Omit<Contender, 'name'>;
+
+export type Pipeline = {
+  /** Address of its verify. */
+  url: string;
+  /** A row whose calls this verify decides: their way into the books counts too. */
+  verifying(row: Row): Row;
+  /** Stops it, and throws unless the books have each call that was answered. */
+  stop(): Promise<void>;
+};
+
+const LOOK_EVERY_MS = 100;
+const DRAINED_WITHIN_MS = 60_000;
+// ClickHouse merges what was inserted. It is done when it takes less than this part of a core.
+const IDLE_SHARE = 0.15;
+
+/** Starts verify and a consumer in a world. */
+export async function startPipeline(stage: Stage, world: World): Promise<Pipeline> {
+  const { redis, env, name } = world;
+  const [verify = 0, consumer = 0] = await freePorts(2);
+  const programs = [
+    // On a busy machine a verification may take longer than it may elsewhere, and one that is refused ends the run.
+    ourProgram('verify', 'costs-verify', verify, { ...env, VERIFY_DEADLINE_MS: '5000' }),
+    ourProgram('consumer', 'costs-consumer', consumer, { ...env, CONSUMER_NAME: 'consumer' }),
+  ] as const;
+  const pids = {
+    verify: await stage.start(programs[0]),
+    redis: stage.pidOf(`redis-${name}`),
+    consumer: await stage.start(programs[1]),
+    clickhouse: stage.pidOf('clickhouse'),
+  };
+  let answered = 0;
+
+  async function settle(): Promise<void> {
+    const until = performance.now() + DRAINED_WITHIN_MS;
+    const clickhouse = () => usageOf(pids.clickhouse)[0]?.cpuSeconds ?? 0;
+    for (let before = clickhouse(); ; before = clickhouse()) {
+      const began = performance.now();
+      await sleep(LOOK_EVERY_MS);
+      const share = (1000 * (clickhouse() - before)) / (performance.now() - began);
+      if (share < IDLE_SHARE && (await outboxState(redis)).entries === 0) return;
+      if (performance.now() > until) throw new StackError('the events did not reach the books within a minute');
+    }
+  }
+
+  return {
+    url: `http://127.0.0.1:${verify}`,
+    verifying: (row) => ({
+      pids: { ...row.pids, ...pids },
+      async load(seconds) {
+        const round = await row.load(seconds);
+        answered += round.calls;
+        return round;
+      },
+      settle,
+    }),
+    async stop() {
+      for (const program of programs) await stage.supervisor.remove(program.name);
+      const events = await takeEvents(env.CLICKHOUSE_URL!);
+      if (events < answered) throw new StackError(`the books have ${events} events of ${answered} calls`);
+    },
+  };
+}
+
+/** Counts the events in the books, and empties these, so that merges cost the next processes no more. */
+async function takeEvents(url: string): Promise<number> {
+  const books = connectClickHouse(url);
+  try {
+    const answer = await books.client.query({
+      query: 'select toFloat64(count()) as events from usage_events final',
+      format: 'JSONEachRow',
+    });
+    const [found] = await answer.json<{ events: number }>();
+    await books.client.command({ query: 'truncate table usage_events' });
+    return found?.events ?? 0;
+  } finally {
+    await books.close();
+  }
+}
