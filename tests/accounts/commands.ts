@@ -19,11 +19,15 @@ export type Command =
 const micros = fc.bigInt({ min: 0n, max: 12n });
 const some = fc.bigInt({ min: 1n, max: 12n });
 const ms = fc.constantFrom(0, 0, 5, 5, 5, 10, 10, 15, 20);
+const wait = fc.oneof(
+  { weight: 20, arbitrary: ms },
+  { weight: 1, arbitrary: fc.constantFrom(86_400_000 - 5, 86_400_000, 86_400_000 + 5) },
+);
 const later = fc.constantFrom(5, 5, 10, 10, 15, 20);
 const place = fc.nat(12);
 
 const command: fc.Arbitrary<Command> = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: wait }) },
   {
     weight: 4,
     arbitrary: fc.record({

@@ -190,7 +190,8 @@ export class Account {
     return cost === 0n || this.used + this.held + cost <= this.limit;
   }
 
-  private *moments(): Generator<number> {
+  /** When something falls due. */
+  *moments(): Generator<number> {
     for (const { state, beginsAt, endsAt } of this.grants) {
       if (state === 'PENDING') yield beginsAt;
       if (state === 'ACTIVE') yield endsAt;
@@ -205,9 +206,11 @@ export class Account {
       if (hold.onExpiry === 'charge') this.settle(hold, 'CHARGED', hold.micros);
       else this.settle(hold, 'EXPIRED', 0n);
     }
-    for (const grant of this.drawingOrder().filter(({ endsAt }) => endsAt <= at)) {
-      if (grant.rollover) this.rollOver(grant);
-      else this.end(grant, 'ENDED');
+    // One order for all that end now: a grant that rolls over keeps its place until the others have ended too.
+    const order = this.drawingOrder();
+    for (const grant of order.filter(({ endsAt }) => endsAt <= at)) {
+      if (grant.rollover) this.rollOver(grant, order);
+      else this.end(grant, 'ENDED', order);
     }
     const beginning = this.grants.filter(({ state, beginsAt }) => state === 'PENDING' && beginsAt <= at);
     for (const grant of beginning) grant.state = 'ACTIVE';
@@ -219,14 +222,13 @@ export class Account {
   }
 
   /** What a grant covers of the holds that are not pinned elsewhere, after the grants that are drawn before it. */
-  private covered(grant: Grant): bigint {
-    const order = this.drawingOrder();
+  private covered(grant: Grant, order: Grant[]): bigint {
     const before = sum(order.slice(0, order.indexOf(grant)).map(left));
     return min(left(grant), max(0n, this.held - this.pinned - before));
   }
 
-  private end(grant: Grant, state: 'ENDED' | 'VOIDED'): void {
-    const covered = this.covered(grant);
+  private end(grant: Grant, state: 'ENDED' | 'VOIDED', order = this.drawingOrder()): void {
+    const covered = this.covered(grant, order);
     grant.expired += left(grant) - covered;
     grant.state = state;
     grant.pinned = covered;
@@ -234,9 +236,9 @@ export class Account {
     if (covered > 0n) for (const hold of this.open()) hold.old = true;
   }
 
-  private rollOver(grant: Grant): void {
+  private rollOver(grant: Grant, order: Grant[]): void {
     const { endsAt, most } = grant.rollover!;
-    const free = left(grant) - this.covered(grant);
+    const free = left(grant) - this.covered(grant, order);
     grant.expired += free - min(free, most);
     grant.endsAt = endsAt;
     grant.rollover = undefined;
