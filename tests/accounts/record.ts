@@ -56,6 +56,17 @@ export class Record {
     this.compare(answer);
   }
 
+  /** Makes it a plain record that has used some of its credits, before anything else. */
+  async startPlain(total: bigint, used: bigint): Promise<void> {
+    const { model } = this;
+    model.settings = { allowOverages: true, spendCap: undefined };
+    const command = { do: 'grant', micros: total, priority: 50, beginsIn: 0, lasts: 0, rollsFor: 0, most: 0n } as const;
+    if (total > 0n) apply(model, command);
+    model.verify(used);
+    for (const grant of model.grants) this.store(grant, command);
+    await this.redis.hset(this.keys[0]!, 'u', String(used));
+  }
+
   async remove(): Promise<void> {
     await this.redis.del(this.keys);
   }

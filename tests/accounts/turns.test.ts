@@ -23,16 +23,19 @@ test.after(() => redis?.close());
 test('Redis has the amounts of the model after each command, and what each grant gave', async () => {
   const { client } = redis.node(7);
   const sha = await loadCommands(client);
-  const run = async (commands: Command[]) => {
+  const run = async (total: bigint, used: bigint, commands: Command[]) => {
     const record = new Record(client, sha);
     try {
+      await record.startPlain(total, used);
       for (const [i, command] of commands.entries()) await record.do(command, i % 2 === 0);
     } finally {
       await record.remove();
     }
   };
   const runs = Number(process.env.ACCOUNTS_SEQUENCES ?? SEQUENCES);
-  const result = await fc.check(fc.asyncProperty(sequences(50), run), { numRuns: runs });
+  const result = await fc.check(fc.asyncProperty(fc.bigInt(0n, 9n), fc.bigInt(0n, 12n), sequences(50), run), {
+    numRuns: runs,
+  });
   assert.not(result.failed, fc.defaultReportMessage(result) ?? '');
 });
 

@@ -10,12 +10,6 @@ local nowMs, command = tonumber(ARGV[1]), ARGV[2]
 
 local record = call('HMGET', KEYS[1], 'u', 't', 's')
 local version, overages, capMicros, classes, at = struct.unpack('ssss', record[3])
-local account = record[1] and readHot(record[1])
-if account then account.turn = readTurn(record[2]) else
-  account = { used = 0, held = 0, total = 0, expired = 0, limit = 0, untilMs = NEVER, told = {}, turn = newTurn() }
-end
-account.holdsKey, account.endsKey = KEYS[2], KEYS[3]
-
 local function readDeclared(text, at)
   local class, firstVersion, begun, pending
   class, at = readClass(text, at)
@@ -26,6 +20,12 @@ local function readDeclared(text, at)
   end
   return one, at
 end
+
+local account = record[1] and readHot(record[1])
+if account then account.turn = readTurn(record[2]) else
+  account = accountOf(tonumber(record[1] or 0), readItems(record[3], at, classes, readDeclared))
+end
+account.holdsKey, account.endsKey = KEYS[2], KEYS[3]
 
 if nowMs >= account.untilMs then
   local whole, calls = false, 0

@@ -1,7 +1,8 @@
 -- Turns of an account: walks its moments in the order of time, and takes new settings in.
 --
 -- Needs   names holds account
--- Defines settleHold(account, id, usage)   ends an open hold: debits the usage, and lets what is pinned pay; gives its amount
+-- Defines accountOf(used, declared)        the account of a record that was plain until now: what it used is its plain class's
+--         settleHold(account, id, usage)   ends an open hold: debits the usage, and lets what is pinned pay; gives its amount
 --         walk(account, nowMs)             does all that fell due, moment by moment: holds end, then classes end, then grants
 --                                          begin. False after MOST_STEPS holds and moments: then it has to be called again
 --         takeSettings(account, declared, version, nowMs)   takes in what the settings of a version declare; nothing may be due.
@@ -23,6 +24,21 @@ local function classOf(classes, ref)
   for i, class in ipairs(classes) do
     if class.ref == ref then return class, i end
   end
+end
+
+local function accountOf(used, declared)
+  local turn, total = newTurn(), 0
+  for _, one in ipairs(declared) do
+    local class = one.class
+    if class.priority == 50 and class.endsAtMs == NEVER then
+      total = one.begunMicros
+      class.taken, class.granted, class.gave = total, total, min(used, total)
+      turn.classes[1], turn.overdrawn = class, used - class.gave
+    end
+  end
+  if #turn.classes == 0 then turn.overdrawn = used end
+  turn.usedAtTurn = used
+  return { used = used, held = 0, total = total, expired = 0, limit = 0, untilMs = NEVER, told = {}, turn = turn }
 end
 
 local function settleHold(account, id, usage)
