@@ -1,0 +1,141 @@
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { isTimezone, periodAt, periodStart, windowAt, type CalendarUnit, type WindowUnit } from './calendar.ts';
+
+const at = (text: string) => Temporal.Instant.from(text).epochMilliseconds;
+const show = (ms: number) => new Date(ms).toISOString().replace('.000Z', 'Z');
+const starts = (every: CalendarUnit, timezone: string, anchor: string, periods: number[]) =>
+  periods.map((period) => show(periodStart({ every, timezone, anchorMs: at(anchor) }, period)));
+const window = (unit: WindowUnit, timezone: string, instant: string) => {
+  const { startMs, endMs } = windowAt(unit, timezone, at(instant));
+  return [show(startMs), show(endMs)];
+};
+
+test('the 31st falls on the last day of a shorter month, and comes again after it', () => {
+  assert.equal(starts('month', 'UTC', '2027-10-31T08:00Z', [1, 2, 3, 4, 5, 6]), [
+    '2027-11-30T08:00:00Z',
+    '2027-12-31T08:00:00Z',
+    '2028-01-31T08:00:00Z',
+    '2028-02-29T08:00:00Z',
+    '2028-03-31T08:00:00Z',
+    '2028-04-30T08:00:00Z',
+  ]);
+  assert.equal(starts('month', 'UTC', '2026-12-31T00:00Z', [2]), ['2027-02-28T00:00:00Z']);
+});
+
+test('29 February falls on the 28th in other years, and comes again in the next leap year', () => {
+  assert.equal(starts('year', 'UTC', '2024-02-29T12:00Z', [1, 4, 76]), [
+    '2025-02-28T12:00:00Z',
+    '2028-02-29T12:00:00Z',
+    '2100-02-28T12:00:00Z',
+  ]);
+});
+
+test('a time that does not exist is the first instant after it, on that day alone', () => {
+  // Berlin skips 02:00 to 03:00 on 29 March 2026.
+  assert.equal(starts('day', 'Europe/Berlin', '2026-03-28T02:30:00+01:00', [0, 1, 2]), [
+    '2026-03-28T01:30:00Z',
+    '2026-03-29T01:00:00Z',
+    '2026-03-30T00:30:00Z',
+  ]);
+});
+
+test('a time that is doubled is its first', () => {
+  assert.equal(starts('week', 'Europe/Berlin', '2026-10-18T02:30:00+02:00', [1, 2]), [
+    '2026-10-25T00:30:00Z',
+    '2026-11-01T01:30:00Z',
+  ]);
+});
+
+test('an anchor in the second of two equal hours stays where it is', () => {
+  assert.equal(starts('day', 'Europe/Berlin', '2026-10-25T02:30:00+01:00', [0, 1]), [
+    '2026-10-25T01:30:00Z',
+    '2026-10-26T01:30:00Z',
+  ]);
+});
+
+test('each instant lies in the period that begins last before it', () => {
+  const zones = ['UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/St_Johns', 'Australia/Lord_Howe', 'Pacific/Apia'];
+  const anchors = ['2010-01-31T10:30Z', '2024-02-29T23:59:59.999Z', '2026-03-28T15:10Z', '2011-12-30T09:59Z'];
+  for (const timezone of zones)
+    for (const every of ['day', 'week', 'month', 'year'] as const)
+      for (const anchor of anchors) {
+        const recurrence = { every, timezone, anchorMs: at(anchor) };
+        for (let period = -15; period < 40; period++) {
+          const [startMs, nextMs] = [periodStart(recurrence, period), periodStart(recurrence, period + 1)];
+          // A day that a zone skipped has no instant.
+          if (startMs === nextMs) continue;
+          assert.ok(startMs < nextMs, `${timezone} ${every} ${anchor} ${period}`);
+          assert.is(periodAt(recurrence, startMs), period, `${timezone} ${every} ${anchor}`);
+          assert.is(periodAt(recurrence, nextMs - 1), period, `${timezone} ${every} ${anchor}`);
+        }
+      }
+});
+
+test('a day of 23, 24.5 or 25 hours is one window, to the millisecond', () => {
+  assert.equal(window('day', 'Europe/Berlin', '2026-03-29T12:00Z'), ['2026-03-28T23:00:00Z', '2026-03-29T22:00:00Z']);
+  assert.equal(window('day', 'Europe/Berlin', '2026-10-25T12:00Z'), ['2026-10-24T22:00:00Z', '2026-10-25T23:00:00Z']);
+  // Lord Howe changes its clocks by half an hour.
+  assert.equal(window('day', 'Australia/Lord_Howe', '2026-04-05T00:00Z'), [
+    '2026-04-04T13:00:00Z',
+    '2026-04-05T13:30:00Z',
+  ]);
+  const midnight = '2026-10-24T22:00:00Z';
+  assert.is(window('day', 'Europe/Berlin', '2026-10-24T21:59:59.999Z')[1], midnight);
+  assert.is(window('day', 'Europe/Berlin', midnight)[0], midnight);
+});
+
+test('windows of zones with quarter and half hours begin at their own midnight', () => {
+  assert.is(window('day', 'Asia/Kathmandu', '2026-06-01T18:14:59Z')[1], '2026-06-01T18:15:00Z');
+  assert.is(window('month', 'America/St_Johns', '2026-01-01T03:29:59Z')[1], '2026-01-01T03:30:00Z');
+});
+
+test('a day whose midnight is skipped begins at its first instant', () => {
+  // Santiago goes from 23:59 to 01:00.
+  assert.is(window('day', 'America/Santiago', '2024-09-08T12:00Z')[0], '2024-09-08T04:00:00Z');
+  assert.is(window('day', 'America/Santiago', '2024-09-07T12:00Z')[1], '2024-09-08T04:00:00Z');
+});
+
+test('clocks that are set back over midnight do not open a day again', () => {
+  // St John's went from 00:01 back to 23:01 on 7 November 2010.
+  const first = '2010-11-07T02:30:00Z';
+  assert.is(window('day', 'America/St_Johns', '2010-11-07T02:29:59Z')[1], first);
+  for (const instant of [first, '2010-11-07T02:31Z', '2010-11-07T03:00Z', '2010-11-07T12:00Z'])
+    assert.equal(window('day', 'America/St_Johns', instant), [first, '2010-11-08T03:30:00Z'], instant);
+});
+
+test('a day that a zone skipped has no window', () => {
+  // Samoa had no 30 December 2011.
+  const [, end] = window('day', 'Pacific/Apia', '2011-12-30T09:59:59Z');
+  assert.equal(
+    [end, ...window('day', 'Pacific/Apia', '2011-12-30T10:00Z')],
+    ['2011-12-30T10:00:00Z', '2011-12-30T10:00:00Z', '2011-12-31T10:00:00Z'],
+  );
+});
+
+test('weeks begin on Monday, months on the 1st, across the end of a year', () => {
+  assert.equal(window('week', 'Europe/Berlin', '2027-01-01T00:00Z'), ['2026-12-27T23:00:00Z', '2027-01-03T23:00:00Z']);
+  assert.equal(window('month', 'Europe/Berlin', '2026-12-31T23:00Z'), ['2026-12-31T23:00:00Z', '2027-01-31T23:00:00Z']);
+  assert.equal(window('month', 'UTC', '2028-02-29T23:59Z'), ['2028-02-01T00:00:00Z', '2028-03-01T00:00:00Z']);
+});
+
+test('windows follow each other without a gap, through every change of clocks', () => {
+  for (const timezone of ['Europe/Berlin', 'America/St_Johns', 'Australia/Lord_Howe', 'America/Havana', 'Africa/Cairo'])
+    for (const unit of ['day', 'week', 'month'] as const) {
+      let { endMs } = windowAt(unit, timezone, at('2010-01-15T00:00Z'));
+      for (const until = at('2012-01-15T00:00Z'); endMs < until;) {
+        const next = windowAt(unit, timezone, endMs);
+        assert.is(next.startMs, endMs, `${timezone} ${unit}`);
+        endMs = next.endMs;
+      }
+    }
+});
+
+test('a timezone is a name of the IANA database', () => {
+  const known = ['UTC', 'Europe/Berlin', 'Asia/Kathmandu', 'America/Argentina/Buenos_Aires', 'Etc/GMT+5'];
+  for (const name of known) assert.ok(isTimezone(name), name);
+  for (const name of ['', '+05:45', 'Berlin', 'Europe/Atlantis', 'UTC\0', `U${'T'.repeat(70)}`])
+    assert.not(isTimezone(name), name);
+});
+
+test.run();

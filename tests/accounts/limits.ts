@@ -1,0 +1,109 @@
+// Counters of limits as docs/accounts-design.md means them, with the arithmetic that decides in Redis, in exact integers. An
+// amount is micro-credits, or a million for a request: so a changed limit keeps its count. Time is in whole units, of which
+// the caller rounds now down.
+import { windowAt, type WindowUnit } from '../../shared/values/calendar.ts';
+
+/** What a sliding limit counts: a level that falls by the limit in each window, never below what was let through. */
+export class SlidingCounter {
+  limit: bigint;
+  private readonly window: bigint;
+  private level = 0n;
+  private at = 0n;
+
+  constructor(limit: bigint, window: bigint) {
+    this.limit = limit;
+    this.window = window;
+  }
+
+  levelAt(now: bigint): bigint {
+    const fallen = this.fallen(now - this.at);
+    return fallen < this.level ? this.level - fallen : 0n;
+  }
+
+  /** `since`: the time of now, rounded up: what falls until the next call is never more than the time allows. */
+  take(amount: bigint, now: bigint, since = now): boolean {
+    const level = this.levelAt(now);
+    if (level + amount > this.limit) return false;
+    this.level = level + amount;
+    this.at = since;
+    return true;
+  }
+
+  /**
+   * Corrects what a hold took at a time to what was used. Given back is only what can't have fallen since then: the rest of it
+   * has let others through already.
+   */
+  correct(held: bigint, used: bigint, heldAt: bigint, now: bigint): void {
+    const level = this.levelAt(now);
+    const kept = held - used - this.fallen(now - heldAt);
+    if (used > held) this.level = level + used - held;
+    else this.level = level - (kept < 0n ? 0n : kept < level ? kept : level);
+    this.at = now;
+  }
+
+  remaining(now: bigint): bigint {
+    const level = this.levelAt(now);
+    return level < this.limit ? this.limit - level : 0n;
+  }
+
+  /** When the allowance is whole again. */
+  resetAt(now: bigint): bigint {
+    const whole = this.at + (this.level * this.window + this.limit - 1n) / this.limit;
+    return whole > now ? whole : now;
+  }
+
+  private fallen(elapsed: bigint): bigint {
+    // A clock that was set back gives nothing.
+    return elapsed > 0n ? (this.limit * elapsed) / this.window : 0n;
+  }
+}
+
+/** What a calendar limit counts: the sum of its zone's day, week or month. Time is in ms. */
+export class CalendarCounter {
+  limit: bigint;
+  private readonly unit: WindowUnit;
+  private readonly timezone: string;
+  private startMs = -Infinity;
+  private count = 0n;
+
+  constructor(limit: bigint, unit: WindowUnit, timezone: string) {
+    this.limit = limit;
+    this.unit = unit;
+    this.timezone = timezone;
+  }
+
+  take(amount: bigint, nowMs: number): boolean {
+    this.turn(nowMs);
+    if (this.count + amount > this.limit) return false;
+    this.count += amount;
+    return true;
+  }
+
+  /** Corrects what a hold took, while the window that it was counted in runs. */
+  correct(held: bigint, used: bigint, heldAtMs: number, nowMs: number): void {
+    this.turn(nowMs);
+    if (windowAt(this.unit, this.timezone, heldAtMs).startMs !== this.startMs) return;
+    const count = this.count + used - held;
+    this.count = count < 0n ? 0n : count;
+  }
+
+  remaining(nowMs: number): bigint {
+    this.turn(nowMs);
+    return this.count < this.limit ? this.limit - this.count : 0n;
+  }
+
+  /** A clock that is set back does not open the window of before again. */
+  private turn(nowMs: number): void {
+    const { startMs } = windowAt(this.unit, this.timezone, nowMs);
+    if (startMs <= this.startMs) return;
+    this.startMs = startMs;
+    this.count = 0n;
+  }
+}
+
+/** What a level falls by in Redis, whose numbers are exact below 2^53: for limits up to 9e15 and windows up to 6e7 units. */
+export function fallenInDoubles(limit: number, window: number, elapsed: number): number {
+  if (elapsed >= window) return limit;
+  const rest = limit % window;
+  return ((limit - rest) / window) * elapsed + Math.floor((rest * elapsed) / window);
+}
