@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild
+.PHONY: help install up down status logs demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import
 .PHONY: history neighbours test fuzz faults check audit lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
@@ -72,6 +72,9 @@ bench-pipeline: install ## measure events per second from the outbox to the book
 
 bench-rebuild: install ## measure how fast an emptied Redis is filled again; KEYS=1000000
 	@$(node) bench/rebuild.ts --keys $(or $(KEYS),1000000)
+
+bench-import: install ## measure how fast keys of other systems are imported; KEYS=1000000
+	@$(node) bench/import/main.ts --keys $(or $(KEYS),1000000)
 
 history: install ## measure what a record with 100,000,000 events costs, and 100,000 records behind; EVENTS= RECORDS=
 	@$(node) tests/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)

@@ -100,6 +100,29 @@ test('an unknown form, a missing file and a wrong token are told, and nothing is
   assert.equal(await stored(), before);
 });
 
+test('a run beyond the quota of keys stops at once and says so, and goes on once the team may have more', async () => {
+  const { keys: had } = await stored();
+  const quota = async (keys: number) => {
+    const limits = world.sql.json({ keys });
+    await world.sql`
+      insert into team_quotas (team_id, limits) values (${world.team.id}, ${limits})
+      on conflict (team_id) do update set limits = excluded.limits`;
+  };
+  await quota(had + 450);
+  const line = (i: number) => JSON.stringify({ name: 'n', key: `a-key-of-a-large-file-${i}` });
+  writeFileSync(join(folder, 'keys-large.ndjson'), Array.from({ length: 3_000 }, (_, i) => line(i)).join('\n'));
+  const stopped = await runImport('keys-large.ndjson');
+  assert.is(stopped.code, 2);
+  const [, limit, used] = /import: 40320: The quota keys .+ the limit is (\d+), the team has (\d+)/.exec(stopped.err)!;
+  assert.equal([limit, used], [String(had + 450), String(had + 400)]);
+  assert.match(stopped.out, /^400 keys read: 400 imported/);
+  await quota(had + 10_000);
+  const [, skip] = /go on with --skip (\d+)/.exec(stopped.err)!;
+  const rest = await runImport('keys-large.ndjson', '--skip', skip!);
+  assert.is(rest.code, 0, rest.err);
+  assert.is((await stored()).keys, had + 3_000);
+});
+
 test.run();
 
 function textOf(form: string, i: number): string {

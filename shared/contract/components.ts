@@ -12,7 +12,7 @@ export function withComponents<Value>(value: Value): { value: Value; schemas: Re
     if (Array.isArray(node)) return node.map(move);
     if (typeof node !== 'object' || node === null) return node;
     const entries = Object.entries(node).map(([name, inner]) => [name, VALUES.has(name) ? inner : move(inner)]);
-    const { title, ...schema } = withoutUnion(Object.fromEntries(entries) as Record<string, unknown>);
+    const { title, ...schema } = withType(withoutUnion(Object.fromEntries(entries)));
     if (typeof title !== 'string') return title === undefined ? schema : { title, ...schema };
     const before = schemas[title];
     if (before && JSON.stringify(before) !== JSON.stringify(schema))
@@ -22,6 +22,13 @@ export function withComponents<Value>(value: Value): { value: Value; schemas: Re
   }
 
   return { value: move(value) as Value, schemas };
+}
+
+// Of fixed values without a type, oapi-codegen (Go) makes `interface{}`.
+function withType({ enum: values, ...schema }: Record<string, unknown>): Record<string, unknown> {
+  if (!Array.isArray(values)) return values === undefined ? schema : { enum: values, ...schema };
+  const isText = schema['type'] === undefined && values.every((value) => typeof value === 'string');
+  return { ...(isText && { type: 'string' }), enum: values as unknown[], ...schema };
 }
 
 // Most generators know a list of types only as one type and null.

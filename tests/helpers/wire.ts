@@ -4,13 +4,17 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 /** A connection to a server that can be cut, and mended again. */
 export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void> };
 
-/** Puts a wire before the server of a URL. While it is cut, the server is unavailable to those who use the wire's URL. */
-export async function wireTo(url: string): Promise<Wire> {
+/**
+ * Puts a wire before the server of a URL. While it is cut, the server is unavailable to those who use the wire's URL. `tap` is
+ * called for each connection, and what it gives with all bytes that the client sends there.
+ */
+export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): Promise<Wire> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
   const server = createServer((inner) => {
     const outer = connect(Number(port), hostname);
     inner.pipe(outer).pipe(inner);
+    if (tap) inner.on('data', tap());
     for (const socket of [inner, outer]) sockets.add(socket.on('error', () => socket.destroy()));
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');

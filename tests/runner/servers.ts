@@ -80,10 +80,14 @@ function findStrays(folder: string): ProcessId[] {
   });
 }
 
-/** Starts the three servers on free ports, with the migrated template database. */
-export async function startTestServers(folder: string, say: (line: string) => void): Promise<TestServers> {
+/** Starts the three servers on free ports, with the migrated template database. Without `throwAway` Postgres syncs its commits. */
+export async function startTestServers(
+  folder: string,
+  say: (line: string) => void,
+  { throwAway = true } = {},
+): Promise<TestServers> {
   const [postgres = 0, redis = 0, clickhouse = 0] = await freePorts(3);
-  const servers = await prepareServers({ folder, ports: { postgres, redis, clickhouse }, throwAway: true, say });
+  const servers = await prepareServers({ folder, ports: { postgres, redis, clickhouse }, throwAway, say });
   const records: Recorded[] = [];
   const listeners: ((line: string) => void)[] = [];
   await Promise.all(

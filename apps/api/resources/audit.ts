@@ -50,6 +50,8 @@ export type DeniedAttempts = AuditOrigin & { errorCode: number; attempts: number
 const VALUE_BYTES = 2_048;
 const ADDRESS_LENGTH = 64;
 const USER_AGENT_LENGTH = 256;
+// As many as a request can import. A line may have 128 KiB.
+const LINES_PER_STATEMENT = 100;
 
 /** The origin of a change that a request makes. */
 export function originOf(
@@ -82,15 +84,21 @@ export function auditClient(address: string, userAgent: string | undefined): Aud
   };
 }
 
-/** Stores lines in the transaction of their changes. */
+/** Stores lines in the transaction of their changes: many in one statement, in their order. */
 export async function recordAudit(sql: Query, origin: AuditOrigin, lines: AuditLine[]): Promise<void> {
   const { teamId, tokenId, operation, requestId, client } = origin;
   const texts = lines.map((line) => ({ ...line, before: textOf(line.before), after: textOf(line.after) }));
-  for (const { resource, id, before, after } of texts.filter((line) => line.before !== line.after)) {
+  const changed = texts.filter((line) => line.before !== line.after);
+  for (let from = 0; from < changed.length; from += LINES_PER_STATEMENT) {
+    const some = changed.slice(from, from + LINES_PER_STATEMENT);
     await sql`
       insert into audit_log (id, team_id, token_id, operation, resource, resource_id, before, after, request_id, address, user_agent)
-      values (${newId('audit')}, ${teamId}, ${tokenId}, ${operation}, ${resource}, ${id}, ${hidden(before)}::text::json,
-              ${hidden(after)}::text::json, ${requestId}, ${client?.address ?? null}, ${client?.userAgent ?? null})`;
+      select id, ${teamId}, ${tokenId}, ${operation}, resource, resource_id, before::json, after::json, ${requestId},
+             ${client?.address ?? null}, ${client?.userAgent ?? null}
+      from unnest(${some.map(() => newId('audit'))}::text[], ${some.map((line) => line.resource)}::text[],
+                  ${some.map((line) => line.id)}::text[], ${some.map((line) => hidden(line.before))}::text[],
+                  ${some.map((line) => hidden(line.after))}::text[])
+        as line (id, resource, resource_id, before, after)`;
   }
 }
 

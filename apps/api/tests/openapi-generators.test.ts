@@ -69,4 +69,15 @@ test('bodies, answers and what they are made of are named types', () => {
   assert.equal(unnamed, []);
 });
 
+test('fixed values have a type', () => {
+  const untyped: string[] = [];
+  const look = (node: unknown, place: string): void => {
+    if (typeof node !== 'object' || node === null) return;
+    if ('enum' in node && !('type' in node)) untyped.push(place);
+    for (const [name, inner] of Object.entries(node)) look(inner, `${place}/${name}`);
+  };
+  look(documents, '');
+  assert.equal(untyped, []);
+});
+
 test.run();

@@ -3,6 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { wireToPostgres } from '../../../../tests/helpers/statements.ts';
 import { eventually, makeWorld, outputListeners, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/api-key/import';
@@ -185,6 +186,24 @@ test('imported keys count against the quota of keys, and a request beyond it sto
   assert.is((await world.call('post', PATH, { keys: keys(2) }, team)).body.error.code, 40320);
   const { quota } = (await must(200, world.call('get', '/api/v1/quota', undefined, team))).body;
   assert.is(quota.keys.used, 2);
+});
+
+test('the statements of an import do not grow with its keys', async () => {
+  const wire = await wireToPostgres(world.env.DATABASE_URL!);
+  const api = await world.start('api', { DATABASE_URL: wire.url });
+  const statementsOf = async (count: number) => {
+    const keys = Array.from({ length: count }, () => ({ name: 'n', workspaceId, key: foreign() }));
+    await must(200, world.call('post', api.url + PATH, { keys }));
+    return wire.transactions.filter((one) => one.some((text) => text.includes('insert into api_keys'))).at(-1)!;
+  };
+  try {
+    const [one, hundred] = [await statementsOf(1), await statementsOf(100)];
+    assert.is(hundred.length, one.length);
+    assert.ok(one.length <= 20, one.join('\n'));
+  } finally {
+    await api.stop();
+    await wire.cut();
+  }
 });
 
 test('the text of an imported key is in no answer, log, table or audit line', async () => {

@@ -212,6 +212,26 @@ test("the operator's command reaches tens of thousands of tokens", async () => {
   assert.is(changed, 22_000);
 });
 
+test('the keys of one statement are counted by one change of the counters', async () => {
+  const { call, id } = await newTeam();
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  await world.sql.begin(async (tx) => {
+    const changes = async () => {
+      const [row] = await tx<[{ changes: number }]>`
+        select n_tup_ins + n_tup_upd as changes from pg_stat_xact_user_tables where relname = 'team_usage'`;
+      return row.changes;
+    };
+    await tx`
+      insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled)
+      select ${id} || n, ${id}, ${workspaceId}, n % 64, 'k', 'key', '', true from generate_series(1, 1000) as n`;
+    const before = await changes();
+    await tx`set constraints all immediate`;
+    assert.is((await changes()) - before, 1);
+  });
+  await exact(id);
+  assert.is((await call.quota()).keys.used, 1_000);
+});
+
 test('an update of the counters by the api is refused by Postgres', async () => {
   const [row] = await world.sql<[{ may: boolean }]>`
     select has_table_privilege('keytally_api', 'team_usage', 'update') as may`;
