@@ -93,11 +93,11 @@ async function createGroups({ node, streams }: Outbox): Promise<void> {
  * Waits until the replicas have a round's entries. If a replica without them took over, their debits would be undone:
  * the books would then hold the event of the lost call beside the event of its repetition.
  */
-async function waitForReplicas({ node, streams, consumer }: Outbox, { runId, ids }: Round): Promise<void> {
-  const at = ids.findIndex((some) => some.length > 0);
+async function waitForReplicas({ node, streams, consumer }: Outbox, { runId, whole }: Round): Promise<void> {
+  const at = whole.findIndex((some) => some.length > 0);
   if (at < 0) return;
   // WAIT counts this connection's own writes, and entries that an earlier connection was given were only read on this
   // one. Claiming one of them is a write.
-  const write = () => node.client.xclaim(streams[at]!, OUTBOX_GROUP, consumer, 0, ids[at]!.at(-1)!, 'JUSTID');
+  const write = () => node.client.xclaim(streams[at]!, OUTBOX_GROUP, consumer, 0, whole[at]!.at(-1)!.id, 'JUSTID');
   await withTimeout(ANSWER_WITHIN_MS, node.copied(runId, write));
 }

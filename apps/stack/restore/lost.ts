@@ -104,9 +104,9 @@ async function countUnbooked(url: string): Promise<number> {
   const redis = new Redis(url, { maxRetriesPerRequest: 1 });
   try {
     const pipeline = redis.pipeline();
-    for (const shard of ALL_SHARDS) pipeline.xlen(keyspace.outbox(shard));
+    for (const shard of ALL_SHARDS) pipeline.xlen(keyspace.outbox(shard)).get(keyspace.more(shard));
     const answers = (await pipeline.exec()) ?? [];
-    return answers.reduce((sum, [, length]) => sum + Number(length ?? 0), 0);
+    return answers.reduce((sum, [, count]) => sum + Number(count ?? 0), 0);
   } finally {
     redis.disconnect();
   }
