@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
+import { connectRedis } from '../../shared/stores/redis.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState } from '../../shared/events/outbox-watch.ts';
 import type { Source } from '../../shared/events/source.ts';
@@ -152,6 +153,22 @@ test('what is no event in an entry is set aside alone, and the other events of t
     ],
   );
   assert.is((await outboxState(own.redis)).events, 0);
+});
+
+test('events beside what is no event wait for the replicas, too, before anybody delivers them', async () => {
+  const billingId = newId('bill');
+  const { world, metrics, log } = own;
+  const careful = connectRedis(world.env.REDIS_URL!, log, { minReplicas: 1 });
+  await careful.connected(5_000);
+  const reader = makeOutboxReader({ node: careful.node(0), shards: [...ALL_SHARDS], name: 'c1', metrics, log });
+  await own.appendTogether(billingId, numbered(2), ['half an ev']);
+  try {
+    const read = async () => (await reader.read(AbortSignal.timeout(5_000)))?.events.length;
+    assert.equal(await read().catch(() => 'no replica has them'), 'no replica has them');
+  } finally {
+    await careful.close();
+    await own.node.client.flushdb();
+  }
 });
 
 test('entries that are acknowledged twice leave the count of events once', async () => {
