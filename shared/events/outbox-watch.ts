@@ -115,15 +115,18 @@ async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ events
     pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
   }
   const answers = await runPipeline(pipeline, WITHIN_MS);
-  const events = shards.map((_, i) => {
-    const entries = Number(answers[3 * i]);
-    return entries === 0 ? 0 : entries + Math.max(0, Number(answers[3 * i + 1] ?? 0) || 0);
-  });
+  const events = shards.map((_, i) => eventsIn(answers[3 * i], answers[3 * i + 1]));
   const oldest = shards.map((_, i) => {
     const [first] = (answers[3 * i + 2] ?? []) as [id: string][];
     return first ? Number(first[0].split('-')[0]) : Infinity;
   });
   return { events: events.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };
+}
+
+/** How many events an outbox holds: its length, and what `keyspace.more` counts, which means nothing for an empty one. */
+export function eventsIn(length: unknown, more: unknown): number {
+  const entries = Number(length ?? 0);
+  return entries === 0 ? 0 : entries + Math.max(0, Number(more ?? 0) || 0);
 }
 
 /** The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers. */
