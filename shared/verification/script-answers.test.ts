@@ -8,6 +8,7 @@ import { keyspace } from '../stores/keyspace.ts';
 import { flagCharacter, packRecord } from '../stores/records.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
 import { eventually } from '../../tests/helpers/eventually.ts';
+import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import { newId } from '../values/ids.ts';
 import { scopeMark } from '../stores/scope-mark.ts';
 import {
@@ -109,9 +110,21 @@ function ask(...calls: Changed[]) {
 }
 
 async function askWhile({ outboxFull }: { outboxFull: boolean }, ...calls: Changed[]) {
+  await storeKeys(calls);
+  return send({ outboxFull }, calls);
+}
+
+async function storeKeys(calls: Changed[]) {
+  const { client } = redis.node(SHARD);
+  for (const [i, { shard, key }] of calls.entries())
+    await client.set(nameOf(i, shard), packRecord('key', { ...record, ...key }));
+}
+
+const nameOf = (place: number, shard = SHARD) => keyspace.keyText(shard, `hash-${place}`);
+
+async function send({ outboxFull }: { outboxFull: boolean }, calls: Changed[]) {
   const node = redis.node(SHARD);
-  const keys = calls.map(({ shard = SHARD }, i) => keyspace.keyText(shard, `hash-${i}`));
-  for (const [i, { key }] of calls.entries()) await node.client.set(keys[i]!, packRecord('key', { ...record, ...key }));
+  const keys = calls.map(({ shard }, i) => nameOf(i, shard));
   const packed = calls.map(({ call: changed }) => packCall({ ...call, eventStart: eventStart(), ...changed }));
   const batch = { runId: node.runId(), notAfterMs: node.notAfter(5_000), outboxFull };
   const answer = await node.script('verify', keys, scriptArguments(batch, packed), 5_000);
@@ -336,6 +349,34 @@ test('an outbox that takes no event takes nothing from any record, and holds up 
   assert.equal(await client.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['250000', '12']);
   assert.is(await client.exists(keyspace.rate(SHARD, keyId)), 0);
   assert.is(await client.xlen(keyspace.outbox(OTHER_SHARD)), 1);
+});
+
+test('a batch that Redis has no memory for takes nothing, and what needs none is decided', async () => {
+  const [shared, own] = [redis, await makeOwnRedis('no-memory')];
+  redis = connectRedis(own.url, makeLogger('test', 'error'));
+  try {
+    await redis.connected(5_000);
+    await prepareShard(SHARD);
+    const calls = [{}, { call: { idempotencyHash: 'once' } }, { key: { state: 'X' } }, {}];
+    await storeKeys(calls);
+    const answered = async () =>
+      (await send({ outboxFull: false }, calls)).map(({ fields: { status, sequence } }) => status + sequence);
+
+    await own.admin.config('SET', 'maxmemory', 1);
+    assert.equal(await answered(), ['OUTBOX_FULL', 'OUTBOX_FULL', 'DISABLED', 'OUTBOX_FULL']);
+    assert.equal(
+      (await own.admin.keys('*')).filter((name) => /:(outbox|more|r:.*|i:.*)$/.test(name)),
+      [],
+    );
+    assert.equal(await own.admin.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['250000', '12']);
+
+    await own.admin.config('SET', 'maxmemory', 0);
+    assert.equal(await answered(), ['VALID13', 'VALID14', 'DISABLED', 'VALID15']);
+  } finally {
+    await redis.close();
+    redis = shared;
+    await own.remove();
+  }
 });
 
 test('the limit of the outbox counts events, however many share an entry', async () => {

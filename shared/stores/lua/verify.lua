@@ -37,12 +37,12 @@ local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '
 local nowTicksText, timeOfEvent = format('%d', nowTicks), ',"t":' .. nowText
 -- What the calls of a batch share: {owner, epoch, writes} by hash tag, and the decoded lists of workspace fields.
 local shards, fieldLists = {}, {}
--- What they have taken and is not written yet, unless a call is alone and writes at once: the JSON of events, the shard (its
--- tag) whose outbox gets them, balances (four each: billing key, used, field and number of its sequence), and by the names of
--- their keys the places of those balances, arrival times, and what Idempotency-Keys keep.
+-- What they have taken and is not written yet, unless a call is alone and writes at once: how many events, the shard (its
+-- tag) whose outbox gets them, their JSON in parts, balances (four each: billing key, used, field and number of its sequence),
+-- and by the names of their keys the places of those balances, arrival times, and what Idempotency-Keys keep.
 local alone = #KEYS == 1
-local events, outboxTag, balances, balanceAt, arrivals, onceRecords
-if not alone then events, balances, balanceAt, arrivals, onceRecords = {}, {}, {}, {}, {} end
+local events, outboxTag, parts, eventParts, balances, balanceAt, arrivals, onceRecords = 0, nil, 0
+if not alone then eventParts, balances, balanceAt, arrivals, onceRecords = {}, {}, {}, {}, {} end
 
 -- Whether the key was granted every wanted scope with all wanted flags. Each wanted scope is a mark and a flag character.
 -- workspaceRecords are the workspace's defaults and then its scopes that the key has, each ending in its mark; scopeFlags
@@ -126,29 +126,25 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   }, keyRecord, billingRecord, workspaceRecords
 end
 
--- Writes what a call takes, the event first: should Redis refuse it, nothing was taken. In a batch it only notes it.
-local function take(tag, event, billingKey, usedText, sequenceField, sequenceText, rateKey, arrivalText, onceKey, onceRecord)
-  if alone then
-    if not outboxFull then call('XADD', tag .. 'outbox', '*', 'e', event) end
-    if usedText then call('HSET', billingKey, 'u', usedText, sequenceField, sequenceText) end
-    if arrivalText then call('PSETEX', rateKey, '2000', arrivalText) end
-    if onceRecord then call('SETEX', onceKey, '60', onceRecord) end
-    return
+-- Note what a call of a batch takes: its event as parts, of which one text is made at the end, and the balance after it.
+local function noteEvent(tag, eventStart, eventIds, balance)
+  if outboxTag then
+    parts = parts + 1
+    eventParts[parts] = '\n'
   end
-  if not outboxFull then
-    outboxTag = outboxTag or tag
-    events[#events + 1] = event
+  outboxTag, events = outboxTag or tag, events + 1
+  eventParts[parts + 1], eventParts[parts + 2], eventParts[parts + 3], eventParts[parts + 4] =
+    eventStart, timeOfEvent, eventIds, balance
+  parts = parts + 4
+end
+
+local function noteBalance(billingKey, usedText, sequenceField, sequenceText)
+  local place = balanceAt[billingKey]
+  if not place then
+    place = #balances + 1
+    balanceAt[billingKey], balances[place] = place, billingKey
   end
-  if usedText then
-    local place = balanceAt[billingKey]
-    if not place then
-      place = #balances + 1
-      balanceAt[billingKey], balances[place] = place, billingKey
-    end
-    balances[place + 1], balances[place + 2], balances[place + 3] = usedText, sequenceField, sequenceText
-  end
-  if arrivalText then arrivals[rateKey] = arrivalText end
-  if onceRecord then onceRecords[onceKey] = onceRecord end
+  balances[place + 1], balances[place + 2], balances[place + 3] = usedText, sequenceField, sequenceText
 end
 
 -- The answer to a call that failed by an error. At its memory limit Redis refuses the first write.
@@ -232,12 +228,10 @@ local function judge(key, packedCall)
   end
   if outboxFull and metered then return 'OUTBOX_FULL' end
 
-  local event, arrivalText, sequenceText = eventStart .. timeOfEvent .. eventIds
+  local balance, sequenceText, arrivalText = ',"u":0,"s":0,"e":0}', ''
   if metered then
     usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 1)
-    event = event .. ',"u":' .. usedText .. ',"s":' .. sequenceText .. ',"e":' .. epoch .. '}'
-  else
-    event = event .. ',"u":0,"s":0,"e":0}'
+    balance = ',"u":' .. usedText .. ',"s":' .. sequenceText .. ',"e":' .. epoch .. '}'
   end
   if limited then
     arrivalText = format('%d', arrival + interval)
@@ -246,8 +240,20 @@ local function judge(key, packedCall)
   -- While the outbox is full, what is kept must not grow; a repetition takes no credits either.
   onceRecord = onceKey and not outboxFull and
     usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '') .. '\0'
-  take(tag, event, billingKey, sequenceText and usedText, sequenceField, sequenceText, rateKey, arrivalText, onceKey, onceRecord)
-  return 'VALID\31\31' .. usedText .. '\31' .. (sequenceText or '') .. '\31' .. rateLimit, lookup, keyRecord, billingRecord, scopes
+
+  if alone then
+    -- Only writes, the event first: should Redis refuse it, nothing was taken.
+    if not outboxFull then call('XADD', tag .. 'outbox', '*', 'e', eventStart .. timeOfEvent .. eventIds .. balance) end
+    if metered then call('HSET', billingKey, 'u', usedText, sequenceField, sequenceText) end
+    if limited then call('PSETEX', rateKey, '2000', arrivalText) end
+    if onceRecord then call('SETEX', onceKey, '60', onceRecord) end
+  else
+    if not outboxFull then noteEvent(tag, eventStart, eventIds, balance) end
+    if metered then noteBalance(billingKey, usedText, sequenceField, sequenceText) end
+    if limited then arrivals[rateKey] = arrivalText end
+    if onceRecord then onceRecords[onceKey] = onceRecord end
+  end
+  return 'VALID\31\31' .. usedText .. '\31' .. sequenceText .. '\31' .. rateLimit, lookup, keyRecord, billingRecord, scopes
 end
 
 local calls = #KEYS
@@ -271,7 +277,7 @@ end
 local function writeAll()
   local refused
   if outboxTag then
-    refused = redis.pcall('XADD', outboxTag .. 'outbox', '*', 'e', concat(events, '\n')).err
+    refused = redis.pcall('XADD', outboxTag .. 'outbox', '*', 'e', concat(eventParts)).err
   end
   for rateKey, arrivalText in pairs(arrivals) do
     if refused then return false end
@@ -281,7 +287,7 @@ local function writeAll()
   for i = 1, #balances, 4 do call('HSET', balances[i], 'u', balances[i + 1], balances[i + 2], balances[i + 3]) end
   for onceKey, onceRecord in pairs(onceRecords) do call('SETEX', onceKey, '60', onceRecord) end
   -- The count only steers a limit: whatever is wrong with it, the debits have their events.
-  if events[2] then redis.pcall('INCRBY', outboxTag .. 'more', format('%d', #events - 1)) end
+  if events > 1 then redis.pcall('INCRBY', outboxTag .. 'more', format('%d', events - 1)) end
   return true
 end
 
