@@ -37,12 +37,11 @@ local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '
 local nowTicksText, timeOfEvent = format('%d', nowTicks), ',"t":' .. nowText
 -- What the calls of a batch share: {owner, epoch, writes} by hash tag, and the decoded lists of workspace fields.
 local shards, fieldLists = {}, {}
--- What they have taken and is not written yet, unless a call is alone and writes at once: how many events, the shard (its
--- tag) whose outbox gets them, their JSON in parts, balances (four each: billing key, used, field and number of its sequence),
--- and by the names of their keys the places of those balances, arrival times, and what Idempotency-Keys keep.
-local alone = #KEYS == 1
-local events, outboxTag, parts, eventParts, balances, balanceAt, arrivals, onceRecords = 0, nil, 0
-if not alone then eventParts, balances, balanceAt, arrivals, onceRecords = {}, {}, {}, {}, {} end
+-- What they have taken and is not written yet: how many events, the tag of the shard whose outbox gets them, their JSON in
+-- parts, balances (four each: billing key, used, field and number of its sequence), and by the names of their keys the places
+-- of those balances, arrival times, and what Idempotency-Keys keep. A call that is alone has none of it, and writes at once.
+local batch = #KEYS > 1 and
+  { events = 0, parts = {}, length = 0, balances = {}, balanceAt = {}, arrivals = {}, onceRecords = {} }
 
 -- Whether the key was granted every wanted scope with all wanted flags. Each wanted scope is a mark and a flag character.
 -- workspaceRecords are the workspace's defaults and then its scopes that the key has, each ending in its mark; scopeFlags
@@ -126,31 +125,20 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   }, keyRecord, billingRecord, workspaceRecords
 end
 
--- Note what a call of a batch takes: its event as parts, of which one text is made at the end, and the balance after it.
+-- Note what a call of a batch takes: its event, and the balance after it.
 local function noteEvent(tag, eventStart, eventIds, balance)
-  if outboxTag then
-    parts = parts + 1
-    eventParts[parts] = '\n'
-  end
-  outboxTag, events = outboxTag or tag, events + 1
-  eventParts[parts + 1], eventParts[parts + 2], eventParts[parts + 3], eventParts[parts + 4] =
-    eventStart, timeOfEvent, eventIds, balance
-  parts = parts + 4
+  local parts, at = batch.parts, batch.length
+  parts[at + 1], parts[at + 2], parts[at + 3], parts[at + 4], parts[at + 5] = eventStart, timeOfEvent, eventIds, balance, '\n'
+  batch.length, batch.events, batch.tag = at + 5, batch.events + 1, batch.tag or tag
 end
 
 local function noteBalance(billingKey, usedText, sequenceField, sequenceText)
-  local place = balanceAt[billingKey]
+  local balances, place = batch.balances, batch.balanceAt[billingKey]
   if not place then
     place = #balances + 1
-    balanceAt[billingKey], balances[place] = place, billingKey
+    batch.balanceAt[billingKey], balances[place] = place, billingKey
   end
   balances[place + 1], balances[place + 2], balances[place + 3] = usedText, sequenceField, sequenceText
-end
-
--- The answer to a call that failed by an error. At its memory limit Redis refuses the first write.
-local function refusal(failure)
-  failure = type(failure) == 'table' and failure.err or tostring(failure)
-  return find(failure, '^OOM') and 'OUTBOX_FULL' or 'CORRUPT\31' .. failure
 end
 
 -- Decides one call. Gives its answer and, where it had to look up, the lookup and what lookUp gives with it.
@@ -182,17 +170,17 @@ local function judge(key, packedCall)
 
   local sequenceField, metered, usedText, used, sequence = 'n' .. epoch, limitMicros ~= '', ''
   if metered then
-    local place = not alone and balanceAt[billingKey]
+    local place = batch and batch.balanceAt[billingKey]
     if place then
-      usedText = balances[place + 1]
-      used, sequence = tonumber(usedText), tonumber(balances[place + 3])
+      usedText = batch.balances[place + 1]
+      used, sequence = tonumber(usedText), tonumber(batch.balances[place + 3])
     else
       usedText, used, sequence = readUsed(billingKey, sequenceField)
     end
   end
   local limited, interval, latest, arrival = ratePerSecond ~= ''
   if limited then
-    local arrivalText = not alone and arrivals[rateKey] or call('GET', rateKey)
+    local arrivalText = batch and batch.arrivals[rateKey] or call('GET', rateKey)
     interval, latest, arrival = rateLimitAt(arrivalText, tonumber(ratePerSecond))
   end
 
@@ -200,7 +188,7 @@ local function judge(key, packedCall)
   if addressList ~= '' and listed == '' then refused = 'INVALID\31IP_NOT_ALLOWED' end
 
   local onceKey = not refused and idempotencyHash ~= '' and tag .. 'i:' .. sub(rateKey, 8) .. ':' .. idempotencyHash
-  local pendingOnce = onceKey and not alone and onceRecords[onceKey]
+  local pendingOnce = onceKey and batch and batch.onceRecords[onceKey]
   local onceRecord = onceKey and (pendingOnce or call('GET', onceKey))
   if onceRecord then
     local usageThen, rateLimitThen = unpackFields('ss', onceRecord)
@@ -241,59 +229,60 @@ local function judge(key, packedCall)
   onceRecord = onceKey and not outboxFull and
     usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '') .. '\0'
 
-  if alone then
+  if batch then
+    if not outboxFull then noteEvent(tag, eventStart, eventIds, balance) end
+    if metered then noteBalance(billingKey, usedText, sequenceField, sequenceText) end
+    if limited then batch.arrivals[rateKey] = arrivalText end
+    if onceRecord then batch.onceRecords[onceKey] = onceRecord end
+  else
     -- Only writes, the event first: should Redis refuse it, nothing was taken.
     if not outboxFull then call('XADD', tag .. 'outbox', '*', 'e', eventStart .. timeOfEvent .. eventIds .. balance) end
     if metered then call('HSET', billingKey, 'u', usedText, sequenceField, sequenceText) end
     if limited then call('PSETEX', rateKey, '2000', arrivalText) end
     if onceRecord then call('SETEX', onceKey, '60', onceRecord) end
-  else
-    if not outboxFull then noteEvent(tag, eventStart, eventIds, balance) end
-    if metered then noteBalance(billingKey, usedText, sequenceField, sequenceText) end
-    if limited then arrivals[rateKey] = arrivalText end
-    if onceRecord then onceRecords[onceKey] = onceRecord end
   end
   return 'VALID\31\31' .. usedText .. '\31' .. sequenceText .. '\31' .. rateLimit, lookup, keyRecord, billingRecord, scopes
 end
 
-local calls = #KEYS
-local answers, at
+-- Writes what a batch took, the events first. Gives whether Redis took the first write; it takes all others then.
+local function writeBatch()
+  local tag, balances, refused = batch.tag, batch.balances
+  if tag then
+    -- Without the last line end.
+    refused = redis.pcall('XADD', tag .. 'outbox', '*', 'e', concat(batch.parts, '', 1, batch.length - 1)).err
+  end
+  for rateKey, arrivalText in pairs(batch.arrivals) do
+    if refused then return false end
+    refused = redis.pcall('PSETEX', rateKey, '2000', arrivalText).err
+  end
+  if refused then return false end
+  for i = 1, #balances, 4 do call('HSET', balances[i], 'u', balances[i + 1], balances[i + 2], balances[i + 3]) end
+  for onceKey, onceRecord in pairs(batch.onceRecords) do call('SETEX', onceKey, '60', onceRecord) end
+  -- The count only steers a limit: whatever is wrong with it, the debits have their events.
+  if batch.events > 1 then redis.pcall('INCRBY', tag .. 'more', format('%d', batch.events - 1)) end
+  return true
+end
 
-local function decideAll()
+local calls = #KEYS
+local answers, at, done
+repeat
   answers, at = { 'OK', nowText, nowTicksText }, calls + 4
   for i = 1, calls do
     -- pcall: one corrupt record must not spoil the other calls.
     local decided, answer, lookup, keyRecord, billingRecord, scopes = pcall(judge, KEYS[i], ARGV[i + 3])
-    answers[i + 3] = decided and answer or refusal(answer)
+    if not decided then
+      answer = type(answer) == 'table' and answer.err or tostring(answer)
+      -- At its memory limit Redis refuses the first write of a call, so nothing was taken.
+      answer = find(answer, '^OOM') and 'OUTBOX_FULL' or 'CORRUPT\31' .. answer
+    end
+    answers[i + 3] = answer
     if lookup then
       answers[at], answers[at + 1], answers[at + 2] = format('%d', i - 1), lookup, keyRecord
       answers[at + 3], answers[at + 4] = billingRecord, scopes
       at = at + 5
     end
   end
-end
-
--- Writes what a batch took, the events first. Gives whether Redis took the first write; it takes all others then.
-local function writeAll()
-  local refused
-  if outboxTag then
-    refused = redis.pcall('XADD', outboxTag .. 'outbox', '*', 'e', concat(eventParts)).err
-  end
-  for rateKey, arrivalText in pairs(arrivals) do
-    if refused then return false end
-    refused = redis.pcall('PSETEX', rateKey, '2000', arrivalText).err
-  end
-  if refused then return false end
-  for i = 1, #balances, 4 do call('HSET', balances[i], 'u', balances[i + 1], balances[i + 2], balances[i + 3]) end
-  for onceKey, onceRecord in pairs(onceRecords) do call('SETEX', onceKey, '60', onceRecord) end
-  -- The count only steers a limit: whatever is wrong with it, the debits have their events.
-  if events > 1 then redis.pcall('INCRBY', outboxTag .. 'more', format('%d', events - 1)) end
-  return true
-end
-
-decideAll()
-if not alone and not writeAll() then
-  alone = true
-  decideAll()
-end
+  done = not batch or writeBatch()
+  batch = nil
+until done
 return answers
