@@ -22,7 +22,8 @@ export async function acknowledgeRound(
   const calls = streams.flatMap((stream, at) => chunks(whole[at]!, IDS_PER_CALL).map((some) => ({ stream, some })));
   await Promise.all(
     calls.map(({ stream, some }) => {
-      const args = [OUTBOX_GROUP, some.length, ...some.map(({ id }) => id), ...some.map(({ more }) => more)];
+      const more = some.some((entry) => entry.more > 0) ? some.map((entry) => entry.more) : [];
+      const args = [OUTBOX_GROUP, some.length, ...some.map(({ id }) => id), ...more];
       return node.script('acknowledge', [stream], args, ANSWER_WITHIN_MS);
     }),
   );
