@@ -40,8 +40,11 @@ local shards, fieldLists = {}, {}
 -- What they have taken and is not written yet: how many events, the tag of the shard whose outbox gets them, their JSON in
 -- parts, balances (four each: billing key, used, field and number of its sequence), and by the names of their keys the places
 -- of those balances, arrival times, and what Idempotency-Keys keep. A call that is alone has none of it, and writes at once.
-local batch = #KEYS > 1 and
-  { events = 0, parts = {}, length = 0, balances = {}, balanceAt = {}, arrivals = {}, onceRecords = {} }
+local batch = #KEYS > 1 and {}
+if batch then
+  batch.events, batch.parts, batch.length = 0, {}, 0
+  batch.balances, batch.balanceAt, batch.arrivals, batch.onceRecords = {}, {}, {}, {}
+end
 
 -- Whether the key was granted every wanted scope with all wanted flags. Each wanted scope is a mark and a flag character.
 -- workspaceRecords are the workspace's defaults and then its scopes that the key has, each ending in its mark; scopeFlags
