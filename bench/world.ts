@@ -94,7 +94,10 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
 
   const bodies = join(folder, `bodies-${name}`);
   writeFileSync(bodies, keys.map((key) => `${bodyOf(key)}\n`).join(''));
-  const clear = async () => void (await redis.node(0).client.del(...ALL_SHARDS.map(keyspace.outbox)));
+  const clear = async () =>
+    void (await redis
+      .node(0)
+      .client.del(...ALL_SHARDS.flatMap((shard) => [keyspace.outbox(shard), keyspace.more(shard)])));
   return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, redis, env, clear };
 }
 

@@ -4,7 +4,10 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
+import { connectRedis } from '../../shared/stores/redis.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { outboxState } from '../../shared/events/outbox-watch.ts';
+import type { Source } from '../../shared/events/source.ts';
 import { eventually } from '../../tests/helpers/world.ts';
 import { makeConsumerWorld, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
 
@@ -102,6 +105,84 @@ test('an entry that is not an event is set aside with the reason and holds no ot
     ],
   );
   assert.match(await own.metrics.registry.metrics(), /keytally_unreadable_events_total\{.*\} 2\n/);
+});
+
+test('entries of one event, as before, and of many are read together, and the outbox counts their events', async () => {
+  const billingId = newId('bill');
+  const shard = shardOf(billingId);
+  await own.append(billingId, numbered(3));
+  await own.appendTogether(billingId, numbered(16));
+  await own.append(billingId, numbered(2));
+  await own.appendTogether(billingId, numbered(5));
+  assert.equal([(await own.waiting()).entries, (await outboxState(own.redis)).events], [7, 26]);
+  const one = own.consume(own.reader('c1'));
+  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
+  await one.stop();
+  assert.equal(await own.booked(billingId), { physical: 26, events: 26, cost: 26 });
+  assert.is(Number(await own.node.client.get(keyspace.more(shard))), 0);
+  assert.match(await own.metrics.registry.metrics(), /keytally_events_in_hand\{.*\} 0\n/);
+});
+
+test('what is no event in an entry is set aside alone, and the other events of the entry are booked, once', async () => {
+  const billingId = newId('bill');
+  const shard = shardOf(billingId);
+  const lines = ['{"i":"no id"}', 'half an ev', Buffer.from([0xff, 0x00]).toString('latin1')];
+  await own.appendTogether(billingId, numbered(16), lines);
+  const source = own.reader('c1');
+  const cut: Source = {
+    async read(signal) {
+      const batch = await source.read(signal);
+      return batch && { ...batch, acknowledge: () => Promise.reject(new Error('cut')) };
+    },
+  };
+  const first = own.consume(cut);
+  await eventually('all are inserted', async () => (await own.booked(billingId)).events === 16);
+  await first.stop();
+  assert.is(await own.node.client.xlen(keyspace.dead(shard)), 0);
+  const second = own.consume(own.reader('c1'));
+  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
+  await second.stop();
+  assert.equal(await own.booked(billingId), { physical: 32, events: 16, cost: 16 });
+  const dead = await own.node.client.xrangeBuffer(keyspace.dead(shard), '-', '+');
+  assert.equal(
+    dead.map(([, fields]) => [String(fields[1]), fields[5]!.toString('latin1')]),
+    [
+      ['field i is not an id', lines[0]],
+      ['the value is not JSON', lines[1]],
+      ['the value is not JSON', lines[2]],
+    ],
+  );
+  assert.is((await outboxState(own.redis)).events, 0);
+});
+
+test('events beside what is no event wait for the replicas, too, before anybody delivers them', async () => {
+  const billingId = newId('bill');
+  const { world, metrics, log } = own;
+  const careful = connectRedis(world.env.REDIS_URL!, log, { minReplicas: 1 });
+  await careful.connected(5_000);
+  const reader = makeOutboxReader({ node: careful.node(0), shards: [...ALL_SHARDS], name: 'c1', metrics, log });
+  await own.appendTogether(billingId, numbered(2), ['half an ev']);
+  try {
+    const read = async () => (await reader.read(AbortSignal.timeout(5_000)))?.events.length;
+    assert.equal(await read().catch(() => 'no replica has them'), 'no replica has them');
+  } finally {
+    await careful.close();
+    await own.node.client.flushdb();
+  }
+});
+
+test('entries that are acknowledged twice leave the count of events once', async () => {
+  const billingId = newId('bill');
+  await own.appendTogether(billingId, numbered(16));
+  await own.appendTogether(billingId, numbered(9));
+  const batch = await own.reader('c1').read(AbortSignal.timeout(30_000));
+  assert.is(batch!.events.length, 25);
+  await own.appendTogether(billingId, numbered(4));
+  for (let i = 0; i < 2; i++) {
+    await batch!.acknowledge();
+    assert.is((await outboxState(own.redis)).events, 4);
+  }
+  await own.node.client.flushdb();
 });
 
 /** The consumers of a shard's group. */

@@ -1,7 +1,7 @@
 // Events as the Lua scripts append them to the outbox of a real Redis: the protocol of event.ts, field by field.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvent, type UsageEvent } from './event.ts';
+import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { makeLogger } from '../runtime/log.ts';
@@ -165,9 +165,10 @@ async function eventsOf(billingId: string, shard: number) {
 /** The entries of a shard's outbox: when Redis appended each, and what it holds. */
 async function outbox(shard: number): Promise<{ ms: number; value: string; event: UsageEvent }[]> {
   const entries = await redis.node(shard).client.xrange(keyspace.outbox(shard), '-', '+');
-  return entries.map(([id, fields]) => {
+  return entries.flatMap(([id, fields]) => {
     assert.equal([fields[0], fields.length], [EVENT_FIELD, 2]);
-    return { ms: Number(id.split('-')[0]), value: fields[1]!, event: readEvent(fields) };
+    const values = fields[1]!.split('\n');
+    return readEvents(fields).map((event, i) => ({ ms: Number(id.split('-')[0]), value: values[i]!, event }));
   });
 }
 

@@ -72,7 +72,7 @@ export type UsageEvent = {
   [Name in keyof typeof eventFields]: ReturnType<(typeof eventFields)[Name]['read']>;
 };
 
-/** The one field of an outbox entry. Its value is the event's JSON, and so is the value of a Kafka record. */
+/** The one field of an outbox entry. Its value is the JSON of each event of one script, a line each. */
 export const EVENT_FIELD = 'e';
 
 type Begun = Pick<UsageEvent, 'kind' | 'id' | 'billingId'> & Partial<UsageEvent>;
@@ -87,8 +87,8 @@ export function encodeEvent(event: UsageEvent): string {
   return toJson(event);
 }
 
-/** The event's JSON of an outbox entry: names and values in turn. Throws `UnreadableEvent`. */
-export function eventOfEntry<Text extends Buffer | string>(entry: readonly Text[]): Text {
+/** The lines of an outbox entry: names and values in turn. Throws `UnreadableEvent`. */
+export function valueOfEntry<Text extends Buffer | string>(entry: readonly Text[]): Text {
   const [name, value] = entry;
   if (name?.toString() !== EVENT_FIELD || value === undefined || entry.length !== 2)
     throw new UnreadableEvent(`the entry is not one field ${EVENT_FIELD}`);
@@ -96,8 +96,8 @@ export function eventOfEntry<Text extends Buffer | string>(entry: readonly Text[
 }
 
 /** Reads an outbox entry. Throws `UnreadableEvent`. */
-export function readEvent(entry: readonly string[]): UsageEvent {
-  return decodeEvent(eventOfEntry(entry));
+export function readEvents(entry: readonly string[]): UsageEvent[] {
+  return valueOfEntry(entry).split('\n').map(decodeEvent);
 }
 
 /** Reads an event from its JSON. Throws `UnreadableEvent`. */

@@ -1,5 +1,5 @@
-import { carryEvent, type CarriedEvent } from './carried-event.ts';
-import { eventOfEntry, UnreadableEvent } from './event.ts';
+import { carryLine, type CarriedEvent } from './carried-event.ts';
+import { EVENT_FIELD, UnreadableEvent, valueOfEntry } from './event.ts';
 import type { DiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import { BYTES_PER_BATCH, EVENTS_PER_BATCH } from './source.ts';
@@ -17,14 +17,21 @@ export type Entry = [id: string, fields: Buffer[] | null];
 /** An entry as Redis answers it. */
 export type RawEntry = [id: Buffer, fields: Buffer[] | null];
 
+/** An entry, and how many events it holds beyond one. */
+export type DoneEntry = { id: string; more: number };
+
+/** What is no event in an entry: the whole entry, or a line of it. */
+export type UnreadablePart = { fields: (Buffer | string)[]; reason: string };
+
 /** What one round of reading took from an outbox. `at` is a stream's position in the outbox's list. */
 export type Round = {
   /** The server that delivered the entries. Another one (restarted, failed over) may use the same ids for other entries. */
   runId: string;
   events: CarriedEvent[];
-  /** For each stream, the ids of the entries that are done once the events are delivered. */
-  ids: string[][];
-  unreadable: { at: number; id: string; fields: Buffer[]; reason: string }[];
+  /** For each stream, the entries that are done once the events are delivered. */
+  whole: DoneEntry[][];
+  /** Entries that are done then and hold something that is no event, to be set aside. */
+  spoiled: (DoneEntry & { at: number; parts: UnreadablePart[] })[];
   entries: number;
   /** Of the events' JSON. */
   bytes: number;
@@ -42,16 +49,17 @@ export type HeldEntries = {
 };
 
 const MOST_HELD = 5_000;
+const MOST_HELD_BYTES = 2_000_000;
 const HELD_WITHIN_MS = 10_000;
 
 /** An empty round of the server that answers now. */
 export function startRound({ node, streams }: Outbox): Round {
-  return { runId: node.runId(), events: [], ids: streams.map(() => []), unreadable: [], entries: 0, bytes: 0 };
+  return { runId: node.runId(), events: [], whole: streams.map(() => []), spoiled: [], entries: 0, bytes: 0 };
 }
 
 /** Whether a round has as much as a batch may. */
-export function isFull({ entries, bytes }: Round): boolean {
-  return entries >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH;
+export function isFull({ events, entries, bytes }: Round): boolean {
+  return Math.max(events.length, entries) >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH;
 }
 
 /** Reads the ids of entries as text. */
@@ -65,6 +73,7 @@ export function readEntries(entries: readonly RawEntry[]): Entry[] {
  */
 export function holdUntilOnDisk(disk: DiskMark): HeldEntries {
   let held: { at: number; entry: Entry; readAt: number }[] = [];
+  let heldBytes = 0;
   const isOnDisk = ([id]: Entry, readAt: number) => disk.has(Number.parseInt(id, 10), readAt);
 
   return {
@@ -72,37 +81,57 @@ export function holdUntilOnDisk(disk: DiskMark): HeldEntries {
       const readAt = performance.now();
       for (const entry of entries) {
         if (isOnDisk(entry, readAt)) addEntry(round, at, entry);
-        else held.push({ at, entry, readAt });
+        else hold({ at, entry, readAt });
       }
     },
     async release(round) {
       await disk.look();
       const young = held.filter(({ entry, readAt }) => !isOnDisk(entry, readAt));
       for (const { at, entry, readAt } of held) if (isOnDisk(entry, readAt)) addEntry(round, at, entry);
-      held = young;
+      held = [];
+      heldBytes = 0;
+      for (const one of young) hold(one);
       if (held[0] && performance.now() - held[0].readAt > HELD_WITHIN_MS)
         throw new Error('redis does not bring its append-only file to the disk');
     },
     isEmpty: () => held.length === 0,
-    isFull: () => held.length >= MOST_HELD,
+    isFull: () => held.length >= MOST_HELD || heldBytes >= MOST_HELD_BYTES,
     clear() {
       held = [];
+      heldBytes = 0;
     },
   };
+
+  function hold(one: (typeof held)[number]): void {
+    held.push(one);
+    heldBytes += one.entry[1]?.at(-1)?.length ?? 0;
+  }
 }
 
 function addEntry(round: Round, at: number, [id, fields]: Entry): void {
   round.entries += 1;
+  let lines: string[] = [];
+  const parts: UnreadablePart[] = [];
   try {
     // An entry without fields was deleted by hand while it was pending. It only has to be acknowledged.
-    if (fields) {
-      const value = eventOfEntry(fields);
-      round.events.push(carryEvent(value));
-      round.bytes += value.length;
-    }
-    round.ids[at]!.push(id);
+    if (fields) lines = valueOfEntry(fields).toString('latin1').split('\n');
   } catch (error) {
-    if (!(error instanceof UnreadableEvent) || !fields) throw error;
-    round.unreadable.push({ at, id, fields, reason: error.message });
+    parts.push({ fields: fields ?? [], reason: reasonOf(error) });
   }
+  for (const line of lines) {
+    round.bytes += line.length;
+    try {
+      round.events.push(carryLine(line));
+    } catch (error) {
+      parts.push({ fields: [EVENT_FIELD, Buffer.from(line, 'latin1')], reason: reasonOf(error) });
+    }
+  }
+  const more = Math.max(0, lines.length - 1);
+  if (parts.length > 0) round.spoiled.push({ at, id, more, parts });
+  else round.whole[at]!.push({ id, more });
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof UnreadableEvent)) throw error;
+  return error.message;
 }

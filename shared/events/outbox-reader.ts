@@ -93,11 +93,12 @@ async function createGroups({ node, streams }: Outbox): Promise<void> {
  * Waits until the replicas have a round's entries. If a replica without them took over, their debits would be undone:
  * the books would then hold the event of the lost call beside the event of its repetition.
  */
-async function waitForReplicas({ node, streams, consumer }: Outbox, { runId, ids }: Round): Promise<void> {
-  const at = ids.findIndex((some) => some.length > 0);
-  if (at < 0) return;
+async function waitForReplicas({ node, streams, consumer }: Outbox, { runId, whole, spoiled }: Round): Promise<void> {
+  const at = whole.findIndex((some) => some.length > 0);
+  const last = at < 0 ? spoiled.at(-1) : { at, id: whole[at]!.at(-1)!.id };
+  if (!last) return;
   // WAIT counts this connection's own writes, and entries that an earlier connection was given were only read on this
   // one. Claiming one of them is a write.
-  const write = () => node.client.xclaim(streams[at]!, OUTBOX_GROUP, consumer, 0, ids[at]!.at(-1)!, 'JUSTID');
+  const write = () => node.client.xclaim(streams[last.at]!, OUTBOX_GROUP, consumer, 0, last.id, 'JUSTID');
   await withTimeout(ANSWER_WITHIN_MS, node.copied(runId, write));
 }

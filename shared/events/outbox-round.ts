@@ -3,8 +3,8 @@ import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { isFull, readEntries, type HeldEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
 
-// Redis serves no other client while it answers one of these reads.
-export const ENTRIES_PER_STREAM = 128;
+// Redis serves no other client while it answers one of these reads. An entry has the events of up to sixteen verifications.
+export const ENTRIES_PER_STREAM = 32;
 export const BEGINNING = '0-0';
 export const ANSWER_WITHIN_MS = 5_000;
 const NEW = '>';

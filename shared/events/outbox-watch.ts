@@ -17,6 +17,7 @@ export type OutboxWatch = Loop & {
 };
 
 type OutboxLimits = {
+  /** Events, however many share an entry. */
   maxEntries: number;
   /** Share of a server's `maxmemory` from which on the outbox is full. A server without `maxmemory` has only the other limit. */
   maxMemoryPercent: number;
@@ -42,17 +43,17 @@ export function watchOutbox(
   let full = false;
   let usedPercent = 0;
   const loop = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
-    const [{ entries, oldestAgeMs }, memories] = await Promise.all([outboxState(redis), readMemories(redis)]);
+    const [{ events, oldestAgeMs }, memories] = await Promise.all([outboxState(redis), readMemories(redis)]);
     usedPercent = Math.max(0, ...memories.map(({ usedBytes, limitBytes }) => (100 * usedBytes) / limitBytes));
     const short = usedPercent >= maxMemoryPercent - (full ? FULL_UNTIL_PERCENT : 0);
-    note(entries >= maxEntries || short, entries);
-    metrics.outboxEntries.set(entries);
+    note(events >= maxEntries || short, events);
+    metrics.outboxEntries.set(events);
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
     showMemories(metrics, memories);
   });
 
-  function note(now: boolean, entries: number): void {
-    const state = { entries, memoryPercent: Math.round(usedPercent) };
+  function note(now: boolean, events: number): void {
+    const state = { events, memoryPercent: Math.round(usedPercent) };
     if (now && !full) log.warn(state, 'the outbox is full; metered verifications are refused until it drains');
     if (!now && full) log.info(state, 'the outbox is no longer full');
     full = now;
@@ -92,33 +93,40 @@ function showMemories(metrics: Metrics, memories: Memory[]): void {
 }
 
 /** How many usage events wait in all outboxes, and the age of the oldest by Redis's clock. */
-export async function outboxState(redis: ShardedRedis): Promise<{ entries: number; oldestAgeMs: number }> {
+export async function outboxState(redis: ShardedRedis): Promise<{ events: number; oldestAgeMs: number }> {
   const ofNodes = await Promise.all([...redis.byNode()].map(async ([node, shards]) => nodeState(node, shards)));
   return {
-    entries: ofNodes.reduce((sum, one) => sum + one.entries, 0),
+    events: ofNodes.reduce((sum, one) => sum + one.events, 0),
     oldestAgeMs: Math.max(0, ...ofNodes.map((one) => one.oldestAgeMs)),
   };
 }
 
 async function nodeState(node: RedisNode, shards: number[]) {
-  const [{ entries, oldestMs }, nowMs] = await Promise.all([readOutboxes(node, shards), node.now()]);
-  return { entries, oldestAgeMs: Math.max(0, nowMs - oldestMs) };
+  const [{ events, oldestMs }, nowMs] = await Promise.all([readOutboxes(node, shards), node.now()]);
+  return { events, oldestAgeMs: Math.max(0, nowMs - oldestMs) };
 }
 
-/** How many entries the outboxes of a server hold, and when the oldest was appended. */
-async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ entries: number; oldestMs: number }> {
+/** How many events the outboxes of a server hold, and when the oldest was appended. */
+async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ events: number; oldestMs: number }> {
   const pipeline = node.client.pipeline();
   for (const shard of shards) {
     pipeline.xlen(keyspace.outbox(shard));
+    pipeline.get(keyspace.more(shard));
     pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
   }
   const answers = await runPipeline(pipeline, WITHIN_MS);
-  const entries = shards.map((_, i) => Number(answers[2 * i]));
+  const events = shards.map((_, i) => eventsIn(answers[3 * i], answers[3 * i + 1]));
   const oldest = shards.map((_, i) => {
-    const [first] = (answers[2 * i + 1] ?? []) as [id: string][];
+    const [first] = (answers[3 * i + 2] ?? []) as [id: string][];
     return first ? Number(first[0].split('-')[0]) : Infinity;
   });
-  return { entries: entries.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };
+  return { events: events.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };
+}
+
+/** How many events an outbox holds: its length, and what `keyspace.more` counts, which means nothing for an empty one. */
+export function eventsIn(length: unknown, more: unknown): number {
+  const entries = Number(length ?? 0);
+  return entries === 0 ? 0 : entries + Math.max(0, Number(more ?? 0) || 0);
 }
 
 /** The moment (Redis's clock, in ms) before which every event has left the outbox, on all servers. */

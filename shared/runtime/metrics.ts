@@ -102,7 +102,7 @@ function outboxMetrics(registers: Registry[]) {
     }),
     unreadableEvents: new Counter({
       name: 'keytally_unreadable_events_total',
-      help: 'Outbox entries and Kafka records that are not usage events',
+      help: 'What in outbox entries and Kafka records is not a usage event',
       registers,
     }),
   };

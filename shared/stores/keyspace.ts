@@ -11,9 +11,11 @@ export const keyspace = {
    * closedFor, openedAt.
    */
   meta: (shard: number) => `${tag(shard)}meta`,
-  /** Stream of usage events on their way to the books. */
+  /** Stream of usage events on their way to the books; an entry holds those of one script, of this shard and others. */
   outbox: (shard: number) => `${tag(shard)}outbox`,
-  /** Stream of outbox entries that are no event, each with the reason, so that none is thrown away unseen. */
+  /** How many events the outbox holds beyond one per entry; the scripts alone write it. */
+  more: (shard: number) => `${tag(shard)}more`,
+  /** Stream of what was no event in an outbox, each with the reason, so that nothing is thrown away unseen. */
   dead: (shard: number) => `${tag(shard)}dead`,
   /** Packed record of an API key, one for each secret that it has. */
   keyText: (shard: number, hash: string) => `${tag(shard)}k:${hash}`,

@@ -78,7 +78,9 @@ const ofLua = [
   ...'and break do else elseif end false for function if in local nil not or repeat return then true until while'.split(
     ' ',
   ),
-  ...'redis cjson struct bit string table math KEYS ARGV ipairs unpack pcall error type tostring tonumber'.split(' '),
+  ...'redis cjson struct bit string table math KEYS ARGV ipairs pairs unpack pcall error type tostring tonumber'.split(
+    ' ',
+  ),
 ];
 
 function headOf(text: string): string {

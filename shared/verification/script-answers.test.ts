@@ -1,10 +1,14 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { decodeEvent } from '../events/event.ts';
+import { decodeEvent, readEvents } from '../events/event.ts';
+import { outboxState, watchOutbox } from '../events/outbox-watch.ts';
 import { makeLogger } from '../runtime/log.ts';
+import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { flagCharacter, packRecord } from '../stores/records.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import { newId } from '../values/ids.ts';
 import { scopeMark } from '../stores/scope-mark.ts';
 import {
@@ -21,6 +25,7 @@ import {
 
 const test = suite('answers of the scripts');
 const SHARD = 7;
+const OTHER_SHARD = 8;
 let redis: ShardedRedis;
 test.before(async () => {
   const url = new URL(process.env.TEST_REDIS_URL!);
@@ -34,6 +39,7 @@ test.after(() => redis?.close());
 const workspaceId = newId('ws');
 const teamId = newId('team');
 const keyId = newId('key');
+const otherKeyId = newId('key');
 const billingId = newId('bill');
 const scopeId = newId('scope');
 const READ = 2;
@@ -77,18 +83,23 @@ const call = {
 };
 
 test.before.each(async () => {
-  const node = redis.node(SHARD);
-  await node.client.flushdb();
-  await node.client.hset(keyspace.meta(SHARD), { owner: node.runId(), epoch: 9, writes: 77 });
-  await node.client.hset(keyspace.workspace(SHARD, workspaceId), {
+  await redis.node(SHARD).client.flushdb();
+  await prepareShard(SHARD);
+});
+
+async function prepareShard(shard: number) {
+  const node = redis.node(shard);
+  await node.client.hset(keyspace.meta(shard), { owner: node.runId(), epoch: 9, writes: 77 });
+  await node.client.hset(keyspace.workspace(shard, workspaceId), {
     d: packRecord('workspace', { version: 45, defaultRatePerSecond: 60, defaultAddressList: 'of the workspace' }),
     s3: scopes[0]!,
     s4: scopes[1]!,
   });
-  await node.client.hset(keyspace.billing(SHARD, workspaceId, 'meter-1'), { s: billingRecord, u: 250_000, n9: 12 });
-});
+  await node.client.hset(keyspace.billing(shard, workspaceId, 'meter-1'), { s: billingRecord, u: 250_000, n9: 12 });
+}
 
 type Changed = {
+  shard?: number;
   key?: { [Name in keyof typeof record]?: string | number };
   call?: { [Name in keyof typeof call]?: string | number };
 };
@@ -99,9 +110,21 @@ function ask(...calls: Changed[]) {
 }
 
 async function askWhile({ outboxFull }: { outboxFull: boolean }, ...calls: Changed[]) {
+  await storeKeys(calls);
+  return send({ outboxFull }, calls);
+}
+
+async function storeKeys(calls: Changed[]) {
+  const { client } = redis.node(SHARD);
+  for (const [i, { shard, key }] of calls.entries())
+    await client.set(nameOf(i, shard), packRecord('key', { ...record, ...key }));
+}
+
+const nameOf = (place: number, shard = SHARD) => keyspace.keyText(shard, `hash-${place}`);
+
+async function send({ outboxFull }: { outboxFull: boolean }, calls: Changed[]) {
   const node = redis.node(SHARD);
-  const keys = calls.map((_, i) => keyspace.keyText(SHARD, `hash-${i}`));
-  for (const [i, { key }] of calls.entries()) await node.client.set(keys[i]!, packRecord('key', { ...record, ...key }));
+  const keys = calls.map(({ shard }, i) => nameOf(i, shard));
   const packed = calls.map(({ call: changed }) => packCall({ ...call, eventStart: eventStart(), ...changed }));
   const batch = { runId: node.runId(), notAfterMs: node.notAfter(5_000), outboxFull };
   const answer = await node.script('verify', keys, scriptArguments(batch, packed), 5_000);
@@ -256,6 +279,128 @@ test('a corrupt record spoils no other call, and new lookups name their calls', 
   assert.match(corrupt!.fields.reason, /./);
   assert.equal([disabled!.fields.status, disabled!.newLookup?.call], ['DISABLED', '1']);
   assert.equal([good!.fields.status, good!.newLookup?.call], ['VALID', '2']);
+});
+
+test('the events of one script are one entry, and each call goes by what those before it took', async () => {
+  const { client } = redis.node(SHARD);
+  const answers = await ask({}, {}, { key: { keyId: otherKeyId } }, { call: { costMicros: 500_000 } }, {});
+  assert.equal(
+    answers.map(({ fields }) => [fields.status, fields.usedMicros, fields.sequence]),
+    [
+      ['VALID', '1750000', '13'],
+      ['VALID', '3250000', '14'],
+      ['VALID', '4750000', '15'],
+      ['USAGE_LIMITED', '4750000', ''],
+      ['USAGE_LIMITED', '4750000', ''],
+    ],
+  );
+  const interval = TICKS_PER_SECOND / 50;
+  const arrivals = answers.map(({ fields, nowTicks }) => (Number(fields.arrivalTicks) - nowTicks) / interval);
+  assert.equal(arrivals, [1, 2, 1, 2, 2]);
+  const entries = await client.xrange(keyspace.outbox(SHARD), '-', '+');
+  assert.equal(
+    entries.map(([, fields]) =>
+      readEvents(fields).map(({ sequence, usedMicros, keyId }) => [sequence, usedMicros, keyId]),
+    ),
+    [
+      [
+        [13, 1_750_000, keyId],
+        [14, 3_250_000, keyId],
+        [15, 4_750_000, otherKeyId],
+      ],
+    ],
+  );
+  assert.equal(await client.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['4750000', '15']);
+});
+
+test('100 calls of one key in one script take exactly its credits, each once', async () => {
+  const answers = await ask(
+    ...Array.from({ length: 100 }, () => ({ key: { ratePerSecond: '' }, call: { costMicros: 95_000 } })),
+  );
+  assert.is(answers.filter(({ fields }) => fields.status === 'VALID').length, 50);
+  assert.is((await outboxState(redis)).events, 50);
+});
+
+test('an Idempotency-Key that comes twice in one script is debited once', async () => {
+  const once = { call: { idempotencyHash: 'once' } };
+  const [first, again, other] = await ask(once, once, { call: { idempotencyHash: 'once', usageHash: 'of another' } });
+  assert.equal(again!.fields, { ...first!.fields, sequence: '', askedAtTicks: String(first!.nowTicks) });
+  assert.is(other!.fields.status, 'CONFLICT');
+  assert.is(await redis.node(SHARD).client.hget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u'), '1750000');
+});
+
+test('an outbox that takes no event takes nothing from any record, and holds up no other shard of the script', async () => {
+  const { client } = redis.node(SHARD);
+  await prepareShard(OTHER_SHARD);
+  await client.set(keyspace.outbox(SHARD), 'no stream');
+  const [spoiled, good, unlimited] = await ask(
+    {},
+    { shard: OTHER_SHARD },
+    { key: { meter: '', ratePerSecond: '' }, call: { costMicros: 0 } },
+  );
+  assert.equal(
+    [spoiled, good, unlimited].map((one) => one!.fields.status),
+    ['CORRUPT', 'VALID', 'CORRUPT'],
+  );
+  assert.equal(
+    [spoiled, good, unlimited].map((one) => one!.newLookup?.call),
+    [undefined, '1', undefined],
+  );
+  assert.equal(await client.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['250000', '12']);
+  assert.is(await client.exists(keyspace.rate(SHARD, keyId)), 0);
+  assert.is(await client.xlen(keyspace.outbox(OTHER_SHARD)), 1);
+});
+
+test('a batch that Redis has no memory for takes nothing, and what needs none is decided', async () => {
+  const [shared, own] = [redis, await makeOwnRedis('no-memory')];
+  redis = connectRedis(own.url, makeLogger('test', 'error'));
+  try {
+    await redis.connected(5_000);
+    await prepareShard(SHARD);
+    const calls = [{}, { call: { idempotencyHash: 'once' } }, { key: { state: 'X' } }, {}];
+    await storeKeys(calls);
+    const answered = async () =>
+      (await send({ outboxFull: false }, calls)).map(({ fields: { status, sequence } }) => status + sequence);
+
+    await own.admin.config('SET', 'maxmemory', 1);
+    assert.equal(await answered(), ['OUTBOX_FULL', 'OUTBOX_FULL', 'DISABLED', 'OUTBOX_FULL']);
+    assert.equal(
+      (await own.admin.keys('*')).filter((name) => /:(outbox|more|r:.*|i:.*)$/.test(name)),
+      [],
+    );
+    assert.equal(await own.admin.hmget(keyspace.billing(SHARD, workspaceId, 'meter-1'), 'u', 'n9'), ['250000', '12']);
+
+    await own.admin.config('SET', 'maxmemory', 0);
+    assert.equal(await answered(), ['VALID13', 'VALID14', 'DISABLED', 'VALID15']);
+  } finally {
+    await redis.close();
+    redis = shared;
+    await own.remove();
+  }
+});
+
+test('the limit of the outbox counts events, however many share an entry', async () => {
+  const limits = { maxEntries: 4, maxMemoryPercent: Infinity };
+  const full = async () => {
+    const metrics = makeMetrics('test');
+    const watch = watchOutbox(redis, limits, metrics, makeLogger('test', 'silent'));
+    try {
+      await eventually('it has looked', async () =>
+        /outbox_entries\{.*\} [1-9]/.test(await metrics.registry.metrics()),
+      );
+      return watch.full();
+    } finally {
+      await watch.stop();
+    }
+  };
+  const free = { call: { costMicros: 1 } };
+  await ask(free, free, free);
+  assert.is(await redis.node(SHARD).client.xlen(keyspace.outbox(SHARD)), 1);
+  assert.is((await outboxState(redis)).events, 3);
+  assert.is(await full(), false);
+  await ask(free);
+  assert.is((await outboxState(redis)).events, 4);
+  assert.is(await full(), true);
 });
 
 test('the witness script finds the billing record of a key', async () => {

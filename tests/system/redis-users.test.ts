@@ -105,7 +105,7 @@ test('a relay may read, take over, acknowledge and set aside entries', async () 
     await taken?.acknowledge();
     return (await redis.admin.xlen(keyspace.dead(0))) === 1;
   });
-  assert.is((await outboxState(sharded)).entries >= 0, true);
+  assert.is((await outboxState(sharded)).events >= 0, true);
   assert.equal(await refusals(), []);
 });
 

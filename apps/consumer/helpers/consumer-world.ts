@@ -67,6 +67,17 @@ function outboxTools({ redis }: Servers) {
       for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error;
       return ids;
     },
+    /** Appends events as verify.lua does with those of one script, and lines that are none after the first of them. */
+    async appendTogether(billingId: string, entries: TestEntry[], others: string[] = []): Promise<void> {
+      const timeMs = await redis.now();
+      const lines = entries.map(({ id = newId('evt'), seq = 1 }) =>
+        encodeEvent(testEvent({ id, timeMs, keyId: KEY, billingId, usedMicros: seq, sequence: seq })),
+      );
+      lines.splice(1, 0, ...others);
+      const shard = shardOf(billingId);
+      await node.client.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, Buffer.from(lines.join('\n'), 'latin1'));
+      await node.client.incrby(keyspace.more(shard), lines.length - 1);
+    },
     /** Entries in all outboxes, and how many of them were delivered but not acknowledged. */
     async waiting(): Promise<{ entries: number; pending: number }> {
       const sum = { entries: 0, pending: 0 };

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
+import { eventsIn } from '../../../shared/events/outbox-watch.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
@@ -104,9 +105,9 @@ async function countUnbooked(url: string): Promise<number> {
   const redis = new Redis(url, { maxRetriesPerRequest: 1 });
   try {
     const pipeline = redis.pipeline();
-    for (const shard of ALL_SHARDS) pipeline.xlen(keyspace.outbox(shard));
+    for (const shard of ALL_SHARDS) pipeline.xlen(keyspace.outbox(shard)).get(keyspace.more(shard));
     const answers = (await pipeline.exec()) ?? [];
-    return answers.reduce((sum, [, length]) => sum + Number(length ?? 0), 0);
+    return ALL_SHARDS.reduce((sum, _, i) => sum + eventsIn(answers[2 * i]?.[1], answers[2 * i + 1]?.[1]), 0);
   } finally {
     redis.disconnect();
   }

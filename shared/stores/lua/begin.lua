@@ -13,7 +13,8 @@ local meta = call('HMGET', KEYS[1], 'owner', 'build', 'buildUntil', 'checkpoint'
 if meta[1] == runId then return { 'OPEN', nowText } end
 if meta[2] and meta[2] ~= token and tonumber(meta[3] or '0') > nowMs then return { 'BUSY', nowText } end
 
--- Time of its newest data: the later of its opening and the last outbox entry, even if that entry was deleted.
+-- Time of its newest data: the later of its opening and the last outbox entry, even if that entry was deleted. A debit whose
+-- event is in another shard's outbox may be newer; then more than needed is looked through, never less.
 local since = tonumber(meta[7] or '0')
 local stream = redis.pcall('XINFO', 'STREAM', KEYS[2])
 for i = 1, #stream, 2 do

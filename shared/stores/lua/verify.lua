@@ -1,6 +1,8 @@
 -- uses: names time fence rate-limit used records
 -- Decides verifications, each on its own. A VALID one takes its rate token and its credits and appends its usage event,
--- all or nothing: everything is read and checked before the first write.
+-- all or nothing: all of a batch are read, checked and decided before the first write, which appends the events of all of
+-- them as one entry of the outbox. Should Redis refuse that (its memory is full), nothing was taken, and each is decided again
+-- alone. A later one goes by what those before it took.
 --
 -- Lookups. What the records of a key, its workspace and its billing record say to one question (whose token asks, for
 -- which scopes) seldom changes. The script looks it up once and answers it as a "lookup"; the caller keeps the lookup and
@@ -8,7 +10,8 @@
 -- change is in force for the very next call. Rate limits and used credits change with each call and are always read.
 --
 -- Speed. Lua hashes every byte of each string that it makes (1.2 ns), and a command costs 0.3 to 1.5 µs. So records go
--- into the answer as they are, numbers become text once, and the calls of a batch share what was read of their shard.
+-- into the answer as they are, numbers become text once, and the calls of a batch share what was read of their shard and one
+-- entry of the outbox. It stands in the shard of the first of them: Redis keeps or loses all that a script wrote.
 --
 -- script-protocol.ts says what each field means; a test compares its tables with this file.
 --
@@ -28,12 +31,20 @@
 local MAX_MICROS = 9e15 -- below 2^53: sums stay exact
 local MARK_LENGTH = 16 -- of a scope (scope-mark.ts)
 local NOT_FOUND = 'INVALID\31NOT_FOUND'
-local find, sub, byte, band = string.find, string.sub, string.byte, bit.band
+local find, sub, byte, band, concat = string.find, string.sub, string.byte, bit.band, table.concat
 
 local runId, late, outboxFull = ARGV[1], nowMs > tonumber(ARGV[2]), ARGV[3] == '1'
-local nowTicksText = format('%d', nowTicks)
+local nowTicksText, timeOfEvent = format('%d', nowTicks), ',"t":' .. nowText
 -- What the calls of a batch share: {owner, epoch, writes} by hash tag, and the decoded lists of workspace fields.
 local shards, fieldLists = {}, {}
+-- What they have taken and is not written yet: how many events, the tag of the shard whose outbox gets them, their JSON in
+-- parts, balances (four each: billing key, used, field and number of its sequence), and by the names of their keys the places
+-- of those balances, arrival times, and what Idempotency-Keys keep. A call that is alone has none of it, and writes at once.
+local batch = #KEYS > 1 and {}
+if batch then
+  batch.events, batch.parts, batch.length = 0, {}, 0
+  batch.balances, batch.balanceAt, batch.arrivals, batch.onceRecords = {}, {}, {}, {}
+end
 
 -- Whether the key was granted every wanted scope with all wanted flags. Each wanted scope is a mark and a flag character.
 -- workspaceRecords are the workspace's defaults and then its scopes that the key has, each ending in its mark; scopeFlags
@@ -117,6 +128,22 @@ local function lookUp(tag, epoch, writes, key, packedCall, questionAt)
   }, keyRecord, billingRecord, workspaceRecords
 end
 
+-- Note what a call of a batch takes: its event, and the balance after it.
+local function noteEvent(tag, eventStart, eventIds, balance)
+  local parts, at = batch.parts, batch.length
+  parts[at + 1], parts[at + 2], parts[at + 3], parts[at + 4], parts[at + 5] = eventStart, timeOfEvent, eventIds, balance, '\n'
+  batch.length, batch.events, batch.tag = at + 5, batch.events + 1, batch.tag or tag
+end
+
+local function noteBalance(billingKey, usedText, sequenceField, sequenceText)
+  local balances, place = batch.balances, batch.balanceAt[billingKey]
+  if not place then
+    place = #balances + 1
+    batch.balanceAt[billingKey], balances[place] = place, billingKey
+  end
+  balances[place + 1], balances[place + 2], balances[place + 3] = usedText, sequenceField, sequenceText
+end
+
 -- Decides one call. Gives its answer and, where it had to look up, the lookup and what lookUp gives with it.
 local function judge(key, packedCall)
   local tag = sub(key, 1, 5)
@@ -138,29 +165,41 @@ local function judge(key, packedCall)
     if not lookup then return keyRecord and 'ELSEWHERE\31' .. keyRecord or NOT_FOUND end
     epoch, writes, holdsUntilMs, addressList, knownRefusal, ratePerSecond, rateKey, billingKey, limitMicros, eventIds =
       unpack(lookup)
-    lookup = table.concat(lookup, '\0')
+    lookup = concat(lookup, '\0')
   end
   if addressList ~= '' and addressList ~= searchedList then
     return 'SEARCH', lookup, keyRecord, billingRecord, scopes
   end
 
   local sequenceField, metered, usedText, used, sequence = 'n' .. epoch, limitMicros ~= '', ''
-  if metered then usedText, used, sequence = readUsed(billingKey, sequenceField) end
+  if metered then
+    local place = batch and batch.balanceAt[billingKey]
+    if place then
+      usedText = batch.balances[place + 1]
+      used, sequence = tonumber(usedText), tonumber(batch.balances[place + 3])
+    else
+      usedText, used, sequence = readUsed(billingKey, sequenceField)
+    end
+  end
   local limited, interval, latest, arrival = ratePerSecond ~= ''
-  if limited then interval, latest, arrival = readRateLimit(rateKey, tonumber(ratePerSecond)) end
+  if limited then
+    local arrivalText = batch and batch.arrivals[rateKey] or call('GET', rateKey)
+    interval, latest, arrival = rateLimitAt(arrivalText, tonumber(ratePerSecond))
+  end
 
   local refused = knownRefusal ~= '' and knownRefusal
   if addressList ~= '' and listed == '' then refused = 'INVALID\31IP_NOT_ALLOWED' end
 
   local onceKey = not refused and idempotencyHash ~= '' and tag .. 'i:' .. sub(rateKey, 8) .. ':' .. idempotencyHash
-  local onceRecord = onceKey and call('GET', onceKey)
+  local pendingOnce = onceKey and batch and batch.onceRecords[onceKey]
+  local onceRecord = onceKey and (pendingOnce or call('GET', onceKey))
   if onceRecord then
     local usageThen, rateLimitThen = unpackFields('ss', onceRecord)
     -- Earlier releases kept the usage itself, with which the event's start ends.
     if usageThen ~= usageHash and ',' .. usageThen ~= sub(eventStart, -1 - #usageThen) then return 'CONFLICT' end
     -- Set the same expiry again only to make a write: WAIT then also covers the first call's debit. From Redis 7.2 on,
     -- WAIT counts a connection's own writes only.
-    call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey))
+    if not pendingOnce then call('PEXPIREAT', onceKey, call('PEXPIRETIME', onceKey)) end
     return 'VALID\31\31' .. usedText .. '\31\31' .. rateLimitThen, lookup, keyRecord, billingRecord, scopes
   end
 
@@ -180,43 +219,73 @@ local function judge(key, packedCall)
   end
   if outboxFull and metered then return 'OUTBOX_FULL' end
 
-  -- Only writes from here on, the event first: should Redis refuse it, nothing was taken.
-  local balance, sequenceText = ',"u":0,"s":0,"e":0}', ''
+  local balance, sequenceText, arrivalText = ',"u":0,"s":0,"e":0}', ''
   if metered then
     usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 1)
     balance = ',"u":' .. usedText .. ',"s":' .. sequenceText .. ',"e":' .. epoch .. '}'
   end
-  if not outboxFull then
-    call('XADD', tag .. 'outbox', '*', 'e', eventStart .. ',"t":' .. nowText .. eventIds .. balance)
-  end
-  if metered then call('HSET', billingKey, 'u', usedText, sequenceField, sequenceText) end
   if limited then
-    local arrivalText = format('%d', arrival + interval)
-    call('PSETEX', rateKey, '2000', arrivalText)
+    arrivalText = format('%d', arrival + interval)
     rateLimit = ratePerSecond .. '\31' .. arrivalText
   end
   -- While the outbox is full, what is kept must not grow; a repetition takes no credits either.
-  if onceKey and not outboxFull then
-    call('SETEX', onceKey, '60', usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '') .. '\0')
+  onceRecord = onceKey and not outboxFull and
+    usageHash .. '\0' .. rateLimit .. (limited and '\31' .. nowTicksText or '') .. '\0'
+
+  if batch then
+    if not outboxFull then noteEvent(tag, eventStart, eventIds, balance) end
+    if metered then noteBalance(billingKey, usedText, sequenceField, sequenceText) end
+    if limited then batch.arrivals[rateKey] = arrivalText end
+    if onceRecord then batch.onceRecords[onceKey] = onceRecord end
+  else
+    -- Only writes, the event first: should Redis refuse it, nothing was taken.
+    if not outboxFull then call('XADD', tag .. 'outbox', '*', 'e', eventStart .. timeOfEvent .. eventIds .. balance) end
+    if metered then call('HSET', billingKey, 'u', usedText, sequenceField, sequenceText) end
+    if limited then call('PSETEX', rateKey, '2000', arrivalText) end
+    if onceRecord then call('SETEX', onceKey, '60', onceRecord) end
   end
   return 'VALID\31\31' .. usedText .. '\31' .. sequenceText .. '\31' .. rateLimit, lookup, keyRecord, billingRecord, scopes
 end
 
--- pcall: one corrupt record must not spoil the other calls.
-local calls = #KEYS
-local answers, at = { 'OK', nowText, nowTicksText }, calls + 4
-for i = 1, calls do
-  local decided, answer, lookup, keyRecord, billingRecord, scopes = pcall(judge, KEYS[i], ARGV[i + 3])
-  if not decided then
-    answer = type(answer) == 'table' and answer.err or tostring(answer)
-    -- At its memory limit Redis refuses the first write of a call, so nothing was taken.
-    answer = find(answer, '^OOM') and 'OUTBOX_FULL' or 'CORRUPT\31' .. answer
+-- Writes what a batch took, the events first. Gives whether Redis took the first write; it takes all others then.
+local function writeBatch()
+  local tag, balances, refused = batch.tag, batch.balances
+  if tag then
+    -- Without the last line end.
+    refused = redis.pcall('XADD', tag .. 'outbox', '*', 'e', concat(batch.parts, '', 1, batch.length - 1)).err
   end
-  answers[i + 3] = answer
-  if lookup then
-    answers[at], answers[at + 1], answers[at + 2] = format('%d', i - 1), lookup, keyRecord
-    answers[at + 3], answers[at + 4] = billingRecord, scopes
-    at = at + 5
+  for rateKey, arrivalText in pairs(batch.arrivals) do
+    if refused then return false end
+    refused = redis.pcall('PSETEX', rateKey, '2000', arrivalText).err
   end
+  if refused then return false end
+  for i = 1, #balances, 4 do call('HSET', balances[i], 'u', balances[i + 1], balances[i + 2], balances[i + 3]) end
+  for onceKey, onceRecord in pairs(batch.onceRecords) do call('SETEX', onceKey, '60', onceRecord) end
+  -- The count only steers a limit: whatever is wrong with it, the debits have their events.
+  if batch.events > 1 then redis.pcall('INCRBY', tag .. 'more', format('%d', batch.events - 1)) end
+  return true
 end
+
+local calls = #KEYS
+local answers, at, done
+repeat
+  answers, at = { 'OK', nowText, nowTicksText }, calls + 4
+  for i = 1, calls do
+    -- pcall: one corrupt record must not spoil the other calls.
+    local decided, answer, lookup, keyRecord, billingRecord, scopes = pcall(judge, KEYS[i], ARGV[i + 3])
+    if not decided then
+      answer = type(answer) == 'table' and answer.err or tostring(answer)
+      -- At its memory limit Redis refuses the first write of a call, so nothing was taken.
+      answer = find(answer, '^OOM') and 'OUTBOX_FULL' or 'CORRUPT\31' .. answer
+    end
+    answers[i + 3] = answer
+    if lookup then
+      answers[at], answers[at + 1], answers[at + 2] = format('%d', i - 1), lookup, keyRecord
+      answers[at + 3], answers[at + 4] = billingRecord, scopes
+      at = at + 5
+    end
+  end
+  done = not batch or writeBatch()
+  batch = nil
+until done
 return answers

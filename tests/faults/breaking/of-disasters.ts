@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
-import { readEvent } from '../../../shared/events/event.ts';
+import { readEvents } from '../../../shared/events/event.ts';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { untilWritten } from '../../helpers/own-redis.ts';
@@ -93,7 +93,7 @@ async function heldByOutbox({ stage }: FaultContext): Promise<string[]> {
   const step = stage.redis[0]!.multi();
   for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
   const entries = ((await step.exec()) ?? []).flatMap(([, found]) => found as [id: string, fields: string[]][]);
-  return entries.map(([, fields]) => readEvent(fields).usageName);
+  return entries.flatMap(([, fields]) => readEvents(fields).map(({ usageName }) => usageName));
 }
 
 /** Verifies keys until each is decided again. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readEvent } from '../../../shared/events/event.ts';
+import { readEvents } from '../../../shared/events/event.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import {
@@ -56,7 +56,7 @@ async function flush({ stage, emptied }: FaultContext): Promise<void> {
   for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
   const answers = await step.flushall().exec();
   const entries = (answers ?? []).slice(0, -1).flatMap(([, found]) => found as [id: string, fields: string[]][]);
-  emptied(entries.map(([, fields]) => readEvent(fields).usageName));
+  emptied(entries.flatMap(([, fields]) => readEvents(fields).map(({ usageName }) => usageName)));
   await sleep(2_000);
 }
 
