@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { call, type Body, type Reply } from './client.ts';
 import type { ChangeKind, Detail, History } from '../history.ts';
-import type { Random } from '../random.ts';
+import type { Random } from '../../helpers/random.ts';
 import type { Stage } from '../stage.ts';
 
 export type Change = {
