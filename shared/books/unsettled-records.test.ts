@@ -47,7 +47,7 @@ test('a page of notes is noted, taken and removed without a look at all the othe
       costs[what] = read;
       return result!;
     };
-    const taken = await counted('take', () => takeUnsettled(tx, ALL_SHARDS, AT_ONCE));
+    const taken = await counted('take', () => takeUnsettled(tx, [...ALL_SHARDS], AT_ONCE));
     assert.is(taken.length, AT_ONCE);
     const ids = taken.map(({ id }) => id);
     const marks = await counted('marked days', () => markedDays(tx, ids));
