@@ -8,6 +8,7 @@ import { findMissingNumbers } from '../../shared/books/missing-numbers.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
+import { makeRandom, type Random } from '../../tests/helpers/random.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
 import { rollUp } from './jobs/rollup.ts';
 
@@ -24,12 +25,12 @@ test.after(() => own?.stop());
 
 test('sums of days, and of what is open, say what all events say, however the days and numbers lie', async () => {
   for (let seed = 1; seed <= 12; seed++) {
-    const random = randomFrom(seed);
+    const random = makeRandom(seed);
     const { billingId, events } = randomHistory(random);
     await own.book(NOON, events);
     await rollUp(stores(), NOON, never);
     // Late events mark their days again, and copies of events count once.
-    const late = events.filter(() => random() < 0.05);
+    const late = events.filter(() => random.chance(0.05));
     await own.book(NOON, late);
     for (let i = 0; i < 4; i++) {
       const balance = randomBalance(random, billingId, events);
@@ -52,9 +53,9 @@ test('settling and reconciling read no events of days that are over', async () =
 
 test('missing numbers are named with the events around them and their cost, within days, between days and at the end', async () => {
   for (let seed = 1; seed <= 8; seed++) {
-    const random = randomFrom(seed);
+    const random = makeRandom(seed);
     const { billingId, events } = randomHistory(random, { adjustments: false });
-    const kept = events.filter((_, i) => i === 0 || random() < 0.8);
+    const kept = events.filter((_, i) => i === 0 || random.chance(0.8));
     await own.book(NOON, kept);
     await rollUp(stores(), NOON, never);
     const sequences = [1, 2, 3].map((epoch): [number, number] => [epoch, highest(events, epoch)]);
@@ -83,23 +84,23 @@ function verification(billingId: string, timeMs: number, epoch: number, sequence
 }
 
 /** Three epochs of up to 60 events over six days, the last one open; Redis's clock goes back now and then. */
-function randomHistory(random: () => number, { adjustments = true } = {}) {
+function randomHistory(random: Random, { adjustments = true } = {}) {
   const billingId = newId('bill');
   const events: UsageEvent[] = [];
   let timeMs = NOON - (DAYS - 1) * DAY_MS;
   let used = 0;
   let number = 0;
   for (let epoch = 1; epoch <= 3; epoch++) {
-    const length = 1 + Math.floor(random() * 60);
+    const length = random.between(1, 60);
     for (let sequence = 1; sequence <= length; sequence++) {
-      timeMs = Math.min(NOON, timeMs + Math.floor(random() < 0.03 ? -DAY_MS / 2 : random() * DAY_MS * 0.07));
-      const costMicros = Math.floor(random() * 5);
+      timeMs = Math.min(NOON, timeMs + Math.floor(random.chance(0.03) ? -DAY_MS / 2 : random.next() * DAY_MS * 0.07));
+      const costMicros = random.between(0, 4);
       used += costMicros;
       events.push({ ...verification(billingId, timeMs, epoch, sequence, costMicros), usedMicros: used });
-      if (!adjustments || random() > 0.1) continue;
+      if (!adjustments || !random.chance(0.1)) continue;
       number += 1;
       used += 7;
-      const day = dayOf(NOON - Math.floor(random() * DAYS) * DAY_MS);
+      const day = dayOf(NOON - random.between(0, DAYS - 1) * DAY_MS);
       const where = { timeMs, day, epoch, sequence, number, costMicros: 7, usedMicros: used, keyId: '' };
       events.push(testEvent({ kind: 'adjustment', billingId, ...where }));
     }
@@ -111,13 +112,13 @@ function highest(events: UsageEvent[], epoch: number): number {
   return Math.max(0, ...events.filter((event) => event.epoch === epoch).map(({ sequence }) => sequence));
 }
 
-function randomBalance(random: () => number, billingId: string, events: UsageEvent[]): Balance {
-  const epoch = 2 + Math.floor(random() * 3);
-  const upTo = (most: number) => (random() < 0.4 ? most : Math.floor(random() * (most + 1)));
+function randomBalance(random: Random, billingId: string, events: UsageEvent[]): Balance {
+  const epoch = random.between(2, 4);
+  const upTo = (most: number) => (random.chance(0.4) ? most : random.between(0, most));
   const sequences = [1, 2, 3].slice(0, epoch).map((one): [number, number] => [one, upTo(highest(events, one))]);
   const adjustment = upTo(Math.max(0, ...events.map(({ number }) => number)));
   // A balance is read today.
-  const atMs = NOON - Math.floor(random() * 0.4 * DAY_MS);
+  const atMs = NOON - Math.floor(random.next() * 0.4 * DAY_MS);
   return { ...balanceOf(billingId, epoch, sequences), adjustment, atMs };
 }
 
@@ -191,9 +192,11 @@ function expectedGaps(events: UsageEvent[], kept: UsageEvent[]): (number | undef
         last![3]! += event.costMicros;
       } else gaps.push([epoch, event.sequence - 1, 1, event.costMicros]);
     }
-    const last = ofEpoch.at(-1)!;
-    // What follows an epoch's last event is known for the newest epoch only.
-    if (!kept.includes(last) && epoch < 3) gaps.at(-1)![3] = undefined;
+    // The cost of an epoch's missing end is known for the newest epoch only, and that of a missing start after it of none.
+    const isEndMissing = (of: number) => !kept.includes(events.findLast((event) => event.epoch === of)!);
+    const start = gaps.find((gap) => gap[0] === epoch && gap[1] === 0);
+    if (start && [1, 2].some((before) => before < epoch && isEndMissing(before))) start[3] = undefined;
+    if (isEndMissing(epoch) && epoch < 3) gaps.at(-1)![3] = undefined;
   }
   return gaps;
 }
@@ -203,17 +206,6 @@ async function forget(billingId: string, where: string, params: object): Promise
     query: `alter table usage_events delete where billing_id = {billingId:String} and ${where} settings mutations_sync = 2`,
     query_params: { billingId, ...params },
   });
-}
-
-/** Mulberry32: the same numbers for the same seed. */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }
 
 test.run();

@@ -50,7 +50,7 @@ export async function startPipeline(stage: Stage, world: World): Promise<Pipelin
       const began = performance.now();
       await sleep(LOOK_EVERY_MS);
       const share = (1000 * (clickhouse() - before)) / (performance.now() - began);
-      if (share < IDLE_SHARE && (await outboxState(redis)).entries === 0) return;
+      if (share < IDLE_SHARE && (await outboxState(redis)).events === 0) return;
       if (performance.now() > until) throw new StackError('the events did not reach the books within a minute');
     }
   }

@@ -1,5 +1,5 @@
 import type { Books } from '../stores/clickhouse.ts';
-import type { Query } from '../stores/postgres.ts';
+import { eachOf, type Query } from '../stores/postgres.ts';
 import { billingRefsAfter } from './billing-refs.ts';
 import { inGroups } from './day-sums.ts';
 
@@ -15,7 +15,7 @@ const READ_SECONDS = 300;
  */
 export async function markedDays(sql: Query, ids: string[]): Promise<Map<string, string[]>> {
   const marks = await sql<{ billingId: string; day: string }[]>`
-    select billing_id, day from usage_marks where billing_id = any(${ids})`;
+    select billing_id, day from usage_marks where billing_id = any(${eachOf(sql, ids)})`;
   const byRecord = Map.groupBy(marks, (mark) => mark.billingId);
   return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(({ day }) => day)]));
 }

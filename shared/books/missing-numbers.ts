@@ -201,6 +201,9 @@ async function describe(
   });
 
   function costOf(gap: Gap, after: Boundary | undefined, before: Boundary | undefined): number | undefined {
+    // Where the end of an epoch before is missing too, nobody knows what of the cost is whose.
+    const isEndBefore = ({ epoch, endsWith }: Gap) => endsWith !== undefined && epoch < gap.epoch;
+    if (gap.after === 0 && gaps.some(isEndBefore)) return undefined;
     const from = after?.usedAfterMicros ?? 0;
     if (gap.endsWith !== 'redis') return before && before.usedBeforeMicros - from;
     // The balance after an epoch's last event is known for the newest epoch only.

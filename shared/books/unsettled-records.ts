@@ -1,4 +1,4 @@
-import { orGiveUp, type Query } from '../stores/postgres.ts';
+import { eachOf, orGiveUp, type Query } from '../stores/postgres.ts';
 import type { BillingRef } from './billing-refs.ts';
 
 /** A note that a record's balance may lack what the books have. Its mark tells whether it was noted again since. */
@@ -21,7 +21,7 @@ export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<v
     await orGiveUp(sql`
       insert into unsettled_records as known (billing_id, shard)
       select id, shard from billing_records
-      where id = any(${some})
+      where id = any(${eachOf(sql, some)})
       order by id
       on conflict (billing_id) do update set
         mark = nextval('unsettled_records_seq'),
@@ -35,34 +35,39 @@ export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<v
  */
 export async function takeUnsettled(sql: Query, shards: number[], limit: number): Promise<UnsettledRecord[]> {
   return orGiveUp(sql<UnsettledRecord[]>`
-    update unsettled_records u set next_attempt_at = now() + make_interval(secs => ${TAKEN_FOR_SECONDS})
-    from (
-      select billing_id from unsettled_records
-      where next_attempt_at <= now() and shard = any(${shards})
-      order by next_attempt_at, billing_id limit ${limit} for update skip locked
-    ) as due join billing_records b on b.id = due.billing_id
-    where u.billing_id = due.billing_id
-    returning b.id, b.shard, b.workspace_id, b.external_meter_id, u.mark, u.attempts`);
+    with taken as (
+      update unsettled_records set next_attempt_at = now() + make_interval(secs => ${TAKEN_FOR_SECONDS})
+      where billing_id = any(array(
+        select billing_id from unsettled_records
+        where next_attempt_at <= now() and shard = any(${shards})
+        order by next_attempt_at limit ${limit} for update skip locked
+      ))
+      returning billing_id, mark, attempts
+    )
+    select b.id, b.shard, b.workspace_id, b.external_meter_id, taken.mark, taken.attempts
+    from taken cross join lateral (select * from billing_records where id = taken.billing_id limit 1) as b`);
 }
 
 /** Removes the notes of settled records, but for those that were noted again meanwhile. */
 export async function removeSettled(sql: Query, settled: UnsettledRecord[]): Promise<void> {
   if (settled.length === 0) return;
+  const ids = settled.map(({ id }) => id);
   await orGiveUp(sql`
-    delete from unsettled_records u
-    using unnest(${settled.map(({ id }) => id)}::text[], ${settled.map(({ mark }) => mark)}::bigint[]) as done (id, mark)
-    where u.billing_id = done.id and u.mark = done.mark`);
+    delete from unsettled_records
+    where billing_id = any(${eachOf(sql, ids)})
+      and (billing_id, mark) in (select * from unnest(${ids}::text[], ${settled.map(({ mark }) => mark)}::bigint[]))`);
 }
 
 /** Sets aside records that failed alone, each for longer than the last time. */
 export async function postpone(sql: Query, failed: UnsettledRecord[]): Promise<void> {
   if (failed.length === 0) return;
+  const ids = failed.map(({ id }) => id);
   await orGiveUp(sql`
     update unsettled_records set
       attempts = attempts + 1,
       next_attempt_at = now() + make_interval(
         secs => least(${LONGEST_PAUSE_SECONDS}::float8, ${FIRST_PAUSE_SECONDS} * 2 ^ least(attempts, 20)))
-    where billing_id = any(${failed.map(({ id }) => id)})`);
+    where billing_id = any(${eachOf(sql, ids)})`);
 }
 
 /** How many records wait, and how many of them failed when they were last tried. */

@@ -108,8 +108,8 @@ test('a settlement that settle.lua appends, and a witness that witness.lua appen
   const late = { micros: 7_000_000, events: 3, from: 0, to: 0, adjustedMicros: 0, lastBalance: '' };
   const settleArgs = [node.runId(), node.notAfter(WITHIN_MS), epoch, ...Object.values(late), settlement];
   const record = keyspace.billing(shard, workspaceId, meter);
-  const settled = await node.script('settle', [meta, record, stream], settleArgs, WITHIN_MS);
-  assert.equal([settled[0], settled[2]], ['OK', '7000000']);
+  const settled = await node.script('settle', [meta, stream, record], settleArgs, WITHIN_MS);
+  assert.equal([settled[0], settled[2], settled[3]], ['OK', 'OK', '7000000']);
 
   const lost = { epoch: epoch - 1, sequence: 9, usedMicros: 8_000_000 };
   const witness = beginEvent({ kind: 'witness', id: ids.witness, billingId, ...lost });

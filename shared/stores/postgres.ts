@@ -47,6 +47,14 @@ export function orGiveUp<Rows>(statement: Promise<Rows>): Promise<Rows> {
   return withTimeout(ANSWER_WITHIN_MS, statement);
 }
 
+/**
+ * A list of ids for `any(…)`, each of which Postgres then looks up by an index. It reads a whole table instead when it sees
+ * that a list is long, and once for each page of a long work.
+ */
+export function eachOf(sql: Query, ids: string[]) {
+  return sql`array(select unnest(${ids}::text[]))`;
+}
+
 /** Names the team that a transaction is for: row-level security shows it that team's rows alone. */
 export async function setTeam(tx: Transaction, teamId: string): Promise<void> {
   await tx`select set_config('keytally.team', ${teamId}, true)`;

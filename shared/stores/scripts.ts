@@ -28,7 +28,7 @@ export const scripts = {
   hold: { keys: 2, replicated: true, atMemoryLimit: true },
   open: { keys: 1, atMemoryLimit: true },
   reject: { keys: 2, atMemoryLimit: true },
-  settle: { keys: 3, replicated: true, atMemoryLimit: true },
+  settle: { replicated: true, atMemoryLimit: true },
   token: { keys: 2 },
   verify: { replicated: true },
   wipe: { atMemoryLimit: true },

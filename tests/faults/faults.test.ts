@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { rulesOfTime } from './checks/time.ts';
 import { faults } from './breaking/faults.ts';
 import { play } from './play.ts';
-import { makeRandom } from './random.ts';
+import { makeRandom } from '../helpers/random.ts';
 
 // A few faults on one stage; `make faults` makes all of them.
 const SEED = 7;

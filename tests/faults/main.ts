@@ -11,7 +11,7 @@ import { hadTime } from './checks/time.ts';
 import { faults, plan } from './breaking/faults.ts';
 import { readHistory } from './history.ts';
 import { play, type Outcome } from './play.ts';
-import { makeRandom } from './random.ts';
+import { makeRandom } from '../helpers/random.ts';
 import type { Stage } from './stage.ts';
 import { table } from './table.ts';
 

@@ -6,7 +6,7 @@ import { makeFaultContext, type Fault } from './breaking/fault.ts';
 import type { History } from './history.ts';
 import { makeManager, type Manager } from './load/manager.ts';
 import { noteRecord, noteSettings } from './wait-until-drained.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../helpers/random.ts';
 import type { Stage } from './stage.ts';
 import { makeVerifier, startTraffic, type Verifier } from './load/traffic.ts';
 

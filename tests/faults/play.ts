@@ -6,7 +6,7 @@ import { hadTime } from './checks/time.ts';
 import type { Act } from './breaking/faults.ts';
 import { makeHistory } from './history.ts';
 import { noteAll, playPhase, type Played } from './phase.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../helpers/random.ts';
 import { openStage, type Stage } from './stage.ts';
 
 export type Outcome = { cases: Case[]; violations: Violation[] };

@@ -4,6 +4,8 @@ import type { Manager } from './load/manager.ts';
 import { creditsOf, micros } from './load/traffic.ts';
 
 const DRAINED_WITHIN_MS = 45_000;
+// A 503 says that nothing is known yet. Of a record with losses the service waits for what is on its way, on a busy machine too.
+const RECONCILED_WITHIN_MS = 180_000;
 const LOOK_EVERY_MS = 200;
 
 /** Waits until the books have everything that a record counted; records what the service says of it then, right or not. */
@@ -13,8 +15,8 @@ export async function noteRecord(
   workspaceId: string,
   meter: { billing: string; name: string },
 ): Promise<void> {
-  const until = performance.now() + DRAINED_WITHIN_MS;
   let record = await ask();
+  const until = performance.now() + DRAINED_WITHIN_MS;
   // They must agree twice: while events are under way they may agree by chance, but not for long.
   for (let agreed = 0; agreed < 2 && performance.now() < until;) {
     await sleep(LOOK_EVERY_MS);
@@ -29,7 +31,8 @@ export async function noteRecord(
     const { billing } = (await manager.look(`/customer-billing?${names.toString()}`)).body;
     const { data = [] } = (await manager.look(`/usage/${meter.billing}`)).body;
     const unknown = { usedMicros: NaN, totalMicros: NaN, limitMicros: NaN };
-    const { reconciliation } = (await manager.look(`/customer-billing/${meter.billing}/reconciliation`)).body;
+    const path = `/customer-billing/${meter.billing}/reconciliation`;
+    const { reconciliation } = (await manager.look(path, RECONCILED_WITHIN_MS)).body;
     return {
       type: 'record',
       phase: manager.phase,

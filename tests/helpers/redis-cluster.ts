@@ -23,6 +23,9 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
   }
   const members = await Promise.all(ports.map((port) => startMember(binary, folder, port)));
   const [first] = members as [Member];
+  // Servers that meet with one epoch settle who has which, but only among primaries. A replica that keeps the epoch of its
+  // primary takes no higher one in a takeover, and no other server then gives it the slots.
+  for (const [i, { client }] of members.entries()) await client.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
   for (const { program } of members) await first.client.cluster('MEET', '127.0.0.1', program.port);
   for (let i = 0; i < PRIMARIES; i++) {
     const from = Math.floor((i * SLOTS) / PRIMARIES);
@@ -84,11 +87,17 @@ export async function isPrimary(member: Member): Promise<boolean> {
   return /role:master/.test(await member.client.info('replication'));
 }
 
-/** Whether all other members know that this one has slots: otherwise their former primary, started again, may take them back. */
-export async function holdsSlots({ address }: Member, members: Member[]): Promise<boolean> {
-  const running = members.filter((one) => one.client.status === 'ready');
-  const maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
-  return maps.every((map) => new RegExp(`${address}@\\S* \\S*master .*connected \\d+-`).test(map));
+/** Waits until all members know that this one has slots: otherwise their former primary, started again, may take them back. */
+export async function untilSlotsAreAt(member: Member, members: Member[]): Promise<void> {
+  let maps: string[] = [];
+  const holds = async () => {
+    const running = members.filter((one) => one.client.status === 'ready');
+    maps = await Promise.all(running.map(async (one) => String(await one.client.cluster('NODES'))));
+    return maps.every((map) => new RegExp(`${member.address}@\\S* \\S*master .*connected \\d+-`).test(map));
+  };
+  await until(holds).catch((cause: unknown) => {
+    throw new Error(`the cluster does not give ${member.address} the slots:\n${maps.join('\n')}`, { cause });
+  });
 }
 
 export async function until(look: () => Promise<boolean>, withinMs = 60_000): Promise<void> {

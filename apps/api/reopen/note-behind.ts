@@ -74,7 +74,7 @@ async function behindTheirShards(sql: Sql, later: Later[], shards: number[]): Pr
     select b.id
     from unnest(${later.map(({ id }) => id)}::text[], ${later.map(({ atMs }) => atMs)}::bigint[],
                 ${later.map((one) => one.epoch)}::bigint[]) as later (id, at_ms, epoch)
-    join billing_records b on b.id = later.id
+    cross join lateral (select id, shard from billing_records where id = later.id limit 1) as b
     join shards s on s.shard = b.shard
     where s.shard = any(${shards}) and later.at_ms >= s.behind_since - ${CLOCKS_APART_MS}::bigint
       and later.epoch >= s.behind_from_epoch

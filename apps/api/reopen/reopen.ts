@@ -1,18 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WriteGrant } from '../../../shared/books/settle.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import { orGiveUp } from '../../../shared/stores/postgres.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { postgresPosition, type Position } from '../sync/checkpoints.ts';
-import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
+import { isPostgresStale, type StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { EntryGrant } from '../sync/sync.ts';
 import { nextEpochs } from './epochs.ts';
 import { recordLostAdjustments } from './lost-adjustments.ts';
 import { settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
 import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
-import { refuseNewer, writeMissing, writeWhole } from './write-missing.ts';
+import { writeMissing, writeWhole } from './write-missing.ts';
 
 export type ReopenOptions = Stores & { stalePostgres: StalePostgresWatch };
 
@@ -138,7 +139,10 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
 async function openKept(build: Build, kept: Claim[]): Promise<void> {
   const { stores, node, token, position, entryGrant, writeGrant, openUp } = build;
   const outdated = await writeMissing(stores, entryGrant, position, kept);
-  await refuseNewer(stores.sql, node, outdated);
+  const shards = outdated.map(({ shard }) => shard);
+  // What a shard knows better than Postgres must not be wiped.
+  if (shards.length > 0 && (await isPostgresStale(stores.sql, stores.redis, shards)))
+    throw new ApiError('postgres_stale');
   // Before the wipe, because this refuses where a record in Redis is newer than in Postgres.
   for (const { shard } of outdated) await writeWhole(stores, entryGrant, shard);
   // No change says what such a shard must forget.

@@ -1,16 +1,12 @@
-import { ApiError } from '../../../shared/contract/errors.ts';
-import { keyspace } from '../../../shared/stores/keyspace.ts';
-import { runPipeline } from '../../../shared/stores/pipeline.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import { historyOf, prunedJob } from '../../../shared/stores/postgres-history.ts';
-import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 import { inBatches } from '../sync/batches.ts';
 import type { Entry, StoredChange } from '../sync/change.ts';
 import type { Position } from '../sync/checkpoints.ts';
 import { loadChanged, loadShard } from '../sync/entries.ts';
 import { writeEntries, type EntryGrant } from '../sync/sync.ts';
 import type { OnProgress, Stores } from './settle.ts';
-import { STEP_WITHIN_MS, type Claim } from './shard-claims.ts';
+import type { Claim } from './shard-claims.ts';
 
 // A Postgres that crashed may give out again ids of transactions that it had rolled back last.
 const GIVEN_OUT_AGAIN = 1_000;
@@ -47,16 +43,6 @@ export async function writeWhole(
     await writeEntries(sql, redis, grant, entries);
     onProgress(entries.length);
   }
-}
-
-/** Throws when a shard has seen a change that Postgres has not made: what it knows better must not be wiped. */
-export async function refuseNewer(sql: Sql, node: RedisNode, claims: Claim[]): Promise<void> {
-  if (claims.length === 0) return;
-  const pipeline = node.client.pipeline();
-  for (const { shard } of claims) pipeline.hget(keyspace.meta(shard), 'change');
-  const seen = (await runPipeline(pipeline, STEP_WITHIN_MS)).map(Number);
-  const [made] = await orGiveUp(sql<[{ last: number }]>`select last_value as last from changes_id_seq`);
-  if (seen.some((change) => change > made.last)) throw new ApiError('postgres_stale');
 }
 
 /** The highest transaction id of this history whose changes were pruned. */

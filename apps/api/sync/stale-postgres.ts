@@ -2,7 +2,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import type { Sql } from '../../../shared/stores/postgres.ts';
+import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 
 const LOOK_WITHIN_MS = 1_000;
@@ -31,9 +31,11 @@ export function watchStalePostgres(metrics: Metrics, log: Logger): StalePostgres
   };
 }
 
-/** Whether shards, open or closed, hold changes that this Postgres has not made. */
-export async function isPostgresStale(sql: Sql, redis: ShardedRedis): Promise<boolean> {
-  const shards = await lastChanges(redis, LOOK_WITHIN_MS);
-  const [made] = await sql<[{ last: number }]>`select last_value as last from changes_id_seq`;
-  return [...shards.values()].some(({ change }) => change > made.last);
+/** Whether shards, open or closed, hold changes that this Postgres has not made: these, or else all that can be asked. */
+export async function isPostgresStale(sql: Sql, redis: ShardedRedis, these?: number[]): Promise<boolean> {
+  const all = await lastChanges(redis, LOOK_WITHIN_MS);
+  const shards = these ?? [...all.keys()];
+  if (shards.some((shard) => !all.has(shard))) throw new ApiError('redis_unavailable');
+  const [made] = await orGiveUp(sql<[{ last: number }]>`select last_value as last from changes_id_seq`);
+  return shards.some((shard) => all.get(shard)!.change > made.last);
 }

@@ -1,7 +1,7 @@
 import type { Emptied, History, SpanKind, Verified } from '../history.ts';
 import type { Manager } from '../load/manager.ts';
 import type { Participants } from '../load/participants.ts';
-import type { Random } from '../random.ts';
+import type { Random } from '../../helpers/random.ts';
 import type { StageKind } from '../stage-kind.ts';
 import type { Stage } from '../stage.ts';
 import type { Verifier } from '../load/traffic.ts';

@@ -4,7 +4,7 @@ import { faultsOfServers } from './of-servers.ts';
 import { faultsOfConnections } from './of-connections.ts';
 import { faultsOfDisasters } from './of-disasters.ts';
 import { faultsOfMemory } from './of-memory.ts';
-import type { Random } from '../random.ts';
+import type { Random } from '../../helpers/random.ts';
 import type { StageKind } from '../stage-kind.ts';
 
 /** Every fault that the suite knows. */

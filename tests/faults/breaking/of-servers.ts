@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isAlive } from '../../../apps/stack/process/processes.ts';
 import { readEvents } from '../../../shared/events/event.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import {
-  holdsSlots,
   isInSync,
   isPrimary,
   kill,
@@ -11,6 +11,8 @@ import {
   refuseReplicas,
   restart,
   until,
+  untilSlotsAreAt,
+  type Member,
 } from '../../helpers/redis-cluster.ts';
 import { onCluster, onDisks, onPlainRedis, type FaultContext, type Fault } from './fault.ts';
 
@@ -62,25 +64,36 @@ async function flush({ stage, emptied }: FaultContext): Promise<void> {
 
 async function failOver({ stage, random }: FaultContext): Promise<void> {
   const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
-  await kill(primary);
-  await until(() => isPrimary(replica));
-  await sleep(random.between(0, 500));
-  await until(() => holdsSlots(replica, stage.members));
-  await restart(primary);
+  await losing(primary, async () => {
+    await kill(primary);
+    await until(() => isPrimary(replica));
+    await sleep(random.between(0, 500));
+    await untilSlotsAreAt(replica, stage.members);
+  });
   await until(() => isInSync(primary));
 }
 
 async function failOverBehind({ stage, random, during }: FaultContext): Promise<void> {
   const { primary, replica } = await pairOf(stage.members, random.pick(ALL_SHARDS));
-  // If a replica must have every write before its answer, nothing that was answered can be lost.
-  await during(stage.kind.minReplicas === 0 ? 'lagged' : 'behind', async () => {
-    await refuseReplicas(primary);
-    await sleep(random.between(500, 1_000));
-    await kill(primary);
-    await replica.client.cluster('FAILOVER', 'TAKEOVER');
-    await until(() => isPrimary(replica));
+  await losing(primary, async () => {
+    // If a replica must have every write before its answer, nothing that was answered can be lost.
+    await during(stage.kind.minReplicas === 0 ? 'lagged' : 'behind', async () => {
+      await refuseReplicas(primary);
+      await sleep(random.between(500, 1_000));
+      await kill(primary);
+      await replica.client.cluster('FAILOVER', 'TAKEOVER');
+      await until(() => isPrimary(replica));
+    });
+    await untilSlotsAreAt(replica, stage.members);
   });
-  await until(() => holdsSlots(replica, stage.members));
-  await restart(primary);
   await until(() => isInSync(primary));
+}
+
+/** Starts a primary again however the work ends that kills it: the cluster would stand still for all that comes after. */
+async function losing(primary: Member, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } finally {
+    if (!isAlive(primary.running)) await restart(primary);
+  }
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
-import type { Random } from '../random.ts';
+import type { Random } from '../../helpers/random.ts';
 
 /** What a proxy does to the bytes that pass it. */
 export type Condition =

@@ -30,6 +30,10 @@ export function checkBooks(one: Case, say: Say): void {
       if (!calls.has(name) && !adjustments.has(name))
         say('debits ≤ VALID + undecided', `${billing}: the books have ${name}, which no client called`);
     }
+    if (record.found === 'UNKNOWN') {
+      say('the service answers in the end', `${billing}: it never said whether the record is exact, nor what it lost`);
+      continue;
+    }
     if (record.found !== 'EXACT') say('the service finds itself exact', `${billing} is reported as ${record.found}`);
     const lost = [...calls].filter(
       ([call, attempts]) =>

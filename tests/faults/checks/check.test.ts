@@ -55,6 +55,12 @@ test('an emptied Redis may lose only the events that it held', () => {
   assert.equal(rules([valid('b', 1), emptied, { ...books, reportedLost: 1 }]), ['every VALID is debited once']);
 });
 
+test('a record of which the service never says what it lost is told as that, and nothing is made of it', () => {
+  const emptied: Line = { type: 'emptied', phase: 1, at: 500, held: ['a'] };
+  const unanswered = { ...record({ usedMicros: 0, rows: [] }), found: 'UNKNOWN' };
+  assert.equal(rules([valid('a', 1), emptied, unanswered]), ['the service answers in the end']);
+});
+
 test('a restore may take back what came since the backup began, and nothing before', () => {
   const restored: Line = { type: 'restored', phase: 1, backupFrom: 100, at: 500 };
   const books = record({ usedMicros: 0, rows: [] });

@@ -1,4 +1,4 @@
-import type { Random } from '../random.ts';
+import type { Random } from '../../helpers/random.ts';
 import type { Manager } from './manager.ts';
 import type { Participants } from './participants.ts';
 import type { Verifier } from './traffic.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { call, type Body, type Reply } from './client.ts';
 import type { ChangeKind, Detail, History } from '../history.ts';
-import type { Random } from '../random.ts';
+import type { Random } from '../../helpers/random.ts';
 import type { Stage } from '../stage.ts';
 
 export type Change = {
@@ -27,8 +27,8 @@ export type Manager = {
   insist(change: Change, withinMs?: number): Promise<Body | undefined>;
   /** Reads something, and records only that it was served. */
   read(path: string): Promise<Reply>;
-  /** Repeats a read until it is answered. */
-  look(path: string): Promise<Reply>;
+  /** Repeats a read until it is answered; undecided it is a finding, and what came last. */
+  look(path: string, withinMs?: number): Promise<Reply>;
 };
 
 const APIS = ['api-1', 'api-2'] as const;
@@ -83,11 +83,17 @@ export function makeManager(stage: Stage, history: History, random: Random, phas
       history.add({ type: 'read', phase, from, to: history.now(), at, ...answer });
       return reply;
     },
-    async look(path) {
-      const until = performance.now() + WITHIN_MS;
+    async look(path, withinMs = WITHIN_MS) {
+      const until = performance.now() + withinMs;
       for (;;) {
         const reply = await call('get', url(random.pick(APIS), path), { token: stage.token });
-        if (isDecided(reply) || performance.now() > until) return reply;
+        if (isDecided(reply)) return reply;
+        if (performance.now() > until) {
+          const last = reply.http === undefined ? reply.error : `${reply.http}, ${codeOf(reply)}`;
+          const text = `GET ${path} was not decided within ${withinMs / 1000} s, and was last answered ${last}`;
+          history.add({ type: 'finding', phase, text });
+          return reply;
+        }
         await sleep(PAUSE_MS);
       }
     },

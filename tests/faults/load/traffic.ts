@@ -5,7 +5,7 @@ import type { Participants, Key } from './participants.ts';
 import { call, type Billing, type Reply } from './client.ts';
 import type { History, Verified } from '../history.ts';
 import { codeOf } from './manager.ts';
-import type { Random } from '../random.ts';
+import type { Random } from '../../helpers/random.ts';
 import type { Stage } from '../stage.ts';
 
 export type Verifier = {
