@@ -66,7 +66,7 @@ export function makeHandler(options: HandlerOptions): RequestListener {
       if (answer.status === 200 && route !== 'none') knowClient(request.socket);
       const turn =
         isClient(request.socket) || !options.hasRoom(STRANGERS) ? undefined : options.turn(STRANGERS, STRANGERS_BYTES);
-      if (turn) turn.then(() => send(answer));
+      if (turn) void turn.then(() => send(answer));
       else send(answer);
     }
 
