@@ -6,8 +6,10 @@ import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
-import { outboxState } from '../../shared/events/outbox-watch.ts';
+import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
+import { outboxState, outboxWatermark } from '../../shared/events/outbox-watch.ts';
 import type { Source } from '../../shared/events/source.ts';
+import { testEvent } from '../../tests/helpers/events.ts';
 import { eventually } from '../../tests/helpers/world.ts';
 import { makeConsumerWorld, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
 
@@ -34,6 +36,15 @@ test('an entry is acknowledged only on the server that delivered it: on another 
   elsewhere = false;
   await batch!.acknowledge();
   assert.equal(await own.waiting(), { entries: 0, pending: 0 });
+});
+
+test('the books are not said to reach an event that waits, however late Redis appended it after the script dated it', async () => {
+  const timeMs = (await own.redis.now()) - 50;
+  const event = testEvent({ id: newId('evt'), timeMs, keyId: newId('key') });
+  const id = await own.node.client.xadd(keyspace.outbox(7), '*', EVENT_FIELD, encodeEvent(event));
+  const watermark = await outboxWatermark(own.redis);
+  await own.node.client.xdel(keyspace.outbox(7), id!);
+  assert.ok(watermark <= timeMs, `${watermark - timeMs} ms beyond`);
 });
 
 test('a consumer that died is removed from its groups once others have its entries, and never while it holds some', async () => {

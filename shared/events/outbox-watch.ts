@@ -106,7 +106,7 @@ async function nodeState(node: RedisNode, shards: number[]) {
   return { events, oldestAgeMs: Math.max(0, nowMs - oldestMs) };
 }
 
-/** How many events the outboxes of a server hold, and when the oldest was appended. */
+/** How many events the outboxes of a server hold, and the time of the oldest. */
 async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ events: number; oldestMs: number }> {
   const pipeline = node.client.pipeline();
   for (const shard of shards) {
@@ -117,10 +117,16 @@ async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ events
   const answers = await runPipeline(pipeline, WITHIN_MS);
   const events = shards.map((_, i) => eventsIn(answers[3 * i], answers[3 * i + 1]));
   const oldest = shards.map((_, i) => {
-    const [first] = (answers[3 * i + 2] ?? []) as [id: string][];
-    return first ? Number(first[0].split('-')[0]) : Infinity;
+    const [first] = (answers[3 * i + 2] ?? []) as [id: string, fields: string[]][];
+    return first ? timeOf(first) : Infinity;
   });
   return { events: events.reduce((sum, one) => sum + one, 0), oldestMs: Math.min(...oldest) };
+}
+
+// Redis dates an entry when it appends it, and a script dates its events when it begins: a pause of the machine may lie between.
+function timeOf([id, fields]: [id: string, fields: string[]]): number {
+  const eventMs = /,"t":(\d+)/.exec(fields[1] ?? '')?.[1] ?? Infinity;
+  return Math.min(Number(id.split('-')[0]), Number(eventMs));
 }
 
 /** How many events an outbox holds: its length, and what `keyspace.more` counts, which means nothing for an empty one. */
