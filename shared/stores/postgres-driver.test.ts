@@ -31,24 +31,27 @@ test.after(() => admin?.end());
 
 test('every statement of a transaction fails once its connection has ended, and none runs outside of it', async () => {
   const others = keepReading();
-  for (let i = 0; i < TIMES; i++) {
-    const outcomes: unknown[] = [];
-    const transaction = sql.begin(async (tx) => {
-      await tx`insert into written values ('before')`;
-      await end(await pidOf(tx));
-      while (outcomes.length < 5) outcomes.push(await outcomeOf(tx`insert into written values (${`after ${i}`})`));
-      outcomes.push(await outcomeOf(tx.unsafe(`insert into written values ('after')`)));
-      outcomes.push(await outcomeOf(tx.savepoint((inner) => inner`insert into written values ('after')`)));
-    });
-    assert.ok(isPostgresConnectionError(await outcomeOf(transaction)), `${i}: it fails`);
-    await eventually('its work came to its end', async () => outcomes.length === 7, SETTLED_WITHIN_MS);
-    for (const one of outcomes) assert.ok(isPostgresConnectionError(one), `${i}: ${String(one)}`);
+  try {
+    for (let i = 0; i < TIMES; i++) {
+      const outcomes: unknown[] = [];
+      const transaction = sql.begin(async (tx) => {
+        await tx`insert into written values ('before')`;
+        await end(await pidOf(tx));
+        while (outcomes.length < 5) outcomes.push(await outcomeOf(tx`insert into written values (${`after ${i}`})`));
+        outcomes.push(await outcomeOf(tx.unsafe(`insert into written values ('after')`)));
+        outcomes.push(await outcomeOf(tx.savepoint((inner) => inner`insert into written values ('after')`)));
+      });
+      assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))), `${i}: it fails`);
+      await eventually('its work came to its end', async () => outcomes.length === 7, SETTLED_WITHIN_MS);
+      for (const one of outcomes) assert.ok(isPostgresConnectionError(one), `${i}: ${String(one)}`);
+    }
+  } finally {
+    await others.stop();
   }
-  await others.stop();
   assert.is((await admin`select from written`).length, 0);
 });
 
-test('all statements that wait on a connection fail when it ends, and the next ones have no error of theirs', async () => {
+test('all statements of a transaction that wait fail when its connection ends, and the next ones have no error of theirs', async () => {
   for (let i = 0; i < TIMES; i++) {
     const transaction = sql.begin(async (tx) => {
       const pid = await pidOf(tx);
@@ -57,7 +60,8 @@ test('all statements that wait on a connection fail when it ends, and the next o
         tx`insert into written values (${'queued'})`,
         tx`insert into written values (${'queued'}) returning what`,
       ].map(outcomeOf);
-      await endOnceAsleep(pid);
+      await eventually('it is under way', async () => (await asleep()).includes(pid), SETTLED_WITHIN_MS);
+      await admin`select pg_terminate_backend(${pid})`;
       for (const one of await settled(Promise.all(waiting))) assert.ok(isPostgresConnectionError(one), String(one));
     });
     assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))));
@@ -69,7 +73,11 @@ test('all statements that wait on a connection fail when it ends, and the next o
 test('a reserved connection that has ended says so at each statement, and its pool makes another', async () => {
   for (let i = 0; i < TIMES; i++) {
     const reserved = await settled(sql.reserve());
-    await end(await pidOf(reserved));
+    const pid = await pidOf(reserved);
+    const waiting = [reserved`select pg_sleep(${30})`, reserved`select ${i}::int`].map(outcomeOf);
+    await eventually('they wait', async () => (await asleep()).includes(pid), SETTLED_WITHIN_MS);
+    await end(pid);
+    for (const one of await settled(Promise.all(waiting))) assert.ok(isPostgresConnectionError(one), String(one));
     for (let j = 0; j < 5; j++) assert.ok(isPostgresConnectionError(await settled(outcomeOf(reserved`select 1`))));
     reserved.release();
     await settled(sql.begin((tx) => tx`select 1`));
@@ -77,28 +85,74 @@ test('a reserved connection that has ended says so at each statement, and its po
 });
 
 test('the reader of a cursor whose connection has ended leaves it without harm', async () => {
+  let left = false;
   const transaction = sql.begin(async (tx) => {
     const pid = await pidOf(tx);
     for await (const rows of tx`select generate_series(1, 10)`.cursor(1)) {
       assert.is(rows.length, 1);
       await end(pid);
+      assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))));
+      left = true;
       break;
     }
   });
-  assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))));
+  await eventually('it was left', async () => left, SETTLED_WITHIN_MS);
   await settled(sql`select 1`);
 });
 
-test('a pool ends although a connection ended under a statement', async () => {
-  const asleep = outcomeOf(sql`select pg_sleep(30), pg_backend_pid()`);
-  const pid = await eventually('it sleeps', async () => {
-    const [row] = await admin<{ pid: number }[]>`
-      select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
-    return row?.pid;
+test('connections that end together are all made again, also those that a statement was just given to', async () => {
+  const pool = connectPostgres(url, { max: 8 });
+  const all = () => Promise.all(Array.from({ length: 8 }, () => pool`select pg_sleep(0.01)`));
+  for (let i = 0; i < TIMES; i++) {
+    await settled(all());
+    const retried = [1, 2, 3].map(async () => {
+      // The driver tells of the end of one connection before it has seen that of the next one.
+      for (let outcome: unknown; !isPostgresConnectionError(outcome);)
+        outcome = await outcomeOf(pool`select pg_sleep(30)`);
+      for (let outcome: unknown = new Error(); outcome instanceof Error;) outcome = await outcomeOf(pool`select 1`);
+    });
+    await eventually('they are under way', async () => (await asleep()).length === 3, SETTLED_WITHIN_MS);
+    await admin`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`;
+    await settled(Promise.all(retried));
+  }
+  await settled(all());
+  await pool.end();
+});
+
+test('a statement fails when its new connection ends and Postgres takes no other one', async () => {
+  const elsewhere = connectPostgres(process.env.TEST_POSTGRES_URL!, { max: 1 });
+  const { pathname } = new URL(url);
+  const allow = (allowed: boolean) =>
+    elsewhere.unsafe(`alter database ${pathname.slice(1)} with allow_connections ${allowed}`);
+  let outcome: Promise<unknown> | undefined;
+  await admin.begin(async (tx) => {
+    // The driver reads it on each new connection.
+    await tx`lock table pg_type in access exclusive mode`;
+    outcome = outcomeOf(sql`select 1`);
+    const pid = await eventually('it waits', async () => {
+      const [row] = await elsewhere<{ pid: number }[]>`
+        select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = ${pathname.slice(1)}`;
+      return row?.pid;
+    });
+    await allow(false);
+    await elsewhere`select pg_terminate_backend(${pid})`;
   });
+  try {
+    assert.is(((await settled(outcome!)) as { code?: string }).code, '55000');
+  } finally {
+    await allow(true);
+    await elsewhere.end();
+  }
+});
+
+test('a pool ends although a connection ended under a statement', async () => {
+  const outcome = outcomeOf(sql`select pg_sleep(30)`);
+  const pid = await eventually('it is under way', async () => (await asleep())[0]);
   const ended = sql.end();
   await admin`select pg_terminate_backend(${pid})`;
-  assert.ok(isPostgresConnectionError(await settled(asleep)));
+  assert.ok(isPostgresConnectionError(await settled(outcome)));
   await settled(ended);
 });
 
@@ -154,14 +208,14 @@ test('transactions are whole, and none waits, while connections end at any momen
 async function end(pid: number): Promise<void> {
   await admin`select pg_terminate_backend(${pid})`;
   const isGone = async () => (await admin`select from pg_stat_activity where pid = ${pid}`).length === 0;
-  await eventually('it is gone', isGone);
+  await eventually('it is gone', isGone, SETTLED_WITHIN_MS);
 }
 
-async function endOnceAsleep(pid: number): Promise<void> {
-  const isAsleep = async () =>
-    (await admin`select from pg_stat_activity where pid = ${pid} and wait_event = 'PgSleep'`).length > 0;
-  await eventually('it is under way', isAsleep);
-  await admin`select pg_terminate_backend(${pid})`;
+/** The connections that sleep. */
+async function asleep(): Promise<number[]> {
+  const rows = await admin<{ pid: number }[]>`
+    select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
+  return rows.map(({ pid }) => pid);
 }
 
 async function pidOf(query: Query): Promise<number> {

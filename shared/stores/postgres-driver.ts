@@ -13,9 +13,7 @@ const endWithTheConnection: Mend[] = [
     `clearImmediate(nextWriteTimer)
     socket.removeListener('data', data)`,
     `clearImmediate(nextWriteTimer)
-    chunk = nextWriteTimer = errorResponse = results = null
-    rows = 0
-    result = new Result()
+    chunk = nextWriteTimer = errorResponse = null
     socket.removeListener('data', data)`,
   ],
   [
