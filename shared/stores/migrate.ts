@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
-import postgres from 'postgres';
 import type { Query, Sql } from './postgres.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
@@ -99,25 +98,19 @@ async function whileNobodyMigrates<Result>(
   work: (connection: Sql, pid: number) => Promise<Result>,
 ): Promise<Result> {
   const connection = await sql.reserve();
-  let isLost = false;
   try {
     const [{ pid }] = await connection<[{ pid: number }]>`
       select pg_backend_pid() as pid, pg_advisory_lock(hashtext('keytally migrations'))`;
     return await work(connection, pid);
-  } catch (error) {
-    isLost = isConnectionLost(error);
-    throw error;
   } finally {
-    // The pool has a lost connection back already, and would take it for an open one.
-    if (!isLost) {
-      await connection`select pg_advisory_unlock_all()`;
-      connection.release();
-    }
+    // A connection that was lost has no lock.
+    await connection`select pg_advisory_unlock_all()`.catch(() => {});
+    connection.release();
   }
 }
 
-// Postgres runs the statements of one query without parameters as one transaction. The pool may have replaced a connection
-// that was lost between two files, and the lock ended with it.
+// Postgres runs the statements of one query without parameters as one transaction. No file runs on
+// another connection than the one that holds the lock.
 function inOneTransaction(pid: number, name: string, text: string): string {
   return `
     do $$ begin
@@ -128,17 +121,9 @@ function inOneTransaction(pid: number, name: string, text: string): string {
     insert into schema_migrations (name) values ('${name}')`;
 }
 
-function isConnectionLost(error: unknown): boolean {
-  const failure = error instanceof MigrationError ? error.cause : error;
-  return !(failure instanceof postgres.PostgresError && failure.severity === 'ERROR');
-}
-
-/** A file that failed; what it had changed in Postgres was undone. */
-class MigrationError extends Error {}
-
 async function orNamed<Result>(name: string, migrated: Promise<Result>): Promise<Result> {
   return migrated.catch((error: unknown) => {
-    throw new MigrationError(`${name} failed: ${(error as Error).message}`, { cause: error });
+    throw new Error(`${name} failed: ${(error as Error).message}`, { cause: error });
   });
 }
 

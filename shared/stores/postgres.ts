@@ -1,6 +1,9 @@
-import postgres from 'postgres';
+import type postgres from 'postgres';
 import { ApiError } from '../contract/errors.ts';
 import { withTimeout } from '../runtime/timeout.ts';
+import driver from './postgres-driver.ts';
+
+export const { PostgresError } = driver;
 
 /** The connection pool, or one connection of it inside a transaction; both run tagged SQL. */
 export type Sql = postgres.Sql<{ int8: number }>;
@@ -21,12 +24,12 @@ const ANSWER_WITHIN_MS = 10_000;
 
 /** Connects lazily. An int8 is read as a number (counters and micro-credits stay below 2^53), a `date` as text. */
 export function connectPostgres(url: string, options: PostgresOptions = {}): Sql {
-  return postgres(url, {
+  return driver(url, {
     max: options.max ?? 10,
     connect_timeout: 5,
     idle_timeout: 60,
     onnotice: () => {},
-    transform: { column: { from: postgres.toCamel, to: postgres.fromCamel }, undefined: null },
+    transform: { column: { from: driver.toCamel, to: driver.fromCamel }, undefined: null },
     connection: {
       application_name: 'keytally',
       TimeZone: 'UTC',
@@ -85,7 +88,7 @@ type Statement = { handler: () => void; resolve: (rows: unknown) => void; reject
 
 /** Whether an error says that the constraint of this name was broken: two callers raced. */
 export function violates(error: unknown, constraint: string): boolean {
-  return error instanceof postgres.PostgresError && error.constraint_name === constraint;
+  return error instanceof PostgresError && error.constraint_name === constraint;
 }
 
 /** Turns an error that says that Postgres is unavailable into its 503; leaves every other error as it is. */

@@ -110,9 +110,8 @@ async function requireInForce(
 }
 
 /**
- * Ends the process when the connection is no longer in the transaction that we began. When the driver (postgres 3.4)
- * loses a connection while we wait for Redis, it connects again and gives the connection to other requests: our commit
- * or rollback would end their transaction.
+ * Ends the process when the connection is no longer in the transaction that we began: our commit or rollback would end
+ * that of another request. The mended driver (shared/stores/postgres-driver.ts) fails the statement instead.
  */
 async function requireSameTransaction(tx: Transaction, transaction: string): Promise<void> {
   if ((await transactionId(tx)) === transaction) return;

@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import postgres from 'postgres';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import {
   quotaNames,
@@ -11,7 +10,7 @@ import {
 } from '../../../shared/contract/quotas.ts';
 import { named, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Config } from '../../../shared/runtime/variables.ts';
-import type { Query } from '../../../shared/stores/postgres.ts';
+import { PostgresError, type Query } from '../../../shared/stores/postgres.ts';
 
 const limit = Type.Integer({ minimum: 0, description: 'how many the team may have', examples: [1_000] });
 const used = Type.Integer({ description: 'how many it has', examples: [12] });
@@ -54,7 +53,7 @@ export async function readQuotas(sql: Query, teamId: string, defaults: Quotas) {
 
 /** Turns Postgres's refusal of a write beyond a quota into its 403; leaves every other error as it is. */
 export function asQuotaExceeded(error: unknown): unknown {
-  if (!(error instanceof postgres.PostgresError) || error.code !== 'KQ403') return error;
+  if (!(error instanceof PostgresError) || error.code !== 'KQ403') return error;
   const { quota, limit, used, added } = JSON.parse(error.detail!) as {
     quota: StoredQuota;
     limit: number;

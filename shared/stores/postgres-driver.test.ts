@@ -1,0 +1,252 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import { emptyPostgres } from '../../tests/helpers/world.ts';
+import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
+
+const test = suite('the mended driver of Postgres');
+const TIMES = 20;
+const SETTLED_WITHIN_MS = 4_000;
+let url: string;
+let admin: Sql;
+let sql: Sql;
+
+test.before(async () => {
+  url = await emptyPostgres('driver');
+  admin = connectPostgres(url, { max: 1 });
+  await admin`create table written (what text)`;
+});
+// As the programs take it: see isPostgresConnectionError.
+process.on('unhandledRejection', (error) => {
+  if (!isPostgresConnectionError(error)) throw error;
+});
+test.before.each(async () => {
+  await admin`truncate written`;
+  // Two, so that other statements soon take the place of a connection that is lost.
+  sql = connectPostgres(url, { max: 2 });
+});
+test.after.each(() => sql.end({ timeout: 0 }));
+test.after(() => admin?.end());
+
+test('every statement of a transaction fails once its connection has ended, and none runs outside of it', async () => {
+  const others = keepReading();
+  try {
+    for (let i = 0; i < TIMES; i++) {
+      const outcomes: unknown[] = [];
+      const transaction = sql.begin(async (tx) => {
+        await tx`insert into written values ('before')`;
+        await end(await pidOf(tx));
+        while (outcomes.length < 5) outcomes.push(await outcomeOf(tx`insert into written values (${`after ${i}`})`));
+        outcomes.push(await outcomeOf(tx.unsafe(`insert into written values ('after')`)));
+        outcomes.push(await outcomeOf(tx.savepoint((inner) => inner`insert into written values ('after')`)));
+      });
+      assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))), `${i}: it fails`);
+      await eventually('its work came to its end', async () => outcomes.length === 7, SETTLED_WITHIN_MS);
+      for (const one of outcomes) assert.ok(isPostgresConnectionError(one), `${i}: ${String(one)}`);
+    }
+  } finally {
+    await others.stop();
+  }
+  assert.is((await admin`select from written`).length, 0);
+});
+
+test('all statements of a transaction that wait fail when its connection ends, and the next ones have no error of theirs', async () => {
+  for (let i = 0; i < TIMES; i++) {
+    const transaction = sql.begin(async (tx) => {
+      const pid = await pidOf(tx);
+      const waiting = [
+        tx.savepoint((inner) => inner`select pg_sleep(${30})`),
+        tx`insert into written values (${'queued'})`,
+        tx`insert into written values (${'queued'}) returning what`,
+      ].map(outcomeOf);
+      await eventually('it is under way', async () => (await asleep()).includes(pid), SETTLED_WITHIN_MS);
+      await admin`select pg_terminate_backend(${pid})`;
+      for (const one of await settled(Promise.all(waiting))) assert.ok(isPostgresConnectionError(one), String(one));
+    });
+    assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))));
+    await settled(Promise.all([sql`select 1`, sql`select 1`]));
+  }
+  assert.is((await admin`select from written`).length, 0);
+});
+
+test('a reserved connection that has ended says so at each statement, and its pool makes another', async () => {
+  for (let i = 0; i < TIMES; i++) {
+    const reserved = await settled(sql.reserve());
+    const pid = await pidOf(reserved);
+    const waiting = [reserved`select pg_sleep(${30})`, reserved`select ${i}::int`].map(outcomeOf);
+    await eventually('they wait', async () => (await asleep()).includes(pid), SETTLED_WITHIN_MS);
+    await end(pid);
+    for (const one of await settled(Promise.all(waiting))) assert.ok(isPostgresConnectionError(one), String(one));
+    for (let j = 0; j < 5; j++) assert.ok(isPostgresConnectionError(await settled(outcomeOf(reserved`select 1`))));
+    reserved.release();
+    await settled(sql.begin((tx) => tx`select 1`));
+  }
+});
+
+test('the reader of a cursor whose connection has ended leaves it without harm', async () => {
+  let left = false;
+  const transaction = sql.begin(async (tx) => {
+    const pid = await pidOf(tx);
+    for await (const rows of tx`select generate_series(1, 10)`.cursor(1)) {
+      assert.is(rows.length, 1);
+      await end(pid);
+      assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))));
+      left = true;
+      break;
+    }
+  });
+  await eventually('it was left', async () => left, SETTLED_WITHIN_MS);
+  await settled(sql`select 1`);
+});
+
+test('connections that end together are all made again, also those that a statement was just given to', async () => {
+  const pool = connectPostgres(url, { max: 8 });
+  const all = () => Promise.all(Array.from({ length: 8 }, () => pool`select pg_sleep(0.01)`));
+  for (let i = 0; i < TIMES; i++) {
+    await settled(all());
+    const retried = [1, 2, 3].map(async () => {
+      // The driver tells of the end of one connection before it has seen that of the next one.
+      for (let outcome: unknown; !isPostgresConnectionError(outcome);)
+        outcome = await outcomeOf(pool`select pg_sleep(30)`);
+      for (let outcome: unknown = new Error(); outcome instanceof Error;) outcome = await outcomeOf(pool`select 1`);
+    });
+    await eventually('they are under way', async () => (await asleep()).length === 3, SETTLED_WITHIN_MS);
+    await admin`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`;
+    await settled(Promise.all(retried));
+  }
+  await settled(all());
+  await pool.end();
+});
+
+test('a statement fails when its new connection ends and Postgres takes no other one', async () => {
+  const elsewhere = connectPostgres(process.env.TEST_POSTGRES_URL!, { max: 1 });
+  const { pathname } = new URL(url);
+  const allow = (allowed: boolean) =>
+    elsewhere.unsafe(`alter database ${pathname.slice(1)} with allow_connections ${allowed}`);
+  let outcome: Promise<unknown> | undefined;
+  await admin.begin(async (tx) => {
+    // The driver reads it on each new connection.
+    await tx`lock table pg_type in access exclusive mode`;
+    outcome = outcomeOf(sql`select 1`);
+    const pid = await eventually('it waits', async () => {
+      const [row] = await elsewhere<{ pid: number }[]>`
+        select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = ${pathname.slice(1)}`;
+      return row?.pid;
+    });
+    await allow(false);
+    await elsewhere`select pg_terminate_backend(${pid})`;
+  });
+  try {
+    assert.is(((await settled(outcome!)) as { code?: string }).code, '55000');
+  } finally {
+    await allow(true);
+    await elsewhere.end();
+  }
+});
+
+test('a pool ends although a connection ended under a statement', async () => {
+  const outcome = outcomeOf(sql`select pg_sleep(30)`);
+  const pid = await eventually('it is under way', async () => (await asleep())[0]);
+  const ended = sql.end();
+  await admin`select pg_terminate_backend(${pid})`;
+  assert.ok(isPostgresConnectionError(await settled(outcome)));
+  await settled(ended);
+});
+
+test('transactions are whole, and none waits, while connections end at any moment', async () => {
+  const busy = connectPostgres(url, { max: 6 });
+  const stored: string[] = [];
+  const failures: unknown[] = [];
+  let stopped = false;
+  const work = Array.from({ length: 12 }, async (_, worker) => {
+    for (let i = 0; !stopped; i++) {
+      const what = `${worker} ${i}`;
+      await settled(
+        busy.begin(async (tx) => {
+          await tx`insert into written values (${what})`;
+          await tx.savepoint((inner) => inner`insert into written values (${what})`);
+        }),
+      ).then(
+        () => stored.push(what),
+        (error: unknown) => failures.push(error),
+      );
+      await settled(outcomeOf(busy`select ${what}::text`));
+    }
+  });
+  for (let i = 1; i <= 200; i++) {
+    await eventually('some more are stored', async () => stored.length >= 2 * i, SETTLED_WITHIN_MS);
+    await admin`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1`;
+  }
+  stopped = true;
+  await Promise.all(work);
+  await busy.end({ timeout: 0 });
+  for (const error of failures) assert.ok(isPostgresConnectionError(error), String(error));
+  const codes = new Set(failures.map((error) => (error as { code: string }).code));
+  assert.not(codes.has('CONNECT_TIMEOUT'), 'each connection was made again at once');
+  const rows = await admin<{ what: string; times: number }[]>`
+    select what, count(*) as times from written group by what`;
+  assert.equal(
+    rows.filter(({ times }) => times !== 2),
+    [],
+    'each transaction has both of its rows',
+  );
+  const found = new Set(rows.map(({ what }) => what));
+  assert.equal(
+    stored.filter((what) => !found.has(what)),
+    [],
+    'what was said to be stored is',
+  );
+  assert.ok(failures.length > 0 && stored.length > 0, `${failures.length} failed, ${stored.length} stored`);
+});
+
+/** Ends a connection at Postgres. */
+async function end(pid: number): Promise<void> {
+  await admin`select pg_terminate_backend(${pid})`;
+  const isGone = async () => (await admin`select from pg_stat_activity where pid = ${pid}`).length === 0;
+  await eventually('it is gone', isGone, SETTLED_WITHIN_MS);
+}
+
+/** The connections that sleep. */
+async function asleep(): Promise<number[]> {
+  const rows = await admin<{ pid: number }[]>`
+    select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
+  return rows.map(({ pid }) => pid);
+}
+
+async function pidOf(query: Query): Promise<number> {
+  const [row] = await query<[{ pid: number }]>`select pg_backend_pid() as pid`;
+  return row.pid;
+}
+
+function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.catch((error: unknown) => error);
+}
+
+/** What a promise gives; fails if it gives nothing for long. */
+function settled<Result>(promise: Promise<Result>): Promise<Result> {
+  const late = sleep(SETTLED_WITHIN_MS, undefined, { ref: false }).then(() => {
+    throw new Error('it hangs');
+  });
+  return Promise.race([promise, late]);
+}
+
+/** Keeps the pool busy with statements of its own. */
+function keepReading() {
+  let stopped = false;
+  const reading = (async () => {
+    while (!stopped) await settled(outcomeOf(sql`select 1`));
+  })();
+  return {
+    stop() {
+      stopped = true;
+      return reading;
+    },
+  };
+}
+
+test.run();

@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { compileFunction } from 'node:vm';
+import type postgres from 'postgres';
+
+type Mend = [before: string, after: string];
+
+// What a connection had begun ends with it. The driver keeps it: a buffered write, which the next connection waits behind for
+// ever, and the error of an earlier statement, which the next one gets.
+const endWithTheConnection: Mend[] = [
+  [
+    `clearImmediate(nextWriteTimer)
+    socket.removeListener('data', data)`,
+    `clearImmediate(nextWriteTimer)
+    chunk = nextWriteTimer = errorResponse = null
+    socket.removeListener('data', data)`,
+  ],
+  [
+    `if (initial)
+      return reconnect()
+
+    !hadError && (query || sent.length) && error(`,
+    `if (initial) {
+      query = null
+      return reconnect()
+    }
+
+    ;(query || sent.length) && error(`,
+  ],
+  [
+    `closedTime = performance.now()`,
+    `query = null
+    ended && (ended(), ending = ended = null)
+    closedTime = performance.now()`,
+  ],
+  // The reader of a cursor may come back for more rows later.
+  [
+    `async function PortalSuspended() {
+    try {
+      const x = await Promise.resolve(query.cursorFn(result))
+      rows = 0`,
+    `async function PortalSuspended() {
+    const begun = query
+    try {
+      const x = await Promise.resolve(query.cursorFn(result))
+      if (begun !== query)
+        return
+      rows = 0`,
+  ],
+];
+
+// A transaction, and whoever reserved a connection, stay with the connection that they began on. The driver goes on with
+// them when it has ended: their statements then have no socket, or run on the connection that took its place.
+const stayWithTheConnection: Mend[] = [
+  [
+    `let savepoints = 0`,
+    `let lost
+      , savepoints = 0`,
+  ],
+  [
+    `new Promise((_, reject) => connection.onclose = reject)`,
+    `new Promise((_, reject) => connection.onclose = e => {
+          lost = e
+          while (queries.length)
+            queries.shift().reject(e)
+          reject(e)
+        })`,
+  ],
+  [
+    `q.catch(e => uncaughtError || (uncaughtError = e))
+`,
+    `q.catch(e => uncaughtError || (uncaughtError = e))
+        if (lost)
+          return q.reject(lost)
+`,
+  ],
+  [
+    `c.reserved.release = true
+`,
+    `c.reserved.release = true
+
+    let lost
+    c.onclose = e => {
+      lost = e
+      while (queue.length)
+        queue.shift().reject(e)
+    }
+`,
+  ],
+  [
+    `sql.release = () => {
+`,
+    `sql.release = () => {
+      if (lost)
+        return
+`,
+  ],
+  [
+    `return sql
+
+    function handler(q) {
+`,
+    `return sql
+
+    function handler(q) {
+      if (lost)
+        return q.reject(lost)
+`,
+  ],
+];
+
+/**
+ * The driver postgres 3.4.9, mended: it survives the end of a connection. Unmended, it can end the process, never use a
+ * connection again, or run a statement outside of its transaction (docs/decisions/mended-postgres-driver.md).
+ */
+export default loadMended() as typeof postgres;
+
+function loadMended(): unknown {
+  const entry = createRequire(import.meta.url).resolve('postgres');
+  const loadOther = createRequire(entry);
+  const connection = load('connection.js', endWithTheConnection, loadOther);
+  return load('index.js', stayWithTheConnection, (name) => (name === './connection.js' ? connection : loadOther(name)));
+
+  function load(name: string, mends: Mend[], require: (name: string) => unknown): unknown {
+    const path = join(dirname(entry), name);
+    const module: { exports?: unknown } = {};
+    const text = mends.reduce(mend, readFileSync(path, 'utf8'));
+    compileFunction(text, ['module', 'require'], { filename: path })(module, require);
+    return module.exports;
+  }
+}
+
+function mend(text: string, [before, after]: Mend): string {
+  const [start, end, ...more] = text.split(before);
+  if (end === undefined || more.length > 0)
+    throw new Error(`the driver has changed, and can't be mended at: ${before}`);
+  return start + after + end;
+}
