@@ -4,8 +4,17 @@ FROM node:26.10.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
+COPY apps/console/package.json apps/console/
 # Leaves out what only development and the stack of one machine need: servers, compiler, linter, Node; 870 MB of 920.
-RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
+RUN npm ci -w clients/node --include-workspace-root --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
+
+FROM node:26.10.0-bookworm-slim AS console
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+COPY clients/node/package.json clients/node/
+COPY apps/console apps/console
+COPY shared/contract/caller.ts shared/contract/
+RUN npm ci -w apps/console --ignore-scripts --no-audit --no-fund && node apps/console/build/build.ts
 
 FROM node:26.10.0-bookworm-slim
 ENV NODE_ENV=production
@@ -19,6 +28,8 @@ COPY apps/api apps/api
 COPY apps/verify apps/verify
 COPY apps/relay apps/relay
 COPY apps/consumer apps/consumer
+COPY apps/webhooks apps/webhooks
+COPY --from=console /app/apps/console/dist apps/console/dist
 # No other container and no usual host has this user: it owns nothing, inside the image or outside.
 USER 10001:10001
 CMD ["node", "apps/api/main.ts"]

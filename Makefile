@@ -3,11 +3,13 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import
-.PHONY: history neighbours test fuzz faults check audit lint fmt
+.PHONY: help install up down status logs secrets monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage
+.PHONY: history neighbours webhooks refusals test fuzz accounts-model faults check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
+# Each program starts in half the time where Node keeps what it has compiled.
+export NODE_COMPILE_CACHE ?= $(CURDIR)/node_modules/.cache/node
 # STACK may be set on the command line (make up STACK=native) or in the environment.
 stack = @STACK='$(STACK)' apps/stack/stack.sh
 
@@ -30,6 +32,12 @@ status: ## show the processes
 
 logs: ## follow the logs; NAME=api shows one process
 	$(stack) logs $(NAME)
+
+secrets: ## write the secrets of a stack on Docker Compose or Kubernetes that are missing, and start nothing
+	@apps/stack/compose.sh secrets
+
+monitor: ## run Prometheus with the alerts beside the running stack; PROMETHEUS_PORT=9090
+	$(stack) monitor
 
 demo: ## send 20,000 verifications and compare the books; takes a minute
 	$(stack) demo
@@ -76,15 +84,27 @@ bench-rebuild: install ## measure how fast an emptied Redis is filled again; KEY
 bench-import: install ## measure how fast keys of other systems are imported; KEYS=1000000
 	@$(node) bench/import/main.ts --keys $(or $(KEYS),1000000)
 
+bench-usage: install ## measure usage across records and its exports; EVENTS=20000000 RECORDS=10000 TRIES=20
+	@$(node) bench/usage/main.ts --events $(or $(EVENTS),20000000) --records $(or $(RECORDS),10000) --tries $(or $(TRIES),20)
+
 history: install ## measure what a record with 100,000,000 events costs, and 100,000 records behind; EVENTS= RECORDS=
 	@$(node) tests/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)
+
+webhooks: install ## tell many events to a receiver that fails half the time, while everything is killed; EVENTS=10000
+	@$(node) tests/webhooks/main.ts --events $(or $(EVENTS),10000)
 
 neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=8 ONLY=part-of-a-name
 	@$(node) tests/neighbours/main.ts --seconds $(or $(SECONDS),8) --only '$(ONLY)'
 
+refusals: install ## send calls with unknown keys and routes, and show what they leave; CALLS=1000000
+	@REFUSED_CALLS=$(or $(CALLS),1000000) $(node) tests/runner/main.ts refused-load --show --within 3600
+
 fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 	@FUZZ_SECONDS=$$(($(or $(MINUTES),20) * 60)) FUZZ_SEED=$(or $(SEED),1) \
 	  $(node) tests/runner/main.ts tests/fuzz.test --show --within $$(($(or $(MINUTES),20) * 60 + 300))
+
+accounts-model: install ## compare grants, holds, limits and alerts with a simple model; SEED=1 SEQUENCES=2000
+	@$(node) tests/accounts/main.ts --seed '$(SEED)' --sequences '$(SEQUENCES)'
 
 test: install ## run the tests on real servers; FILE=part-of-a-path runs some
 	@$(node) tests/runner/main.ts $(FILE)
@@ -97,6 +117,12 @@ check: install ## check types, lint and format
 
 audit: install ## ask the registry for known vulnerabilities of the packages that are shipped
 	@$(node) apps/stack/commands/audit.ts
+
+sbom: install ## write the bill of materials (CycloneDX) of what is shipped, into release/
+	@$(node) apps/stack/release/sbom.ts
+
+release: install ## write a release into release/, date the changelog and tag it; VERSION=1.2.3 DRY_RUN=1 REPEAT=1
+	@$(node) apps/stack/release/main.ts --version '$(VERSION)' $(if $(DRY_RUN),--dry-run) $(if $(REPEAT),--repeat)
 
 lint: install ## run the linter alone
 	@npm run -s lint

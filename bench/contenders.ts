@@ -56,7 +56,7 @@ export function benchProgram(name: string, script: string, port: number, env: No
   return {
     name,
     port,
-    command: process.execPath,
+    command: script.endsWith('.py') ? 'python3' : process.execPath,
     args: [join(checkout, 'bench', script)],
     env: { PATH: process.env.PATH, PORT: String(port), ...env },
     isReady: () => answersOk(`http://127.0.0.1:${port}`),

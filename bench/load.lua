@@ -2,6 +2,7 @@
 -- BODIES, TOKEN: a file with one JSON body per line, and the access token. COUNT=1: also counts the VALID answers.
 -- BATCH: sends so many of them as one request. GATEWAY, an address and a policy: verifies the same keys as nginx does.
 -- CALLED, an address of an API that a guard protects: sends the same keys as its users do.
+-- KEEP_HOLDS, a file: adds the ids of the holds that answers have, and counts them. CAPTURES, such a file: captures each of them once.
 local requests, at = {}, 0
 
 local function withKey(address, key, headers)
@@ -52,12 +53,32 @@ function request()
   return requests[at]
 end
 
+if os.getenv('CAPTURES') then
+  local nextId = io.lines(os.getenv('CAPTURES'))
+  function request()
+    -- A second capture would cost less: better none at all.
+    local id = nextId() or error('there are too few holds to capture')
+    return wrk.format(nil, '/api/v1/usage/capture', nil, '{"holdId":"' .. id .. '","usage":"0.001"}')
+  end
+end
+
 -- Runs in the only thread; `done` reads its counts at the end.
 valid = 0
 function setup(thread) counting = thread end
 if os.getenv('COUNT') then
   function response(status, headers, body)
     if string.find(body, '"VALID"', 1, true) then valid = valid + 1 end
+  end
+end
+
+if os.getenv('KEEP_HOLDS') then
+  local holds = io.open(os.getenv('KEEP_HOLDS'), 'a')
+  function response(status, headers, body)
+    for id in string.gmatch(body, '"hold":{"id":"([^"]+)"') do
+      holds:write(id, '\n')
+      valid = valid + 1
+    end
+    holds:flush()
   end
 end
 

@@ -4,6 +4,8 @@ import type { Round } from './wrk.ts';
 /** What is measured: its load, the processes that work for it, and what to do after each load. */
 export type Contender = {
   name: string;
+  /** What a load of so many seconds needs: its CPU does not count. */
+  prepare?(seconds: number): Promise<void>;
   /** Puts load on it for so many seconds. */
   load(seconds: number): Promise<Round>;
   /** The processes whose CPU counts, by name. */
@@ -54,6 +56,7 @@ export function median(values: number[]): number {
 }
 
 async function measured(contender: Contender, seconds: number): Promise<Measured> {
+  await contender.prepare?.(seconds);
   const before = cpuSeconds(contender);
   const { calls, perSecond, p50Us, p99Us } = await contender.load(seconds);
   await contender.settle?.();

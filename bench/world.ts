@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { keytally } from '../clients/node/index.ts';
+import { keytally, type Keytally } from '../clients/node/index.ts';
 import { requireOpen } from '../shared/stores/fence.ts';
 import { keyspace } from '../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../shared/values/key-text.ts';
@@ -41,8 +41,16 @@ export const CREDITS_CALLS = 5_000;
 export const RATE = 500;
 const KEYS_USED = 1_000;
 
-/** Makes a world with `count` keys: writes them to Postgres, and lets the api bring them into Redis. */
-export async function makeWorld(stage: Stage, name: string, count: number): Promise<World> {
+/**
+ * Makes a world with `count` keys: writes them to Postgres, and lets the api bring them into Redis. `arrange` may make more
+ * before the api ends.
+ */
+export async function makeWorld(
+  stage: Stage,
+  name: string,
+  count: number,
+  arrange?: (client: Keytally, workspaceId: string) => Promise<void>,
+): Promise<World> {
   const { servers, supervisor, folder } = stage;
   const [redisPort = 0, api = 0, verify = 0] = await freePorts(3);
   const database = `bench_${name}`;
@@ -68,6 +76,7 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
     LOG_LEVEL: 'warn',
     // One team makes all calls.
     QUOTA_VERIFY_PER_SECOND: '1000000',
+    QUOTA_API_PER_SECOND: '1000000',
   };
   // The api opens the shards of the empty Redis once all keys are in it, and is then no longer needed.
   const healthy = () => answersOk(`http://127.0.0.1:${api}/healthz`);
@@ -90,6 +99,7 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
   await client.billing.create({ workspaceId, externalMeterId: 'exact', totalCredits });
   const credits = (await client.apiKeys.create({ ...common, externalMeterId: 'exact' })).apiKey.key;
   const rate = (await client.apiKeys.create({ ...common, rateLimitPerSecond: RATE })).apiKey.key;
+  await arrange?.(client, workspaceId);
   await supervisor.remove(`api-${name}`);
 
   const bodies = join(folder, `bodies-${name}`);
@@ -101,9 +111,11 @@ export async function makeWorld(stage: Stage, name: string, count: number): Prom
   return { name, url, port: verify, redisUrl: env.REDIS_URL, token, keys, credits, rate, bodies, redis, env, clear };
 }
 
-/** The request that is measured: a scope, a cost and a route. */
-export function bodyOf(key: string): string {
-  return JSON.stringify(callOf(key));
+/** The request that is measured: a scope, a cost and a route. It may hold its credits for so many seconds. */
+export function bodyOf(key: string, holdSeconds?: number): string {
+  const { billing, ...call } = callOf(key);
+  const hold = holdSeconds && { hold: { expiresIn: holdSeconds } };
+  return JSON.stringify({ ...call, billing: { ...billing, ...hold } });
 }
 
 function callOf(key: string) {

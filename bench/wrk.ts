@@ -17,6 +17,10 @@ export type Load = {
   path?: string;
   /** So many calls leave as one request. */
   batch?: number;
+  /** A file that gets the ids of the holds that are opened; `valid` counts them. */
+  keepHolds?: string;
+  /** Such a file, to capture its holds in place of the bodies: each once. */
+  captures?: string;
 };
 
 const run = promisify(execFile);
@@ -24,7 +28,7 @@ const script = new URL('./load.lua', import.meta.url).pathname;
 
 /** Runs one round of load from one thread; every answer must be a 200. */
 export async function load(how: Load): Promise<Round & { valid: number }> {
-  const { url, bodies, token, connections, seconds, countValid, gateway, path, batch = 1 } = how;
+  const { url, bodies, token, connections, seconds, countValid, gateway, path, batch = 1, keepHolds, captures } = how;
   const args = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script, url];
   const { stdout } = await run('wrk', args, {
     env: {
@@ -35,6 +39,8 @@ export async function load(how: Load): Promise<Round & { valid: number }> {
       ...(countValid && { COUNT: '1' }),
       ...(gateway && { GATEWAY: gateway }),
       ...(path && { CALLED: path }),
+      ...(keepHolds && { KEEP_HOLDS: keepHolds }),
+      ...(captures && { CAPTURES: captures }),
     },
   });
   const found = JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<

@@ -1,7 +1,7 @@
 import '../../shared/runtime/require-node.ts';
 import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
-import { connectClickHouse, REQUEST_LIMITS } from '../../shared/stores/clickhouse.ts';
+import { connectClickHouse, EXPORT_LIMITS, REQUEST_LIMITS } from '../../shared/stores/clickhouse.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
@@ -16,30 +16,43 @@ import { makeProbes } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
+import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { serve } from '../../shared/http/serve.ts';
 import { makeVerifyBatch } from '../../shared/verification/batch.ts';
+import { makeHoldCalls } from '../../shared/verification/hold-calls.ts';
+import { makeHoldKeys } from '../../shared/verification/hold-keys.ts';
+import { startOutcomes } from '../../shared/verification/outcomes.ts';
 import { makeVerifier } from '../../shared/verification/verifier.ts';
 import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
 import { startChainer } from './audit/chainer.ts';
 import { logDeniedAttempts } from './audit/denied-attempts.ts';
-import { headersFor } from '../../shared/http/headers.ts';
+import { headersFor, isOverTls } from '../../shared/http/headers.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
+import { sessionsFromPostgres } from './resources/sessions.ts';
+import { makeSessionCookies } from './http/session-cookie.ts';
+import { makeSendExport } from './http/exports.ts';
 import { makeFairTurns } from './http/fair-turns.ts';
 import { limitCalls } from './http/limit-calls.ts';
 import { startSettler } from '../../shared/books/settler.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
-import { routes } from './routes/index.ts';
+import { consoleRoutes, routes } from './routes/index.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { startRevoking } from './resources/revocation-job.ts';
+import { startScheduling } from './resources/schedule-job.ts';
 import { resealSigningKeys } from './resources/reseal-signing-keys.ts';
+import { resealWebhookSecrets } from './resources/reseal-webhook-secrets.ts';
 import { makeKeySets } from './resources/key-sets.ts';
 import { makeSigningKeys } from './resources/signing-keys.ts';
 import { startRemovingDeleted } from './sync/remove-deleted.ts';
+import { startWritingHoldKeys } from './sync/hold-keys.ts';
 import { startSweeper } from './sync/sweeper.ts';
+
+// ClickHouse says nothing while it makes an export, for at most 10 minutes.
+const EXPORTED_WITHIN_MS = 660_000;
 
 const config = readConfigOrExit(...programs.api);
 const log = makeLogger('api', config.LOG_LEVEL);
@@ -52,6 +65,12 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
   const booksForRequests = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER, REQUEST_LIMITS);
+  const booksForExports = connectClickHouse(
+    config.CLICKHOUSE_URL,
+    config.CLICKHOUSE_CLUSTER,
+    EXPORT_LIMITS,
+    EXPORTED_WITHIN_MS,
+  );
   const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
   const outbox = watchOutbox(redis, limits, metrics, log);
   const stalePostgres = watchStalePostgres(metrics, log);
@@ -60,8 +79,10 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log);
+  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log });
   const background = [
     outbox,
+    outcomes,
     witnesses,
     uses,
     keepShardsOpen({ sql, redis, books, stalePostgres, log }),
@@ -70,7 +91,10 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     startSweeper(sql, redis, stalePostgres, log),
     startRemovingDeleted(sql, redis, log),
     startRevoking(sql, redis, log),
+    startWritingHoldKeys(redis, masterKeys, log),
+    startScheduling(sql, redis, log),
     resealSigningKeys(sql, masterKeys, log),
+    resealWebhookSecrets(sql, masterKeys, log),
     startChainer({ sql, redis, masterKeys, metrics, log }),
     deniedAttempts,
   ];
@@ -82,29 +106,43 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     // Not ready while Postgres is older than Redis.
     settings: async () => stalePostgres.refuse(),
   });
-  const { verify } = makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics });
+  const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
+  const outboxFull = outbox.full;
+  const { verify } = makeVerifier({
+    redis,
+    holdKeys,
+    outboxFull,
+    witness: witnesses.remember,
+    noteOutcome: outcomes.note,
+    config,
+    metrics,
+  });
   const countVerification = makeTeamRate(quotas.verify_per_second);
+  const countApiCall = makeTeamRate(quotas.api_per_second);
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes,
+    consoleRoutes,
     handling: {
       services: {
         redis,
         books: booksForRequests,
+        exports: { books: booksForExports, mostBytes: config.EXPORT_MAX_BYTES },
         signingKeys: makeSigningKeys(masterKeys),
         keySets: makeKeySets(sql, log),
+        webhooks: { allowedTargets: config.WEBHOOK_ALLOWED_TARGETS, sealer: webhookSealer(masterKeys) },
         publicUrl: config.PUBLIC_API_URL,
         verify,
+        holds: makeHoldCalls({ redis, holdKeys, outboxFull, config }),
         verifyBatch: makeVerifyBatch({ verify, countCall: countVerification, logFailure: logFailures(log) }),
         quotas,
+        sessionCookies: makeSessionCookies(isOverTls(config)),
         deadlineMs: config.REQUEST_DEADLINE_MS,
       },
       sql,
       teamSql,
-      authenticate: limitTeams(
-        limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)),
-        makeTeamRate(quotas.api_per_second),
-      ),
+      authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)), countApiCall),
+      authenticateSession: limitTeams(limited(sessionsFromPostgres(sql, uses.note)), countApiCall),
       // A verification must not wait for Postgres, neither here nor on the verify app.
       authenticateForVerify: limitTeams(
         limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
@@ -112,6 +150,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       ),
       limitCalls: limitCalls(config.CALLS_PER_SECOND),
       turns: makeFairTurns(),
+      sendExport: makeSendExport(),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       deniedAttempts,
       stalePostgres,
@@ -135,7 +174,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       await server.stop();
       await Promise.all(background.map((one) => one.stop()));
       await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), redis.close()]);
-      await Promise.all([books.close(), booksForRequests.close()]);
+      await Promise.all([books.close(), booksForRequests.close(), booksForExports.close()]);
     },
   };
 });

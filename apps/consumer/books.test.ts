@@ -3,11 +3,12 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Balance } from '../../shared/books/balances.ts';
-import { readBooked, type BookedRecord, type Sums } from '../../shared/books/booked-records.ts';
+import type { Sums } from '../../shared/books/booked-lines.ts';
+import { readBooked, type BookedRecord } from '../../shared/books/booked-records.ts';
 import { findMissingNumbers } from '../../shared/books/missing-numbers.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { testEvent } from '../../tests/helpers/events.ts';
+import { testEvent, testLine } from '../../tests/helpers/events.ts';
 import { makeRandom, type Random } from '../../tests/helpers/random.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
 import { rollUp } from './jobs/rollup.ts';
@@ -47,7 +48,7 @@ test('settling and reconciling read no events of days that are over', async () =
   await rollUp(stores(), NOON, never);
   await forget(billingId, 'day = {day:Date}', { day: dayOf(NOON - DAY_MS) });
   const record = (await readBooked(stores(), [balanceOf(billingId, 2, [])])).get(billingId)!;
-  assert.equal(record.epochs[0]!.late, { events: 10, micros: 10, numbers: 10, first: 1, last: 10 });
+  assert.equal(record.epochs[0]!.late, { events: 10, micros: 10, heldMicros: 0, numbers: 10, first: 1, last: 10 });
   assert.is(record.lastMicros, 10);
 });
 
@@ -87,6 +88,7 @@ function verification(billingId: string, timeMs: number, epoch: number, sequence
 function randomHistory(random: Random, { adjustments = true } = {}) {
   const billingId = newId('bill');
   const events: UsageEvent[] = [];
+  const open = new Map<string, number>();
   let timeMs = NOON - (DAYS - 1) * DAY_MS;
   let used = 0;
   let number = 0;
@@ -95,17 +97,41 @@ function randomHistory(random: Random, { adjustments = true } = {}) {
     for (let sequence = 1; sequence <= length; sequence++) {
       timeMs = Math.min(NOON, timeMs + Math.floor(random.chance(0.03) ? -DAY_MS / 2 : random.next() * DAY_MS * 0.07));
       const costMicros = random.between(0, 4);
-      used += costMicros;
-      events.push({ ...verification(billingId, timeMs, epoch, sequence, costMicros), usedMicros: used });
+      const line = randomLine(random, verification(billingId, timeMs, epoch, sequence, costMicros), open);
+      used += line.costMicros;
+      events.push({ ...line, usedMicros: used, heldMicros: heldOf(open) });
       if (!adjustments || !random.chance(0.1)) continue;
       number += 1;
       used += 7;
       const day = dayOf(NOON - random.between(0, DAYS - 1) * DAY_MS);
-      const where = { timeMs, day, epoch, sequence, number, costMicros: 7, usedMicros: used, keyId: '' };
-      events.push(testEvent({ kind: 'adjustment', billingId, ...where }));
+      const where = { timeMs, day, epoch, sequence, number, costMicros: 7, keyId: '' };
+      const after = { usedMicros: used, heldMicros: heldOf(open) };
+      events.push(testEvent({ kind: 'adjustment', billingId, ...where, ...after }));
     }
   }
   return { billingId, events };
+}
+
+/** The verification, or in its place a line of another kind; `open` are the holds that are open then. */
+function randomLine(random: Random, verified: UsageEvent, open: Map<string, number>): UsageEvent {
+  const { billingId, timeMs, day, epoch, sequence, costMicros } = verified;
+  const place = { billingId, timeMs, day, epoch, sequence };
+  const kind = (['hold', 'capture', 'release', 'extension', 'correction', 'turn'] as const)[random.between(0, 11)];
+  const [holdId, holdMicros = 0] = [...open][random.between(0, open.size - 1)] ?? [];
+  if (kind === 'hold') {
+    const line = testLine(kind, { ...place, holdMicros: random.between(1, 9) });
+    open.set(line.holdId, line.holdMicros);
+    return line;
+  }
+  if (kind === 'turn') return testLine(kind, place);
+  if (!kind || holdId === undefined) return verified;
+  if (kind === 'correction') return testLine(kind, { ...place, holdId, holdMicros: 0, costMicros: 2 - costMicros });
+  if (kind !== 'extension') open.delete(holdId);
+  return testLine(kind, { ...place, holdId, holdMicros, ...(kind === 'capture' && { costMicros }) });
+}
+
+function heldOf(open: Map<string, number>): number {
+  return [...open.values()].reduce((sum, micros) => sum + micros, 0);
 }
 
 function highest(events: UsageEvent[], epoch: number): number {
@@ -146,13 +172,16 @@ function expected(events: UsageEvent[], balance: Balance, openDays: string[]) {
     const of = (part: Part) => sumsOf(some.filter((event) => partOf(event, balance, openDays) === part));
     return { own: of('own'), late: of('late'), ahead: of('ahead') };
   };
-  const verifications = events.filter(({ kind }) => kind === 'verification');
-  const epochs = [1, 2, 3].map((epoch) => ({
-    epoch,
-    ...parts(verifications.filter((event) => event.epoch === epoch)),
-  }));
+  const numbered = events.filter(({ kind }) => kind !== 'adjustment');
+  const epochs = [1, 2, 3].map((epoch) => ({ epoch, ...parts(numbered.filter((event) => event.epoch === epoch)) }));
   const adjustments = parts(events.filter(({ kind }) => kind === 'adjustment'));
-  return { epochs, adjustments };
+  const known = events
+    .filter((event) => ['own', 'late'].includes(partOf(event, balance, openDays)))
+    .toSorted((a, b) => a.epoch - b.epoch || a.sequence - b.sequence || a.number - b.number);
+  const last = known.at(-1);
+  const turn = known.findLast(({ kind }) => kind === 'turn');
+  const lastTurn = turn && { epoch: turn.epoch, number: turn.sequence, day: turn.day };
+  return { epochs, adjustments, lastMicros: last?.usedMicros, lastHeldMicros: last?.heldMicros ?? 0, lastTurn };
 }
 
 function sumsOf(events: UsageEvent[]): Sums {
@@ -160,22 +189,33 @@ function sumsOf(events: UsageEvent[]): Sums {
   return {
     events: events.length,
     micros: events.reduce((sum, { costMicros }) => sum + costMicros, 0),
+    heldMicros: events.reduce((sum, event) => sum + heldChange(event), 0),
     numbers: events.length,
     first: events.length > 0 ? Math.min(...numbers) : 0,
     last: Math.max(0, ...numbers),
   };
 }
 
+function heldChange({ kind, holdMicros }: UsageEvent): number {
+  if (kind === 'capture' || kind === 'release') return -holdMicros;
+  return kind === 'extension' ? 0 : holdMicros;
+}
+
 /** The parts to compare. An epoch all of whose events are newer is as if it were not there. */
 function sorted({
   epochs,
   adjustments,
-}: Pick<BookedRecord, 'adjustments'> & { epochs: Omit<BookedRecord['epochs'][number], 'lastNumber'>[] }) {
+  lastMicros,
+  lastHeldMicros,
+  lastTurn,
+}: Omit<BookedRecord, 'epochs' | 'openDays' | 'closedMicros'> & {
+  epochs: Omit<BookedRecord['epochs'][number], 'lastNumber'>[];
+}) {
   const parts = epochs
     .map(({ epoch, own, late, ahead }) => ({ epoch, own, late, ahead }))
     .filter((one) => one.own.numbers + one.late.numbers + one.ahead.numbers > 0)
     .toSorted((a, b) => a.epoch - b.epoch);
-  return { parts, adjustments };
+  return { parts, adjustments, lastMicros, lastHeldMicros, lastTurn };
 }
 
 /** Epoch, number before, how many, and their cost, for each stretch of events that were not kept. */

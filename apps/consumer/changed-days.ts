@@ -1,17 +1,20 @@
-import { markDays, type RecordDay } from '../../shared/books/marked-days.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
+import { markDays, markedId, type RecordDay } from '../../shared/stores/usage-marks.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 
 /** Marks the days of inserted events as changed. `nowMs` is Redis's clock, read after the insert. */
-export type MarkChangedDays = (events: Pick<UsageEvent, 'billingId' | 'day'>[], nowMs: number) => Promise<void>;
+export type MarkChangedDays = (
+  events: Pick<UsageEvent, 'workspaceId' | 'billingId' | 'day'>[],
+  nowMs: number,
+) => Promise<void>;
 
 // About 100 bytes each. A process that forgets them only marks some days once more than needed.
 const MAX_REMEMBERED = 500_000;
 const MARK_WITHIN_MS = 15_000;
 
 /**
- * Marks (billing record, day) pairs whose sums have to be computed again. Each mark gets a new number, which tells a
+ * Marks days of billing records, and of a workspace's unmetered verifications, whose sums have to be computed again. Each mark gets a new number, which tells a
  * rollup in progress that it may have missed an event.
  *
  * Records that this process has already marked for today are left out. An open day is never rolled up, so its marks
@@ -27,12 +30,13 @@ export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
       marked = new Set();
     }
     const pairs = new Map<string, RecordDay>();
-    for (const { billingId, day } of events) {
-      if (billingId === '') continue;
-      if (day !== today || !marked.has(billingId)) pairs.set(billingId + day, { billingId, day });
+    for (const event of events) {
+      const { workspaceId, billingId, day } = event;
+      const id = markedId(event);
+      if (day !== today || !marked.has(id)) pairs.set(id + day, { workspaceId, billingId, day });
     }
     if (pairs.size === 0) return;
     await withTimeout(MARK_WITHIN_MS, markDays(sql, [...pairs.values()]));
-    for (const { billingId, day } of pairs.values()) if (day === today) marked.add(billingId);
+    for (const one of pairs.values()) if (one.day === today) marked.add(markedId(one));
   };
 }

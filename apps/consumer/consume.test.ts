@@ -2,7 +2,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
-import type { Source } from '../../shared/events/source.ts';
 import { eventually } from '../../tests/helpers/world.ts';
 import { makeConsumerWorld, numbered, type ConsumerWorld } from './helpers/consumer-world.ts';
 
@@ -49,14 +48,7 @@ test('a verification is in the usage within 2 seconds, once', async () => {
 test('a batch that was inserted but not acknowledged comes again and counts once', async () => {
   const billingId = newId('bill');
   await own.append(billingId, numbered(300));
-  const source = own.reader('c1');
-  const cut: Source = {
-    async read(signal) {
-      const batch = await source.read(signal);
-      return batch && { ...batch, acknowledge: () => Promise.reject(new Error('cut')) };
-    },
-  };
-  const first = own.consume(cut);
+  const first = own.consume(own.unacknowledged('c1'));
   await eventually('all are inserted', async () => (await own.booked(billingId)).events === 300);
   await first.stop();
   assert.equal(await own.waiting(), { entries: 300, pending: 300 });

@@ -6,15 +6,20 @@ import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/source.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
+import type { FillOwners } from './fill-owners.ts';
+import type { FollowUps } from './follow-ups.ts';
 import { insertEvents } from './insert-events.ts';
-import type { NoteLateEvents } from './note-late-events.ts';
+import { makeInsertOutcomes } from './insert-outcomes.ts';
 import type { MarkChangedDays } from './changed-days.ts';
+import type { TellLimits } from './tell-limits.ts';
 
 export type ConsumeOptions = {
   source: Source;
   books: Books;
+  fillOwners: FillOwners;
   markChangedDays: MarkChangedDays;
-  noteLateEvents: NoteLateEvents;
+  followUps: FollowUps;
+  tellLimits: TellLimits;
   /** Redis's clock, in ms. */
   now(): Promise<number>;
   metrics: Metrics;
@@ -23,15 +28,19 @@ export type ConsumeOptions = {
 
 /**
  * Carries events from a source to the books. After a crash at any step the source gives the events again.
- * 1. Insert the events. Inserted again, they are the same rows.
- * 2. Mark their days as changed. Without the mark, a day that is over would not be summed up again.
- * 3. Note the records whose balances lack late events. Without the note they would stay too low.
+ * 1. Read the workspaces and customers that events of a version before lack. They don't change, so a repetition reads the same.
+ * 2. Insert the events. Inserted again, they are the same rows.
+ * 3. Mark their days as changed. Without the mark, a day that is over would not be summed up again.
+ * 4. Do what follows from them (follow-ups.ts).
+ * 5. Insert the outcomes. Of a count that is inserted again the largest stays. Then tell webhooks of limits, once for each window.
  */
 export function startConsuming({
   source,
   books,
+  fillOwners,
   markChangedDays,
-  noteLateEvents,
+  followUps,
+  tellLimits,
   now,
   metrics,
   log,
@@ -41,7 +50,8 @@ export function startConsuming({
     metrics,
     log,
     idle: () => metrics.consumerLagSeconds.set(0),
-    async deliver(events, signal) {
+    async deliver(carried, signal) {
+      const events = await retry(signal, log, 'reading the workspaces of events', () => fillOwners(carried));
       await retry(signal, log, 'inserting usage events', () => insertEvents(books, events));
       await retry(signal, log, 'marking changed days', async () => {
         // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
@@ -49,9 +59,10 @@ export function startConsuming({
         await markChangedDays(events, nowMs);
         metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
       });
-      await retry(signal, log, 'noting late events', () => noteLateEvents(events));
+      for (const { what, work } of followUps) await retry(signal, log, what, () => work(events));
       metrics.consumedEvents.inc(events.length);
     },
+    deliverOutcomes: makeInsertOutcomes({ books, tellLimits, metrics, log }),
   });
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
+import { carryOutcome, isOutcome, type CarriedOutcome } from '../../shared/events/outcome.ts';
 import { BYTES_PER_BATCH, EVENTS_PER_BATCH } from '../../shared/events/source.ts';
 
 export type UnreadableRecord = { partition: number; record: Incoming; reason: string };
@@ -11,7 +12,8 @@ export type Part = {
   partition: number;
   lastOffset: string;
   events: CarriedEvent[];
-  /** Of the events' JSON. */
+  outcomes: CarriedOutcome[];
+  /** Of their JSON. */
   bytes: number;
   unreadable: UnreadableRecord[];
 };
@@ -20,10 +22,12 @@ const LOOK_EVERY_MS = 500;
 
 /** Decodes fetched records. Those that are not events are kept apart, with the reason. */
 export function decodePart({ partition, records, lastOffset }: Fetched): Part {
-  const part: Part = { partition, lastOffset, events: [], bytes: 0, unreadable: [] };
+  const part: Part = { partition, lastOffset, events: [], outcomes: [], bytes: 0, unreadable: [] };
   for (const record of records) {
     try {
-      part.events.push(carryEvent(record.value));
+      const { value } = record;
+      if (value && isOutcome(value)) part.outcomes.push(carryOutcome(value.toString('latin1')));
+      else part.events.push(carryEvent(value));
       part.bytes += record.value?.length ?? 0;
     } catch (error) {
       if (!(error instanceof UnreadableEvent)) throw error;
@@ -36,16 +40,16 @@ export function decodePart({ partition, records, lastOffset }: Fetched): Part {
 /** Parts that were fetched and are in no batch yet: about a batch of events at most. */
 export function holdParts() {
   const parts: Part[] = [];
-  let events = 0;
+  let size = 0;
   let bytes = 0;
   let change = Promise.withResolvers<void>();
 
   return {
     isEmpty: () => parts.length === 0,
-    isFull: () => events >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH,
+    isFull: () => size >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH,
     add(part: Part): void {
       parts.push(part);
-      events += part.events.length;
+      size += sizeOf(part);
       bytes += part.bytes;
       signalChange();
     },
@@ -56,9 +60,9 @@ export function holdParts() {
       while (parts.length > 0 && left.events > 0 && left.bytes > 0) {
         const part = parts.shift()!;
         taken.push(part);
-        left.events -= part.events.length;
+        left.events -= sizeOf(part);
         left.bytes -= part.bytes;
-        events -= part.events.length;
+        size -= sizeOf(part);
         bytes -= part.bytes;
       }
       signalChange();
@@ -83,4 +87,8 @@ export function holdParts() {
     change.resolve();
     change = Promise.withResolvers();
   }
+}
+
+function sizeOf({ events, outcomes }: Part): number {
+  return events.length + outcomes.length;
 }

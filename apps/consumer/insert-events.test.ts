@@ -3,14 +3,8 @@ import * as fc from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { carryEvent } from '../../shared/events/carried-event.ts';
-import {
-  decodeEvent,
-  encodeEvent,
-  EVENT_FIELD,
-  eventKinds,
-  UnreadableEvent,
-  type UsageEvent,
-} from '../../shared/events/event.ts';
+import { decodeEvent, encodeEvent, EVENT_FIELD, UnreadableEvent, type UsageEvent } from '../../shared/events/event.ts';
+import { eventKinds } from '../../shared/events/event-kinds.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { shardOf } from '../../shared/values/key-text.ts';
@@ -70,13 +64,15 @@ test('ClickHouse takes every event that decodes, and gives back what it was', as
         events.map((event) => carryEvent(Buffer.from(encodeEvent(event)))),
       );
       const rows = await own.rows<Row>(
-        `select event_id as id, toString(kind) as kind, key_id as keyId, billing_id as billingId, toString(day) as day,
+        `select event_id as id, toString(kind) as kind, key_id as keyId, billing_id as billingId,
+                workspace_id as workspaceId, customer_id as customerId, toString(day) as day,
                 usage_name as usageName, route, actor, reason, toUnixTimestamp64Milli(time) as timeMs,
-                cost_micros as costMicros, used_micros as usedMicros, epoch, seq as sequence, number
+                cost_micros as costMicros, used_micros as usedMicros, epoch, seq as sequence, number,
+                held_micros as heldMicros, hold_id as holdId, hold_micros as holdMicros, detail, crossed
          from usage_events where event_id in {ids:Array(String)}`,
         { ids: events.map(({ id }) => id) },
       );
-      const numbers = ['timeMs', 'costMicros', 'usedMicros', 'sequence'] as const;
+      const numbers = ['timeMs', 'costMicros', 'usedMicros', 'sequence', 'heldMicros', 'holdMicros'] as const;
       const read = rows.map((row) => ({
         ...row,
         ...Object.fromEntries(numbers.map((name) => [name, Number(row[name])])),
@@ -140,7 +136,22 @@ const entries = fc
     a: likely(1, oddNumber),
     w: oddText,
     y: oddText,
+    h: likely(1, oddNumber),
+    m: likely(1, oddNumber),
+    g: oddText,
+    l: oddText,
+    p: oddText,
   })
-  .map((fields) => JSON.stringify({ ...fields, i: newId('evt'), k: newId('key'), b: newId('bill') }));
+  .map((fields) => {
+    const free = ['hold', 'release', 'extension', 'turn'].includes(fields.x) && { c: 0 };
+    const ids = {
+      i: newId('evt'),
+      k: newId('key'),
+      b: newId('bill'),
+      v: newId('ws'),
+      o: newId('evt').slice('evt_'.length),
+    };
+    return JSON.stringify({ ...fields, ...free, ...ids });
+  });
 
 test.run();

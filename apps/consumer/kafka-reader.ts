@@ -48,7 +48,9 @@ export function makeKafkaReader({ kafka, metrics, log, ended }: KafkaReaderOptio
       await held.waitUntil(held.isFull, LINGER_MS, signal);
       if (held.isEmpty()) return undefined;
       const parts = held.takeBatch();
-      return { events: parts.flatMap((part) => part.events), acknowledge: acknowledgement(parts) };
+      const events = parts.flatMap((part) => part.events);
+      const outcomes = parts.flatMap((part) => part.outcomes);
+      return { events, outcomes, acknowledge: acknowledgement(parts) };
     },
   };
 

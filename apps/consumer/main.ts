@@ -15,11 +15,15 @@ import { connectRedis } from '../../shared/stores/redis.ts';
 import { run, type Running } from '../../shared/runtime/run.ts';
 import { consumeKafka } from './consume-kafka.ts';
 import { startConsuming } from './consume.ts';
+import { makeFillOwners } from './fill-owners.ts';
+import { makeFollowUps } from './follow-ups.ts';
 import { schedules } from './jobs/schedules.ts';
 import { startJobs } from './jobs/start-jobs.ts';
 import { startSettler } from '../../shared/books/settler.ts';
-import { makeNoteLateEvents } from './note-late-events.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
+import { startLookingAtCredits } from './look-at-credits.ts';
+import { makeTellLimits } from './tell-limits.ts';
+import { startTellingMoments } from './tell-moments.ts';
 
 const config = readConfigOrExit(...programs.consumer);
 const log = makeLogger('consumer', config.LOG_LEVEL);
@@ -38,11 +42,21 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     clickhouse: () => books.ready(),
   };
 
+  const fillOwners = makeFillOwners(sql, log);
   const markChangedDays = makeMarkChangedDays(sql);
   const settler = startSettler({ sql, redis, books, metrics, log });
-  const noteLateEvents = makeNoteLateEvents(sql, redis, settler.soon);
-  const options = { books, markChangedDays, noteLateEvents, now: redis.now, metrics, log };
-  const running: Running[] = [settler];
+  const lookingAtCredits = startLookingAtCredits(sql, redis, log);
+  const options = {
+    books,
+    fillOwners,
+    markChangedDays,
+    followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
+    tellLimits: makeTellLimits(sql),
+    now: redis.now,
+    metrics,
+    log,
+  };
+  const running: Running[] = [settler, lookingAtCredits, startTellingMoments(sql, log)];
   if (config.BUS === 'redis') {
     const name = config.CONSUMER_NAME;
     const consumingNodes = startPerNode(redis, log, (node, shards) =>

@@ -2,9 +2,11 @@ import { findBalances } from '../../shared/books/balances.ts';
 import { billingRefsAfter, type BillingRef } from '../../shared/books/billing-refs.ts';
 import { noteUnsettled } from '../../shared/books/unsettled-records.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
+import { TELLING } from '../../shared/events/event-kinds.ts';
 import { openShards } from '../../shared/stores/fence.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { chunks } from '../../shared/values/chunks.ts';
 import { SHARDS } from '../../shared/values/key-text.ts';
 
 /** Notes the records whose balances lack some of these events, which were just inserted. */
@@ -20,6 +22,7 @@ const RECORDS_AT_ONCE = 1_000;
  */
 export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => void = () => {}): NoteLateEvents {
   return async function noteLateEvents(events) {
+    await noteLostHolds(events);
     const open = await openShards(redis, LOOK_WITHIN_MS);
     const newest = open.size === SHARDS ? Math.max(...[...open.values()].map(({ epoch }) => epoch)) : Infinity;
     // Nearly always there is none.
@@ -27,9 +30,7 @@ export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => v
     if (old.length === 0) return;
 
     const byRecord = Map.groupBy(old, (event) => event.billingId);
-    const ids = [...byRecord.keys()];
-    for (let i = 0; i < ids.length; i += RECORDS_AT_ONCE) {
-      const some = ids.slice(i, i + RECORDS_AT_ONCE);
+    for (const some of chunks([...byRecord.keys()], RECORDS_AT_ONCE)) {
       const billings = await billingRefsAfter(sql, { ids: some }, '', some.length);
       const closed = billings.filter(({ shard }) => !open.has(shard));
       const earlier = billings.filter(({ id, shard }) => {
@@ -44,6 +45,21 @@ export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => v
       if (unsettled.length > 0) noted();
     }
   };
+
+  async function noteLostHolds(events: CarriedEvent[]): Promise<void> {
+    const ids = new Set(events.filter(settlesLostHold).map(({ billingId }) => billingId));
+    if (ids.size === 0) return;
+    await noteUnsettled(sql, [...ids]);
+    noted();
+  }
+}
+
+/**
+ * Whether an event settled a hold that was not open in Redis: late, or because Redis had lost it. Then the books may have more of
+ * the hold.
+ */
+function settlesLostHold({ kind, json }: CarriedEvent): boolean {
+  return (kind === 'capture' || kind === 'release') && json.includes('"m":0');
 }
 
 /** Those records of open shards whose balances lack some of these events, or may lack them. */
@@ -56,7 +72,7 @@ async function lacking(
   const behind = balances.filter(({ billing, epoch, sequences, adjustment }) =>
     events.get(billing.id)!.some((event) => {
       if (event.kind === 'adjustment') return event.number > adjustment;
-      return event.kind === 'verification' && event.epoch < epoch && event.sequence > (sequences.get(event.epoch) ?? 0);
+      return !TELLING.has(event.kind) && event.epoch < epoch && event.sequence > (sequences.get(event.epoch) ?? 0);
     }),
   );
   return [...behind, ...held, ...corrupt].map(({ billing }) => billing);

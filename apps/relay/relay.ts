@@ -1,5 +1,5 @@
 import { startPump } from '../../shared/events/pump.ts';
-import type { Kafka } from '../../shared/events/kafka.ts';
+import type { Kafka, Outgoing } from '../../shared/events/kafka.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/source.ts';
@@ -20,13 +20,23 @@ export function startRelay({ source, kafka, metrics, log }: RelayOptions): Runni
     log,
     async deliver(events, signal) {
       const records = events.map(({ billingId, keyId, json }) => ({ key: billingId || keyId, value: json }));
-      await retry(signal, log, 'producing usage events', async () => {
-        if (!topicsExist) await kafka.ensureTopics();
-        topicsExist = false;
-        await kafka.produce(kafka.topics.usage, records);
-        topicsExist = true;
-      });
+      await produce(records, signal);
       metrics.relayedEvents.inc(events.length);
     },
+    async deliverOutcomes(outcomes, signal) {
+      await produce(
+        outcomes.map(({ json }) => ({ key: null, value: json })),
+        signal,
+      );
+    },
   });
+
+  async function produce(records: Outgoing[], signal: AbortSignal): Promise<void> {
+    await retry(signal, log, 'producing usage events', async () => {
+      if (!topicsExist) await kafka.ensureTopics();
+      topicsExist = false;
+      await kafka.produce(kafka.topics.usage, records);
+      topicsExist = true;
+    });
+  }
 }

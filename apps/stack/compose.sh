@@ -1,5 +1,5 @@
 #!/bin/sh
-# The stack on Docker Compose: up | down | status | logs [NAME] | token --team NAME | revoke-team --team NAME |
+# The stack on Docker Compose: up | down | status | logs [NAME] | secrets | monitor | token --team NAME | revoke-team --team NAME |
 # quota --team NAME | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored | demo |
 # backup FILE | restore FILE. Needs Docker alone.
 set -eu
@@ -26,11 +26,11 @@ make_secrets() {
   chmod 700 secrets
   secret master_key "$(head -c 32 /dev/urandom | base64)"
   for name in postgres redis redis_api redis_verify redis_consumer redis_relay kafka_broker kafka_relay kafka_consumer \
-    clickhouse clickhouse_api clickhouse_consumer grafana api_database consumer_database; do
+    clickhouse clickhouse_api clickhouse_consumer grafana api_database consumer_database webhooks_database; do
     secret "${name}_password" "$(random_hex)"
   done
   secret database_url "postgres://keytally:$(cat secrets/postgres_password)@postgres:5432/keytally"
-  for role in api consumer; do
+  for role in api consumer webhooks; do
     secret "${role}_database_url" "postgres://keytally_$role:$(cat "secrets/${role}_database_password")@postgres:5432/keytally"
   done
   for role in api verify consumer relay; do
@@ -121,7 +121,8 @@ up)
   api=http://$(docker compose port api 8080)
   verify=http://$(docker compose port verify 8081)
   printf "export %s='%s'\n" KEYTALLY_API_URL "$api" KEYTALLY_VERIFY_URL "$verify" KEYTALLY_TOKEN "$token" >secrets/env
-  printf '\n  api      %s\n  verify   %s\n  token    %s\n\nTo load them into your shell:  . secrets/env\n' "$api" "$verify" "$token"
+  printf '\n  api      %s\n  verify   %s\n  console  %s/console\n  token    %s\n\nTo load them into your shell:  . secrets/env\n' \
+    "$api" "$verify" "$api" "$token"
   ;;
 down) docker compose --profile monitoring down ;;
 status) docker compose --profile monitoring ps -a ;;
@@ -133,6 +134,14 @@ logs)
   fi
   docker compose --profile monitoring logs -f --tail 100 "$@"
   ;;
+secrets)
+  make_secrets
+  echo 'the secrets are in the folder secrets, which only its owner may enter'
+  ;;
+monitor)
+  docker compose --profile monitoring up -d --wait prometheus grafana
+  echo "Grafana on http://$(docker compose port grafana 3000), user admin, password in secrets/grafana_password"
+  ;;
 backup) back_up "$1" ;;
 restore) restore "$1" ;;
 token | quota | revoke-team) in_api node "apps/api/commands/$command.ts" "$@" ;;
@@ -141,6 +150,7 @@ reconcile | rebuild | restored | audit-log-verify) in_api node "apps/api/command
 demo)
   # In a container beside the others, for its Node; the image lacks the demo's files.
   docker compose run --rm --no-deps -v "$PWD/apps/stack:/app/apps/stack:ro" \
+    -e KEYTALLY_CONSOLE_URL="http://$(docker compose port api 8080)/console" \
     -e KEYTALLY_API_URL=http://api:8080 -e KEYTALLY_VERIFY_URL=http://verify:8081 -e KEYTALLY_TOKEN="$(access_token)" \
     api node apps/stack/main.ts demo
   ;;

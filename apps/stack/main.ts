@@ -1,4 +1,4 @@
-// The stack on one machine: node apps/stack/main.ts up | down | status | logs | demo | backup | restore | token | …
+// The stack on one machine: node apps/stack/main.ts up | serve | down | status | logs | monitor | demo | backup | restore | token | …
 import '../../shared/runtime/require-node.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -24,6 +24,9 @@ async function run(home: Home): Promise<number> {
     case 'up':
       await (await import('./commands/up.ts')).up(home);
       return 0;
+    case 'serve':
+      await (await import('./commands/serve.ts')).serve(home);
+      return 0;
     case 'down':
       await (await import('./commands/down.ts')).down(home);
       return 0;
@@ -31,6 +34,9 @@ async function run(home: Home): Promise<number> {
       return (await (await import('./commands/status.ts')).status(home)) ? 0 : 1;
     case 'logs':
       await (await import('./commands/logs.ts')).logs(home, args[0]);
+      return 0;
+    case 'monitor':
+      await (await import('./commands/monitor.ts')).monitor(home);
       return 0;
     case 'demo':
       return (await (await import('./demo/demo.ts')).demo(home)) ? 0 : 1;
@@ -49,7 +55,7 @@ async function run(home: Home): Promise<number> {
       return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
-        `usage: main.ts up | down | status | logs [NAME] | demo | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored`,
+        `usage: main.ts up | serve | down | status | logs [NAME] | monitor | demo | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored`,
       );
   }
 }

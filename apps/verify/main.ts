@@ -14,6 +14,10 @@ import { makeProbes, onClientPort } from '../../shared/http/probes.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import { serve } from '../../shared/http/serve.ts';
+import { startTurning } from '../../shared/verification/account-turns.ts';
+import { makeHoldCalls } from '../../shared/verification/hold-calls.ts';
+import { makeHoldKeys } from '../../shared/verification/hold-keys.ts';
+import { startOutcomes } from '../../shared/verification/outcomes.ts';
 import { makeVerifier } from '../../shared/verification/verifier.ts';
 import { noteTokenUses } from '../../shared/auth/token-uses.ts';
 import { keepWitnesses } from '../../shared/verification/witnesses.ts';
@@ -33,7 +37,10 @@ await run({ log }, async () => {
   const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
   const outbox = watchOutbox(redis, limits, metrics, log);
   const witnesses = keepWitnesses(redis, log);
+  const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
   const uses = noteTokenUses(redis, log);
+  const turning = startTurning(redis, log);
+  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log });
   const probe = makeProbes(metrics, { redis: () => requireOpen(redis, 1_000) }, metricsOfAll(metrics));
   const countCall = makeTeamRate(config.QUOTA_VERIFY_PER_SECOND);
   const server = await serve(
@@ -47,7 +54,17 @@ await run({ log }, async () => {
         countCall,
       ),
       countCall,
-      ...makeVerifier({ redis, outboxFull: outbox.full, witness: witnesses.remember, config, metrics }),
+      ...makeVerifier({
+        redis,
+        holdKeys,
+        outboxFull: outbox.full,
+        witness: witnesses.remember,
+        noteOutcome: outcomes.note,
+        config,
+        metrics,
+      }),
+      noteKeyless: outcomes.noteKeyless,
+      holds: makeHoldCalls({ redis, holdKeys, outboxFull: outbox.full, config }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: onClientPort(probe, config.OPS_PORT),
       // People read the api's document; this one is for a developer's machine.
@@ -68,7 +85,7 @@ await run({ log }, async () => {
   return {
     async stop() {
       await server.stop();
-      await Promise.all([outbox.stop(), witnesses.stop(), uses.stop()]);
+      await Promise.all([outbox.stop(), witnesses.stop(), uses.stop(), turning.stop(), outcomes.stop()]);
       await redis.close();
     },
   };

@@ -1,44 +1,34 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/auth/access-token.ts';
-import { makeDocs } from '../../shared/http/docs.ts';
 import { fixedHeaders, type FixedHeaders } from '../../shared/http/headers.ts';
 import { inSlices } from '../../shared/http/in-slices.ts';
 import { logFailures, type LogFailure } from '../../shared/http/log-failures.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
-import type { AuthenticateFrom } from '../../shared/auth/failed-authentications.ts';
 import type { CountCall } from '../../shared/auth/team-rates.ts';
-import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
-import { openApi } from '../../shared/contract/openapi.ts';
-import type { Probe } from '../../shared/http/probes.ts';
 import { readJson } from '../../shared/http/read-json.ts';
 import { requestId } from '../../shared/http/request-id.ts';
 import { isClient, knowClient } from '../../shared/http/strangers.ts';
-import type { Operation } from '../../shared/contract/route.ts';
 import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
-import { STRANGERS, STRANGERS_BYTES } from '../../shared/verification/process-turns.ts';
-import { VERIFY_BATCH_PATH, verifyBatchOperation } from '../../shared/verification/operation.ts';
-import { VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody, verifyOperation } from '../../shared/verification/operation.ts';
+import { VERIFY_BATCH_PATH, VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody } from '../../shared/verification/operation.ts';
+import type { HoldCalls } from '../../shared/verification/hold-calls.ts';
 import { makeBatch } from './batch.ts';
+import { makeDocuments, type DocumentOptions } from './documents.ts';
 import { makeFailure } from './failure.ts';
-import { gatewayPaths } from './gateway/openapi.ts';
-import { GATEWAY_PATH, makeGateway } from './gateway/gateway.ts';
+import { GATEWAY_PATH, makeGateway, type GatewayOptions } from './gateway/gateway.ts';
+import { isOfHolds, makeHoldAnswers } from './holds.ts';
 
-type HandlerOptions = Verifier & {
-  authenticate: AuthenticateFrom;
-  countCall: CountCall;
-  clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
-  probe: Probe;
-  /** Whether it serves /docs and /openapi.json. */
-  hasDocs: boolean;
-  headers: FixedHeaders;
-  metrics: Metrics;
-  log: Logger;
-  publicUrl: string;
-};
+type HandlerOptions = Verifier &
+  GatewayOptions &
+  DocumentOptions & {
+    holds: HoldCalls;
+    countCall: CountCall;
+    headers: FixedHeaders;
+    metrics: Metrics;
+  };
 type Answer = { status: number; type: string; text: string | Buffer; headers?: Record<string, string> };
 
 // One error for all calls: making one costs more than refusing the call.
@@ -64,8 +54,7 @@ export function makeHandler(options: HandlerOptions): RequestListener {
 
     function finish(answer: Answer): void {
       if (answer.status === 200 && route !== 'none') knowClient(request.socket);
-      const turn =
-        isClient(request.socket) || !options.hasRoom(STRANGERS) ? undefined : options.turn(STRANGERS, STRANGERS_BYTES);
+      const turn = isClient(request.socket) ? undefined : options.strangersTurn();
       if (turn) void turn.then(() => send(answer));
       else send(answer);
     }
@@ -91,23 +80,15 @@ export function makeHandler(options: HandlerOptions): RequestListener {
 }
 
 function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
-  const operations: Operation[] = [verifyOperation, verifyBatchOperation];
-  const document = () => openApi(operations, [{ url: options.publicUrl, description: 'Verify' }], gatewayPaths);
-  const docs = options.hasDocs ? makeDocs(document()) : () => undefined;
+  const documents = makeDocuments(options);
   const gateway = makeGateway(options);
   const batch = makeBatch({ ...options, logFailure });
+  const settleHold = makeHoldAnswers(options.holds);
 
   return function answer(request: IncomingMessage, path: string, id: string): Promise<Answer> {
     if (verifies(path)) return verify(request, path, id);
-    return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : probeOrDocs(request, path);
+    return path.startsWith(GATEWAY_PATH) ? gateway(request, path, id) : documents(request, path);
   };
-
-  async function probeOrDocs(request: IncomingMessage, path: string): Promise<Answer> {
-    const found = (await options.probe(path)) ?? docs(path, request.headers);
-    if (!found) throw new ApiError('route_not_found');
-    if (request.method === 'GET' || request.method === 'HEAD') return found;
-    throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
-  }
 
   async function verify(request: IncomingMessage, path: string, id: string): Promise<Answer> {
     if (request.method !== 'POST') throw new ApiError('method_not_allowed', { headers: { Allow: 'POST' } });
@@ -119,6 +100,7 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
     const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
     if (turn) await turn;
     if (path === VERIFY_BATCH_PATH) return batch(request, { caller, clientAddress, requestId: id });
+    if (isOfHolds(path)) return settleHold(request, path, caller);
     const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
     if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
     const decision = await options.verify({ caller, body, clientAddress, idempotencyKey: headers['idempotency-key'] });
@@ -127,7 +109,7 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
 }
 
 function verifies(path: string): boolean {
-  return path === VERIFY_PATH || path === VERIFY_BATCH_PATH;
+  return path === VERIFY_PATH || path === VERIFY_BATCH_PATH || isOfHolds(path);
 }
 
 function pathOf(url: string): string {

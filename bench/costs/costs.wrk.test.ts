@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 
 const test = suite('what a verification costs');
-const wanted = ['batches of 32', 'Koa app', 'client.verify'];
+const wanted = ['batches of 32', 'Koa app', 'client.verify', 'four limits', 'a capture'];
 
 test('a short run shows the CPU of each process beside that of a bare server, and what is wanted beside what was reached', () => {
   const charts = join(process.env.TEST_FOLDER ?? '', 'charts');
@@ -32,6 +32,9 @@ test('a short run shows the CPU of each process beside that of a bare server, an
     'Koa app': 1,
     'Koa app behind the guard': 5,
     'client.verify, one at a time': 5,
+    'a key with four limits': 4,
+    'four limits, three grants and two limits': 4,
+    'a capture': 4,
   })) {
     const cells = cellsOf(name);
     // All of them together come last.

@@ -1,14 +1,16 @@
 import { ms, us } from '../report.ts';
 import type { Figure } from '../results.ts';
 import type { Measured } from '../rounds.ts';
-import { ALONE, BARE, BATCHES_OF_32, guarded, KOA, ONE_CALL } from './rows.ts';
+import { ALL_LIMITS, ALONE, BARE, BATCHES_OF_32, CAPTURE, guarded, KOA, ONE_CALL } from './rows.ts';
 
 /** The rows that were measured, by name. */
 export type Costs = Map<string, Measured>;
-/** A figure, the row that it stands for, and what of the row it is, unless it is the whole. */
-export type CostFigure = Figure & { row: string; part?: string };
+/** A figure, the row that it stands for, in what it is measured, and what of the row it is, unless it is the whole. */
+export type CostFigure = Figure & { row: string; measuredIn: string; part?: string };
 
 type Target = Pick<CostFigure, 'what' | 'must' | 'aim' | 'row' | 'part'> & {
+  /** The bare server, unless it is said. */
+  measuredIn?: string;
   /** What the row is compared with. */
   against: string;
   value(row: Measured, against: Measured, bare: Measured): number;
@@ -19,6 +21,14 @@ const inBare: Pick<Target, 'against' | 'value' | 'seen'> = {
   against: BARE,
   value: (row, bare) => wholeUs(row) / wholeUs(bare),
   seen: (row, bare) => `${us(wholeUs(row))} against ${us(wholeUs(bare))}`,
+};
+
+const redisOfOneCall: Pick<Target, 'measuredIn' | 'against' | 'value' | 'seen' | 'part'> = {
+  measuredIn: 'a plain call',
+  part: 'Redis',
+  against: ONE_CALL,
+  value: (row, call) => redisUs(row) / redisUs(call),
+  seen: (row, call) => `${us(redisUs(row))} against ${us(redisUs(call))}`,
 };
 
 const targets: Target[] = [
@@ -53,17 +63,20 @@ const targets: Target[] = [
     value: (row, bare) => row.p99Us / bare.p99Us,
     seen: (row, bare) => `${ms(row.p99Us)} against ${ms(bare.p99Us)}`,
   },
+  { row: ALL_LIMITS, what: `${ALL_LIMITS}: CPU of Redis`, must: 2, aim: 2, ...redisOfOneCall },
+  { row: CAPTURE, what: `${CAPTURE}: CPU of Redis`, must: 1, aim: 1, ...redisOfOneCall },
 ];
 
 /** What verifications cost against what they may, in requests of the bare server; only of rows that were measured. */
 export function costFigures(costs: Costs): CostFigure[] {
   const bare = costs.get(BARE)!;
-  return targets.flatMap(({ against, value, seen, what, ...target }) => {
+  return targets.flatMap(({ against, value, seen, what, measuredIn = 'bare', ...target }) => {
     const [row, other] = [costs.get(target.row), costs.get(against)];
     if (!row || !other) return [];
     return {
       ...target,
-      what: `${what}, against bare`,
+      measuredIn,
+      what: `${what}, against ${measuredIn}`,
       lessIsBetter: true,
       value: value(row, other, bare),
       seen: seen(row, other),
@@ -74,6 +87,10 @@ export function costFigures(costs: Costs): CostFigure[] {
 /** The CPU of all processes per call, in µs. */
 export function wholeUs({ cpuUs }: Pick<Measured, 'cpuUs'>): number {
   return Object.values(cpuUs).reduce((sum, one) => sum + one, 0);
+}
+
+function redisUs({ cpuUs }: Measured): number {
+  return cpuUs.redis ?? NaN;
 }
 
 function appUs({ cpuUs }: Measured): number {

@@ -2,6 +2,7 @@ import type { HowLong, Part } from '../part.ts';
 import { mediansOf, runRounds, type Seen } from '../rounds.ts';
 import type { Stage } from '../stage.ts';
 import { answerOf, makeWorld } from '../world.ts';
+import { makeAccountKeys, type AccountBodies } from './accounts.ts';
 import { costFigures } from './figures.ts';
 import { costsTable, drawCosts } from './report.ts';
 import { startRows } from './rows.ts';
@@ -12,13 +13,16 @@ export async function measureCosts(
   names: string[],
   { rounds, seconds, processes }: HowLong,
 ): Promise<Part> {
-  const world = await makeWorld(stage, 'costs', 1_000);
+  let bodies: AccountBodies | undefined;
+  const world = await makeWorld(stage, 'costs', 1_000, async (client, workspaceId) => {
+    bodies = await makeAccountKeys(client, workspaceId, stage.folder);
+  });
   const answer = await answerOf(world);
   // Half as many as where speeds are compared: they take longer, and a neighbour on the machine moves CPU time less than speed.
   const ofEach = { rounds: Math.ceil(rounds / processes / 2), seconds };
   const seen: Seen[] = [];
   for (let one = 1; one <= processes; one++) {
-    const { contenders, stop } = await startRows(stage, world, names, answer);
+    const { contenders, stop } = await startRows(stage, names, { world, bodies: bodies!, answer });
     seen.push(await runRounds(`costs, process ${one} of ${processes}`, contenders, ofEach));
     await stop();
   }

@@ -59,6 +59,11 @@ export async function startPipeline(stage: Stage, world: World): Promise<Pipelin
     url: `http://127.0.0.1:${verify}`,
     verifying: (row) => ({
       pids: { ...row.pids, ...pids },
+      async prepare(seconds) {
+        if (!row.prepare) return;
+        await row.prepare(seconds);
+        await settle();
+      },
       async load(seconds) {
         const round = await row.load(seconds);
         answered += round.calls;

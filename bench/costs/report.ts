@@ -45,8 +45,8 @@ export function drawCosts(costs: Costs, figures: CostFigure[]): string {
       parts: processes.map((one) => ({ value: cpuUs[one] ?? 0, colour: shown[one].colour })),
       note: [
         `${all.toFixed(1)} µs, ${(all / bareUs).toFixed(2)} × bare${whole ? ` (wanted ${whole.must})` : ''}`,
-        ...ofRow.flatMap(({ part, value, must }) =>
-          part ? `${part} ${value.toFixed(2)} × bare (wanted ${must})` : [],
+        ...ofRow.flatMap(({ part, value, must, measuredIn }) =>
+          part ? `${part} ${value.toFixed(2)} × ${measuredIn} (wanted ${must})` : [],
         ),
       ].join('; '),
     };

@@ -1,9 +1,15 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { freePorts } from '../../apps/stack/process/ports.ts';
+import { StackError } from '../../apps/stack/process/errors.ts';
 import { benchProgram, loadOf } from '../contenders.ts';
 import type { Contender } from '../rounds.ts';
 import type { Stage } from '../stage.ts';
 import { GATEWAY, type World } from '../world.ts';
 import { load, type Load, type Round } from '../wrk.ts';
+import { ensureGo } from '../../tests/runner/go.ts';
+import { ensurePython } from '../../tests/runner/python.ts';
+import type { AccountBodies } from './accounts.ts';
+import { buildGoApp } from './go-app.ts';
 import { startPipeline, type Pipeline, type Row } from './pipeline.ts';
 
 /** The processes whose CPU a row shows. `app` is the program that is called, where that is not verify. */
@@ -14,6 +20,10 @@ export const ONE_CALL = 'one call a request';
 export const BATCHES_OF_32 = 'batches of 32';
 export const KOA = 'Koa app';
 export const EXPRESS = 'Express app';
+export const GO = 'net/http app';
+export const FASTAPI = 'FastAPI app';
+export const ALL_LIMITS = 'four limits, three grants and two limits';
+export const CAPTURE = 'a capture';
 export const ALONE = 'client.verify, one at a time';
 /** The name of an app behind its guard. */
 export const guarded = (app: string) => `${app} behind the guard`;
@@ -21,13 +31,19 @@ export const guarded = (app: string) => `${app} behind the guard`;
 /** What rows are started with. `start` starts a program of the benchmark. */
 type Scene = {
   world: World;
+  bodies: AccountBodies;
   pipeline: Pipeline;
   answer: string;
   start(name: string, script: string, env: NodeJS.ProcessEnv): Promise<{ url: string; pid: number }>;
 };
 
+// More than one machine captures.
+const CAPTURES_A_SECOND = 25_000;
+// Captures that wrk began and did not count: two of each connection.
+const MOST_UNDER_WAY = 128;
 // Fewer than the 64 of single calls: 64 batches of 100 are more calls than verify decides at a time.
 const BATCH_CONNECTIONS = 16;
+const GO_APP = 'go';
 
 const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   [BARE]: bare,
@@ -35,29 +51,45 @@ const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   'batches of 8': async (scene) => batches(scene, 8),
   [BATCHES_OF_32]: async (scene) => batches(scene, 32),
   'batches of 100': async (scene) => batches(scene, 100),
+  'a key with four limits': async (scene) => verifying(scene, { bodies: scene.bodies.limits }),
+  'a record with three grants': async (scene) => verifying(scene, { bodies: scene.bodies.grants }),
+  [ALL_LIMITS]: async (scene) => verifying(scene, { bodies: scene.bodies.all }),
+  'a hold': async (scene) => verifying(scene, { bodies: scene.bodies.holds }),
+  [CAPTURE]: async (scene) => captures(scene),
   'endpoint for gateways': async (scene) => verifying(scene, { gateway: GATEWAY }),
   [KOA]: (scene) => app(scene, 'koa'),
   [guarded(KOA)]: (scene) => guardedApp(scene, 'koa'),
   [EXPRESS]: (scene) => app(scene, 'express'),
   [guarded(EXPRESS)]: (scene) => guardedApp(scene, 'express'),
+  [GO]: (scene) => app(scene, GO_APP),
+  [guarded(GO)]: (scene) => guardedApp(scene, GO_APP),
+  [FASTAPI]: (scene) => app(scene, 'fastapi'),
+  [guarded(FASTAPI)]: (scene) => guardedApp(scene, 'fastapi'),
   [ALONE]: alone,
 };
 
 /** The names of all rows, in their order. */
 export const rowNames = Object.keys(rows);
 
+/** What some rows need besides Node. */
+export const languages = [
+  { what: 'Python', isOf: (row: string) => row.startsWith(FASTAPI), ensure: ensurePython },
+  { what: 'Go', isOf: (row: string) => row.startsWith(GO), ensure: ensureGo },
+];
+
 /** Starts what the named rows measure, each in a process of its own, and the pipeline behind them. */
-export async function startRows(stage: Stage, world: World, names: string[], answer: string) {
+export async function startRows(stage: Stage, names: string[], given: Pick<Scene, 'world' | 'bodies' | 'answer'>) {
   const started: string[] = [];
-  const pipeline = await startPipeline(stage, world);
+  const pipeline = await startPipeline(stage, given.world);
   const scene: Scene = {
-    world,
+    ...given,
     pipeline,
-    answer,
     async start(name, script, env) {
       const [port = 0] = await freePorts(1);
       started.push(name);
-      const pid = await stage.start(benchProgram(name, script, port, env));
+      const program = benchProgram(name, script, port, env);
+      const isGo = script === GO_APP;
+      const pid = await stage.start(isGo ? { ...program, command: await buildGoApp(stage.folder), args: [] } : program);
       return { url: `http://127.0.0.1:${port}`, pid };
     },
   };
@@ -85,9 +117,41 @@ function batches(scene: Scene, batch: number): Row {
   return verifying(scene, { batch, connections: BATCH_CONNECTIONS });
 }
 
+function captures({ world, bodies, pipeline }: Scene): Row {
+  const holds = `${bodies.holds}-ids`;
+  const open = wrkOf(world, pipeline.url, {
+    bodies: bodies.holds,
+    batch: 32,
+    connections: BATCH_CONNECTIONS,
+    keepHolds: holds,
+  });
+  const capture = wrkOf(world, pipeline.url, { captures: holds });
+  let captured = 0;
+  return pipeline.verifying({
+    pids: {},
+    async prepare(seconds) {
+      // A record has a limit of open holds, so those that are left are captured first.
+      const left = captured > 0 ? readFileSync(holds, 'utf8').split('\n').slice(captured, -1) : [];
+      writeFileSync(holds, left.map((id) => `${id}\n`).join(''));
+      for (let count = left.length; count < CAPTURES_A_SECOND * seconds;) {
+        const { valid } = await open(seconds);
+        if (valid === 0) throw new StackError('no more holds can be opened');
+        count += valid;
+      }
+    },
+    async load(seconds) {
+      const round = await capture(seconds);
+      captured = round.calls + MOST_UNDER_WAY;
+      return round;
+    },
+  });
+}
+
 async function app({ world, start }: Scene, framework: string, env: NodeJS.ProcessEnv = {}): Promise<Row> {
   const name = `${framework}${env.VERIFY_URL ? '-guarded' : ''}`;
-  const { url, pid } = await start(name, 'costs/app.ts', { ...env, FRAMEWORK: framework });
+  const python = framework === 'fastapi' && (await ensurePython(console.log));
+  const script = python ? 'costs/app.py' : framework === GO_APP ? GO_APP : 'costs/app.ts';
+  const { url, pid } = await start(name, script, { ...env, FRAMEWORK: framework, ...python });
   return { pids: { app: pid }, load: wrkOf(world, url, { path: '/users' }) };
 }
 
@@ -103,6 +167,6 @@ async function alone({ world, pipeline, start }: Scene): Promise<Row> {
   return pipeline.verifying({ pids: { app: pid }, load });
 }
 
-function wrkOf(world: World, url: string, how: Partial<Load> = {}): Row['load'] {
-  return (seconds) => load({ ...loadOf(world, url), seconds, ...how });
+function wrkOf(world: World, url: string, how: Partial<Load> = {}) {
+  return (seconds: number) => load({ ...loadOf(world, url), seconds, ...how });
 }

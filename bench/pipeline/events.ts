@@ -17,6 +17,7 @@ export async function fillOutbox(redis: ShardedRedis, count: number, told: (done
     const billingId = newId('bill');
     return { billingId, keyId: newId('key') };
   });
+  const workspaceId = newId('ws');
   const now = await redis.now();
   for (let done = 0; done < count; done += AT_ONCE) {
     const upTo = Math.min(count, done + AT_ONCE);
@@ -27,7 +28,8 @@ export async function fillOutbox(redis: ShardedRedis, count: number, told: (done
         for (let i = done; i < upTo; i++) {
           const { billingId, keyId } = records[i % RECORDS]!;
           const sequence = Math.floor(i / RECORDS) + 1;
-          const names = { id: newId('evt'), keyId, billingId, usageName: 'tokens', route: '/v1/chat/completions' };
+          const ids = { id: newId('evt'), keyId, billingId, workspaceId, customerId: 'cus_acme' };
+          const names = { ...ids, usageName: 'tokens', route: '/v1/chat/completions' };
           const numbers = {
             timeMs: now,
             costMicros: COST_MICROS,

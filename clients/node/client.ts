@@ -1,6 +1,6 @@
 import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
-import { operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
+import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
@@ -32,7 +32,19 @@ type Call<Name extends Operation> = (
     ? [input?: Input<Name>, options?: CallOptions]
     : [input: Input<Name>, options?: CallOptions]
 ) => Promise<Contract[Name]['output']>;
-type Calls<Names> = { [Name in keyof Names]: Call<Names[Name] & Operation> };
+type Calls<Names> = {
+  [Name in keyof Names]: Names[Name] extends UsageOfRecord
+    ? DailyUsage & Call<UsageOfRecord>
+    : Call<Names[Name] & Operation>;
+};
+
+// Its rows are days unless periods or groups are asked for.
+type UsageOfRecord = typeof operations.usage.daily;
+type UsageRow = Contract[UsageOfRecord]['output']['data'][number];
+type DailyUsage = (
+  input: Omit<Input<UsageOfRecord>, 'interval' | 'timezone' | 'groupBy'>,
+  options?: CallOptions,
+) => Promise<{ data: (UsageRow & Required<Pick<UsageRow, 'billingId' | 'day' | 'billingUsageName'>>)[] }>;
 
 export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof operations)[Group]> } & {
   /** Verifies an API key and debits its cost: once, even if the request had to be sent several times. */
@@ -77,12 +89,17 @@ export function keytally(options: ClientOptions): Keytally {
     (operation: string, base: string, defaultMs: number) =>
     async (input?: Record<string, unknown>, callOptions: CallOptions = {}): Promise<unknown> => {
       const { path, ...request } = requestOf(operation, input);
-      return send(sender, { ...request, url: base + path }, { timeoutMs: defaultMs, ...callOptions });
+      const hasIdempotencyKeys = ofVerify.has(operation);
+      return send(
+        sender,
+        { ...request, url: base + path, hasIdempotencyKeys },
+        { timeoutMs: defaultMs, ...callOptions },
+      );
     };
   const mapValues = <T, R>(object: Record<string, T>, map: (value: T) => R) =>
     Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]));
   const groups = mapValues<Record<string, string>, object>(operations, (group) =>
-    mapValues(group, (operation) => call(operation, api, timeoutMs)),
+    mapValues(group, (operation) => call(operation, ofVerify.has(operation) ? verify : api, timeoutMs)),
   );
 
   return {

@@ -30,6 +30,14 @@ export interface Contract {
             usage?: string | undefined;
             /** what is counted; at most 256 bytes in UTF-8 */
             usageName?: string | undefined;
+            hold?:
+              | {
+                  /** for how many seconds the credits are held */
+                  expiresIn: number;
+                  /** what becomes of the credits where nobody captures or releases them in time */
+                  onExpiry?: 'release' | 'charge' | undefined;
+                }
+              | undefined;
           }
         | undefined;
       /** the end client's address, for allow lists */
@@ -85,17 +93,68 @@ export interface Contract {
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
         spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when its settings last changed, RFC 3339 in UTC */
         updatedAt: string;
       };
+      hold?: {
+        /** id of the hold, as the verification answered it */
+        id: string;
+        /** what is held: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** when the hold ends, in Unix milliseconds */
+        expiresAt: number;
+      };
       rateLimit?: {
-        /** what is left of this second's allowance */
+        /** what is left of the tightest limit on requests */
         remaining: number;
-        /** when the allowance is whole again, in Unix milliseconds */
+        /** when that allowance is whole again, in Unix milliseconds */
         resetAt: number;
       };
+      /** the limits over windows of the key and its billing record */
+      limits?: Array<{
+        /** whose limit it is */
+        on: 'key' | 'workspace' | 'billing';
+        /** name, unique among the limits of its place */
+        name: string;
+        /** what is left: requests as a number, credits as decimal text */
+        remaining: number | string;
+        /** when the allowance is whole again, in Unix milliseconds */
+        resetAt: number;
+        /** of a limit that only watches: whether it would have refused this call */
+        wouldRefuse?: boolean;
+      }>;
       /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
       metadata?: Record<string, unknown>;
       /** why the key was refused; absent when it is VALID */
@@ -108,9 +167,20 @@ export interface Contract {
         | 'IP_NOT_ALLOWED'
         | 'SCOPE_MISSING'
         | 'RATE_LIMIT'
+        | 'LIMIT_REACHED'
         | 'CREDITS_USED_UP'
         | 'SPEND_CAP_REACHED'
         | 'NO_BILLING_RECORD';
+      limitedBy?: {
+        /** whose limit it is */
+        on: 'key' | 'workspace' | 'billing';
+        /** name, unique among the limits of its place */
+        name: string;
+        /** the limit as it is set */
+        limit: number | string;
+        /** when the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds */
+        resetAt?: number;
+      };
     };
   };
   /** Verify up to 100 API keys and debit their costs, each by itself (`key:verify`). */
@@ -142,6 +212,14 @@ export interface Contract {
               usage?: string | undefined;
               /** what is counted; at most 256 bytes in UTF-8 */
               usageName?: string | undefined;
+              hold?:
+                | {
+                    /** for how many seconds the credits are held */
+                    expiresIn: number;
+                    /** what becomes of the credits where nobody captures or releases them in time */
+                    onExpiry?: 'release' | 'charge' | undefined;
+                  }
+                | undefined;
             }
           | undefined;
         /** the end client's address, for allow lists */
@@ -210,17 +288,68 @@ export interface Contract {
               allowOverages: boolean;
               /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
               spendCap?: string;
+              /** limits over windows */
+              limits?: Array<{
+                /** name, unique among the limits of its place */
+                name: string;
+                /** what it counts */
+                unit: 'requests' | 'credits';
+                /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+                limit: number | string;
+                /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+                per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+                /** the zone of the calendar, by its IANA name; without one UTC */
+                timezone?: string;
+                /** counts only calls under this name; at most 256 bytes in UTF-8 */
+                usageName?: string;
+                /** whether it only watches: it is counted and told, and refuses nothing */
+                shadow?: boolean;
+              }>;
+              /** its own alerts; absent: its workspace's, and in the answer of a verification */
+              alerts?: Array<{
+                /** its name, unique among them */
+                name: string;
+                when: {
+                  /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+                  usedPercent?: number;
+                  /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+                  available?: string;
+                  /** name of a limit of the record for a day, a week or a month */
+                  limit?: string;
+                };
+              }>;
               /** when it was made, RFC 3339 in UTC */
               createdAt: string;
               /** when its settings last changed, RFC 3339 in UTC */
               updatedAt: string;
             };
+            hold?: {
+              /** id of the hold, as the verification answered it */
+              id: string;
+              /** what is held: decimal text, at most six decimals, at most 9000000000 */
+              credits: string;
+              /** when the hold ends, in Unix milliseconds */
+              expiresAt: number;
+            };
             rateLimit?: {
-              /** what is left of this second's allowance */
+              /** what is left of the tightest limit on requests */
               remaining: number;
-              /** when the allowance is whole again, in Unix milliseconds */
+              /** when that allowance is whole again, in Unix milliseconds */
               resetAt: number;
             };
+            /** the limits over windows of the key and its billing record */
+            limits?: Array<{
+              /** whose limit it is */
+              on: 'key' | 'workspace' | 'billing';
+              /** name, unique among the limits of its place */
+              name: string;
+              /** what is left: requests as a number, credits as decimal text */
+              remaining: number | string;
+              /** when the allowance is whole again, in Unix milliseconds */
+              resetAt: number;
+              /** of a limit that only watches: whether it would have refused this call */
+              wouldRefuse?: boolean;
+            }>;
             /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
             metadata?: Record<string, unknown>;
             /** why the key was refused; absent when it is VALID */
@@ -233,9 +362,20 @@ export interface Contract {
               | 'IP_NOT_ALLOWED'
               | 'SCOPE_MISSING'
               | 'RATE_LIMIT'
+              | 'LIMIT_REACHED'
               | 'CREDITS_USED_UP'
               | 'SPEND_CAP_REACHED'
               | 'NO_BILLING_RECORD';
+            limitedBy?: {
+              /** whose limit it is */
+              on: 'key' | 'workspace' | 'billing';
+              /** name, unique among the limits of its place */
+              name: string;
+              /** the limit as it is set */
+              limit: number | string;
+              /** when the allowance is whole again; absent where the call costs more than all of it, in Unix milliseconds */
+              resetAt?: number;
+            };
           }
         | {
             error: {
@@ -290,6 +430,25 @@ export interface Contract {
       metadata?: Record<string, unknown> | undefined;
       /** verifications per second */
       rateLimitPerSecond?: number | undefined;
+      /** limits over windows */
+      limits?:
+        | Array<{
+            /** name, unique among the limits of its place */
+            name: string;
+            /** what it counts */
+            unit: 'requests' | 'credits';
+            /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+            limit: number | string;
+            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** the zone of the calendar, by its IANA name; without one UTC */
+            timezone?: string | undefined;
+            /** counts only calls under this name; at most 256 bytes in UTF-8 */
+            usageName?: string | undefined;
+            /** whether it only watches: it is counted and told, and refuses nothing */
+            shadow?: boolean | undefined;
+          }>
+        | undefined;
       /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
       allowedIPs?: Array<string> | undefined;
     };
@@ -326,6 +485,23 @@ export interface Contract {
         metadata?: Record<string, unknown>;
         /** verifications per second */
         rateLimitPerSecond?: number;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
         /** whether it was deleted; that is final */
@@ -389,6 +565,25 @@ export interface Contract {
         metadata?: Record<string, unknown> | undefined;
         /** verifications per second */
         rateLimitPerSecond?: number | undefined;
+        /** limits over windows */
+        limits?:
+          | Array<{
+              /** name, unique among the limits of its place */
+              name: string;
+              /** what it counts */
+              unit: 'requests' | 'credits';
+              /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+              limit: number | string;
+              /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+              per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+              /** the zone of the calendar, by its IANA name; without one UTC */
+              timezone?: string | undefined;
+              /** counts only calls under this name; at most 256 bytes in UTF-8 */
+              usageName?: string | undefined;
+              /** whether it only watches: it is counted and told, and refuses nothing */
+              shadow?: boolean | undefined;
+            }>
+          | undefined;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string> | undefined;
       }>;
@@ -430,6 +625,23 @@ export interface Contract {
           metadata?: Record<string, unknown>;
           /** verifications per second */
           rateLimitPerSecond?: number;
+          /** limits over windows */
+          limits?: Array<{
+            /** name, unique among the limits of its place */
+            name: string;
+            /** what it counts */
+            unit: 'requests' | 'credits';
+            /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+            limit: number | string;
+            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** the zone of the calendar, by its IANA name; without one UTC */
+            timezone?: string;
+            /** counts only calls under this name; at most 256 bytes in UTF-8 */
+            usageName?: string;
+            /** whether it only watches: it is counted and told, and refuses nothing */
+            shadow?: boolean;
+          }>;
           /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
           allowedIPs?: Array<string>;
           /** whether it was deleted; that is final */
@@ -463,6 +675,8 @@ export interface Contract {
       limit?: number | undefined;
       /** `nextCursor` of the previous answer */
       cursor?: string | undefined;
+      /** only keys with this text in their name, customerId or masked key, in any case; a page may have few of them, or none, while `nextCursor` leads on */
+      search?: string | undefined;
       /** your own id of the customer */
       customerId?: string | undefined;
       /** your own id of the meter; it ties keys to the billing record of the same meter */
@@ -505,6 +719,23 @@ export interface Contract {
         metadata?: Record<string, unknown>;
         /** verifications per second */
         rateLimitPerSecond?: number;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
         /** whether it was deleted; that is final */
@@ -561,6 +792,23 @@ export interface Contract {
         metadata?: Record<string, unknown>;
         /** verifications per second */
         rateLimitPerSecond?: number;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
         /** whether it was deleted; that is final */
@@ -607,6 +855,26 @@ export interface Contract {
       metadata?: Record<string, unknown> | null | undefined;
       /** verifications per second */
       rateLimitPerSecond?: number | null | undefined;
+      /** limits over windows */
+      limits?:
+        | Array<{
+            /** name, unique among the limits of its place */
+            name: string;
+            /** what it counts */
+            unit: 'requests' | 'credits';
+            /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+            limit: number | string;
+            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** the zone of the calendar, by its IANA name; without one UTC */
+            timezone?: string | undefined;
+            /** counts only calls under this name; at most 256 bytes in UTF-8 */
+            usageName?: string | undefined;
+            /** whether it only watches: it is counted and told, and refuses nothing */
+            shadow?: boolean | undefined;
+          }>
+        | null
+        | undefined;
       /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
       allowedIPs?: Array<string> | null | undefined;
     };
@@ -643,6 +911,23 @@ export interface Contract {
         metadata?: Record<string, unknown>;
         /** verifications per second */
         rateLimitPerSecond?: number;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
         /** whether it was deleted; that is final */
@@ -736,6 +1021,23 @@ export interface Contract {
         metadata?: Record<string, unknown>;
         /** verifications per second */
         rateLimitPerSecond?: number;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
         /** whether it was deleted; that is final */
@@ -792,6 +1094,23 @@ export interface Contract {
         metadata?: Record<string, unknown>;
         /** verifications per second */
         rateLimitPerSecond?: number;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all */
         allowedIPs?: Array<string>;
         /** whether it was deleted; that is final */
@@ -816,8 +1135,46 @@ export interface Contract {
       defaultAllowedIPs?: Array<string> | null | undefined;
       /** verifications per second */
       defaultRateLimitPerSecond?: number | null | undefined;
+      /** limits over windows */
+      defaultLimits?:
+        | Array<{
+            /** name, unique among the limits of its place */
+            name: string;
+            /** what it counts */
+            unit: 'requests' | 'credits';
+            /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+            limit: number | string;
+            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** the zone of the calendar, by its IANA name; without one UTC */
+            timezone?: string | undefined;
+            /** counts only calls under this name; at most 256 bytes in UTF-8 */
+            usageName?: string | undefined;
+            /** whether it only watches: it is counted and told, and refuses nothing */
+            shadow?: boolean | undefined;
+          }>
+        | null
+        | undefined;
       /** lifetime of a new key in seconds */
       defaultExpiration?: number | null | undefined;
+      /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+      defaultAlerts?:
+        | Array<{
+            /** its name, unique among them */
+            name: string;
+            when: {
+              /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+              usedPercent?: number | undefined;
+              /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+              available?: string | undefined;
+              /** name of a limit of the record for a day, a week or a month */
+              limit?: string | undefined;
+            };
+          }>
+        | null
+        | undefined;
+      /** name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC */
+      timezone?: string | undefined;
     };
     output: {
       workspace: {
@@ -833,8 +1190,40 @@ export interface Contract {
         defaultAllowedIPs: Array<string>;
         /** verifications per second */
         defaultRateLimitPerSecond?: number;
+        /** limits over windows */
+        defaultLimits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** lifetime of a new key in seconds */
         defaultExpiration?: number;
+        /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+        defaultAlerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** name of the time zone (IANA) in whose days and calendar months statements are made */
+        timezone: string;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when it last changed, RFC 3339 in UTC */
@@ -864,8 +1253,40 @@ export interface Contract {
         defaultAllowedIPs: Array<string>;
         /** verifications per second */
         defaultRateLimitPerSecond?: number;
+        /** limits over windows */
+        defaultLimits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** lifetime of a new key in seconds */
         defaultExpiration?: number;
+        /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+        defaultAlerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** name of the time zone (IANA) in whose days and calendar months statements are made */
+        timezone: string;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when it last changed, RFC 3339 in UTC */
@@ -895,8 +1316,40 @@ export interface Contract {
         defaultAllowedIPs: Array<string>;
         /** verifications per second */
         defaultRateLimitPerSecond?: number;
+        /** limits over windows */
+        defaultLimits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** lifetime of a new key in seconds */
         defaultExpiration?: number;
+        /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+        defaultAlerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** name of the time zone (IANA) in whose days and calendar months statements are made */
+        timezone: string;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when it last changed, RFC 3339 in UTC */
@@ -904,7 +1357,7 @@ export interface Contract {
       };
     };
   };
-  /** Change a workspace's name and the defaults of its keys (`workspace:write`). */
+  /** Change a workspace's name and the defaults of its keys and billing records (`workspace:write`). */
   'patch /api/v1/workspace/{id}': {
     input: {
       /** id of the workspace */
@@ -917,8 +1370,46 @@ export interface Contract {
       defaultAllowedIPs?: Array<string> | null | undefined;
       /** verifications per second */
       defaultRateLimitPerSecond?: number | null | undefined;
+      /** limits over windows */
+      defaultLimits?:
+        | Array<{
+            /** name, unique among the limits of its place */
+            name: string;
+            /** what it counts */
+            unit: 'requests' | 'credits';
+            /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+            limit: number | string;
+            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** the zone of the calendar, by its IANA name; without one UTC */
+            timezone?: string | undefined;
+            /** counts only calls under this name; at most 256 bytes in UTF-8 */
+            usageName?: string | undefined;
+            /** whether it only watches: it is counted and told, and refuses nothing */
+            shadow?: boolean | undefined;
+          }>
+        | null
+        | undefined;
       /** lifetime of a new key in seconds */
       defaultExpiration?: number | null | undefined;
+      /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+      defaultAlerts?:
+        | Array<{
+            /** its name, unique among them */
+            name: string;
+            when: {
+              /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+              usedPercent?: number | undefined;
+              /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+              available?: string | undefined;
+              /** name of a limit of the record for a day, a week or a month */
+              limit?: string | undefined;
+            };
+          }>
+        | null
+        | undefined;
+      /** name of the time zone (IANA) in whose days and calendar months statements are made; of a new workspace default UTC */
+      timezone?: string | undefined;
     };
     output: {
       workspace: {
@@ -934,8 +1425,40 @@ export interface Contract {
         defaultAllowedIPs: Array<string>;
         /** verifications per second */
         defaultRateLimitPerSecond?: number;
+        /** limits over windows */
+        defaultLimits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** lifetime of a new key in seconds */
         defaultExpiration?: number;
+        /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+        defaultAlerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** name of the time zone (IANA) in whose days and calendar months statements are made */
+        timezone: string;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when it last changed, RFC 3339 in UTC */
@@ -963,12 +1486,83 @@ export interface Contract {
         defaultAllowedIPs: Array<string>;
         /** verifications per second */
         defaultRateLimitPerSecond?: number;
+        /** limits over windows */
+        defaultLimits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
         /** lifetime of a new key in seconds */
         defaultExpiration?: number;
+        /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+        defaultAlerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** name of the time zone (IANA) in whose days and calendar months statements are made */
+        timezone: string;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when it last changed, RFC 3339 in UTC */
         updatedAt: string;
+      };
+    };
+  };
+  /** Close a month of a workspace: its statements never change any more (`billing:write`). */
+  'post /api/v1/workspace/{id}/close': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** the month to close, YYYY-MM */
+      month: string;
+      /** also store lines of records whose books differ; they say what differs */
+      acceptDifferences?: boolean | undefined;
+    };
+    output: {
+      closing: {
+        /** id of the workspace */
+        workspaceId: string;
+        /** the month, YYYY-MM */
+        month: string;
+        /** the time zone in which it was closed */
+        timezone: string;
+        /** first day, in the time zone, YYYY-MM-DD in UTC */
+        from: string;
+        /** last day, in the time zone, YYYY-MM-DD in UTC */
+        to: string;
+        /** lines of records are being stored; or all are, and nothing of the month changes any more */
+        status: 'CLOSING' | 'CLOSED';
+        /** how many records have a line */
+        records?: number;
+        waitsFor?: {
+          /** records of which events are on their way */
+          pending: number;
+          /** records whose books differ */
+          different: number;
+          /** the first of them */
+          billingIds: Array<string>;
+        };
+        /** when it was closed, RFC 3339 in UTC */
+        closedAt?: string;
       };
     };
   };
@@ -1118,6 +1712,41 @@ export interface Contract {
       allowOverages?: boolean | undefined;
       /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
       spendCap?: string | undefined;
+      /** limits over windows */
+      limits?:
+        | Array<{
+            /** name, unique among the limits of its place */
+            name: string;
+            /** what it counts */
+            unit: 'requests' | 'credits';
+            /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+            limit: number | string;
+            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** the zone of the calendar, by its IANA name; without one UTC */
+            timezone?: string | undefined;
+            /** counts only calls under this name; at most 256 bytes in UTF-8 */
+            usageName?: string | undefined;
+            /** whether it only watches: it is counted and told, and refuses nothing */
+            shadow?: boolean | undefined;
+          }>
+        | undefined;
+      /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+      alerts?:
+        | Array<{
+            /** its name, unique among them */
+            name: string;
+            when: {
+              /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+              usedPercent?: number | undefined;
+              /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+              available?: string | undefined;
+              /** name of a limit of the record for a day, a week or a month */
+              limit?: string | undefined;
+            };
+          }>
+        | null
+        | undefined;
     };
     output: {
       billing: {
@@ -1141,11 +1770,118 @@ export interface Contract {
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
         spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when its settings last changed, RFC 3339 in UTC */
         updatedAt: string;
       };
+    };
+  };
+  /** List the billing records of a workspace (`billing:read`). */
+  'get /api/v1/workspace/{id}/customer-billings': {
+    input: {
+      /** id of the workspace */
+      id: string;
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
+      externalMeterId?: string | undefined;
+      /** only records that keys of this customer draw on, or drew on until they were deleted */
+      customerId?: string | undefined;
+      /** only records with less than this available: decimal text, at most six decimals, at most 9000000000 */
+      availableBelow?: string | undefined;
+    };
+    output: {
+      billings: Array<{
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
     };
   };
   /** Get the billing record of a workspace's external meter (`billing:read`). */
@@ -1178,6 +1914,36 @@ export interface Contract {
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
         spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when its settings last changed, RFC 3339 in UTC */
@@ -1217,6 +1983,36 @@ export interface Contract {
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
         spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when its settings last changed, RFC 3339 in UTC */
@@ -1252,6 +2048,36 @@ export interface Contract {
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
         spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when its settings last changed, RFC 3339 in UTC */
@@ -1296,7 +2122,7 @@ export interface Contract {
       };
     };
   };
-  /** Change whether a billing record allows overages, and its spend cap (`billing:write`). */
+  /** Change whether a billing record allows overages, its spend cap, its limits and its alerts (`billing:write`). */
   'patch /api/v1/customer-billing/{bid}': {
     input: {
       /** id of the billing record */
@@ -1305,6 +2131,42 @@ export interface Contract {
       allowOverages?: boolean | undefined;
       /** most that may be used; null for no cap: decimal text, at most six decimals, at most 9000000000 */
       spendCap?: string | null | undefined;
+      /** limits over windows */
+      limits?:
+        | Array<{
+            /** name, unique among the limits of its place */
+            name: string;
+            /** what it counts */
+            unit: 'requests' | 'credits';
+            /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+            limit: number | string;
+            /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+            per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+            /** the zone of the calendar, by its IANA name; without one UTC */
+            timezone?: string | undefined;
+            /** counts only calls under this name; at most 256 bytes in UTF-8 */
+            usageName?: string | undefined;
+            /** whether it only watches: it is counted and told, and refuses nothing */
+            shadow?: boolean | undefined;
+          }>
+        | null
+        | undefined;
+      /** what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent` */
+      alerts?:
+        | Array<{
+            /** its name, unique among them */
+            name: string;
+            when: {
+              /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+              usedPercent?: number | undefined;
+              /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+              available?: string | undefined;
+              /** name of a limit of the record for a day, a week or a month */
+              limit?: string | undefined;
+            };
+          }>
+        | null
+        | undefined;
     };
     output: {
       billing: {
@@ -1328,6 +2190,36 @@ export interface Contract {
         allowOverages: boolean;
         /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
         spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
         /** when it was made, RFC 3339 in UTC */
         createdAt: string;
         /** when its settings last changed, RFC 3339 in UTC */
@@ -1366,6 +2258,484 @@ export interface Contract {
       nextCursor?: string;
     };
   };
+  /** Grant credits to a billing record, with a beginning, an end and a priority (`billing:write`). */
+  'post /api/v1/customer-billing/{bid}/grant': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** credits to grant, above 0: decimal text, at most six decimals, at most 9000000000 */
+      credits: string;
+      /** name that people see */
+      name?: string | undefined;
+      /** when it begins, default now; up to 60 s past means now, in Unix milliseconds */
+      beginsAt?: number | undefined;
+      /** when it ends, in Unix milliseconds; default never */
+      expiresAt?: number | undefined;
+      /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+      priority?: number | undefined;
+      /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+      metadata?: Record<string, unknown> | undefined;
+    };
+    output: {
+      grant: {
+        /** id of the grant */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits granted: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** name that people see */
+        name?: string;
+        /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
+        state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
+        /** credits of it that were used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** the rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000 */
+        remainingCredits: string;
+        /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+        priority: number;
+        /** when it begins, or began, in Unix milliseconds */
+        beginsAt: number;
+        /** when it ends; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        /** id of the grant schedule that made it */
+        scheduleId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** when it was voided, in Unix milliseconds */
+        voidedAt?: number;
+        /** why it was voided */
+        reason?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      };
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** List the grants of a billing record, oldest first (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/grants': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+      /** only grants in this state */
+      state?: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE' | undefined;
+    };
+    output: {
+      grants: Array<{
+        /** id of the grant */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits granted: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** name that people see */
+        name?: string;
+        /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
+        state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
+        /** credits of it that were used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** the rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000 */
+        remainingCredits: string;
+        /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+        priority: number;
+        /** when it begins, or began, in Unix milliseconds */
+        beginsAt: number;
+        /** when it ends; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        /** id of the grant schedule that made it */
+        scheduleId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** when it was voided, in Unix milliseconds */
+        voidedAt?: number;
+        /** why it was voided */
+        reason?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Get a grant, with what of it was used, has expired and remains (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/grant/{gid}': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** id of the grant */
+      gid: string;
+    };
+    output: {
+      grant: {
+        /** id of the grant */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits granted: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** name that people see */
+        name?: string;
+        /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
+        state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
+        /** credits of it that were used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** the rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000 */
+        remainingCredits: string;
+        /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+        priority: number;
+        /** when it begins, or began, in Unix milliseconds */
+        beginsAt: number;
+        /** when it ends; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        /** id of the grant schedule that made it */
+        scheduleId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** when it was voided, in Unix milliseconds */
+        voidedAt?: number;
+        /** why it was voided */
+        reason?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      };
+    };
+  };
+  /** Void a grant: what is left of it is gone at once (`billing:write`). */
+  'post /api/v1/customer-billing/{bid}/grant/{gid}/void': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** id of the grant */
+      gid: string;
+      /** why it was voided */
+      reason?: string | undefined;
+    };
+    output: {
+      grant: {
+        /** id of the grant */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits granted: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** name that people see */
+        name?: string;
+        /** the first that applies: it was voided, has ended, has yet to begin, is used up; or it is drawn from */
+        state: 'VOIDED' | 'EXPIRED' | 'PENDING' | 'USED_UP' | 'ACTIVE';
+        /** credits of it that were used: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what was left of it when it ended or was voided: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** the rest; of an ended one what holds keep that were open then: decimal text, at most six decimals, at most 9000000000 */
+        remainingCredits: string;
+        /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+        priority: number;
+        /** when it begins, or began, in Unix milliseconds */
+        beginsAt: number;
+        /** when it ends; absent: never, in Unix milliseconds */
+        expiresAt?: number;
+        /** id of the grant schedule that made it */
+        scheduleId?: string;
+        /** data of your own: a JSON object of at most 4096 bytes and 5 levels, without keys __proto__, constructor and prototype */
+        metadata?: Record<string, unknown>;
+        /** when it was voided, in Unix milliseconds */
+        voidedAt?: number;
+        /** why it was voided */
+        reason?: string;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      };
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** List the alerts that a billing record has crossed, newest first (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/alerts': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+    };
+    output: {
+      alerts: Array<{
+        /** its own id */
+        id: string;
+        /** its name, unique among them */
+        name: string;
+        when: {
+          /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+          usedPercent?: number;
+          /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+          available?: string;
+          /** name of a limit of the record for a day, a week or a month */
+          limit?: string;
+        };
+        /** when it was crossed, in Unix milliseconds */
+        at: number;
+        /** usedCredits after what crossed it: decimal text */
+        usedCredits: string;
+        /** id of the event that crossed it */
+        eventId: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Grant credits to a billing record every day, week, month or year (`billing:write`). */
+  'post /api/v1/customer-billing/{bid}/grant-schedule': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** credits to grant for each period, above 0: decimal text, at most six decimals, at most 9000000000 */
+      credits: string;
+      /** how long a period is */
+      every: 'day' | 'week' | 'month' | 'year';
+      /** name of a time zone (IANA), in whose local time periods are counted */
+      timezone?: string | undefined;
+      /** when a period begins, from which the others are counted; default now, in Unix milliseconds */
+      anchorAt?: number | undefined;
+      /** no period begins at or after it; default never, in Unix milliseconds */
+      endsAt?: number | undefined;
+      /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+      priority?: number | undefined;
+      /** name that people see */
+      name?: string | undefined;
+      rollover?:
+        | {
+            /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
+            maxCredits: string;
+          }
+        | undefined;
+    };
+    output: {
+      grantSchedule: {
+        /** id of the grant schedule */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** name that people see */
+        name?: string;
+        /** how long a period is */
+        every: 'day' | 'week' | 'month' | 'year';
+        /** name of a time zone (IANA), in whose local time periods are counted */
+        timezone: string;
+        /** when the first period begins, or began, in Unix milliseconds */
+        anchorAt: number;
+        /** no period begins at or after it, in Unix milliseconds */
+        endsAt?: number;
+        /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+        priority: number;
+        rollover?: {
+          /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
+          maxCredits: string;
+        };
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      };
+    };
+  };
+  /** List the grant schedules of a billing record, oldest first (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/grant-schedules': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+    };
+    output: {
+      grantSchedules: Array<{
+        /** id of the grant schedule */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** name that people see */
+        name?: string;
+        /** how long a period is */
+        every: 'day' | 'week' | 'month' | 'year';
+        /** name of a time zone (IANA), in whose local time periods are counted */
+        timezone: string;
+        /** when the first period begins, or began, in Unix milliseconds */
+        anchorAt: number;
+        /** no period begins at or after it, in Unix milliseconds */
+        endsAt?: number;
+        /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+        priority: number;
+        rollover?: {
+          /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
+          maxCredits: string;
+        };
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Delete a grant schedule: no further period begins (`billing:write`). */
+  'delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** id of the grant schedule */
+      sid: string;
+    };
+    output: {
+      grantSchedule: {
+        /** id of the grant schedule */
+        id: string;
+        /** id of the billing record */
+        billingId: string;
+        /** credits granted for each period: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** name that people see */
+        name?: string;
+        /** how long a period is */
+        every: 'day' | 'week' | 'month' | 'year';
+        /** name of a time zone (IANA), in whose local time periods are counted */
+        timezone: string;
+        /** when the first period begins, or began, in Unix milliseconds */
+        anchorAt: number;
+        /** no period begins at or after it, in Unix milliseconds */
+        endsAt?: number;
+        /** which grants are drawn first: those of the lowest number, among them the one that ends first, then the older */
+        priority: number;
+        rollover?: {
+          /** most that lives on when a period ends, for one period more: decimal text, at most six decimals, at most 9000000000 */
+          maxCredits: string;
+        };
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+      };
+    };
+  };
   /** Prove the books of a billing record: compare its balance with its events (`billing:read`). */
   'get /api/v1/customer-billing/{bid}/reconciliation': {
     input: {
@@ -1388,6 +2758,24 @@ export interface Contract {
         lastBalance: string;
         /** used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
         difference: string;
+        /** reserved credits as Redis counts them: decimal text, at most six decimals, at most 9000000000 either way */
+        heldCredits: string;
+        /** what the events in the books add up to: decimal text, at most six decimals, at most 9000000000 either way */
+        bookedHeldCredits: string;
+        /** reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
+        heldDifference: string;
+        grants?: {
+          /** totalCredits as Redis counts them: decimal text, at most six decimals, at most 9000000000 either way */
+          totalCredits: string;
+          /** the sum of all grants that have begun: decimal text, at most six decimals, at most 9000000000 either way */
+          grantedCredits: string;
+          /** expiredCredits as Redis counts them: decimal text, at most six decimals, at most 9000000000 either way */
+          expiredCredits: string;
+          /** what of the grants is neither used, nor held, nor left: decimal text, at most six decimals, at most 9000000000 either way */
+          grantsExpiredCredits: string;
+          /** credits that the balance lacks in one of them, or in what its grants gave: decimal text, at most six decimals, at most 9000000000 either way */
+          difference: string;
+        };
         /** where events are missing */
         gaps: Array<{
           after: {
@@ -1437,46 +2825,801 @@ export interface Contract {
       };
     };
   };
-  /** Daily usage of a billing record, by day and then by usage name (`usage:read`). */
+  /** Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`). */
+  'get /api/v1/customer-billing/{bid}/statement': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** the month, YYYY-MM */
+      month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */
+      from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
+      to?: string | undefined;
+    };
+    output: {
+      statement: {
+        /** id of the billing record */
+        billingId: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** the month, if one was asked for, YYYY-MM */
+        month?: string;
+        /** first day, in the time zone, YYYY-MM-DD in UTC */
+        from: string;
+        /** last day, in the time zone, YYYY-MM-DD in UTC */
+        to: string;
+        /** the workspace's time zone */
+        timezone: string;
+        /** whether the month is closed for this record: then nothing of it changes any more */
+        closed: boolean;
+        opening: {
+          /** credits that were granted, ever: decimal text, at most six decimals, at most 9000000000 */
+          total: string;
+          /** credits used, ever: decimal text, exact; negative where it takes away */
+          used: string;
+          /** credits that expired, ever: decimal text, exact; negative where it takes away */
+          expired: string;
+          /** total less used and expired; what holds reserved at a past moment is in no book: decimal text, exact; negative where it takes away */
+          remaining: string;
+        };
+        /** in the order of day, kind and name */
+        movements: Array<{
+          /** the day, YYYY-MM-DD in UTC */
+          day: string;
+          /** grants that began, what expired of them or was voided; usage by name; adjustments; what is late, of a month that was closed before; usage that was lost, which adds nothing */
+          kind: 'granted' | 'expired' | 'voided' | 'usage' | 'adjustment' | 'late' | 'loss';
+          /** usage name, or name of the grant */
+          name: string;
+          /** what it adds to */
+          balance: 'total' | 'used' | 'expired';
+          /** what it adds: decimal text, exact; negative where it takes away */
+          amount: string;
+          /** verifications and captures; of a loss those that were lost, of lines that are told as one how many */
+          events?: number;
+          /** id of the grant */
+          grantId?: string;
+          /** id of the event of the adjustment */
+          eventId?: string;
+          /** id of the access token that made the adjustment */
+          tokenId?: string;
+          /** why */
+          reason?: string;
+          /** the closed month that what is late belongs to, YYYY-MM */
+          month?: string;
+          /** what a loss would have cost, where that is known: decimal text, at most six decimals, at most 9000000000 either way */
+          lost?: string;
+        }>;
+        closing: {
+          /** credits that were granted, ever: decimal text, at most six decimals, at most 9000000000 */
+          total: string;
+          /** credits used, ever: decimal text, exact; negative where it takes away */
+          used: string;
+          /** credits that expired, ever: decimal text, exact; negative where it takes away */
+          expired: string;
+          /** total less used and expired; what holds reserved at a past moment is in no book: decimal text, exact; negative where it takes away */
+          remaining: string;
+        };
+        proof: {
+          /** the books have all that was debited; or events are on their way to them; or they differ */
+          status: 'EXACT' | 'PENDING' | 'DIFFERENT';
+          /** how many are on their way, as far as that is known */
+          pendingEvents?: number;
+          /** what differs */
+          differences?: Array<{
+            what: string;
+            /** by how much: decimal text, exact; negative where it takes away */
+            credits: string;
+          }>;
+        };
+      };
+    };
+  };
+  /** Get the statement of a billing record: opening balances, every movement, closing balances, and the proof (`billing:read`, `usage:read`). */
+  'get /api/v1/customer-billing/{bid}/statement as text/csv': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** the month, YYYY-MM */
+      month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */
+      from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
+      to?: string | undefined;
+    };
+    output: string;
+  };
+  /** List the statements of a workspace, one line for each record (`billing:read`, `usage:read`). */
+  'get /api/v1/statements': {
+    input: {
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+      /** id of the workspace */
+      workspaceId: string;
+      /** the month, YYYY-MM */
+      month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */
+      from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
+      to?: string | undefined;
+    };
+    output: {
+      statements: Array<{
+        /** id of the billing record */
+        billingId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** first day, in the time zone, YYYY-MM-DD in UTC */
+        from: string;
+        /** last day, in the time zone, YYYY-MM-DD in UTC */
+        to: string;
+        /** the workspace's time zone */
+        timezone: string;
+        /** credits granted before: decimal text, exact; negative where it takes away */
+        openingTotal: string;
+        /** credits used before: decimal text, exact; negative where it takes away */
+        openingUsed: string;
+        /** credits expired before: decimal text, exact; negative where it takes away */
+        openingExpired: string;
+        /** what remained before: decimal text, exact; negative where it takes away */
+        openingRemaining: string;
+        /** grants that began: decimal text, exact; negative where it takes away */
+        granted: string;
+        /** what expired of grants: decimal text, exact; negative where it takes away */
+        expired: string;
+        /** what was voided: decimal text, exact; negative where it takes away */
+        voided: string;
+        /** usage: decimal text, exact; negative where it takes away */
+        usage: string;
+        /** adjustments: decimal text, exact; negative where it takes away */
+        adjustments: string;
+        /** usage of months that were closed before: decimal text, exact; negative where it takes away */
+        late: string;
+        /** verifications and captures */
+        events: number;
+        /** credits granted until the end: decimal text, exact; negative where it takes away */
+        closingTotal: string;
+        /** credits used until the end: decimal text, exact; negative where it takes away */
+        closingUsed: string;
+        /** credits expired until the end: decimal text, exact; negative where it takes away */
+        closingExpired: string;
+        /** what remained at the end: decimal text, exact; negative where it takes away */
+        closingRemaining: string;
+        /** as in the statement */
+        proof: 'EXACT' | 'PENDING' | 'DIFFERENT';
+        /** whether the month is closed for this record */
+        closed: boolean;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** List the statements of a workspace, one line for each record (`billing:read`, `usage:read`). */
+  'get /api/v1/statements as text/csv': {
+    input: {
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+      /** id of the workspace */
+      workspaceId: string;
+      /** the month, YYYY-MM */
+      month?: string | undefined;
+      /** first day, instead of a month, YYYY-MM-DD in UTC */
+      from?: string | undefined;
+      /** last day, at most 366 days later, YYYY-MM-DD in UTC */
+      to?: string | undefined;
+    };
+    output: string;
+  };
+  /** List the open holds of a billing record, those that end first, first (`billing:read`). */
+  'get /api/v1/customer-billing/{bid}/holds': {
+    input: {
+      /** id of the billing record */
+      bid: string;
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+    };
+    output: {
+      holds: Array<{
+        /** id of the hold, as the verification answered it */
+        id: string;
+        /** what is held: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** id of the API key that it was held for */
+        apiKeyId: string;
+        /** what is counted; at most 256 bytes in UTF-8 */
+        usageName: string;
+        /** what becomes of the credits at its end */
+        onExpiry: 'release' | 'charge';
+        /** since when it is held, RFC 3339 in UTC */
+        createdAt: string;
+        /** when the hold ends, in Unix milliseconds */
+        expiresAt: number;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Capture a hold: debit what the call did cost, and release the rest (`key:verify`). */
+  'post /api/v1/usage/capture': {
+    input: {
+      /** id of the hold, as the verification answered it */
+      holdId: string;
+      /** what it did cost: decimal text, at most six decimals, at most 9000000000 */
+      usage: string;
+    };
+    output: {
+      capture: {
+        /** id of the hold, as the verification answered it */
+        holdId: string;
+        /** what was debited: decimal text, at most six decimals, at most 9000000000 */
+        usage: string;
+        /** whether the hold had ended before */
+        late: boolean;
+        /** whether the record has less than it used and holds */
+        overdrawn: boolean;
+      };
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Release a hold: debit nothing (`key:verify`). */
+  'post /api/v1/usage/release': {
+    input: {
+      /** id of the hold, as the verification answered it */
+      holdId: string;
+    };
+    output: {
+      release: {
+        /** id of the hold, as the verification answered it */
+        holdId: string;
+      };
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Extend a hold: give it another end, counted from now (`key:verify`). */
+  'post /api/v1/usage/extend': {
+    input: {
+      /** id of the hold, as the verification answered it */
+      holdId: string;
+      /** for how many seconds from now on the credits are held */
+      expiresIn: number;
+    };
+    output: {
+      hold: {
+        /** id of the hold, as the verification answered it */
+        id: string;
+        /** what is held: decimal text, at most six decimals, at most 9000000000 */
+        credits: string;
+        /** when the hold ends, in Unix milliseconds */
+        expiresAt: number;
+      };
+      billing: {
+        /** id of the billing record */
+        id: string;
+        /** id of the workspace */
+        workspaceId: string;
+        /** your own id of the meter; it ties keys to the billing record of the same meter */
+        externalMeterId: string;
+        /** credits bought, ever: decimal text, at most six decimals, at most 9000000000 */
+        totalCredits: string;
+        /** credits used, ever: decimal text, at most six decimals, at most 9000000000 */
+        usedCredits: string;
+        /** what is left: total less used, held and expired; below 0 where more was used: decimal text, at most six decimals, at most 9000000000 either way */
+        availableCredits: string;
+        /** credits that holds have reserved: decimal text, at most six decimals, at most 9000000000 */
+        heldCredits: string;
+        /** credits that were left when their grants ended: decimal text, at most six decimals, at most 9000000000 */
+        expiredCredits: string;
+        /** whether use may go on beyond totalCredits */
+        allowOverages: boolean;
+        /** most that may be used: decimal text, at most six decimals, at most 9000000000 */
+        spendCap?: string;
+        /** limits over windows */
+        limits?: Array<{
+          /** name, unique among the limits of its place */
+          name: string;
+          /** what it counts */
+          unit: 'requests' | 'credits';
+          /** most of it in the window: of requests a whole number from 1 to 9000000000, of credits decimal text above 0 */
+          limit: number | string;
+          /** its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar */
+          per: 'second' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+          /** the zone of the calendar, by its IANA name; without one UTC */
+          timezone?: string;
+          /** counts only calls under this name; at most 256 bytes in UTF-8 */
+          usageName?: string;
+          /** whether it only watches: it is counted and told, and refuses nothing */
+          shadow?: boolean;
+        }>;
+        /** its own alerts; absent: its workspace's, and in the answer of a verification */
+        alerts?: Array<{
+          /** its name, unique among them */
+          name: string;
+          when: {
+            /** percent of totalCredits less expiredCredits; with `limit`, of what that limit allows */
+            usedPercent?: number;
+            /** credits that are left, or fewer; holds are not looked at: decimal text, at most six decimals, at most 9000000000 */
+            available?: string;
+            /** name of a limit of the record for a day, a week or a month */
+            limit?: string;
+          };
+        }>;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Usage of a billing record, by default of each day and usage name (`usage:read`). */
   'get /api/v1/usage/{bid}': {
     input: {
       /** id of the billing record */
       bid: string;
-      /** first day, YYYY-MM-DD in UTC */
+      /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
-      /** last day, YYYY-MM-DD in UTC */
+      /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
       to?: string | undefined;
+      /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
+      interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */
+      timezone?: string | undefined;
+      /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
+      groupBy?: string | undefined;
       /** only usage of this name */
       usageName?: string | undefined;
     };
     output: {
       data: Array<{
-        /** id of the billing record */
-        billingId: string;
-        /** the day, YYYY-MM-DD in UTC */
-        day: string;
-        /** credits used that day, decimal text; a correction may make it negative */
-        totalBillingUsage: string;
+        /** id of the billing record; absent for keys without one */
+        billingId?: string;
+        /** the record's external meter */
+        externalMeterId?: string;
         /** what is counted */
-        billingUsageName: string;
-        /** number of verifications, also of those that cost nothing */
+        usageName?: string;
+        /** id of the API key; absent for corrections */
+        apiKeyId?: string;
+        /** what the verifications named */
+        route?: string;
+        /** true for all routes beyond the 1000 largest of the answer together */
+        other?: boolean;
+        /** the key's customer */
+        customerId?: string;
+        /** credits used, decimal text; corrections may make it negative */
+        totalBillingUsage: string;
+        /** number of verifications and captures, also of those that cost nothing */
         events: number;
+        /** the day, in rows without `start`, YYYY-MM-DD in UTC */
+        day?: string;
+        /** what is counted, in rows with `day` */
+        billingUsageName?: string;
+        /** where the period begins, RFC 3339 with the offset of the time zone */
+        start?: string;
       }>;
     };
   };
-  /** Daily usage of a billing record, by day and then by usage name (`usage:read`). */
+  /** Usage of a billing record, by default of each day and usage name (`usage:read`). */
   'get /api/v1/usage/{bid} as text/csv': {
     input: {
       /** id of the billing record */
       bid: string;
-      /** first day, YYYY-MM-DD in UTC */
+      /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
       from?: string | undefined;
-      /** last day, YYYY-MM-DD in UTC */
+      /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
       to?: string | undefined;
+      /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
+      interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */
+      timezone?: string | undefined;
+      /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
+      groupBy?: string | undefined;
       /** only usage of this name */
       usageName?: string | undefined;
     };
     output: string;
+  };
+  /** Usage of a workspace by hour, day, week or month (`usage:read`). */
+  'get /api/v1/usage': {
+    input: {
+      /** id of the workspace */
+      workspaceId: string;
+      /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
+      from?: string | undefined;
+      /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
+      to?: string | undefined;
+      /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
+      interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */
+      timezone?: string | undefined;
+      /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
+      groupBy?: string | undefined;
+      /** id of the billing record: only its usage */
+      billingId?: string | undefined;
+      /** only usage of the record of this external meter */
+      externalMeterId?: string | undefined;
+      /** only usage of keys of this customer */
+      customerId?: string | undefined;
+      /** id of the API key: only its usage */
+      apiKeyId?: string | undefined;
+      /** only usage of this name; at most 256 bytes in UTF-8 */
+      usageName?: string | undefined;
+      /** only usage of verifications that named this route */
+      route?: string | undefined;
+      /** maximum number of rows in JSON */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+    };
+    output: {
+      data: Array<{
+        /** where the period begins, RFC 3339 with the offset of the time zone */
+        start: string;
+        /** id of the billing record; absent for keys without one */
+        billingId?: string;
+        /** the record's external meter */
+        externalMeterId?: string;
+        /** what is counted */
+        usageName?: string;
+        /** id of the API key; absent for corrections */
+        apiKeyId?: string;
+        /** what the verifications named */
+        route?: string;
+        /** true for all routes beyond the 1000 largest of the answer together */
+        other?: boolean;
+        /** the key's customer */
+        customerId?: string;
+        /** credits used, decimal text; corrections may make it negative */
+        totalBillingUsage: string;
+        /** number of verifications and captures, also of those that cost nothing */
+        events: number;
+      }>;
+      /** start of the first period that is not over: usage from there on may still change, also between pages */
+      openFrom?: string;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Usage of a workspace by hour, day, week or month (`usage:read`). */
+  'get /api/v1/usage as text/csv': {
+    input: {
+      /** id of the workspace */
+      workspaceId: string;
+      /** first day, YYYY-MM-DD in the time zone, or the first instant, RFC 3339 on a quarter of an hour; default 30 days before `to` */
+      from?: string | undefined;
+      /** last day, which is included, or an instant, which is not; days and instants are not mixed; default today, or now */
+      to?: string | undefined;
+      /** length of a period, default day; weeks begin on Monday; hours of at most 93 days, others of at most 3660 */
+      interval?: 'hour' | 'day' | 'week' | 'month' | undefined;
+      /** IANA time zone of days, weeks and months, default UTC */
+      timezone?: string | undefined;
+      /** any of billing, usageName, key, route, customer, separated by commas; default billing,usageName */
+      groupBy?: string | undefined;
+      /** id of the billing record: only its usage */
+      billingId?: string | undefined;
+      /** only usage of the record of this external meter */
+      externalMeterId?: string | undefined;
+      /** only usage of keys of this customer */
+      customerId?: string | undefined;
+      /** id of the API key: only its usage */
+      apiKeyId?: string | undefined;
+      /** only usage of this name; at most 256 bytes in UTF-8 */
+      usageName?: string | undefined;
+      /** only usage of verifications that named this route */
+      route?: string | undefined;
+      /** maximum number of rows in JSON */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+    };
+    output: string;
+  };
+  /** List the last 100 verifications of a key or a meter, newest first: why was my customer refused? (`usage:read`). */
+  'get /api/v1/verifications/recent': {
+    input: {
+      /** id of the API key */
+      apiKeyId?: string | undefined;
+      /** id of the workspace */
+      workspaceId?: string | undefined;
+      /** your own id of the meter; it ties keys to the billing record of the same meter */
+      externalMeterId?: string | undefined;
+    };
+    output: {
+      data: Array<{
+        /** when it was decided, RFC 3339 in UTC */
+        time: string;
+        /** id of the API key */
+        apiKeyId: string;
+        /** the answer to the call */
+        status:
+          | 'VALID'
+          | 'EXPIRED'
+          | 'DISABLED'
+          | 'DELETED'
+          | 'RATE_LIMITED'
+          | 'USAGE_LIMITED'
+          | 'INVALID_SCOPES'
+          | 'INVALID';
+        /** why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID */
+        reason?:
+          | 'MALFORMED'
+          | 'NOT_FOUND'
+          | 'DELETED'
+          | 'DISABLED'
+          | 'EXPIRED'
+          | 'IP_NOT_ALLOWED'
+          | 'SCOPE_MISSING'
+          | 'RATE_LIMIT'
+          | 'LIMIT_REACHED'
+          | 'CREDITS_USED_UP'
+          | 'SPEND_CAP_REACHED'
+          | 'NO_BILLING_RECORD'
+          | 'NO_KEY'
+          | 'TWO_KEYS';
+        /** the route that the call named */
+        route?: string;
+        limitedBy?: {
+          /** whose limit it is */
+          on: 'key' | 'workspace' | 'billing';
+          /** name, unique among the limits of its place */
+          name: string;
+          /** the limit as it is set */
+          limit: number | string;
+        };
+      }>;
+    };
+  };
+  /** Count verifications by status, reason, limit, key, route or customer (`usage:read`). */
+  'get /api/v1/verifications': {
+    input: {
+      /** id of the workspace */
+      workspaceId?: string | undefined;
+      /** first day in the zone, or an instant; default: the day of `to` */
+      from?: string | undefined;
+      /** last day in the zone, or an instant, which is excluded; default: today */
+      to?: string | undefined;
+      /** the length of periods: minutes of at most 2 days, hours of 31, days of 93 */
+      interval?: 'minute' | 'hour' | 'day' | undefined;
+      /** the zone, by its IANA name */
+      timezone?: string | undefined;
+      /** any of status, reason, limit, key, route, customer, with commas between; empty: none */
+      groupBy?: string | undefined;
+      /** the answer to the call */
+      status?:
+        | 'VALID'
+        | 'EXPIRED'
+        | 'DISABLED'
+        | 'DELETED'
+        | 'RATE_LIMITED'
+        | 'USAGE_LIMITED'
+        | 'INVALID_SCOPES'
+        | 'INVALID'
+        | undefined;
+      /** why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID */
+      reason?:
+        | 'MALFORMED'
+        | 'NOT_FOUND'
+        | 'DELETED'
+        | 'DISABLED'
+        | 'EXPIRED'
+        | 'IP_NOT_ALLOWED'
+        | 'SCOPE_MISSING'
+        | 'RATE_LIMIT'
+        | 'LIMIT_REACHED'
+        | 'CREDITS_USED_UP'
+        | 'SPEND_CAP_REACHED'
+        | 'NO_BILLING_RECORD'
+        | 'NO_KEY'
+        | 'TWO_KEYS'
+        | undefined;
+      /** only refusals by this limit */
+      limit?: string | undefined;
+      /** id of the API key */
+      apiKeyId?: string | undefined;
+      /** only calls of this route */
+      route?: string | undefined;
+      /** your own id of the customer */
+      customerId?: string | undefined;
+    };
+    output: {
+      data: Array<{
+        /** when the period begins, RFC 3339 with the offset of the zone */
+        start: string;
+        /** the answer to the call */
+        status?:
+          | 'VALID'
+          | 'EXPIRED'
+          | 'DISABLED'
+          | 'DELETED'
+          | 'RATE_LIMITED'
+          | 'USAGE_LIMITED'
+          | 'INVALID_SCOPES'
+          | 'INVALID';
+        /** why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID */
+        reason?:
+          | 'MALFORMED'
+          | 'NOT_FOUND'
+          | 'DELETED'
+          | 'DISABLED'
+          | 'EXPIRED'
+          | 'IP_NOT_ALLOWED'
+          | 'SCOPE_MISSING'
+          | 'RATE_LIMIT'
+          | 'LIMIT_REACHED'
+          | 'CREDITS_USED_UP'
+          | 'SPEND_CAP_REACHED'
+          | 'NO_BILLING_RECORD'
+          | 'NO_KEY'
+          | 'TWO_KEYS';
+        /** the route that the call named */
+        route?: string;
+        /** the limit that refused: its place, a slash, and its name */
+        limit?: string;
+        /** id of the API key */
+        apiKeyId?: string;
+        /** your own id of the customer */
+        customerId?: string;
+        /** how many calls */
+        count: number;
+      }>;
+      /** calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data` */
+      wouldRefuse: Array<{
+        /** when the period begins, RFC 3339 with the offset of the zone */
+        start: string;
+        /** the answer to the call */
+        status?:
+          | 'VALID'
+          | 'EXPIRED'
+          | 'DISABLED'
+          | 'DELETED'
+          | 'RATE_LIMITED'
+          | 'USAGE_LIMITED'
+          | 'INVALID_SCOPES'
+          | 'INVALID';
+        /** why it was refused; NO_KEY and TWO_KEYS are those of gateways; absent when it was VALID */
+        reason?:
+          | 'MALFORMED'
+          | 'NOT_FOUND'
+          | 'DELETED'
+          | 'DISABLED'
+          | 'EXPIRED'
+          | 'IP_NOT_ALLOWED'
+          | 'SCOPE_MISSING'
+          | 'RATE_LIMIT'
+          | 'LIMIT_REACHED'
+          | 'CREDITS_USED_UP'
+          | 'SPEND_CAP_REACHED'
+          | 'NO_BILLING_RECORD'
+          | 'NO_KEY'
+          | 'TWO_KEYS';
+        /** the route that the call named */
+        route?: string;
+        /** the limit that refused: its place, a slash, and its name */
+        limit?: string;
+        /** id of the API key */
+        apiKeyId?: string;
+        /** your own id of the customer */
+        customerId?: string;
+        /** how many calls */
+        count: number;
+      }>;
+    };
   };
   /** Sign a JWT, for the workspaces of your access token (`jwt:sign`). */
   'post /api/v1/jwt': {
@@ -1720,6 +3863,8 @@ export interface Contract {
         | 'link:write'
         | 'token:write'
         | 'audit:read'
+        | 'webhook:read'
+        | 'webhook:write'
       >;
       /** the workspaces it is limited to; absent: all of the team */
       workspaceIds?: Array<string> | undefined;
@@ -1752,6 +3897,8 @@ export interface Contract {
           | 'link:write'
           | 'token:write'
           | 'audit:read'
+          | 'webhook:read'
+          | 'webhook:write'
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
@@ -1802,6 +3949,8 @@ export interface Contract {
           | 'link:write'
           | 'token:write'
           | 'audit:read'
+          | 'webhook:read'
+          | 'webhook:write'
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
@@ -1854,6 +4003,8 @@ export interface Contract {
           | 'link:write'
           | 'token:write'
           | 'audit:read'
+          | 'webhook:read'
+          | 'webhook:write'
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
@@ -1906,6 +4057,8 @@ export interface Contract {
           | 'link:write'
           | 'token:write'
           | 'audit:read'
+          | 'webhook:read'
+          | 'webhook:write'
         >;
         /** the workspaces it is limited to; absent: all */
         workspaceIds?: Array<string>;
@@ -1932,7 +4085,7 @@ export interface Contract {
       };
     };
   };
-  /** List who changed what, and who was denied, oldest first (`audit:read`). */
+  /** List who changed what, and who was denied (`audit:read`). */
   'get /api/v1/audit-log': {
     input: {
       /** maximum number of items in one answer */
@@ -1947,13 +4100,18 @@ export interface Contract {
         | 'adjustment'
         | 'api_key'
         | 'billing'
+        | 'grant'
+        | 'grant_schedule'
         | 'jwt'
         | 'jwt_settings'
         | 'link_token'
         | 'quota'
         | 'scope'
+        | 'session'
         | 'signing_key'
+        | 'webhook'
         | 'workspace'
+        | 'workspace_month'
         | undefined;
       /** only changes of this resource */
       resourceId?: string | undefined;
@@ -1967,6 +4125,8 @@ export interface Contract {
       from?: string | undefined;
       /** last day, YYYY-MM-DD in UTC */
       to?: string | undefined;
+      /** which lines come first */
+      order?: 'oldest' | 'newest' | undefined;
     };
     output: {
       auditLog: Array<{
@@ -1985,13 +4145,18 @@ export interface Contract {
           | 'adjustment'
           | 'api_key'
           | 'billing'
+          | 'grant'
+          | 'grant_schedule'
           | 'jwt'
           | 'jwt_settings'
           | 'link_token'
           | 'quota'
           | 'scope'
+          | 'session'
           | 'signing_key'
-          | 'workspace';
+          | 'webhook'
+          | 'workspace'
+          | 'workspace_month';
         /** id of what changed */
         resourceId?: string;
         /** who it was */
@@ -2013,6 +4178,465 @@ export interface Contract {
       }>;
       /** where the next page starts; absent on the last one */
       nextCursor?: string;
+    };
+  };
+  /** Have events posted to a URL; only this answer contains the secret that signs them (`webhook:write`). */
+  'post /api/v1/webhook': {
+    input: {
+      /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+      url: string;
+      /** the types of events that it gets */
+      events: Array<
+        | 'credits.alert'
+        | 'credits.exhausted'
+        | 'credits.replenished'
+        | 'grant.began'
+        | 'grant.expiring'
+        | 'grant.expired'
+        | 'limit.reached'
+        | 'key.created'
+        | 'key.rotated'
+        | 'key.deleted'
+        | 'key.expiring'
+        | 'hold.expired'
+        | 'books.different'
+        | 'month.closed'
+      >;
+      /** id of the workspace whose events it gets; absent: those of all */
+      workspaceId?: string | undefined;
+      /** what it is for */
+      description?: string | undefined;
+    };
+    output: {
+      webhook: {
+        /** id of the webhook */
+        id: string;
+        /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+        url: string;
+        /** the types of events that it gets */
+        events: Array<
+          | 'credits.alert'
+          | 'credits.exhausted'
+          | 'credits.replenished'
+          | 'grant.began'
+          | 'grant.expiring'
+          | 'grant.expired'
+          | 'limit.reached'
+          | 'key.created'
+          | 'key.rotated'
+          | 'key.deleted'
+          | 'key.expiring'
+          | 'hold.expired'
+          | 'books.different'
+          | 'month.closed'
+        >;
+        /** id of the workspace whose events it gets; absent: those of all */
+        workspaceId?: string;
+        /** what it is for */
+        description?: string;
+        enabled: boolean;
+        /** why it is not enabled: a request, an answer 410, or five days of failures */
+        disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
+        /** when it was disabled, RFC 3339 in UTC */
+        disabledAt?: string;
+        /** since when every try failed, RFC 3339 in UTC */
+        failingSince?: string;
+        /** events that it did not get, because too many were waiting */
+        missedEvents: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** the secret that signs: only this answer contains it */
+        secret: string;
+      };
+    };
+  };
+  /** List the webhooks, oldest first (`webhook:read`). */
+  'get /api/v1/webhook': {
+    input: {
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+    };
+    output: {
+      webhooks: Array<{
+        /** id of the webhook */
+        id: string;
+        /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+        url: string;
+        /** the types of events that it gets */
+        events: Array<
+          | 'credits.alert'
+          | 'credits.exhausted'
+          | 'credits.replenished'
+          | 'grant.began'
+          | 'grant.expiring'
+          | 'grant.expired'
+          | 'limit.reached'
+          | 'key.created'
+          | 'key.rotated'
+          | 'key.deleted'
+          | 'key.expiring'
+          | 'hold.expired'
+          | 'books.different'
+          | 'month.closed'
+        >;
+        /** id of the workspace whose events it gets; absent: those of all */
+        workspaceId?: string;
+        /** what it is for */
+        description?: string;
+        enabled: boolean;
+        /** why it is not enabled: a request, an answer 410, or five days of failures */
+        disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
+        /** when it was disabled, RFC 3339 in UTC */
+        disabledAt?: string;
+        /** since when every try failed, RFC 3339 in UTC */
+        failingSince?: string;
+        /** events that it did not get, because too many were waiting */
+        missedEvents: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Get a webhook, without its secret (`webhook:read`). */
+  'get /api/v1/webhook/{wid}': {
+    input: {
+      /** id of the webhook */
+      wid: string;
+    };
+    output: {
+      webhook: {
+        /** id of the webhook */
+        id: string;
+        /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+        url: string;
+        /** the types of events that it gets */
+        events: Array<
+          | 'credits.alert'
+          | 'credits.exhausted'
+          | 'credits.replenished'
+          | 'grant.began'
+          | 'grant.expiring'
+          | 'grant.expired'
+          | 'limit.reached'
+          | 'key.created'
+          | 'key.rotated'
+          | 'key.deleted'
+          | 'key.expiring'
+          | 'hold.expired'
+          | 'books.different'
+          | 'month.closed'
+        >;
+        /** id of the workspace whose events it gets; absent: those of all */
+        workspaceId?: string;
+        /** what it is for */
+        description?: string;
+        enabled: boolean;
+        /** why it is not enabled: a request, an answer 410, or five days of failures */
+        disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
+        /** when it was disabled, RFC 3339 in UTC */
+        disabledAt?: string;
+        /** since when every try failed, RFC 3339 in UTC */
+        failingSince?: string;
+        /** events that it did not get, because too many were waiting */
+        missedEvents: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** List what was told to a webhook in the last 30 days, newest first, with each try (`webhook:read`). */
+  'get /api/v1/webhook/{wid}/deliveries': {
+    input: {
+      /** id of the webhook */
+      wid: string;
+      /** maximum number of items in one answer */
+      limit?: number | undefined;
+      /** `nextCursor` of the previous answer */
+      cursor?: string | undefined;
+    };
+    output: {
+      deliveries: Array<{
+        /** id of the webhook delivery */
+        id: string;
+        /** `webhook-id` of the event, the same at every try */
+        eventId: string;
+        /** type of the event */
+        type: string;
+        state: 'WAITING' | 'DELIVERED' | 'FAILED';
+        /** when the event was told, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it is tried next, RFC 3339 in UTC */
+        nextTryAt?: string;
+        /** its latest tries, oldest first */
+        tries: Array<{
+          /** when it began, RFC 3339 in UTC */
+          at: string;
+          /** how long it took */
+          durationMs: number;
+          /** HTTP status of the answer */
+          status?: number;
+          /** why there was no whole answer */
+          error?: string;
+          /** the first 1 KB of the answer */
+          answer?: string;
+        }>;
+      }>;
+      /** where the next page starts; absent on the last one */
+      nextCursor?: string;
+    };
+  };
+  /** Enable or disable a webhook, or change its URL or events (`webhook:write`). */
+  'patch /api/v1/webhook/{wid}': {
+    input: {
+      /** id of the webhook */
+      wid: string;
+      /** whether events are delivered */
+      enabled?: boolean | undefined;
+      /** the types of events that it gets */
+      events?:
+        | Array<
+            | 'credits.alert'
+            | 'credits.exhausted'
+            | 'credits.replenished'
+            | 'grant.began'
+            | 'grant.expiring'
+            | 'grant.expired'
+            | 'limit.reached'
+            | 'key.created'
+            | 'key.rotated'
+            | 'key.deleted'
+            | 'key.expiring'
+            | 'hold.expired'
+            | 'books.different'
+            | 'month.closed'
+          >
+        | undefined;
+      /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+      url?: string | undefined;
+    };
+    output: {
+      webhook: {
+        /** id of the webhook */
+        id: string;
+        /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+        url: string;
+        /** the types of events that it gets */
+        events: Array<
+          | 'credits.alert'
+          | 'credits.exhausted'
+          | 'credits.replenished'
+          | 'grant.began'
+          | 'grant.expiring'
+          | 'grant.expired'
+          | 'limit.reached'
+          | 'key.created'
+          | 'key.rotated'
+          | 'key.deleted'
+          | 'key.expiring'
+          | 'hold.expired'
+          | 'books.different'
+          | 'month.closed'
+        >;
+        /** id of the workspace whose events it gets; absent: those of all */
+        workspaceId?: string;
+        /** what it is for */
+        description?: string;
+        enabled: boolean;
+        /** why it is not enabled: a request, an answer 410, or five days of failures */
+        disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
+        /** when it was disabled, RFC 3339 in UTC */
+        disabledAt?: string;
+        /** since when every try failed, RFC 3339 in UTC */
+        failingSince?: string;
+        /** events that it did not get, because too many were waiting */
+        missedEvents: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
+    };
+  };
+  /** Give a webhook a new secret; only this answer contains it (`webhook:write`). */
+  'post /api/v1/webhook/{wid}/rotate': {
+    input: {
+      /** id of the webhook */
+      wid: string;
+    };
+    output: {
+      webhook: {
+        /** id of the webhook */
+        id: string;
+        /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+        url: string;
+        /** the types of events that it gets */
+        events: Array<
+          | 'credits.alert'
+          | 'credits.exhausted'
+          | 'credits.replenished'
+          | 'grant.began'
+          | 'grant.expiring'
+          | 'grant.expired'
+          | 'limit.reached'
+          | 'key.created'
+          | 'key.rotated'
+          | 'key.deleted'
+          | 'key.expiring'
+          | 'hold.expired'
+          | 'books.different'
+          | 'month.closed'
+        >;
+        /** id of the workspace whose events it gets; absent: those of all */
+        workspaceId?: string;
+        /** what it is for */
+        description?: string;
+        enabled: boolean;
+        /** why it is not enabled: a request, an answer 410, or five days of failures */
+        disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
+        /** when it was disabled, RFC 3339 in UTC */
+        disabledAt?: string;
+        /** since when every try failed, RFC 3339 in UTC */
+        failingSince?: string;
+        /** events that it did not get, because too many were waiting */
+        missedEvents: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+        /** the secret that signs: only this answer contains it */
+        secret: string;
+      };
+    };
+  };
+  /** Send an event of type webhook.test to a webhook (`webhook:write`). */
+  'post /api/v1/webhook/{wid}/test': {
+    input: {
+      /** id of the webhook */
+      wid: string;
+    };
+    output: {
+      delivery: {
+        /** id of the webhook delivery */
+        id: string;
+        /** `webhook-id` of the event, the same at every try */
+        eventId: string;
+        /** type of the event */
+        type: string;
+        state: 'WAITING' | 'DELIVERED' | 'FAILED';
+        /** when the event was told, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it is tried next, RFC 3339 in UTC */
+        nextTryAt?: string;
+        /** its latest tries, oldest first */
+        tries: Array<{
+          /** when it began, RFC 3339 in UTC */
+          at: string;
+          /** how long it took */
+          durationMs: number;
+          /** HTTP status of the answer */
+          status?: number;
+          /** why there was no whole answer */
+          error?: string;
+          /** the first 1 KB of the answer */
+          answer?: string;
+        }>;
+      };
+    };
+  };
+  /** Deliver an event again, now, under the same webhook-id (`webhook:write`). */
+  'post /api/v1/webhook/{wid}/delivery/{did}/redeliver': {
+    input: {
+      /** id of the webhook */
+      wid: string;
+      /** id of the webhook delivery */
+      did: string;
+    };
+    output: {
+      delivery: {
+        /** id of the webhook delivery */
+        id: string;
+        /** `webhook-id` of the event, the same at every try */
+        eventId: string;
+        /** type of the event */
+        type: string;
+        state: 'WAITING' | 'DELIVERED' | 'FAILED';
+        /** when the event was told, RFC 3339 in UTC */
+        createdAt: string;
+        /** when it is tried next, RFC 3339 in UTC */
+        nextTryAt?: string;
+        /** its latest tries, oldest first */
+        tries: Array<{
+          /** when it began, RFC 3339 in UTC */
+          at: string;
+          /** how long it took */
+          durationMs: number;
+          /** HTTP status of the answer */
+          status?: number;
+          /** why there was no whole answer */
+          error?: string;
+          /** the first 1 KB of the answer */
+          answer?: string;
+        }>;
+      };
+    };
+  };
+  /** Delete a webhook with its secret and its deliveries, also those that wait (`webhook:write`). */
+  'delete /api/v1/webhook/{wid}': {
+    input: {
+      /** id of the webhook */
+      wid: string;
+    };
+    output: {
+      webhook: {
+        /** id of the webhook */
+        id: string;
+        /** where events are posted: `https://`, with the name of a host that can be reached from outside */
+        url: string;
+        /** the types of events that it gets */
+        events: Array<
+          | 'credits.alert'
+          | 'credits.exhausted'
+          | 'credits.replenished'
+          | 'grant.began'
+          | 'grant.expiring'
+          | 'grant.expired'
+          | 'limit.reached'
+          | 'key.created'
+          | 'key.rotated'
+          | 'key.deleted'
+          | 'key.expiring'
+          | 'hold.expired'
+          | 'books.different'
+          | 'month.closed'
+        >;
+        /** id of the workspace whose events it gets; absent: those of all */
+        workspaceId?: string;
+        /** what it is for */
+        description?: string;
+        enabled: boolean;
+        /** why it is not enabled: a request, an answer 410, or five days of failures */
+        disabledReason?: 'REQUESTED' | 'GONE' | 'FAILING';
+        /** when it was disabled, RFC 3339 in UTC */
+        disabledAt?: string;
+        /** since when every try failed, RFC 3339 in UTC */
+        failingSince?: string;
+        /** events that it did not get, because too many were waiting */
+        missedEvents: number;
+        /** when it was made, RFC 3339 in UTC */
+        createdAt: string;
+        /** when its settings last changed, RFC 3339 in UTC */
+        updatedAt: string;
+      };
     };
   };
   /** Get the team's limits and what it has used of them (`workspace:read`). */
@@ -2055,7 +4679,7 @@ export interface Contract {
           /** how many it has */
           used: number;
         };
-        /** bytes that all of these take, also deleted keys and revoked tokens, whose records stay */
+        /** bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments */
         storedBytes: {
           /** how many the team may have */
           limit: number;

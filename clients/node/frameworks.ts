@@ -1,6 +1,7 @@
 import type { Keytally } from './client.ts';
 import type { GuardOptions } from './guard-options.ts';
 import { makeDecide, type Outcome } from './guard.ts';
+import { watchBody } from './hold.ts';
 // A guard's functions get the framework's own request. A program has the types of the framework that it uses; the
 // others are not found, become `any`, and are replaced by the few fields below. No framework is a dependency.
 /** @ts-ignore */
@@ -16,6 +17,7 @@ type IfFound<Type, Fields> = [0] extends [1 & Type] ? Fields : Type;
 
 // What the guards use of each framework: any version that has these fields works.
 type Headers = Record<string, string | string[] | undefined>;
+type Closing = { once?(event: 'close', listener: () => void): unknown };
 export type KoaFields = {
   method: string;
   url: string;
@@ -23,6 +25,7 @@ export type KoaFields = {
   status: number;
   body: unknown;
   headers: Headers;
+  res?: Closing;
   set(headers: Record<string, string>): void;
 };
 export type NodeFields = {
@@ -31,13 +34,14 @@ export type NodeFields = {
   headers: Headers;
   socket: { remoteAddress?: string | undefined };
 };
-export type NodeResponse = {
+export type NodeResponse = Closing & {
   statusCode: number;
   setHeader(name: string, value: string): unknown;
   end(body: string): unknown;
 };
 export type FastifyFields = { method: string; url: string; ip: string; headers: Headers };
 export type FastifyReply = {
+  raw?: Closing;
   code(status: number): unknown;
   headers(headers: Record<string, string>): unknown;
   send(body: string): unknown;
@@ -45,6 +49,7 @@ export type FastifyReply = {
 export type HonoFields = {
   req: { method: string; url: string; header(name: string): string | undefined };
   header(name: string, value: string): void;
+  res: Response;
 };
 
 /** Middleware for Koa: `app.use(koaGuard(client, { cost: '1' }))`. */
@@ -54,8 +59,9 @@ export function koaGuard<Context extends KoaFields = IfFound<KoaContext, KoaFiel
 ) {
   const decide = makeDecide(client, options);
   return async (ctx: KoaFields, next: () => Promise<unknown>): Promise<void> => {
-    const { headers, refusal } = await decide(ctx as Context, { ...requestLine(ctx), ip: ctx.ip });
+    const { headers, refusal, ended } = await decide(ctx as Context, { ...requestLine(ctx), ip: ctx.ip });
     ctx.set({ ...headers, ...refusal?.headers });
+    if (ended) ctx.res?.once?.('close', ended);
     if (!refusal) return void (await next());
     ctx.status = refusal.status;
     ctx.body = refusal.body;
@@ -85,6 +91,7 @@ export function nodeGuard<Request extends NodeFields = IfFound<ExpressRequest, N
     for (const [name, value] of Object.entries({ ...outcome.headers, ...refusal?.headers })) {
       response.setHeader(name, value);
     }
+    if (outcome.ended) response.once?.('close', outcome.ended);
     if (!refusal) return next();
     response.statusCode = refusal.status;
     response.end(refusal.body);
@@ -98,7 +105,8 @@ export function fastifyGuard<Request extends FastifyFields = IfFound<FastifyRequ
 ) {
   const decide = makeDecide(client, options);
   return async (request: FastifyFields, reply: FastifyReply): Promise<unknown> => {
-    const { headers, refusal } = await decide(request as Request, { ...requestLine(request), ip: request.ip });
+    const { headers, refusal, ended } = await decide(request as Request, { ...requestLine(request), ip: request.ip });
+    if (ended) reply.raw?.once?.('close', ended);
     reply.headers({ ...headers, ...refusal?.headers });
     if (!refusal) return undefined;
     reply.code(refusal.status);
@@ -116,12 +124,18 @@ export function honoGuard<Context extends HonoFields = IfFound<HonoContext, Hono
     const { method, url } = c.req;
     const header = (name: string) => c.req.header(name);
     const path = new URL(url).pathname;
-    const { headers, refusal } = await decide(c as Context, { method, url: path, ip: undefined, header });
+    const { headers, refusal, ended } = await decide(c as Context, { method, url: path, ip: undefined, header });
     if (refusal) {
       return new Response(refusal.body, { status: refusal.status, headers: { ...headers, ...refusal.headers } });
     }
     for (const [name, value] of Object.entries(headers)) c.header(name, value);
-    await next();
+    await next().catch((error: unknown) => {
+      ended?.();
+      throw error;
+    });
+    if (!ended) return;
+    if (c.res.body) c.res = new Response(watchBody(c.res.body, ended), c.res);
+    else ended();
   };
 }
 

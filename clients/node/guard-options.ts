@@ -4,12 +4,19 @@ import { unknownOption, type OptionNames } from './option-names.ts';
 
 /** What a request costs, as decimal text, and the name under which its usage is counted. */
 export type Cost = { usage: string; usageName?: string };
+/** For how many seconds the cost is held, and what becomes of it where nobody captures it in time. */
+export type HoldOptions = { expiresIn: number; onExpiry?: 'release' | 'charge' };
 export type RequestedScopes = NonNullable<VerifyInput['requestedScopes']>;
 type Given<Request, Value> = Value | ((request: Request) => Value | Promise<Value>);
 
 export type GuardOptions<Request> = {
   /** What a request costs; default nothing. A function must give a cost for every request: `undefined` is an error. */
   cost?: Given<Request, string | Cost>;
+  /**
+   * Holds the cost as the most that the request may cost, for `capture(request, usage)` in the handler. An answer that ends
+   * without a capture releases it. Not together with `open`.
+   */
+  hold?: Given<Request, HoldOptions>;
   /** The scopes that the key must have been granted; default none. */
   scopes?: Given<Request, RequestedScopes>;
   /** Recorded with the usage; default the method and the path. */
@@ -35,6 +42,7 @@ export class OptionError extends TypeError {
 
 const optionNames: OptionNames<GuardOptions<never>> = {
   cost: true,
+  hold: true,
   scopes: true,
   route: true,
   ip: true,
@@ -51,6 +59,9 @@ export function checkOptions<Request>(options: GuardOptions<Request>): void {
   if (unknown) throw new OptionError(unknown);
   // An option that is there but undefined, such as an unset environment variable, must not mean "free" or "no scope".
   if ('cost' in options && typeof options.cost !== 'function') costOf(options.cost);
+  if ('hold' in options && typeof options.hold !== 'function') holdOf(options.hold);
+  if (options.hold && options.open)
+    throw new OptionError('hold is there beside open, which keeps costs that were not held');
   if ('scopes' in options && typeof options.scopes !== 'function') scopesOf(options.scopes);
   if ('route' in options && typeof options.route !== 'function') routeOf(options.route);
 }
@@ -62,12 +73,12 @@ export async function verifyInputOf<Request>(
   request: Request,
   { method, url, ip }: Seen,
 ): Promise<VerifyInput> {
-  const { cost = '0', scopes, route = `${method} ${url.split('?', 1)[0]}` } = options;
+  const { cost = '0', hold, scopes, route = `${method} ${url.split('?', 1)[0]}` } = options;
   const value = async <Value>(given: Given<Request, Value>): Promise<Value> =>
     typeof given === 'function' ? (given as (request: Request) => Promise<Value>)(request) : given;
   return {
     key,
-    billing: costOf(await value(cost)),
+    billing: { ...costOf(await value(cost)), ...(hold && { hold: holdOf(await value(hold)) }) },
     requestedScopes: scopes && scopesOf(await value(scopes)),
     route: routeOf(await value(route)),
     ip: addressOf(options.ip ? await value(options.ip) : ip),
@@ -76,6 +87,7 @@ export async function verifyInputOf<Request>(
 
 const LONGEST_ROUTE = 1024;
 const MOST_CREDITS = 9_000_000_000;
+const MOST_SECONDS = 86_400;
 
 function costOf(cost: string | Cost | undefined): Cost {
   const given = typeof cost === 'object' && cost !== null ? cost : { usage: cost };
@@ -84,6 +96,14 @@ function costOf(cost: string | Cost | undefined): Cost {
     throw new OptionError(`cost is ${shown(usage)}; it must be decimal text such as "1" or "0.25"`);
   }
   return given as Cost;
+}
+
+function holdOf(hold: HoldOptions | undefined): HoldOptions {
+  const seconds = hold?.expiresIn;
+  if (Number.isInteger(seconds) && seconds! >= 1 && seconds! <= MOST_SECONDS) return hold!;
+  throw new OptionError(
+    `hold.expiresIn is ${shown(seconds)}; it must be a whole number of seconds from 1 to ${MOST_SECONDS}`,
+  );
 }
 
 function scopesOf(scopes: RequestedScopes | undefined): RequestedScopes {

@@ -1,6 +1,7 @@
 import type { Keytally } from './client.ts';
 import { KeytallyError } from './error.ts';
 import { checkOptions, OptionError, verifyInputOf, type GuardOptions, type Seen } from './guard-options.ts';
+import { noteHold } from './hold.ts';
 import type { VerifyInput } from './kept-usage.ts';
 import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Refusal, type Refused } from './refusal.ts';
@@ -10,7 +11,12 @@ import type { Verification } from './status.ts';
 export type Identity = Omit<Verification, 'status'> & { status: 'VALID' | 'UNDECIDED' };
 
 /** Headers for the answer, and the answer itself if the request is refused. */
-export type Outcome = { headers: Record<string, string>; refusal?: Refusal };
+export type Outcome = {
+  headers: Record<string, string>;
+  refusal?: Refusal;
+  /** To be called once the answer has ended, where credits are held for it. */
+  ended?: () => void;
+};
 
 const identities = new WeakMap<object, Identity>();
 
@@ -69,7 +75,10 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     const refused = refusedFor(answer.status, answer.reason);
     if (refused) return { ...refuse(refused), headers };
     identities.set(request, { ...answer, status: 'VALID' });
-    return { headers };
+    if (!options.hold) return { headers };
+    const failed = (error: unknown) =>
+      onError(new Error(`keytally guard, request ${requestId}: ${describe(error)}`, { cause: error }), request);
+    return { headers, ended: noteHold(request, client, answer.hold?.id, failed) };
   };
 }
 

@@ -18,6 +18,7 @@ export const operations = {
     get: 'get /api/v1/workspace/{id}',
     update: 'patch /api/v1/workspace/{id}',
     delete: 'delete /api/v1/workspace/{id}',
+    closeMonth: 'post /api/v1/workspace/{id}/close',
   },
   scopes: {
     create: 'post /api/v1/workspace/{id}/scope',
@@ -28,17 +29,46 @@ export const operations = {
   },
   billing: {
     create: 'post /api/v1/customer-billing',
+    list: 'get /api/v1/workspace/{id}/customer-billings',
     get: 'get /api/v1/customer-billing',
     getById: 'get /api/v1/customer-billing/{bid}',
     refill: 'post /api/v1/customer-billing/refill',
     update: 'patch /api/v1/customer-billing/{bid}',
     ledger: 'get /api/v1/customer-billing/{bid}/ledger',
+    alerts: 'get /api/v1/customer-billing/{bid}/alerts',
     adjust: 'post /api/v1/customer-billing/{bid}/adjustment',
+    statement: 'get /api/v1/customer-billing/{bid}/statement',
+    statements: 'get /api/v1/statements',
+    statementsCsv: 'get /api/v1/statements as text/csv',
+    statementCsv: 'get /api/v1/customer-billing/{bid}/statement as text/csv',
     reconciliation: 'get /api/v1/customer-billing/{bid}/reconciliation',
+  },
+  grants: {
+    create: 'post /api/v1/customer-billing/{bid}/grant',
+    list: 'get /api/v1/customer-billing/{bid}/grants',
+    get: 'get /api/v1/customer-billing/{bid}/grant/{gid}',
+    void: 'post /api/v1/customer-billing/{bid}/grant/{gid}/void',
+  },
+  holds: {
+    capture: 'post /api/v1/usage/capture',
+    release: 'post /api/v1/usage/release',
+    extend: 'post /api/v1/usage/extend',
+    list: 'get /api/v1/customer-billing/{bid}/holds',
+  },
+  grantSchedules: {
+    create: 'post /api/v1/customer-billing/{bid}/grant-schedule',
+    list: 'get /api/v1/customer-billing/{bid}/grant-schedules',
+    delete: 'delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}',
   },
   usage: {
     daily: 'get /api/v1/usage/{bid}',
+    list: 'get /api/v1/usage',
+    listCsv: 'get /api/v1/usage as text/csv',
     csv: 'get /api/v1/usage/{bid} as text/csv',
+  },
+  verifications: {
+    count: 'get /api/v1/verifications',
+    recent: 'get /api/v1/verifications/recent',
   },
   jwts: {
     create: 'post /api/v1/jwt',
@@ -68,10 +98,28 @@ export const operations = {
   quota: {
     get: 'get /api/v1/quota',
   },
+  webhooks: {
+    create: 'post /api/v1/webhook',
+    list: 'get /api/v1/webhook',
+    get: 'get /api/v1/webhook/{wid}',
+    deliveries: 'get /api/v1/webhook/{wid}/deliveries',
+    update: 'patch /api/v1/webhook/{wid}',
+    rotate: 'post /api/v1/webhook/{wid}/rotate',
+    test: 'post /api/v1/webhook/{wid}/test',
+    redeliver: 'post /api/v1/webhook/{wid}/delivery/{did}/redeliver',
+    delete: 'delete /api/v1/webhook/{wid}',
+  },
 } as const satisfies Record<string, Record<string, keyof Contract>>;
 
 export const VERIFY = 'post /api/v1/api-key/verify' satisfies keyof Contract;
 export const VERIFY_BATCH = 'post /api/v1/api-key/verify/batch' satisfies keyof Contract;
+
+/** Operations that verify serves, too: a client that only verifies reaches no other address. Each may be repeated: the hold's id is its key. */
+export const ofVerify: ReadonlySet<string> = new Set([
+  operations.holds.capture,
+  operations.holds.release,
+  operations.holds.extend,
+]);
 
 /** The HTTP request of an operation: inputs named in the path's braces go into the path, the rest into the query or the body. */
 export function requestOf(operation: string, input: Record<string, unknown> = {}) {

@@ -37,7 +37,7 @@ export function rateLimitHeaders(rateLimit: Verification['rateLimit'], nowMs: nu
   if (!rateLimit) return {};
   const { remaining, resetAt } = rateLimit;
   return {
-    RateLimit: `"key";r=${remaining};t=${resetAt > nowMs ? 1 : 0}`,
+    RateLimit: `"key";r=${remaining};t=${Math.max(0, Math.ceil((resetAt - nowMs) / 1000))}`,
     'X-RateLimit-Remaining': String(remaining),
     'X-RateLimit-Reset': String(Math.ceil(resetAt / 1000)),
   };

@@ -17,31 +17,14 @@ const CACHE_SIZE = 10_000;
 const LONGEST_CACHED = 128;
 
 /**
- * Authenticates with `load`, which finds a token that is neither revoked nor, by its store's clock, expired. Callers are
- * cached and the cache is emptied every half second, so a revoked token is refused within that time. Unknown tokens are
- * not cached, so that guesses cannot fill the cache. `noteUse` is called only when `load` is, not for every request.
+ * Authenticates with `load`, which finds a token that is neither revoked nor, by its store's clock, expired. `noteUse` is
+ * called only when `load` is, not for every request.
  */
 export function makeAuthenticate(
   load: (shard: number, hash: string) => Promise<Caller | undefined>,
   noteUse: (shard: number, tokenId: string) => void,
 ): Authenticate {
-  const callers = new Map<string, Promise<Caller>>();
-  let forgetAt = 0;
-
-  return function authenticate(authorization = '') {
-    if (authorization.length > LONGEST_CACHED) return find(authorization);
-    if (performance.now() > forgetAt || callers.size >= CACHE_SIZE) {
-      callers.clear();
-      forgetAt = performance.now() + CACHE_MS;
-    }
-    let caller = callers.get(authorization);
-    if (!caller) {
-      caller = find(authorization);
-      callers.set(authorization, caller);
-      caller.catch(() => callers.delete(authorization));
-    }
-    return caller;
-  };
+  return cacheCallers(find);
 
   async function find(authorization: string): Promise<Caller> {
     const secret = bearerToken(authorization);
@@ -52,6 +35,31 @@ export function makeAuthenticate(
     noteUse(shard, caller.tokenId);
     return caller;
   }
+}
+
+/**
+ * Authenticates with `find`, which throws 401 for an unknown credential. Callers are cached and the cache is emptied every
+ * half second, so a credential that has ended is refused within that time. Unknown ones are not cached, so that guesses
+ * cannot fill the cache.
+ */
+export function cacheCallers(find: (credential: string) => Promise<Caller>): Authenticate {
+  const callers = new Map<string, Promise<Caller>>();
+  let forgetAt = 0;
+
+  return function authenticate(credential = '') {
+    if (credential.length > LONGEST_CACHED) return find(credential);
+    if (performance.now() > forgetAt || callers.size >= CACHE_SIZE) {
+      callers.clear();
+      forgetAt = performance.now() + CACHE_MS;
+    }
+    let caller = callers.get(credential);
+    if (!caller) {
+      caller = find(credential);
+      callers.set(credential, caller);
+      caller.catch(() => callers.delete(credential));
+    }
+    return caller;
+  };
 }
 
 /** Throws 403 unless the caller holds the permission. */

@@ -1,8 +1,10 @@
 import { ApiError } from '../contract/errors.ts';
 import { withTimeout } from '../runtime/timeout.ts';
+import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
+import { chunks } from '../values/chunks.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 
 /**
@@ -16,11 +18,22 @@ export type Balance = {
   atMs: number;
   epoch: number;
   usedMicros: number;
+  /** Reserved micro-credits; a record without an account has none. */
+  heldMicros?: number;
+  /** Of an account: all credits that have begun, and those of them that expired. */
+  totalMicros?: number;
+  expiredMicros?: number;
+  /** When something falls due at it, and its state after the last turn (account-state.ts). */
+  account?: { untilMs: number; state: string };
   /** The part of `usedMicros` that comes from the books alone, and the number of events that it is the sum of. */
   lateMicros: number;
   lateEvents: number;
+  /** By how many of these events the limits of the record and its keys were raised. */
+  raisedEvents?: number;
   /** The number of the last adjustment. */
   adjustment: number;
+  /** When a hold was settled that is of an earlier epoch, in ms: the books may have more of it. */
+  heldAgainMs?: number | undefined;
   /** The last sequence number in each epoch that Redis knows. */
   sequences: Map<number, number>;
   /** The record is held: it counts nothing, and its balance has yet to be taken from the books. */
@@ -56,8 +69,7 @@ export async function findBalances(
 ): Promise<FoundBalances> {
   const found: FoundBalances = { balances: [], held: [], corrupt: [] };
   for (const [node, ofNode] of Map.groupBy(billings, ({ shard }) => redis.node(shard))) {
-    for (let i = 0; i < ofNode.length; i += RECORDS_AT_ONCE)
-      await readPage(node, ofNode.slice(i, i + RECORDS_AT_ONCE), { fence, withinMs, found });
+    for (const page of chunks(ofNode, RECORDS_AT_ONCE)) await readPage(node, page, { fence, withinMs, found });
   }
   return found;
 }
@@ -121,9 +133,11 @@ function addBalance(
   fields: Record<string, string>,
 ): void {
   if (fields.u === 'held') return void found.held.push({ ...emptyBalance(billing, epoch), atMs, held: true });
-  const counters = Object.entries(fields).filter(([name]) => name !== 's');
+  const account = amountsOfAccount(fields.u);
+  const texts = new Set(account ? ['s', 't', 'u'] : ['s']);
+  const counters = Object.entries(fields).filter(([name]) => !texts.has(name));
   const known = new Map(counters.map(([name, value]) => [name, Number(value)]));
-  if ([...known.values()].some(Number.isNaN)) {
+  if ([...known.values(), ...Object.values(account ?? {})].some(Number.isNaN)) {
     found.corrupt.push({ billing, error: new Error('a counter of a billing record is no number') });
     return;
   }
@@ -135,9 +149,25 @@ function addBalance(
     atMs,
     epoch,
     usedMicros: known.get('u') ?? 0,
+    ...account,
+    ...(account && { account: { untilMs: Number(fields.u!.split(END)[6]), state: fields.t ?? '' } }),
     lateMicros: known.get('x') ?? 0,
     lateEvents: known.get('c') ?? 0,
+    raisedEvents: known.get('l') ?? 0,
     adjustment: known.get('a') ?? 0,
+    heldAgainMs: known.get('y'),
     sequences: new Map(sequences),
   });
+}
+
+type Amounts = Required<Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>>;
+
+/** The amounts of the account that stands where a plain record has its used credits; undefined without one. */
+function amountsOfAccount(used: string | undefined): Amounts | undefined {
+  if (!used?.startsWith('@')) return undefined;
+  const [usedMicros = NaN, heldMicros = NaN, totalMicros = NaN, expiredMicros = NaN] = used
+    .split(END)
+    .slice(1)
+    .map(Number);
+  return { usedMicros, heldMicros, totalMicros, expiredMicros };
 }

@@ -1,8 +1,8 @@
 import type { Books } from '../stores/clickhouse.ts';
-import { inGroups, openDayParams, openDaysTable, type WithOpenDays } from './day-sums.ts';
+import { inGroups, IS_OVER, openDayParams, openDaysTable, type WithOpenDays } from './day-sums.ts';
 
 /**
- * What /usage bills for the days of some records that are not open, in micro-credits by record: the sums of usage_daily.
+ * What /usage bills for the days of some records that are not open, in micro-credits by record: the sums of usage_days.
  * Open days it sums from the events, as everybody does.
  */
 export async function readBilled(books: Books, records: WithOpenDays[]): Promise<Map<string, number>> {
@@ -11,8 +11,8 @@ export async function readBilled(books: Books, records: WithOpenDays[]): Promise
     const answer = await books.client.query({
       query: `
         with ${openDaysTable}
-        select billing_id, sum(cost_micros) from usage_daily final
-        where billing_id in {ids:Array(String)} and (billing_id, day) not in open_days
+        select billing_id, sum(cost_micros) from usage_days final
+        where workspace_id in {workspaceIds:Array(String)} and billing_id in {ids:Array(String)} and ${IS_OVER}
         group by billing_id`,
       query_params: openDayParams(some),
       format: 'JSONCompactEachRow',
@@ -22,17 +22,17 @@ export async function readBilled(books: Books, records: WithOpenDays[]): Promise
   return billed;
 }
 
-/** The days of a record for which usage_daily has another cost than booked_days; on one of them `/usage` bills a wrong sum. */
+/** The days of a record for which usage_days has another cost than booked_days; on one of them `/usage` bills a wrong sum. */
 export async function wronglyBilledDays(books: Books, record: WithOpenDays): Promise<string[]> {
   const answer = await books.client.query({
     query: `
       with ${openDaysTable}
       select toString(day) from (
-        select day, cost_micros from usage_daily final
-        where billing_id in {ids:Array(String)} and (billing_id, day) not in open_days
+        select day, cost_micros from usage_days final
+        where workspace_id in {workspaceIds:Array(String)} and billing_id in {ids:Array(String)} and ${IS_OVER}
         union all
         select day, -cost_micros from booked_days final
-        where billing_id in {ids:Array(String)} and (billing_id, day) not in open_days
+        where billing_id in {ids:Array(String)} and ${IS_OVER}
       ) group by day having sum(cost_micros) != 0 order by day`,
     query_params: openDayParams([record]),
     format: 'JSONCompactEachRow',

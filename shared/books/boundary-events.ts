@@ -1,5 +1,5 @@
 import type { Books } from '../stores/clickhouse.ts';
-import { inGroups } from './day-sums.ts';
+import { inGroups, type RecordRef } from './day-sums.ts';
 
 /** The place of an event in its record: its epoch and its sequence number there. */
 export type Place = { epoch: number; sequence: number };
@@ -13,7 +13,7 @@ export type Boundary = { eventId: string; usedBeforeMicros: number; usedAfterMic
 /** Reads the events of some places of one record, which lie on these days; gives a look-up, undefined where the books have no such event. */
 export async function readBoundaries(
   books: Books,
-  billingId: string,
+  record: RecordRef,
   places: Place[],
   days: string[],
 ): Promise<(place: Place) => Boundary | undefined> {
@@ -26,14 +26,15 @@ export async function readBoundaries(
           argMax(used_micros, number)
         from (
           select epoch, seq, kind, event_id, number, cost_micros, used_micros from usage_events
-          where billing_id = {billingId:String} and (epoch, seq) in (
+          where workspace_id = {workspaceId:String} and billing_id = {billingId:String} and (epoch, seq) in (
             select arrayJoin(arrayZip({epochs:Array(UInt32)}, {sequences:Array(UInt64)})))
             and (day in {days:Array(Date)} or kind = 'adjustment' and day in (
               select day from booked_days where billing_id = {billingId:String} and line = 'adjustment'))
           order by epoch desc limit 1 by event_id
         ) group by epoch, seq`,
       query_params: {
-        billingId,
+        billingId: record.id,
+        workspaceId: record.workspaceId,
         days,
         epochs: some.map(({ epoch }) => epoch),
         sequences: some.map(({ sequence }) => sequence),

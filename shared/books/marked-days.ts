@@ -1,12 +1,8 @@
 import type { Books } from '../stores/clickhouse.ts';
 import { eachOf, type Query } from '../stores/postgres.ts';
-import { billingRefsAfter } from './billing-refs.ts';
-import { inGroups } from './day-sums.ts';
+import { markDays, type RecordDay } from '../stores/usage-marks.ts';
 
-export type RecordDay = { billingId: string; day: string };
-
-const RECORDS_AT_ONCE = 1_000;
-const DAYS_AT_ONCE = 10_000;
+const WORKSPACES_AT_ONCE = 50;
 const READ_SECONDS = 300;
 
 /**
@@ -20,20 +16,6 @@ export async function markedDays(sql: Query, ids: string[]): Promise<Map<string,
   return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(({ day }) => day)]));
 }
 
-/** Marks days of records: they are summed from their events until they are rolled up again. */
-export async function markDays(sql: Query, days: RecordDay[]): Promise<void> {
-  for (let i = 0; i < days.length; i += DAYS_AT_ONCE) {
-    const some = days.slice(i, i + DAYS_AT_ONCE);
-    // Always in one order, so that two processes never wait for each other.
-    await sql`
-      insert into usage_marks (billing_id, day)
-      select billing_id, day
-      from unnest(${some.map(({ billingId }) => billingId)}::text[], ${some.map(({ day }) => day)}::date[]) as one (billing_id, day)
-      order by billing_id, day
-      on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
-  }
-}
-
 /**
  * Marks every day that has more events than were summed up, and gives how many there are. A Postgres that is older than the
  * books has lost the marks that were made since, and whoever made them does not make them again.
@@ -41,34 +23,46 @@ export async function markDays(sql: Query, days: RecordDay[]): Promise<void> {
 export async function markUnsummedDays({ sql, books }: { sql: Query; books: Books }): Promise<number> {
   let marked = 0;
   for (let after = ''; ;) {
-    const records = await billingRefsAfter(sql, 'all', after, RECORDS_AT_ONCE);
-    for (const some of inGroups(records, () => 1)) {
-      const days = await unsummedDays(
-        books,
-        some.map(({ id }) => id),
-      );
+    const ids = await workspacesAfter(sql, after);
+    for await (const days of ids.length > 0 ? unsummedDays(books, ids) : []) {
       await markDays(sql, days);
       marked += days.length;
     }
-    if (records.length < RECORDS_AT_ONCE) return marked;
-    after = records.at(-1)!.id;
+    if (ids.length < WORKSPACES_AT_ONCE) return marked;
+    after = ids.at(-1)!;
   }
 }
 
+async function workspacesAfter(sql: Query, after: string): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from workspaces where id > ${after} order by id limit ${WORKSPACES_AT_ONCE}`;
+  return rows.map(({ id }) => id);
+}
+
 // An event that is there twice, until its parts are merged, may mark a day that is summed up: that costs one look.
-async function unsummedDays({ client }: Books, ids: string[]): Promise<RecordDay[]> {
+async function* unsummedDays({ client }: Books, workspaceIds: string[]): AsyncGenerator<RecordDay[]> {
   const answer = await client.query({
     query: `
-      select billing_id, toString(day) from (
-        select billing_id, day, toInt64(count()) as events from usage_events
-        where billing_id in {ids:Array(String)} group by billing_id, day
+      select workspace_id, billing_id, toString(day) from (
+        select workspace_id, billing_id, day, toInt64(count()) as events from usage_events
+        where workspace_id in {workspaceIds:Array(String)} group by workspace_id, billing_id, day
         union all
-        select billing_id, day, -toInt64(sum(all_events)) from booked_days final
-        where billing_id in {ids:Array(String)} group by billing_id, day
-      ) group by billing_id, day having sum(events) > 0`,
-    query_params: { ids },
+        select of_record.workspace_id, billing_id, day, -toInt64(sum(all_events)) from booked_days final
+        inner join (
+          select distinct workspace_id, billing_id from usage_events
+          where workspace_id in {workspaceIds:Array(String)} and billing_id != ''
+        ) as of_record using billing_id
+        where billing_id in (
+          select billing_id from usage_events where workspace_id in {workspaceIds:Array(String)} and billing_id != '')
+        group by workspace_id, billing_id, day
+        union all
+        select workspace_id, billing_id, day, -toInt64(sum(all_events)) from usage_days final
+        where workspace_id in {workspaceIds:Array(String)} and billing_id = '' group by workspace_id, billing_id, day
+      ) group by workspace_id, billing_id, day having sum(events) > 0`,
+    query_params: { workspaceIds },
     clickhouse_settings: { max_execution_time: READ_SECONDS },
     format: 'JSONCompactEachRow',
   });
-  return (await answer.json<[billingId: string, day: string]>()).map(([billingId, day]) => ({ billingId, day }));
+  for await (const rows of answer.stream<[workspaceId: string, billingId: string, day: string]>())
+    yield rows.map((row) => row.json()).map(([workspaceId, billingId, day]) => ({ workspaceId, billingId, day }));
 }

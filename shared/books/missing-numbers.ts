@@ -1,7 +1,16 @@
 import type { Books } from '../stores/clickhouse.ts';
 import type { Balance } from './balances.ts';
 import type { BookedRecord } from './booked-records.ts';
-import { inGroups, lineOfEvent, openDayParams, openDaysTable, sumsOfLine } from './day-sums.ts';
+import {
+  inGroups,
+  IS_OPEN,
+  IS_OVER,
+  lineOfEvent,
+  openDayParams,
+  openDaysTable,
+  sumsOfLine,
+  type RecordRef,
+} from './day-sums.ts';
 import { readBoundaries, type Boundary, type Place } from './boundary-events.ts';
 
 /** Consecutive sequence numbers of one epoch of a billing record that no event in the books has. */
@@ -55,17 +64,21 @@ async function readDays(books: Books, suspects: Suspect[]): Promise<Map<string, 
       with ${openDaysTable}
       select billing_id, toString(day), epoch, numbers, first_number, last_number, last_witness
       from booked_days final
-      where billing_id in {ids:Array(String)} and line = 'verification' and (billing_id, day) not in open_days
+      where billing_id in {ids:Array(String)} and line = 'verification' and ${IS_OVER}
       union all
       select billing_id, toString(day), line_epoch,
         ${sumsOfLine.numbers}, ${sumsOfLine.first_number}, ${sumsOfLine.last_number}, ${sumsOfLine.last_witness}
       from (
         select billing_id, day, kind, epoch, seq, number, ${lineOfEvent} from usage_events final
-        where billing_id in {ids:Array(String)} and (billing_id, day) in open_days and kind != 'adjustment'
+        where ${IS_OPEN} and kind != 'adjustment'
       )
       group by billing_id, day, line_epoch`,
     query_params: openDayParams(
-      suspects.map(({ balance, booked }) => ({ id: balance.billing.id, openDays: booked.openDays })),
+      suspects.map(({ balance: { billing }, booked: { openDays } }) => ({
+        id: billing.id,
+        workspaceId: billing.workspaceId,
+        openDays,
+      })),
     ),
     format: 'JSONCompactEachRow',
   });
@@ -89,7 +102,7 @@ async function gapsOf(books: Books, { balance }: Suspect, days: Day[]): Promise<
     for (const span of spansOf(byEpoch.get(epoch) ?? [])) {
       if (span.first > last + 1) gaps.push({ epoch, after: last, before: span.first, upTo: span.first - 1 });
       if (span.numbers < span.last - span.first + 1 && gaps.length < MAX_GAPS)
-        gaps.push(...(await gapsWithin(books, balance.billing.id, epoch, span)));
+        gaps.push(...(await gapsWithin(books, balance.billing, epoch, span)));
       last = span.last;
     }
     const inRedis = balance.sequences.get(epoch) ?? 0;
@@ -118,15 +131,15 @@ function spansOf(days: Day[]): (Day & { days: string[] })[] {
 /** Finds gaps within some days: first which stretches of 65,536 numbers lack some, then where. Its memory is bounded. */
 async function gapsWithin(
   books: Books,
-  billingId: string,
+  { id: billingId, workspaceId }: RecordRef,
   epoch: number,
   { days }: { days: string[] },
 ): Promise<Gap[]> {
   const numbers = `select seq, intDiv(seq, ${NUMBERS_PER_BUCKET}) as bucket from usage_events final
-    where billing_id = {billingId:String} and day in {days:Array(Date)} and epoch = {epoch:UInt32}
-      and kind in ('verification', 'settlement')`;
+    where workspace_id = {workspaceId:String} and day in {days:Array(Date)} and billing_id = {billingId:String} and epoch = {epoch:UInt32}
+      and kind not in ('adjustment', 'witness')`;
   const query = async <Row>(text: string, params = {}) => {
-    const query_params = { billingId, days, epoch, ...params };
+    const query_params = { workspaceId, billingId, days, epoch, ...params };
     return (await books.client.query({ query: text, query_params, format: 'JSONCompactEachRow' })).json<Row>();
   };
   const buckets = await query<[bucket: string, count: string, first: string, last: string]>(
@@ -172,7 +185,9 @@ async function describe(
   gaps: Gap[],
 ): Promise<MissingNumbers[]> {
   const newest = Math.max(...balance.sequences.keys());
-  const lastBefore = (epoch: number) => days.findLast((day) => day.epoch < epoch && day.numbers > 0);
+  // Not the last day in their order: where Redis's clock went back, a day that begins before it may end after it.
+  const byLast = days.filter(({ numbers }) => numbers > 0).toSorted((a, b) => a.epoch - b.epoch || a.last - b.last);
+  const lastBefore = (epoch: number) => byLast.findLast((day) => day.epoch < epoch);
   // Before an epoch's first number stands the last one of the epoch before.
   const startOf = ({ epoch, after }: Gap) => {
     if (after > 0) return { epoch, sequence: after };
@@ -182,7 +197,7 @@ async function describe(
   const endOf = ({ epoch, before, upTo, endsWith }: Gap) =>
     endsWith === 'redis' ? undefined : { epoch, sequence: before ?? upTo };
   const wanted = gaps.flatMap((gap) => [startOf(gap), endOf(gap)]).filter((one) => one !== undefined);
-  const at = await readBoundaries(books, balance.billing.id, wanted, daysOf(wanted, days, booked.openDays));
+  const at = await readBoundaries(books, balance.billing, wanted, daysOf(wanted, days, booked.openDays));
 
   return gaps.map((gap) => {
     const start = startOf(gap);

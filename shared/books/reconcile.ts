@@ -6,6 +6,8 @@ import { lateUsage, readBooked, sum, type BookedRecord } from './booked-records.
 import { grantOfOpenShards, settle } from './settle.ts';
 import type { Books } from '../stores/clickhouse.ts';
 import { booksWatermark } from '../events/watermark.ts';
+import { proveGrants, type GrantProof } from './grant-proof.ts';
+import { readKnownLosses } from './known-losses.ts';
 import { findMissingNumbers, type MissingNumbers, type Suspect } from './missing-numbers.ts';
 import type { Query } from '../stores/postgres.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
@@ -20,22 +22,32 @@ export type Reconciliation = {
   /** What `/usage` bills for the events that `bookedMicros` sums. */
   billedMicros: number;
   lastMicros: number;
+  /** The number of the last adjustment that Redis has. */
+  lastAdjustment: number;
   /** Used credits that the books lack, or else that `/usage` does not bill; negative when there are too many. */
   differenceMicros: number;
+  heldMicros: number;
+  /** Reserved credits as the lines of the books add up to them. */
+  bookedHeldMicros: number;
+  /** Reserved credits that the lines lack, or else that the last one does not tell; negative when there are too many. */
+  heldDifferenceMicros: number;
+  /** Of an account that can be compared with its grants now. */
+  grants?: GrantProof;
   /** Sequence numbers up to the last one that Redis has, which the books lack. */
   missing: MissingNumbers[];
   /** Sequence numbers that neither has: usage that was lost with a Redis. */
   losses: MissingNumbers[];
+  /** These losses are known: they were found and stored before. */
+  lossesKnown: boolean;
 };
 
 export type Stores = { sql: Query; redis: ShardedRedis; books: Books };
 
 const LOOK_EVERY_MS = 250;
-const LOSSES_AT_ONCE = 1_000;
 
 /**
- * Compares the balances of some records in Redis with the sum of their distinct events, what `/usage` bills, the last
- * balance in the books and the sequence numbers of the events. Traffic may go on: a balance is compared with the events up
+ * Compares the balances of some records in Redis, used and reserved, with the sum of their distinct events, what `/usage`
+ * bills, the last balance in the books and the sequence numbers of the events. Traffic may go on: a balance is compared with the events up
  * to its own last one. Where it differs, it is compared again once the books hold all events from before it was read, or
  * after `patienceMs`.
  */
@@ -43,7 +55,7 @@ export async function reconcile(stores: Stores, billings: BillingRef[], patience
   const { sql, redis } = stores;
   const until = performance.now() + patienceMs;
   const first = await compare(stores, await readSettled(stores, billings));
-  const differing = first.filter(({ result }) => result.status !== 'EXACT' || result.losses.length > 0);
+  const differing = first.filter(({ result }) => result.status !== 'EXACT' || !result.lossesKnown);
   if (differing.length === 0) return first.map(({ result }) => result);
 
   const readMs = Math.max(...differing.map(({ balance }) => balance.atMs));
@@ -112,19 +124,34 @@ async function compare(stores: Stores, balances: Balance[]): Promise<Compared[]>
   });
   const billed = await readBilled(
     books,
-    asked.map(({ balance, booked: { openDays } }) => ({ id: balance.billing.id, openDays })),
+    asked.map(({ balance: { billing }, booked: { openDays } }) => ({
+      id: billing.id,
+      workspaceId: billing.workspaceId,
+      openDays,
+    })),
   );
   const compared = asked.map((one) => ({ ...one, ...compareOne(one, billed.get(one.balance.billing.id) ?? 0) }));
+  const incomplete = compared.filter((one) => one.incomplete);
+  const known = await readKnownLosses(
+    stores.sql,
+    incomplete.map(({ balance }) => balance.billing.id),
+  );
+  const isExplained = (one: (typeof compared)[number]) => explains(known.get(one.balance.billing.id) ?? [], one);
   const found = await findMissingNumbers(
     books,
-    compared.filter(({ incomplete }) => incomplete),
+    incomplete.filter((one) => !isExplained(one)),
   );
-  return compared.map(({ balance, result, ahead }) => {
+  const proofs = await proveGrants(stores.sql, balances);
+  return compared.map((one) => {
+    const { balance, ahead } = one;
+    const result = withGrants(one.result, proofs.get(balance.billing.id));
+    if (one.incomplete && isExplained(one))
+      return { balance, result: { ...result, losses: known.get(balance.billing.id)!, lossesKnown: true }, ahead };
     const isKnown = ({ epoch, afterSequence }: MissingNumbers) => afterSequence < (balance.sequences.get(epoch) ?? 0);
     // Higher sequence numbers of this epoch belong to events from after the balance was read.
     const all = (found.get(balance.billing.id) ?? []).filter((one) => one.epoch < balance.epoch || isKnown(one));
     const [missing, losses] = [all.filter(isKnown), all.filter((one) => !isKnown(one))];
-    return { balance, result: { ...result, missing, losses }, ahead };
+    return { balance, result: { ...result, missing, losses, lossesKnown: losses.length === 0 }, ahead };
   });
 }
 
@@ -136,7 +163,8 @@ function compareOne({ balance, booked }: Suspect, billedOnClosedDays: number) {
   const billedMicros = bookedMicros + billedOnClosedDays - booked.closedMicros;
   // Late events from after the balance was read are not in it yet. That is no difference.
   const late = lateUsage(balance, booked);
-  const notTakenOver = late.events > balance.lateEvents ? late.micros - balance.lateMicros : 0;
+  const isLate = late.events > balance.lateEvents;
+  const notTakenOver = isLate ? late.micros - balance.lateMicros : 0;
   const lacking = balance.usedMicros + notTakenOver - bookedMicros;
   const differenceMicros = lacking === 0 ? bookedMicros - billedMicros : lacking;
   const sequencesMissing = [...balance.sequences].some(
@@ -145,51 +173,67 @@ function compareOne({ balance, booked }: Suspect, billedOnClosedDays: number) {
   const complete = !sequencesMissing && adjustments.own.numbers === balance.adjustment;
   const ahead = epochs.some((one) => one.ahead.numbers > 0);
   const lastMicros = booked.lastMicros ?? 0;
-  const exact =
-    complete && !ahead && differenceMicros === 0 && (lastMicros === balance.usedMicros || notTakenOver !== 0);
+  const held = compareHeld({ balance, booked }, isLate);
+  const same = differenceMicros === 0 && held.heldDifferenceMicros === 0;
+  const exact = complete && !ahead && same && (lastMicros === balance.usedMicros || notTakenOver !== 0);
+  const tooMuch =
+    ahead || differenceMicros < 0 || (complete && differenceMicros === 0 && held.heldDifferenceMicros < 0);
   const result: Reconciliation = {
     billing: balance.billing,
-    status: exact ? 'EXACT' : differenceMicros < 0 || ahead ? 'TOO_MUCH' : 'MISSING',
+    status: exact ? 'EXACT' : tooMuch ? 'TOO_MUCH' : 'MISSING',
     usedMicros: balance.usedMicros,
     bookedMicros,
     billedMicros,
     lastMicros,
+    lastAdjustment: balance.adjustment,
     differenceMicros,
+    ...held,
     missing: [],
     losses: [],
+    lossesKnown: true,
   };
   const incomplete = sequencesMissing || epochs.some(lacksNumbers);
   return { result, incomplete, ahead };
 }
 
-function lacksNumbers({ own, late, lastNumber }: BookedRecord['epochs'][number]): boolean {
-  return own.numbers + late.numbers < lastNumber;
+/** A record whose account does not agree with its grants is not exact. */
+function withGrants(result: Reconciliation, grants: GrantProof | undefined): Reconciliation {
+  if (!grants) return result;
+  const { differenceMicros } = grants;
+  const differs = result.status === 'EXACT' && differenceMicros !== 0;
+  return { ...result, grants, ...(differs && { status: differenceMicros > 0 ? 'MISSING' : 'TOO_MUCH' }) };
 }
 
-/** Stores the losses of records that are exact otherwise, and gives those that are new. */
-export async function storeLosses(
-  sql: Query,
-  results: Reconciliation[],
-): Promise<{ billing: BillingRef; loss: MissingNumbers }[]> {
-  const found = results
-    .filter(({ status }) => status === 'EXACT')
-    .flatMap(({ billing, losses }) => losses.map((loss) => ({ billing, loss })));
-  const known: typeof found = [];
-  for (let i = 0; i < found.length; i += LOSSES_AT_ONCE) {
-    const some = found.slice(i, i + LOSSES_AT_ONCE);
-    const rows = await sql<{ billingId: string; epoch: number; afterSeq: number }[]>`
-      insert into usage_losses as known (billing_id, epoch, after_seq, events, amount_micros)
-      select * from unnest(${some.map(({ billing }) => billing.id)}::text[], ${some.map(({ loss }) => loss.epoch)}::bigint[],
-                           ${some.map(({ loss }) => loss.afterSequence)}::bigint[], ${some.map(({ loss }) => loss.events)}::bigint[],
-                           ${some.map(({ loss }) => loss.micros ?? 0)}::bigint[])
-      on conflict (billing_id, epoch, after_seq) do update
-      set events = excluded.events, amount_micros = excluded.amount_micros, found_at = now()
-      where known.events < excluded.events
-      returning billing_id, epoch, after_seq`;
-    const stored = new Set(rows.map(({ billingId, epoch, afterSeq }) => `${billingId} ${epoch} ${afterSeq}`));
-    const isNew = ({ billing, loss }: (typeof found)[number]) =>
-      stored.has(`${billing.id} ${loss.epoch} ${loss.afterSequence}`);
-    known.push(...some.filter(isNew));
-  }
-  return known;
+function compareHeld({ balance, booked }: Suspect, isLate: boolean) {
+  const { heldMicros = 0 } = balance;
+  const bookedHeldMicros = sum(
+    booked.epochs.map(({ own, late, ahead }) => own.heldMicros + late.heldMicros + ahead.heldMicros),
+  );
+  const lacking = heldMicros - bookedHeldMicros || heldMicros - booked.lastHeldMicros;
+  // What is late changes it when it is settled.
+  return { heldMicros, bookedHeldMicros, heldDifferenceMicros: isLate ? 0 : lacking };
+}
+
+function lacksNumbers(epoch: BookedRecord['epochs'][number]): boolean {
+  return lackingNumbers(epoch) > 0;
+}
+
+function lackingNumbers({ own, late, lastNumber }: BookedRecord['epochs'][number]): number {
+  return Math.max(0, lastNumber - own.numbers - late.numbers);
+}
+
+/** Whether known losses are all that an exact record lacks: in each epoch before the shard's as many numbers as are missing. */
+function explains(
+  losses: MissingNumbers[],
+  { balance, booked, result }: Suspect & { result: Reconciliation },
+): boolean {
+  if (result.status !== 'EXACT' || losses.length === 0) return false;
+  const known = Map.groupBy(losses, ({ epoch }) => epoch);
+  const before = booked.epochs.filter(({ epoch }) => epoch < balance.epoch);
+  const inBooks = new Set(before.map(({ epoch }) => epoch));
+  const eventsOf = (epoch: number) => sum((known.get(epoch) ?? []).map(({ events }) => events));
+  return (
+    losses.every(({ epoch }) => inBooks.has(epoch)) &&
+    before.every((one) => lackingNumbers(one) === eventsOf(one.epoch))
+  );
 }

@@ -6,10 +6,14 @@ import type { Books } from '../stores/clickhouse.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { Query } from '../stores/postgres.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
+import { chunks } from '../values/chunks.ts';
 import { newId } from '../values/ids.ts';
 import { emptyBalance, type Balance, type FailedRecord } from './balances.ts';
 import { billingKey, type BillingRef } from './billing-refs.ts';
 import { lateUsage, readBooked, type BookedRecord } from './booked-records.ts';
+import { settleHolds } from './lost-holds.ts';
+import { raiseLimits } from './raise-limits.ts';
+import { readTurnLines, type TurnLine, type TurnOf } from './turn-lines.ts';
 
 /** Permission to write the balances of a shard: its fence, and the epoch that the balances are settled for. */
 export type WriteGrant = (shard: number) => { fence: string; epoch: number };
@@ -31,14 +35,35 @@ const PROBE_WITHIN_MS = 5_000;
  */
 export async function settle(stores: SettleStores, balances: Balance[], grant: WriteGrant): Promise<Settled> {
   const { records, failed } = await readBooks(stores, balances);
-  const asked = [...records].flatMap(([balance, booked]) => toSettle(balance, booked));
-  const pages = [...Map.groupBy(asked, ({ billing }) => billing.shard).values()].flatMap(pagesOf);
+  const asked = [...records].flatMap(([balance, fromBooks]) => toSettle(balance, fromBooks));
+  const ofShards = Map.groupBy(asked, ({ billing }) => billing.shard).values();
+  const pages = [...ofShards].flatMap((ofShard) => chunks(ofShard, RECORDS_PER_SCRIPT));
   const outcomes = (await mapLimited(pages, PAGES_AT_ONCE, (page) => settlePage(stores.redis, page, grant))).flat();
   const changed = outcomes.filter((one) => one.changeMicros !== undefined && one.changeMicros !== 0);
-  return {
-    changed: changed.map(({ billing, changeMicros = 0 }) => ({ billing, changeMicros })),
-    failed: [...failed, ...outcomes.filter((one) => 'error' in one).map(({ billing, error }) => ({ billing, error }))],
-  };
+  const done = new Set(outcomes.filter((one) => !('error' in one)).map(({ billing }) => billing.id));
+  const withHolds = [...records]
+    .filter(([balance, { booked }]) => mayLackHolds(balance, booked, done))
+    .map(([one]) => one);
+  failed.push(...(await settleHolds(stores, withHolds, grant)));
+  failed.push(...outcomes.filter((one) => 'error' in one).map(({ billing, error }) => ({ billing, error })));
+  // After the holds: of those that the books have settled, limits count what they used.
+  failed.push(...(await raiseBehind(stores, records, new Set(failed.map(({ billing }) => billing.id)), grant)));
+  return { changed: changed.map(({ billing, changeMicros = 0 }) => ({ billing, changeMicros })), failed };
+}
+
+/** Raises the limits of records by usage that they were not raised by yet. Gives those that failed alone. */
+async function raiseBehind(
+  stores: SettleStores,
+  records: Map<Balance, FromBooks>,
+  failed: Set<string>,
+  grant: WriteGrant,
+): Promise<FailedRecord[]> {
+  const behind = [...records].flatMap(([balance, { booked }]) => {
+    const { events } = lateUsage(balance, booked);
+    return events > (balance.raisedEvents ?? 0) && !failed.has(balance.billing.id) ? [{ balance, events }] : [];
+  });
+  if (behind.length === 0) return [];
+  return raiseLimits(stores, behind, grant, () => requireBooks(stores, behind[0]!.balance.epoch));
 }
 
 /** The permission that open shards give while they are in the epochs of these balances. */
@@ -47,14 +72,23 @@ export function grantOfOpenShards(redis: ShardedRedis, balances: Balance[]): Wri
   return (shard) => ({ fence: redis.node(shard).runId(), epoch: epochs.get(shard)! });
 }
 
-type FromBooks = { records: Map<Balance, BookedRecord>; failed: FailedRecord[] };
+/** What the books have of a record, and of an account that Redis lost its last turn. */
+type FromBooks = { booked: BookedRecord; lastTurn: TurnLine | undefined; hasVoids: boolean };
+
+type AllFromBooks = { records: Map<Balance, FromBooks>; failed: FailedRecord[] };
 
 /** Reads what the books have of some records. Where that fails, it reads half of them at a time, down to those that fail alone. */
-async function readBooks(stores: SettleStores, balances: Balance[]): Promise<FromBooks> {
+async function readBooks(stores: SettleStores, balances: Balance[]): Promise<AllFromBooks> {
   if (balances.length === 0) return { records: new Map(), failed: [] };
   try {
     const booked = await readBooked(stores, balances);
-    return { records: new Map(balances.map((one) => [one, booked.get(one.billing.id)!])), failed: [] };
+    const turns = await readTurnLines(stores.books, lostTurns(balances, booked));
+    const voids = await findVoids(stores.sql, balances, booked);
+    const records = balances.map((one): [Balance, FromBooks] => {
+      const { id } = one.billing;
+      return [one, { booked: booked.get(id)!, lastTurn: turns.get(id), hasVoids: voids.has(id) }];
+    });
+    return { records: new Map(records), failed: [] };
   } catch (error) {
     await requireBooks(stores, balances[0]!.epoch);
     if (balances.length === 1) return { records: new Map(), failed: [{ billing: balances[0]!.billing, error }] };
@@ -65,6 +99,33 @@ async function readBooks(stores: SettleStores, balances: Balance[]): Promise<Fro
     ];
     return { records: new Map([...first.records, ...second.records]), failed: [...first.failed, ...second.failed] };
   }
+}
+
+/** The last turns of accounts that Redis lost. */
+function lostTurns(balances: Balance[], booked: Map<string, BookedRecord>): TurnOf[] {
+  return balances.flatMap(({ billing: { id, workspaceId }, totalMicros }) => {
+    const turn = totalMicros === undefined ? booked.get(id)!.lastTurn : undefined;
+    return turn ? [{ id, workspaceId, turn }] : [];
+  });
+}
+
+/**
+ * Records of which the books have a void of a grant that the balance lacks. The books have no more of it than its number: the
+ * sweeper does it again, with the adjustments around it. What Redis lost as a whole comes back with its last turn.
+ */
+async function findVoids(sql: Query, balances: Balance[], booked: Map<string, BookedRecord>): Promise<Set<string>> {
+  const asked = balances.flatMap((balance) => {
+    const { from, to } = lateUsage(balance, booked.get(balance.billing.id)!);
+    return to > from && balance.sequences.size > 0 ? [{ id: balance.billing.id, from, to }] : [];
+  });
+  if (asked.length === 0) return new Set();
+  const rows = await sql<{ billingId: string }[]>`
+    select distinct a.billing_id
+    from unnest(${asked.map(({ id }) => id)}::text[], ${asked.map(({ from }) => from)}::int[],
+                ${asked.map(({ to }) => to)}::int[]) as late (id, last, highest)
+    join adjustments a on a.billing_id = late.id and a.number > late.last and a.number <= late.highest
+    where a.grant_id is not null`;
+  return new Set(rows.map(({ billingId }) => billingId));
 }
 
 // Ids of billing records have another form.
@@ -78,17 +139,35 @@ async function requireBooks(stores: SettleStores, epoch: number): Promise<void> 
 /** A record that has something to be set, and the arguments that say so to the script. */
 type ToSettle = { billing: BillingRef; args: (string | number)[] };
 
-function toSettle(balance: Balance, booked: BookedRecord): ToSettle[] {
+function toSettle(balance: Balance, { booked, lastTurn, hasVoids }: FromBooks): ToSettle[] {
   const { billing } = balance;
-  const { micros, events, from, to, adjustedMicros } = lateUsage(balance, booked);
+  const { micros, events, from, ...adjusted } = lateUsage(balance, booked);
+  const { to, adjustedMicros } = hasVoids ? { to: from, adjustedMicros: 0 } : adjusted;
   if (events <= balance.lateEvents && to === from && !balance.held) return [];
-  const event = beginEvent({ kind: 'settlement', id: newId('evt'), billingId: billing.id });
-  return [{ billing, args: [micros, events, from, to, adjustedMicros, booked.lastMicros ?? '', event] }];
+  const event = beginEvent({
+    kind: 'settlement',
+    id: newId('evt'),
+    billingId: billing.id,
+    workspaceId: billing.workspaceId,
+  });
+  const args = [micros, events, from, to, adjustedMicros, booked.lastMicros ?? '', event, packTurn(lastTurn)];
+  return [{ billing, args }];
 }
 
-function pagesOf(ofShard: ToSettle[]): ToSettle[][] {
-  const count = Math.ceil(ofShard.length / RECORDS_PER_SCRIPT);
-  return Array.from({ length: count }, (_, i) => ofShard.slice(i * RECORDS_PER_SCRIPT, (i + 1) * RECORDS_PER_SCRIPT));
+function packTurn(turn: TurnLine | undefined): string {
+  return turn ? [turn.totalMicros, turn.expiredMicros, turn.state].join('\0') : '';
+}
+
+const AGAIN_FOR_MS = 2 * 86_400_000;
+
+/** Whether Redis may have lost lines of holds: where it has lost others, or where one was settled that is of an earlier epoch. */
+function mayLackHolds(
+  { billing, heldAgainMs = -Infinity, atMs }: Balance,
+  { lastTurn }: BookedRecord,
+  done: Set<string>,
+) {
+  // Whoever holds has an account, and so a turn.
+  return lastTurn !== undefined && (done.has(billing.id) || heldAgainMs > atMs - AGAIN_FOR_MS);
 }
 
 type Outcome = { billing: BillingRef; changeMicros?: number; error?: unknown };

@@ -1,6 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { rowsRead } from '../../tests/helpers/rows-read.ts';
+import { rowsRead } from '../../tests/helpers/postgres/rows-read.ts';
 import { makeWorld, type World } from '../../tests/helpers/world.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { markedDays } from './marked-days.ts';

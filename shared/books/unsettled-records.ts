@@ -1,4 +1,5 @@
 import { eachOf, orGiveUp, type Query } from '../stores/postgres.ts';
+import { chunks } from '../values/chunks.ts';
 import type { BillingRef } from './billing-refs.ts';
 
 /** A note that a record's balance may lack what the books have. Its mark tells whether it was noted again since. */
@@ -15,8 +16,7 @@ const LONGEST_PAUSE_SECONDS = 15;
  * that is being settled is then looked at once more, and one that fails keeps its pause.
  */
 export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<void> {
-  for (let i = 0; i < billingIds.length; i += NOTES_AT_ONCE) {
-    const some = billingIds.slice(i, i + NOTES_AT_ONCE);
+  for (const some of chunks(billingIds, NOTES_AT_ONCE)) {
     // Always in one order, so that two processes never wait for each other.
     await orGiveUp(sql`
       insert into unsettled_records as known (billing_id, shard)

@@ -15,6 +15,8 @@ export const permissions = [
   'link:write',
   'token:write',
   'audit:read',
+  'webhook:read',
+  'webhook:write',
 ] as const;
 export type Permission = (typeof permissions)[number];
 
@@ -30,4 +32,6 @@ export type Caller = {
   /** Requests per second that the team has as its own limit, of the kind that this token was authenticated for; absent: the default. */
   teamPerSecond?: number | undefined;
   allowedBlocks?: readonly string[] | undefined;
+  /** The session that stands for the token; absent: the token itself came. */
+  sessionId?: string;
 };

@@ -22,9 +22,22 @@ export const errors = {
   bad_http: [40010, 'The request is not valid HTTP.'],
   idempotency_key_missing: [40011, 'The Idempotency-Key is missing; send one, so that a retry books nothing twice.'],
   negative_usage: [40012, 'The adjustment would make the used credits negative; give back at most what was used.'],
+  statements_too_many: [40060, 'The file would have more than 200000 lines; read the pages of JSON instead.'],
   usage_too_large: [
     40020,
     'The answer would have more than 10000 rows; ask for fewer days (from, to) or for one usageName.',
+  ],
+  usage_too_slow: [
+    40021,
+    'The sums took longer than a request may; ask for fewer days (from, to), for one billingId, or for a CSV or Parquet export, which has more time.',
+  ],
+  too_many_events: [
+    40022,
+    'By key, route or customer, usage is summed from at most 50000000 events of 92 days; ask for fewer days (from, to) or for one billingId.',
+  ],
+  export_too_large: [
+    40023,
+    'The export would be larger than the operator allows; ask for fewer days (from, to), a longer interval, or fewer groups.',
   ],
   key_text_wrong: [
     40030,
@@ -34,6 +47,7 @@ export const errors = {
   jwt_not_of_team: [40017, 'The JWT was not signed for your team; send the JWT as it was answered, or its jti.'],
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
+  session_ended: [40103, 'The session has ended; sign in again with an access token.'],
   api_key_missing: [
     40110,
     'The API key is missing; send it as Authorization: Bearer, x-api-key or Authorization: Basic.',
@@ -54,6 +68,11 @@ export const errors = {
     'The team has used up a quota; delete what it no longer needs, or ask the operator for more. GET /api/v1/quota tells limits and use.',
   ],
   address_not_allowed: [40306, 'The access token may not be used from this address.'],
+  session_elsewhere: [
+    40308,
+    'A session counts only for the pages of its own origin; use the console at /console, or send an access token.',
+  ],
+  session_unmarked: [40309, 'A session changes something only with the header X-Keytally-Session: 1; send it along.'],
   api_key_scopes: [40310, 'Invalid Scopes: the API key lacks a scope that this request needs.'],
   api_key_address: [40311, 'Invalid: the API key may not be used from this address.'],
   route_not_found: [40401, 'The path does not exist; /openapi.json lists all paths.'],
@@ -62,6 +81,14 @@ export const errors = {
   billing_not_found: [40404, 'The billing record does not exist.'],
   access_token_not_found: [40405, 'The access token does not exist.'],
   link_token_not_found: [40406, 'The link token does not exist.'],
+  grant_not_found: [40430, 'The grant does not exist in this billing record.'],
+  hold_not_found: [
+    40450,
+    'The hold does not exist; capture it within 24 hours after its end, with a token that may use its workspace.',
+  ],
+  grant_schedule_not_found: [40431, 'The grant schedule does not exist in this billing record, or was deleted.'],
+  webhook_not_found: [40460, 'The webhook does not exist, or was deleted.'],
+  webhook_delivery_not_found: [40461, 'The delivery does not exist for this webhook; they are kept for 30 days.'],
   issuer_not_found: [40420, 'No team has this issuer, or its JWTs name their team and no URL.'],
   method_not_allowed: [40501, 'The path does not support this method; the Allow header lists those it does.'],
   request_timeout: [40801, 'The request did not arrive in time; send it again.'],
@@ -94,7 +121,33 @@ export const errors = {
     40923,
     'JWTs cannot name a URL as issuer: the operator has not set PUBLIC_API_URL. Choose TEAM_ID, or ask the operator.',
   ],
+  grant_class_limit_reached: [
+    40940,
+    'A billing record has at most 16 kinds of grants (priority and end) that have not ended; use a priority and an end that it has already, or wait until one ends.',
+  ],
+  grant_pending_limit_reached: [
+    40941,
+    'A billing record has at most 64 grants that have yet to begin; wait until one begins, or void one.',
+  ],
+  grant_expired: [40942, 'The grant has expired; nothing is left of it to void.'],
+  grant_schedule_limit_reached: [40943, 'A billing record has at most 10 grant schedules; delete one first.'],
   key_taken: [40930, 'The secret is a key already, of another workspace or another team; give out a new one.'],
+  month_closed: [
+    40960,
+    'The day lies in a month that is closed, or being closed, and never changes; book it on a later day.',
+  ],
+  month_not_next: [40961, 'Months are closed one after the other; close the one before first.'],
+  hold_limit_reached: [
+    40950,
+    'The billing record has 10000 open holds, the most it can have; capture or release some, or let them expire.',
+  ],
+  hold_settled: [40951, 'The hold was settled in another way already, and stays so.'],
+  webhook_limit_reached: [40960, 'A team has at most 20 webhooks; delete one first.'],
+  webhook_disabled: [40961, 'The webhook is disabled; enable it first.'],
+  webhook_waiting_limit_reached: [
+    40962,
+    'Too many deliveries of the team are waiting; wait until some are delivered, or delete a webhook that fails.',
+  ],
   body_too_large: [41301, 'The body is too large; send a smaller one.'],
   not_json: [41501, 'The body must be JSON; send it with Content-Type: application/json.'],
   encoded_body: [41502, 'The body must not be encoded; send it without a Content-Encoding.'],
@@ -115,6 +168,10 @@ export const errors = {
   too_many_waiting: [
     42921,
     'Too many calls of the team are waiting or unread; wait until some are answered, and read the answers.',
+  ],
+  too_many_exports: [
+    42922,
+    'The team has two exports under way, or the service as many as it takes; wait until one of them is read.',
   ],
   headers_too_large: [43101, 'The address and headers of the request exceed 16 KiB; send fewer or shorter ones.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
@@ -187,6 +244,11 @@ export class ApiError extends Error {
     this.details = options.details;
     this.headers = { ...statusHeaders(this.status), ...options.headers };
   }
+}
+
+/** A 400 of one field; `path` is its JSON pointer. */
+export function invalidField(path: string, message: string): ApiError {
+  return new ApiError('invalid_request', { details: [{ path, message }] });
 }
 
 /** What was thrown, as the error that a client is told: whatever is no ApiError is a failure of ours. */

@@ -66,6 +66,7 @@ function describe(operation: Operation) {
     description,
     security: permission ? [{ accessToken: [] }] : [],
     ...(permission && { 'x-permission': permission }),
+    ...(operation.alsoPermission && { 'x-also-permission': operation.alsoPermission }),
     parameters: [
       ...parameters('path', params, name),
       ...parameters('query', query, name),
@@ -108,7 +109,7 @@ function nameOf({ method, path }: Operation): string {
 }
 
 function success(operation: Operation) {
-  const { status, response, alternative } = operation;
+  const { status, response, alternative, file } = operation;
   return {
     description: status === 201 ? 'Created' : 'OK',
     headers: {
@@ -127,6 +128,9 @@ function success(operation: Operation) {
           schema: { type: 'string', description: alternative.description },
           example: alternative.example,
         },
+      }),
+      ...(file && {
+        [file.type]: { schema: { type: 'string', format: 'binary', description: file.description } },
       }),
     },
   };

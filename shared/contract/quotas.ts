@@ -21,7 +21,8 @@ export const quotaTexts: Record<QuotaName, string> = {
   scopes: 'scopes that are not deleted, of all workspaces',
   access_tokens: 'access tokens that are not revoked',
   billing_records: 'billing records, also those of deleted workspaces',
-  stored_bytes: 'bytes that all of these take, also deleted keys and revoked tokens, whose records stay',
+  stored_bytes:
+    'bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments',
   verify_per_second: 'verifications per second, on each process',
   api_per_second: 'management calls per second, on each process',
 };

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Caller, Permission } from './caller.ts';
 import type { ErrorName } from './errors.ts';
@@ -15,6 +16,10 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   description: string;
   /** The permission that the access token must have; absent: anybody may call the operation, without a token. */
   permission?: Permission;
+  /** Any access token may call the operation, whatever its permissions. */
+  anyToken?: boolean;
+  /** A second permission that the token must have. */
+  alsoPermission?: Permission;
   /** The status of a success; default 200. */
   status?: 200 | 201;
   params?: Params;
@@ -46,6 +51,8 @@ export type Operation<Params = TObject, Query = TObject, Body = TSchema, Respons
   cacheable?: boolean;
   /** A second form of the answer, besides JSON. */
   alternative?: { type: string; description: string; example: string };
+  /** A further form of the answer, which is a file and no text. */
+  file?: { type: string; description: string };
 };
 
 /** One request as a handler sees it: authenticated, validated, and with the services that the handler needs. */
@@ -68,7 +75,9 @@ export type Route<
   Response extends TSchema,
   Services,
 > = Operation<Params, Query, Body, Response> & {
-  handle(call: Call<Params, Query, Body, Services>): Promise<Static<Response> | TextAnswer | CacheableAnswer>;
+  handle(
+    call: Call<Params, Query, Body, Services>,
+  ): Promise<Static<Response> | TextAnswer | CacheableAnswer | ExportAnswer>;
 };
 
 /** An answer that is text already: a form other than JSON, or JSON that was assembled from parts in JSON. */
@@ -79,6 +88,23 @@ export class TextAnswer {
   constructor(type: string, text: string) {
     this.type = type;
     this.text = text;
+  }
+}
+
+/** A file on its way: its bytes, and how many there are where that is known. */
+export type OpenExport = { stream: Readable; bytes: number | undefined };
+
+/** A file that is made once the handler has ended: it may take minutes, and no more memory when it is large. */
+export class ExportAnswer {
+  readonly type: string;
+  readonly name: string;
+  /** Makes the whole file, or throws; the signal says that nobody waits for it any more. */
+  readonly open: (signal: AbortSignal) => Promise<OpenExport>;
+
+  constructor(type: string, name: string, open: (signal: AbortSignal) => Promise<OpenExport>) {
+    this.type = type;
+    this.name = name;
+    this.open = open;
   }
 }
 

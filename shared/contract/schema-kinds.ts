@@ -41,10 +41,14 @@ const idPrefixes = {
   'API key': 'key',
   'billing record': 'bill',
   'ledger row': 'ledger',
+  grant: 'grant',
+  'grant schedule': 'sched',
   'access token': 'tok',
   'link token': 'link',
   'audit entry': 'audit',
   event: 'evt',
+  webhook: 'hook',
+  'webhook delivery': 'dlv',
 } as const satisfies Record<string, IdPrefix>;
 
 /** No text of a request is longer: its body ends before. So a text that is no id is unknown, like any other, and never invalid. */

@@ -1,5 +1,7 @@
 import { Type } from 'typebox';
 import { PREFIX_PATTERN } from '../values/key-text.ts';
+import { limits } from './limits.ts';
+import { alerts } from './alerts.ts';
 import { credits, id, jsonObject, MOST_TEXT, named, object, signedCredits, textOf, timestamp } from './schema-kinds.ts';
 
 // The fields and objects that more than one route has. Each JSON Schema is the source: it validates, it is the type
@@ -84,6 +86,11 @@ export const billing = named(
     expiredCredits: credits('credits that were left when their grants ended'),
     allowOverages: Type.Boolean({ description: 'whether use may go on beyond totalCredits' }),
     spendCap: Type.Optional(credits('most that may be used')),
+    limits: Type.Optional(limits),
+    alerts: Type.Optional({
+      ...alerts,
+      description: "its own alerts; absent: its workspace's, and in the answer of a verification",
+    }),
     createdAt: timestamp('when it was made'),
     updatedAt: timestamp('when its settings last changed'),
   }),

@@ -1,10 +1,10 @@
 import * as fc from 'fast-check';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { testEvent } from '../../tests/helpers/events.ts';
+import { testEvent, testLine } from '../../tests/helpers/events.ts';
 import { newId } from '../values/ids.ts';
 import { carryDecoded, carryEvent, rowOf, type CarriedEvent } from './carried-event.ts';
-import { decodeEvent, encodeEvent, UnreadableEvent } from './event.ts';
+import { decodeEvent, encodeEvent, UnreadableEvent, type UsageEvent } from './event.ts';
 
 const MAX = Number.MAX_SAFE_INTEGER;
 const text = fc.oneof(
@@ -27,9 +27,19 @@ const events = fc
   })
   .map(testEvent);
 
+const lines = fc
+  .record({
+    kind: fc.constantFrom('hold', 'capture', 'release', 'extension', 'correction', 'turn'),
+    fields: fc.record({ heldMicros: number(0, MAX), crossed: text, detail: fc.string({ minLength: 1 }) }),
+  })
+  .map(({ kind, fields }) => testLine(kind, fields));
+const ofAccounts = fc
+  .record({ event: events, heldMicros: number(0, MAX), crossed: text })
+  .map(({ event, ...more }) => ({ ...event, ...more }));
+
 test('an event is handed on as the row and the JSON that decoding it gives, whatever its fields hold', () => {
   fc.assert(
-    fc.property(events, (event) => {
+    fc.property(fc.oneof(events, lines, ofAccounts), (event) => {
       const json = encodeEvent(event);
       const carried = carryEvent(Buffer.from(json));
       assert.equal(parsed(carried), parsed(carryDecoded(event)));
@@ -60,6 +70,13 @@ test('what one pattern takes for an event, decoding takes for the same one; what
     }),
     { numRuns: 5_000 },
   );
+});
+
+test('a verification without an account takes the one pattern, and no other event does', () => {
+  const carried = (event: UsageEvent) => carryEvent(Buffer.from(encodeEvent(event))).row;
+  assert.is(carried(testEvent({ billingId: newId('bill') })), '');
+  assert.is.not(carried(testEvent({ billingId: newId('bill'), heldMicros: 1 })), '');
+  assert.is.not(carried(testLine('capture', {})), '');
 });
 
 test('a time beyond what the books can store is refused by its name', () => {

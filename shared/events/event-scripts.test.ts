@@ -3,13 +3,13 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
-import { ALL_SHARDS } from '../values/key-text.ts';
+import { ALL_SHARDS, hashKeyText } from '../values/key-text.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { connectClickHouse } from '../stores/clickhouse.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { makeWorld, type World } from '../../tests/helpers/world.ts';
+import { makeWorld, request, type World } from '../../tests/helpers/world.ts';
 
 const WITHIN_MS = 5_000;
 const TEXT = '/a?q=\'"\\é漢';
@@ -43,6 +43,8 @@ test('a verification that verify.lua appends reads back with every field, and is
       kind: 'verification',
       keyId,
       billingId,
+      workspaceId,
+      customerId: '',
       usageName: ['tokens', TEXT][i],
       route: TEXT,
       costMicros: 1_500_000,
@@ -69,6 +71,50 @@ test('a verification without a meter has no billing record, balance, sequence nu
   assert.is(encodeEvent(event), value);
 });
 
+test('a verification carries its workspace and the customer of its key, whatever characters it has', async () => {
+  const texts = [
+    'cus_acme',
+    'a"b',
+    '\\',
+    '\\"',
+    '"',
+    'x",',
+    '","metadata":',
+    'a\\\\"b\\',
+    '漢 é',
+    '/',
+    '"'.repeat(256),
+    '漢'.repeat(256),
+  ];
+  for (const customerId of texts) {
+    for (const externalMeterId of [undefined, (await customers.meteredKey('1')).meter]) {
+      const { key, id } = await customers.newKey({ customerId, externalMeterId, metadata: { customerId: 'other' } });
+      await verify({ key });
+      const { event, value } = (await Promise.all(ALL_SHARDS.map(outbox)))
+        .flat()
+        .find((one) => one.event.keyId === id)!;
+      assert.equal([event.workspaceId, event.customerId], [workspaceId, customerId]);
+      assert.is(encodeEvent(event), value);
+    }
+  }
+});
+
+test('lines of holds and turns carry their workspace', async () => {
+  const { key, billingId, shard } = await meteredKey();
+  const post = (path: string, body: object) =>
+    must(200, request(world.verify!.url + path, 'post', { token: world.team.token, body }));
+  const hold = async () => {
+    const billing = { usage: '2', hold: { expiresIn: 60 } };
+    return (await must(200, customers.verify({ key, billing }))).body.hold.id as string;
+  };
+  await post('/api/v1/usage/capture', { holdId: await hold(), usage: '1' });
+  await post('/api/v1/usage/release', { holdId: await hold() });
+  await post('/api/v1/usage/extend', { holdId: await hold(), expiresIn: 90 });
+  const kinds = new Map((await eventsOf(billingId, shard)).map(({ event }) => [event.kind, event.workspaceId]));
+  const wanted = ['hold', 'turn', 'capture', 'release', 'extension'].map((kind) => [kind, workspaceId]);
+  assert.equal(Object.fromEntries(kinds), Object.fromEntries(wanted));
+});
+
 test('an adjustment that adjust.lua appends reads back with every field', async () => {
   const { key, shard, billingId } = await meteredKey();
   await verify({ key, billing: { usage: '5' } });
@@ -83,6 +129,8 @@ test('an adjustment that adjust.lua appends reads back with every field', async 
     id,
     keyId: '',
     billingId,
+    workspaceId,
+    customerId: '',
     usageName: 'tokens',
     route: '',
     costMicros: -2_000_000,
@@ -93,6 +141,7 @@ test('an adjustment that adjust.lua appends reads back with every field', async 
     number: 1,
     actor: tokenId,
     reason: TEXT,
+    ...NO_ACCOUNT,
   });
 });
 
@@ -102,11 +151,11 @@ test('a settlement that settle.lua appends, and a witness that witness.lua appen
   const node = redis.node(shard);
   const epoch = await epochOf(shard);
   const [meta, stream] = [keyspace.meta(shard), keyspace.outbox(shard)];
-  const ids = { settlement: newId('evt'), witness: newId('evt') };
+  const ids = { settlement: newId('evt'), witness: newId('evt'), later: newId('evt') };
 
-  const settlement = beginEvent({ kind: 'settlement', id: ids.settlement, billingId });
+  const settlement = beginEvent({ kind: 'settlement', id: ids.settlement, billingId, workspaceId });
   const late = { micros: 7_000_000, events: 3, from: 0, to: 0, adjustedMicros: 0, lastBalance: '' };
-  const settleArgs = [node.runId(), node.notAfter(WITHIN_MS), epoch, ...Object.values(late), settlement];
+  const settleArgs = [node.runId(), node.notAfter(WITHIN_MS), epoch, ...Object.values(late), settlement, ''];
   const record = keyspace.billing(shard, workspaceId, meter);
   const settled = await node.script('settle', [meta, stream, record], settleArgs, WITHIN_MS);
   assert.equal([settled[0], settled[2], settled[3]], ['OK', 'OK', '7000000']);
@@ -118,13 +167,20 @@ test('a settlement that settle.lua appends, and a witness that witness.lua appen
   const handedOver = await node.script('witness', keys, witnessArgs, WITHIN_MS);
   assert.equal([handedOver[0], handedOver[2]], ['OK', '1']);
 
-  const [, first, second] = await eventsOf(billingId, shard);
-  const nothing = { keyId: '', usageName: '', costMicros: 0, route: '', ...NO_ADJUSTMENT };
+  const later = beginEvent({ kind: 'witness', id: ids.later, billingId, ...lost });
+  const known = [meta, stream, keyspace.keyText(shard, hashKeyText(key))];
+  assert.is((await node.script('witness', known, [...witnessArgs.slice(0, 4), later], WITHIN_MS))[2], '1');
+
+  const [, ...told] = await eventsOf(billingId, shard);
+  const nothing = { keyId: '', customerId: '', usageName: '', costMicros: 0, route: '', ...NO_ADJUSTMENT };
   const wanted = [
-    { kind: 'settlement', id: ids.settlement, epoch, sequence: 2, usedMicros: 12_000_000 },
-    { kind: 'witness', id: ids.witness, ...lost },
+    { kind: 'settlement', id: ids.settlement, workspaceId, epoch, sequence: 2, usedMicros: 12_000_000 },
+    // The record of its key is gone: the consumer takes it from Postgres.
+    { kind: 'witness', id: ids.witness, workspaceId: '', ...lost },
+    { kind: 'witness', id: ids.later, workspaceId, ...lost },
   ];
-  for (const [i, event] of [first!.event, second!.event].entries()) {
+  assert.is(told.length, wanted.length);
+  for (const [i, { event }] of told.entries()) {
     assert.equal(event, { ...stamped(event), ...nothing, ...wanted[i], billingId });
   }
 });
@@ -139,7 +195,8 @@ test('usage_events has exactly the columns of the table of fields, besides the t
 
 test.run();
 
-const NO_ADJUSTMENT = { number: 0, actor: '', reason: '' };
+const NO_ACCOUNT = { heldMicros: 0, holdId: '', holdMicros: 0, detail: '', crossed: '' };
+const NO_ADJUSTMENT = { number: 0, actor: '', reason: '', ...NO_ACCOUNT };
 const ZEROES = { billingId: '', usedMicros: 0, sequence: 0, epoch: 0, costMicros: 0 };
 
 async function meteredKey() {

@@ -4,7 +4,7 @@ import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { decodeEvent, encodeEvent, eventFields, EVENT_FIELD, readEvents, UnreadableEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
-import { testEvent } from '../../tests/helpers/events.ts';
+import { testEvent, testLine } from '../../tests/helpers/events.ts';
 
 const event = testEvent({ billingId: newId('bill'), usedMicros: Number.MAX_SAFE_INTEGER });
 
@@ -30,7 +30,31 @@ const adjustments = fc
 const others = fc
   .constantFrom('settlement' as const, 'witness' as const)
   .map((kind) => testEvent({ kind, keyId: '', billingId: event.billingId, costMicros: 0 }));
-const events = fc.oneof(verifications, adjustments, others);
+const lines = fc
+  .record({
+    kind: fc.constantFrom('hold', 'capture', 'release', 'extension', 'correction', 'turn'),
+    fields: fc.record({
+      timeMs,
+      sequence: micros,
+      heldMicros: micros,
+      detail: fc.string({ minLength: 1 }),
+      crossed: text,
+    }),
+    ofHold: fc.record({ holdMicros: micros, usageName: text }),
+    cost: signed,
+  })
+  .map(({ kind, fields, ofHold, cost }) =>
+    testLine(kind, {
+      ...fields,
+      ...(kind !== 'turn' && ofHold),
+      ...(kind === 'capture' && { costMicros: Math.abs(cost), detail: 'charged' }),
+      ...(kind === 'correction' && { costMicros: cost, detail: '' }),
+    }),
+  );
+const ofAccounts = fc
+  .record({ heldMicros: micros, crossed: text, event: fc.oneof(verifications, adjustments) })
+  .map(({ event, ...more }) => ({ ...event, ...more }));
+const events = fc.oneof(verifications, adjustments, others, lines, ofAccounts);
 
 test('an event that is written and read again is the same event and the same bytes, whatever its texts hold', () => {
   fc.assert(
@@ -42,6 +66,48 @@ test('an event that is written and read again is the same event and the same byt
       assert.is(encodeEvent(readEvents(entry)[0]!), value, 'the same bytes');
     }),
   );
+});
+
+test('what is new in lines of accounts adds nothing to a verification, a settlement or an adjustment without an account', () => {
+  const [id, keyId, billingId] = [newId('evt'), newId('key'), newId('bill')];
+  const place = { id, billingId, timeMs: 1_700_000_000_000, sequence: 3, epoch: 2 };
+  assert.is(
+    encodeEvent(testEvent({ ...place, keyId })),
+    `{"i":"${id}","r":"","c":1,"n":"default","t":1700000000000,"k":"${keyId}","b":"${billingId}","u":1,"s":3,"e":2}`,
+  );
+  assert.is(
+    encodeEvent(testEvent({ ...place, kind: 'settlement', keyId: '', usageName: '', costMicros: 0 })),
+    `{"x":"settlement","i":"${id}","r":"","c":0,"n":"","t":1700000000000,"k":"","b":"${billingId}","u":1,"s":3,"e":2}`,
+  );
+  const adjustment = { day: '2026-01-31', number: 7, actor: 'tok', reason: 'why', keyId: '' };
+  assert.is(
+    encodeEvent(testEvent({ ...place, kind: 'adjustment', ...adjustment })),
+    `{"x":"adjustment","i":"${id}","r":"","c":1,"n":"default","t":1700000000000,"k":"","b":"${billingId}","u":1,"s":3,"e":2,` +
+      '"d":"2026-01-31","a":7,"w":"tok","y":"why"}',
+  );
+});
+
+test('a line is refused without what it has to say: its hold, the amount, the state, a key; and with a cost where it has none', () => {
+  const hold = JSON.parse(encodeEvent(testLine('hold', {}))) as Record<string, unknown>;
+  const turn = JSON.parse(encodeEvent(testLine('turn', {}))) as Record<string, unknown>;
+  const capture = JSON.parse(encodeEvent(testLine('capture', {}))) as Record<string, unknown>;
+  const wrong: [object, RegExp][] = [
+    [{ ...hold, o: undefined }, /field o is missing/],
+    [{ ...hold, o: 'secret' }, /field o is not a hold/],
+    [{ ...hold, m: undefined }, /field m is not a whole number/],
+    [{ ...hold, m: -1 }, /field m is not a whole number/],
+    [{ ...hold, g: undefined }, /field g is empty/],
+    [{ ...hold, h: -1 }, /field h is not a whole number/],
+    [{ ...hold, k: '' }, /field k is not an id/],
+    [{ ...hold, b: '' }, /field b is not an id/],
+    [{ ...hold, c: 1 }, /field c is not a whole number/],
+    [{ ...hold, l: 7 }, /field l is missing/],
+    [{ ...turn, g: '' }, /field g is empty/],
+    [{ ...turn, c: -1 }, /field c is not a whole number/],
+    [{ ...capture, c: -1 }, /field c is not a whole number/],
+  ];
+  for (const [one, message] of wrong)
+    assert.throws(() => decodeEvent(Buffer.from(JSON.stringify(one))), isUnreadable(message));
 });
 
 test('an entry that is not an event is refused with the name of the wrong field, never with its content', () => {
@@ -74,10 +140,15 @@ test('the Lua scripts write exactly the JSON names that the table of fields has 
   const folder = new URL('../stores/lua/', import.meta.url);
   const sources = globSync('**/*.lua', { cwd: folder }).map((name) => readFileSync(new URL(name, folder), 'utf8'));
   const code = sources.join('\n').replace(/--.*$/gm, '');
-  const written = new Set([...code.matchAll(/"(\w+)":/g)].map(([, name]) => name!));
-  const { timeMs, keyId, billingId, usedMicros, sequence, epoch } = eventFields;
-  const known = [timeMs, keyId, billingId, usedMicros, sequence, epoch].map(({ json }) => json);
-  assert.equal([...written].toSorted(), known.toSorted());
+  const written = new Set([...code.matchAll(/"(\w)":/g)].map(([, name]) => name!));
+  const { timeMs, keyId, billingId, workspaceId, customerId, usedMicros, sequence, epoch } = eventFields;
+  const known = [timeMs, keyId, billingId, workspaceId, customerId, usedMicros, sequence, epoch].map(
+    ({ json }) => json,
+  );
+  // Lines of turns and of holds are a script's own.
+  const { kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, crossed } = eventFields;
+  const own = [kind, id, route, costMicros, usageName, heldMicros, holdId, holdMicros, detail, crossed];
+  assert.equal([...written].toSorted(), [...known, ...own.map(({ json }) => json)].toSorted());
 });
 
 test('no two fields share a JSON name or a column', () => {

@@ -3,6 +3,7 @@ import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import type { Outbox, Round } from './outbox-entries.ts';
 import { ANSWER_WITHIN_MS } from './outbox-round.ts';
+import { chunks } from '../values/chunks.ts';
 
 const IDS_PER_CALL = 500;
 // Lua passes 8,000 arguments at most. No entry of ours has more than one field; its lines are set aside as one each.
@@ -40,8 +41,4 @@ export async function acknowledgeRound(
       log.error({ stream: streams[at], entry: id, reason }, 'what is no event in an outbox entry was set aside');
     spoiled.shift();
   }
-}
-
-function chunks<T>(items: T[], size: number): T[][] {
-  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
 }

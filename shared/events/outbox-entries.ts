@@ -1,5 +1,6 @@
 import { carryLine, type CarriedEvent } from './carried-event.ts';
 import { EVENT_FIELD, UnreadableEvent, valueOfEntry } from './event.ts';
+import { carryOutcome, isOutcome, type CarriedOutcome } from './outcome.ts';
 import type { DiskMark } from '../stores/disk-mark.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import { BYTES_PER_BATCH, EVENTS_PER_BATCH } from './source.ts';
@@ -28,12 +29,13 @@ export type Round = {
   /** The server that delivered the entries. Another one (restarted, failed over) may use the same ids for other entries. */
   runId: string;
   events: CarriedEvent[];
+  outcomes: CarriedOutcome[];
   /** For each stream, the entries that are done once the events are delivered. */
   whole: DoneEntry[][];
   /** Entries that are done then and hold something that is no event, to be set aside. */
   spoiled: (DoneEntry & { at: number; parts: UnreadablePart[] })[];
   entries: number;
-  /** Of the events' JSON. */
+  /** Of their JSON. */
   bytes: number;
 };
 
@@ -54,12 +56,13 @@ const HELD_WITHIN_MS = 10_000;
 
 /** An empty round of the server that answers now. */
 export function startRound({ node, streams }: Outbox): Round {
-  return { runId: node.runId(), events: [], whole: streams.map(() => []), spoiled: [], entries: 0, bytes: 0 };
+  const none = { events: [], outcomes: [], spoiled: [], entries: 0, bytes: 0 };
+  return { runId: node.runId(), whole: streams.map(() => []), ...none };
 }
 
 /** Whether a round has as much as a batch may. */
-export function isFull({ events, entries, bytes }: Round): boolean {
-  return Math.max(events.length, entries) >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH;
+export function isFull({ events, outcomes, entries, bytes }: Round): boolean {
+  return Math.max(events.length + outcomes.length, entries) >= EVENTS_PER_BATCH || bytes >= BYTES_PER_BATCH;
 }
 
 /** Reads the ids of entries as text. */
@@ -121,7 +124,8 @@ function addEntry(round: Round, at: number, [id, fields]: Entry): void {
   for (const line of lines) {
     round.bytes += line.length;
     try {
-      round.events.push(carryLine(line));
+      if (isOutcome(line)) round.outcomes.push(carryOutcome(line));
+      else round.events.push(carryLine(line));
     } catch (error) {
       parts.push({ fields: [EVENT_FIELD, Buffer.from(line, 'latin1')], reason: reasonOf(error) });
     }

@@ -72,7 +72,8 @@ export function makeOutboxReader(options: OutboxReaderOptions): Source {
       begunOn = '';
       throw error;
     }
-    return { events: round.events, acknowledge: () => acknowledgeRound(outbox, round, { metrics, log }) };
+    const { events, outcomes } = round;
+    return { events, outcomes, acknowledge: () => acknowledgeRound(outbox, round, { metrics, log }) };
   }
 
   async function begin(runId: string): Promise<void> {

@@ -14,6 +14,8 @@ export type OutboxWatch = Loop & {
   full(): boolean;
   /** Throws while memory is too short for new records. */
   requireMemory(): void;
+  /** Whether there is room for what may wait or be lost, such as counts: far more than events need. */
+  hasSpareRoom(): boolean;
 };
 
 type OutboxLimits = {
@@ -32,6 +34,8 @@ const FULL_UNTIL_PERCENT = 5;
 // New records stop this far below. They stay, so if they filled Redis up to the other limit, metered verifications would
 // be refused for good.
 const NO_RECORDS_PERCENT = 10;
+// What may be lost stops here, of the most entries, and of memory with new records.
+const SPARE_PERCENT = 10;
 
 /** Looks at every server and its outboxes twice a second. */
 export function watchOutbox(
@@ -42,11 +46,13 @@ export function watchOutbox(
 ): OutboxWatch {
   let full = false;
   let usedPercent = 0;
+  let waiting = 0;
   const loop = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
     const [{ events, oldestAgeMs }, memories] = await Promise.all([outboxState(redis), readMemories(redis)]);
     usedPercent = Math.max(0, ...memories.map(({ usedBytes, limitBytes }) => (100 * usedBytes) / limitBytes));
     const short = usedPercent >= maxMemoryPercent - (full ? FULL_UNTIL_PERCENT : 0);
     note(events >= maxEntries || short, events);
+    waiting = events;
     metrics.outboxEntries.set(events);
     metrics.outboxAgeSeconds.set(oldestAgeMs / 1000);
     showMemories(metrics, memories);
@@ -59,12 +65,14 @@ export function watchOutbox(
     full = now;
   }
 
+  const isShort = () => usedPercent >= maxMemoryPercent - NO_RECORDS_PERCENT;
   return {
     ...loop,
     full: () => full,
     requireMemory() {
-      if (usedPercent >= maxMemoryPercent - NO_RECORDS_PERCENT) throw new ApiError('memory_short');
+      if (isShort()) throw new ApiError('memory_short');
     },
+    hasSpareRoom: () => !full && !isShort() && waiting < (maxEntries * SPARE_PERCENT) / 100,
   };
 }
 

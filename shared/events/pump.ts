@@ -8,6 +8,8 @@ type PumpOptions = {
   source: Source;
   /** Delivers a batch's events. It repeats a step that fails, until the signal says to stop. */
   deliver(events: Batch['events'], signal: AbortSignal): Promise<void>;
+  /** Delivers a batch's outcomes, likewise, once its events are delivered. */
+  deliverOutcomes(outcomes: Batch['outcomes'], signal: AbortSignal): Promise<void>;
   /** Called when the source gave no batch. */
   idle?(): void;
   metrics: Metrics;
@@ -20,7 +22,7 @@ type PumpOptions = {
  * 1. Deliver. After a crash here the source gives the events again, and they count once.
  * 2. Acknowledge. Only now may the source forget the events.
  */
-export function startPump({ source, deliver, idle, metrics, log }: PumpOptions): Running {
+export function startPump({ source, deliver, deliverOutcomes, idle, metrics, log }: PumpOptions): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
   const done = pumpAll();
@@ -49,9 +51,10 @@ export function startPump({ source, deliver, idle, metrics, log }: PumpOptions):
     await pumpOne(rest);
   }
 
-  async function pumpOne({ events, acknowledge }: Batch): Promise<void> {
+  async function pumpOne({ events, outcomes, acknowledge }: Batch): Promise<void> {
     try {
       if (events.length > 0) await deliver(events, signal);
+      if (outcomes.length > 0) await deliverOutcomes(outcomes, signal);
       await retry(signal, log, 'acknowledging usage events', acknowledge);
     } catch (error) {
       log.warn({ error, events: events.length }, 'stopped before a batch was acknowledged; its events will come again');

@@ -1,7 +1,8 @@
 import type { CarriedEvent } from './carried-event.ts';
+import type { CarriedOutcome } from './outcome.ts';
 
-/** Events that were read together. Until they are acknowledged they may come again, here or in another process. */
-export type Batch = { events: CarriedEvent[]; acknowledge(): Promise<void> };
+/** What was read together. Until it is acknowledged it may come again, here or in another process. */
+export type Batch = { events: CarriedEvent[]; outcomes: CarriedOutcome[]; acknowledge(): Promise<void> };
 
 // An insert costs ClickHouse about 16 ms, whatever its rows. Three batches may be in memory: one is delivered, one waits for
 // it, and one is held back. The second limit is for events with long texts.

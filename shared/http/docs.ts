@@ -1,15 +1,10 @@
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createRequire } from 'node:module';
-import { gzipSync } from 'node:zlib';
-import { namesTag } from './entity-tag.ts';
 import type { ProbeAnswer } from './probes.ts';
+import { answerFile, staticFile, type StaticFile } from './static-files.ts';
 
 export type Docs = (path: string, headers: IncomingHttpHeaders) => ProbeAnswer | undefined;
-
-type Encoded = { body: Buffer; headers: Record<string, string> };
-type Page = { type: string; plain: Encoded; gzipped: Encoded };
 
 const require = createRequire(import.meta.url);
 
@@ -21,12 +16,12 @@ const require = createRequire(import.meta.url);
 export function makeDocs(document: object & { servers: readonly { url: string }[] }): Docs {
   const file = (name: string) => readFileSync(require.resolve(`swagger-ui-dist/${name}`));
   const headers = securityHeaders(document.servers.map(({ url }) => url));
-  const page = (type: string, body: Buffer) => encode(`${type}; charset=utf-8`, body, headers);
-  const pages = new Map<string, Page>([
+  const page = (type: string, body: Buffer) => staticFile(`${type}; charset=utf-8`, body, headers);
+  const pages = new Map<string, StaticFile>([
     // It tells of this release alone: a client asks each time whether it is still the same.
     [
       '/openapi.json',
-      encode('application/json', Buffer.from(JSON.stringify(document)), { 'Cache-Control': 'no-cache' }),
+      staticFile('application/json', Buffer.from(JSON.stringify(document)), { 'Cache-Control': 'no-cache' }),
     ],
     ['/docs', page('text/html', Buffer.from(HTML))],
     ['/docs/start.js', page('text/javascript', Buffer.from(START))],
@@ -34,34 +29,10 @@ export function makeDocs(document: object & { servers: readonly { url: string }[
     ['/docs/swagger-ui.css', page('text/css', file('swagger-ui.css'))],
   ]);
 
-  return function docs(path, { 'accept-encoding': accepted, 'if-none-match': known }) {
+  return function docs(path, requestHeaders) {
     const found = pages.get(path);
-    if (!found) return undefined;
-    const { body, headers } = takesGzip(accepted) ? found.gzipped : found.plain;
-    const isKnown = known !== undefined && namesTag(known, headers['ETag']!);
-    return isKnown
-      ? { status: 304, type: found.type, text: '', headers }
-      : { status: 200, type: found.type, text: body, headers };
+    return found && answerFile(found, requestHeaders);
   };
-}
-
-function encode(type: string, plain: Buffer, headers: Record<string, string>): Page {
-  const gzipped = gzipSync(plain);
-  const tag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
-  const common = { ...headers, Vary: 'Accept-Encoding' };
-  const of = (body: Buffer, etag: string) => ({ ...common, ETag: `"${etag}"`, 'Content-Length': String(body.length) });
-  return {
-    type,
-    plain: { body: plain, headers: of(plain, tag) },
-    gzipped: { body: gzipped, headers: { ...of(gzipped, `${tag}-gzip`), 'Content-Encoding': 'gzip' } },
-  };
-}
-
-function takesGzip(accepted = ''): boolean {
-  return accepted.split(',').some((one) => {
-    const [coding = '', quality = ''] = one.split(';', 2);
-    return coding.trim().toLowerCase() === 'gzip' && !/^\s*q=0(\.0*)?\s*$/i.test(quality);
-  });
 }
 
 // Relative addresses: behind a proxy the pages may have a longer path.

@@ -30,10 +30,14 @@ function productionProblems(config: Partial<Config>): string[] {
     if (url !== undefined && isGuessable(passwordIn(url)))
       problems.push(`${name} must have a password of its own in production, not ${describe(passwordIn(url))}`);
   }
-  for (const name of ['API_DATABASE_PASSWORD', 'CONSUMER_DATABASE_PASSWORD', 'KAFKA_SASL_PASSWORD'] as const) {
+  const passwords = ['API_DATABASE_PASSWORD', 'CONSUMER_DATABASE_PASSWORD', 'WEBHOOKS_DATABASE_PASSWORD'] as const;
+  for (const name of [...passwords, 'KAFKA_SASL_PASSWORD'] as const) {
     const password = config[name];
     if (password && isGuessable(password)) problems.push(`${name} must not be ${describe(password)} in production`);
   }
+  const { VAULT_ADDR } = config;
+  if (VAULT_ADDR?.startsWith('http:') && !isLoopback(new URL(VAULT_ADDR).hostname.replaceAll(/[[\]]/g, '')))
+    problems.push('VAULT_ADDR must be https in production: others could read the master key on the network');
   if (MASTER_KEY && new Set(MASTER_KEY).size < MIN_DISTINCT_BYTES)
     problems.push('MASTER_KEY must be random in production: make one with `openssl rand -base64 32`');
   return problems;

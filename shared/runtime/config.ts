@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { configProblems } from './config-rules.ts';
+import { outputOf } from './output-of.ts';
 import type { Variable } from './variable-kinds.ts';
 import { variables, type Config } from './variables.ts';
 
@@ -16,7 +17,7 @@ export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Co
   const entries = names.map((name) => {
     const variable: Variable<unknown> = variables[name];
     try {
-      const given = process.env[name] ?? fromFile(process.env[`${name}_FILE`]) ?? variable.default;
+      const given = givenFor(name, variable) ?? variable.default;
       if (given === undefined || (given === '' && variable.default === undefined)) throw new Error('must be set');
       return [name, variable.parse(given)];
     } catch (error) {
@@ -39,6 +40,13 @@ export function readConfigOrExit<Name extends keyof Config>(...names: Name[]): P
     process.stderr.write(`${error.message}\n`);
     process.exit(1);
   }
+}
+
+function givenFor(name: string, variable: Variable<unknown>): string | undefined {
+  const { [name]: value, [`${name}_FILE`]: file, [`${name}_COMMAND`]: command } = process.env;
+  if (!command || !variable.byCommand) return value ?? fromFile(file);
+  if (value || file) throw new Error(`is given twice: set one of ${name}, ${name}_FILE and ${name}_COMMAND`);
+  return outputOf(command, `${name}_COMMAND`);
 }
 
 function fromFile(path: string | undefined): string | undefined {

@@ -23,6 +23,7 @@ export function makeMetrics(program: string) {
     ...settingsMetrics(registers),
     ...auditMetrics(registers),
     ...jobMetrics(registers),
+    ...webhookMetrics(registers),
   };
 }
 
@@ -49,6 +50,17 @@ function verificationMetrics(registers: Registry[]) {
       name: 'keytally_verifications_total',
       help: 'Verifications by status; UNDECIDED ended in a 503',
       labelNames: ['status'],
+      registers,
+    }),
+    refusals: new Counter({
+      name: 'keytally_refusals_total',
+      help: 'Refused calls by reason, about a second after they were refused',
+      labelNames: ['reason'],
+      registers,
+    }),
+    droppedOutcomes: new Counter({
+      name: 'keytally_dropped_outcomes_total',
+      help: 'Refusals, or counts of them, that the books lack because there was no room for them or they were not taken',
       registers,
     }),
     unrecorded: new Counter({
@@ -213,6 +225,52 @@ function jobMetrics(registers: Registry[]) {
       help: 'Time a job took, by outcome',
       labelNames: ['job', 'outcome'],
       buckets: jobSeconds,
+      registers,
+    }),
+  };
+}
+
+/** Deliveries of events to webhooks. Nothing by webhook or team: there may be any number of them. */
+function webhookMetrics(registers: Registry[]) {
+  return {
+    webhookTries: new Counter({
+      name: 'keytally_webhook_tries_total',
+      help: 'Tries to deliver an event to a webhook: delivered, refused by its answer, or failed without one',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    webhooksGivenUp: new Counter({
+      name: 'keytally_webhook_given_up_total',
+      help: 'Deliveries that failed for good',
+      registers,
+    }),
+    webhookSeconds: new Histogram({
+      name: 'keytally_webhook_try_seconds',
+      help: 'Time that a try took',
+      buckets: [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10],
+      registers,
+    }),
+    webhookDelaySeconds: new Histogram({
+      name: 'keytally_webhook_delay_seconds',
+      help: 'Time from the cause of an event to its delivery, where the first try delivered it',
+      buckets: [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 60, 600],
+      registers,
+    }),
+    webhooksUnderWay: new Gauge({
+      name: 'keytally_webhook_under_way',
+      help: 'Deliveries that this process is trying now',
+      registers,
+    }),
+    webhooksWaiting: new Gauge({
+      name: 'keytally_webhook_waiting',
+      help: 'Deliveries that wait for a try, counted up to 100,000',
+      aggregator: 'max',
+      registers,
+    }),
+    webhooksFailing: new Gauge({
+      name: 'keytally_webhook_failing',
+      help: 'Webhooks that are enabled, and to which nothing could be delivered lately',
+      aggregator: 'max',
       registers,
     }),
   };

@@ -72,6 +72,8 @@ export const programs = {
     'CALLS_PER_SECOND',
     ...quotaVariables,
     'REQUEST_DEADLINE_MS',
+    'WEBHOOK_ALLOWED_TARGETS',
+    'EXPORT_MAX_BYTES',
   ],
   verify: [...serviceVariables, ...clientVariables, 'QUOTA_VERIFY_PER_SECOND', 'WORKERS'],
   relay: [...serviceVariables, ...kafkaVariables, 'CONSUMER_NAME'],
@@ -84,9 +86,22 @@ export const programs = {
     'CONSUMER_NAME',
     'KAFKA_WATCHDOG_SECONDS',
   ],
-  migrate: ['NODE_ENV', 'DATABASE_URL', 'API_DATABASE_PASSWORD', 'CONSUMER_DATABASE_PASSWORD', ...clickHouseVariables],
+  // It has no part in Redis and in the books: it alone calls outside.
+  webhooks: [
+    ...(['NODE_ENV', 'LOG_LEVEL', 'HOST', 'PORT', 'OPS_PORT', 'DATABASE_URL'] as const),
+    ...(['MASTER_KEY', 'MASTER_KEY_PREVIOUS', 'WEBHOOK_ALLOWED_TARGETS', 'WEBHOOK_RETRY_SECONDS'] as const),
+  ],
+  migrate: [
+    ...(['NODE_ENV', 'DATABASE_URL', 'API_DATABASE_PASSWORD', 'CONSUMER_DATABASE_PASSWORD'] as const),
+    'WEBHOOKS_DATABASE_PASSWORD',
+    ...clickHouseVariables,
+  ],
   token: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL'],
   quota: ['NODE_ENV', 'DATABASE_URL', 'REDIS_URL', ...quotaVariables],
   'audit-log-verify': ['NODE_ENV', 'DATABASE_URL', ...redisVariables, 'MASTER_KEY', 'MASTER_KEY_PREVIOUS'],
+  'vault-key': [
+    ...(['NODE_ENV', 'VAULT_ADDR', 'VAULT_NAMESPACE', 'VAULT_TOKEN', 'VAULT_TRANSIT_MOUNT'] as const),
+    ...(['VAULT_TRANSIT_KEY', 'MASTER_KEY_CIPHERTEXT'] as const),
+  ],
   tool: ['NODE_ENV', 'DATABASE_URL', ...redisVariables, ...clickHouseVariables],
 } as const satisfies Record<string, Names>;

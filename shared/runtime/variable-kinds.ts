@@ -1,15 +1,37 @@
+import { readAllowedTarget } from '../values/webhook-target.ts';
+
 /** One environment variable: what it is (its line in the configuration reference), its default, and how it is read. */
-export type Variable<T> = { default?: string; about: string; parse: (given: string) => T };
+export type Variable<T> = {
+  default?: string;
+  about: string;
+  /** Whether `NAME_COMMAND` may name a command that prints the value. */
+  byCommand?: true;
+  parse: (given: string) => T;
+};
 
 /** Any text. */
 export function text(about: string, options: { default?: string } = {}): Variable<string> {
   return { about, parse: (given) => given, ...options };
 }
 
-/** A key of 32 bytes. */
+/** The address of an HTTP server, without a slash at its end. */
+export function url(about: string): Variable<string> {
+  return {
+    about,
+    parse(given) {
+      const parsed = URL.parse(given);
+      if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.username || parsed.search || parsed.hash)
+        throw new Error('must be an address like https://host:port');
+      return given.replace(/\/+$/, '');
+    },
+  };
+}
+
+/** A key of 32 bytes, which a command may print. */
 export function key(about: string): Variable<Buffer> {
   return {
     about,
+    byCommand: true,
     parse(given) {
       const bytes = Buffer.from(given, 'base64');
       if (bytes.length !== 32) throw new Error('must be 32 bytes in base64, as `openssl rand -base64 32` makes them');
@@ -62,6 +84,35 @@ export function origins(about: string): Variable<string[]> {
       const wrong = named.find((origin) => !/^https?:/.test(origin) || URL.parse(origin)?.origin !== origin);
       if (wrong !== undefined) throw new Error(`must name origins like https://app.example.com, not ${wrong}`);
       return named;
+    },
+  };
+}
+
+/** Targets that webhooks may have, separated by commas; by default none. */
+export function allowedTargets(about: string): Variable<string[]> {
+  const variable = list(about);
+  return {
+    ...variable,
+    parse(given) {
+      return variable.parse(given).map((text) => {
+        const target = readAllowedTarget(text);
+        if (target === undefined) throw new Error(`must name targets like receiver.internal:443, not ${text}`);
+        return target;
+      });
+    },
+  };
+}
+
+/** Times in seconds, separated by commas: some, and at most 50. */
+export function seconds(about: string): Variable<number[]> {
+  const variable = list(about);
+  return {
+    ...variable,
+    parse(given) {
+      const parsed = variable.parse(given).map((text) => (/^\d+$/.test(text) ? Number(text) : NaN));
+      if (parsed.length === 0 || parsed.length > 50 || !parsed.every((one) => one >= 1 && one <= 604_800))
+        throw new Error('must be at most 50 whole numbers from 1 to 604800, separated by commas');
+      return parsed;
     },
   };
 }

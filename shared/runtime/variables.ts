@@ -1,4 +1,17 @@
-import { flag, integer, key, list, oneOf, optional, origins, text, type Variable } from './variable-kinds.ts';
+import {
+  allowedTargets,
+  flag,
+  integer,
+  key,
+  list,
+  oneOf,
+  optional,
+  origins,
+  seconds,
+  text,
+  url,
+  type Variable,
+} from './variable-kinds.ts';
 
 const MOST_STORED = 1_000_000_000_000_000;
 
@@ -16,6 +29,18 @@ export const variables = {
   CONSUMER_DATABASE_PASSWORD: text(
     'password that the migrations set for the role `keytally_consumer`, which the consumer logs in as; empty: it stays as it is',
     { default: '' },
+  ),
+  WEBHOOKS_DATABASE_PASSWORD: text(
+    'password that the migrations set for the role `keytally_webhooks`, which webhooks logs in as; empty: it stays as it is',
+    { default: '' },
+  ),
+  WEBHOOK_ALLOWED_TARGETS: allowedTargets(
+    'targets of webhooks that may be inside of your network, each exactly as `host:port`, separated by commas; empty: none',
+  ),
+  WEBHOOK_RETRY_SECONDS: optional(
+    seconds(
+      'seconds after each failed try of a webhook until the next one, separated by commas; after the last, a delivery has failed; empty: 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h',
+    ),
   ),
   REDIS_URL: text(
     'Redis, where keys are verified: `redis://host:port`, or `redis+cluster://host:port,host:port` with some nodes of a cluster; it must run with AOF and `maxmemory-policy noeviction`',
@@ -36,6 +61,14 @@ export const variables = {
     key(
       'the master key before the current one, 32 bytes in base64; it only decrypts, so that the master key can be changed; empty: none',
     ),
+  ),
+  VAULT_ADDR: url('Vault or OpenBao, whose transit engine decrypts the master key: `https://host:port`'),
+  VAULT_NAMESPACE: text('namespace of Vault in which the transit engine is; empty: none', { default: '' }),
+  VAULT_TOKEN: text('token of Vault that may update `transit/decrypt/keytally`, or what the two variables below name'),
+  VAULT_TRANSIT_MOUNT: text('path at which the transit engine is mounted', { default: 'transit' }),
+  VAULT_TRANSIT_KEY: text('name of the key of the transit engine', { default: 'keytally' }),
+  MASTER_KEY_CIPHERTEXT: text(
+    'the master key as the transit engine encrypted it, `vault:v1:…`; `vault-key` prints what it decrypts to',
   ),
   NODE_ENV: text(
     '`production`: refuse to start with settings that are safe only on a machine of your own, such as default passwords; empty: allow them',
@@ -128,6 +161,11 @@ export const variables = {
     default: 10_000,
     min: 100,
     max: 60_000,
+  }),
+  EXPORT_MAX_BYTES: integer('number of bytes that one export of usage may have; a larger one is refused', {
+    default: 4 * 1024 ** 3,
+    min: 1_000_000,
+    max: 1024 ** 4,
   }),
   WORKERS: integer(
     'number of verify processes behind one port (above 1 on Linux and FreeBSD only); set one for each core that Redis leaves free',

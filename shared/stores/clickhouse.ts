@@ -1,32 +1,12 @@
-import {
-  ClickHouseError,
-  ClickHouseLogLevel,
-  createClient,
-  type ClickHouseClient,
-  type ClickHouseSettings,
-} from '@clickhouse/client';
-import { ApiError } from '../contract/errors.ts';
+import { ClickHouseLogLevel, createClient, type ClickHouseClient, type ClickHouseSettings } from '@clickhouse/client';
 
-/** Sums of one day and one usage name of a billing record. */
-export type UsageRow = { day: string; usageName: string; costMicros: number; events: number };
-
-/** Days of a record, both ends included. `liveDays`, and all days from `liveFrom` on, are summed from the events. */
-export type UsageQuery = {
-  billingId: string;
-  from: string;
-  to: string;
-  liveDays: string[];
-  liveFrom: string;
-  /** Rows after these are left out; an answer that would have many more is refused (40020). */
-  mostRows: number;
-  usageName?: string;
-};
+/** Conditions on events: those that `/usage` bills, and those of them that it counts. */
+export const IS_USAGE = `kind in ('verification', 'adjustment', 'capture', 'correction')`;
+export const IS_COUNTED = `kind in ('verification', 'capture')`;
 
 /** The books: usage events and their daily sums. */
 export type Books = {
   client: ClickHouseClient;
-  /** Usage by day and usage name: stored sums for days that are over, sums of the events for live ones. */
-  dailyUsage(wanted: UsageQuery): Promise<UsageRow[]>;
   ready(): Promise<boolean>;
   close(): Promise<void>;
 };
@@ -35,13 +15,15 @@ export type Books = {
  * Makes the replicas of a cluster as exact as one server: an insert counts once most of them have it, and a read sees all
  * that counted. Without it a day could be summed on a replica that lags.
  */
-const onCluster = { insert_quorum: 'auto', insert_quorum_parallel: 0, select_sequential_consistency: '1' } as const;
+export const exactOnCluster = {
+  insert_quorum: 'auto',
+  insert_quorum_parallel: 0,
+  select_sequential_consistency: '1',
+} as const;
 
 // ClickHouse refuses a parameter of more than 131,072 bytes (http_max_field_value_size). Half of it leaves room for
 // escaping, which at most doubles a text.
 const CHUNK_BYTES = 64_000;
-// ClickHouse's number of the error.
-const TOO_MANY_ROWS = '158';
 // Quotes and comma.
 const BYTES_AROUND_VALUE = 3;
 
@@ -85,6 +67,16 @@ export const REQUEST_LIMITS: BooksLimits = {
   cancel_http_readonly_queries_on_client_close: 1,
 };
 
+/**
+ * Limits of an export. It may take as long as a large one does, in half of the processors, and sorts on disk what it sorts.
+ */
+export const EXPORT_LIMITS: BooksLimits = {
+  ...REQUEST_LIMITS,
+  ...withinMemory(600_000_000),
+  max_threads: 2,
+  max_execution_time: 600,
+};
+
 function withinMemory(bytes: number): BooksLimits {
   const onDisk = String(bytes / 2);
   return {
@@ -95,10 +87,15 @@ function withinMemory(bytes: number): BooksLimits {
 }
 
 /** Connects over HTTP, lazily. Inserts are synchronous (newer servers turn async_insert on). */
-export function connectClickHouse(url: string, cluster = '', limits: BooksLimits = JOB_LIMITS): Books {
+export function connectClickHouse(
+  url: string,
+  cluster = '',
+  limits: BooksLimits = JOB_LIMITS,
+  requestTimeoutMs = 30_000,
+): Books {
   const client = createClient({
     url,
-    request_timeout: 30_000,
+    request_timeout: requestTimeoutMs,
     // A thousand ids do not fit into a URL (node:http takes 16 KB of it): long parameters go into the body.
     use_multipart_params_auto: true,
     // The client's own log lines go to the console and hold parameters. A failure is logged where it is handled.
@@ -107,52 +104,13 @@ export function connectClickHouse(url: string, cluster = '', limits: BooksLimits
       async_insert: 0,
       output_format_json_quote_64bit_integers: 1,
       do_not_merge_across_partitions_select_final: 1,
-      ...(cluster !== '' && onCluster),
+      ...(cluster !== '' && exactOnCluster),
       ...limits,
     },
   });
   return {
     client,
-    async dailyUsage({ usageName, ...wanted }) {
-      const named = usageName === undefined ? '' : 'and usage_name = {usageName:String}';
-      const rows = await query<{ of_day: string; name: string; cost: string; number: string }>(
-        `select toString(day) as of_day, name, toString(cost) as cost, toString(number) as number from (
-           select day, usage_name as name, cost_micros as cost, events as number from usage_daily final
-           where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
-             and day < {liveFrom:Date} and day not in {liveDays:Array(Date)}
-           union all
-           select day, usage_name, sum(cost_micros), countIf(kind = 'verification') from usage_events final
-           where billing_id = {billingId:String} and day between {from:Date} and {to:Date} ${named}
-             and kind in ('verification', 'adjustment')
-             and (day >= {liveFrom:Date} or day in {liveDays:Array(Date)})
-           group by day, usage_name
-         ) order by day, name limit {mostRows:UInt32}`,
-        { ...wanted, ...(usageName !== undefined && { usageName }) },
-        // Each group is a row of the answer, which is refused when it has more.
-        { max_rows_to_group_by: String(wanted.mostRows), group_by_overflow_mode: 'throw' },
-      );
-      return rows.map((row) => ({
-        day: row.of_day,
-        usageName: row.name,
-        costMicros: Number(row.cost),
-        events: Number(row.number),
-      }));
-    },
     ready: async () => (await client.ping()).success,
     close: () => client.close(),
   };
-
-  async function query<Row>(
-    sql: string,
-    query_params: Record<string, unknown>,
-    clickhouse_settings: ClickHouseSettings,
-  ): Promise<Row[]> {
-    try {
-      const result = await client.query({ query: sql, query_params, format: 'JSONEachRow', clickhouse_settings });
-      return await result.json<Row>();
-    } catch (error) {
-      if (error instanceof ClickHouseError && error.code === TOO_MANY_ROWS) throw new ApiError('usage_too_large');
-      throw new ApiError('usage_unavailable', { cause: error });
-    }
-  }
 }

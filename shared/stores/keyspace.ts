@@ -8,7 +8,7 @@ export const keyspace = {
   /**
    * Hash: owner (the server's run id), epoch, checkpoint, its history, the number of the last change, `writes` (counts the writes of
    * its records, from the Redis time of its opening on), and the fields of a reopening: build, buildUntil, closedAt,
-   * closedFor, openedAt.
+   * closedFor, openedAt; and holdKeys, what MACs of holds are made with (hold-keys.ts).
    */
   meta: (shard: number) => `${tag(shard)}meta`,
   /** Stream of usage events on their way to the books; an entry holds those of one script, of this shard and others. */
@@ -27,14 +27,32 @@ export const keyspace = {
   workspace: (shard: number, workspaceId: string) => `${tag(shard)}w:${workspaceId}`,
   /**
    * Hash: `s` settings (packed record), `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the
-   * number of the last adjustment, `x` the part of `u` that only the books know, `c` how many events that part sums. `u` is
-   * `held` while the balance can't be taken from the books.
+   * number of the last adjustment, `y` when a hold was settled that is of an earlier epoch, in ms, `x` the part of `u` that only the books know, `c` how many events that part sums, `l` by how many of
+   * them limits were raised. `u` is
+   * `held` while the balance can't be taken from the books, and of an account (docs/accounts-design.md) a packed text, with `t`
+   * its state after the last turn.
    */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
+  /** Sorted set: the names of billing records whose accounts have a moment to come, by when it comes, in ms. */
+  due: (shard: number) => `${tag(shard)}due`,
+  /** Hash: the open holds of a billing record, by their 26 characters. The capture script and others make these names, too. */
+  openHolds: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}o:${workspaceId}:${meter}`,
+  /** Sorted set of them by when they end, in ms. */
+  holdEnds: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}e:${workspaceId}:${meter}`,
   /** Packed list of the addresses that may use a workspace's keys, in one shard, or a key, in the key's (address-lists.ts). */
   addressList: (shard: number, ownerId: string) => `${tag(shard)}a:${ownerId}`,
   /** GCRA's theoretical arrival time of a key. */
   rate: (shard: number, keyId: string) => `${tag(shard)}r:${keyId}`,
+  /**
+   * What the limits over windows of a key, or of a billing record (`<workspace>:<meter>`), have counted: for each its counter's
+   * name (limits.ts), level, since when, and the limit then. It lives until all of them would be 0.
+   */
+  limits: (shard: number, owner: string) => `${tag(shard)}l:${owner}`,
+  /**
+   * Hash: by how much the limits of a billing record and its keys were raised by usage that Redis lost (`<key>:<counter>`: since when,
+   * how much, and when that was done). It lives for as long as the longest window.
+   */
+  raisedLimits: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}m:${workspaceId}:${meter}`,
   /** How often authentication failed from a network; lives for a minute. */
   failures: (shard: number, network: string) => `${tag(shard)}f:${network}`,
   /** The first answer to an Idempotency-Key of a verification, by API key and a hash of access token and Idempotency-Key. */

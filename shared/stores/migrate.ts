@@ -1,14 +1,29 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { exactOnCluster } from './clickhouse.ts';
+import { copyUsage, type CopyOptions } from './copy-usage.ts';
 import type { Query, Sql } from './postgres.ts';
 
 const directory = new URL('../../sql/', import.meta.url);
+// Its table is filled with the rows of the one before.
+const BY_WORKSPACE = '0004_workspaces.sql';
+// The error names what failed.
+const QUIET = { level: ClickHouseLogLevel.OFF };
+const COPIED_AT_ONCE = 1_000_000;
 const MIGRATED_WITHIN_MS = 6 * 3_600_000;
 // Lines of progress keep a connection open that says nothing for long.
 const keepAlive = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '30000' } as const;
 
 /** The migrations of both schemas, by their names. */
 export type Migrations = { postgres: string[]; clickhouse: string[] };
+
+export type ClickHouseMigration = Pick<CopyOptions, 'sql'> &
+  Partial<Pick<CopyOptions, 'say' | 'warn' | 'rowsAtOnce'>> & {
+    /** The name of the cluster whose servers all get the tables. */
+    cluster?: string;
+    /** As for Postgres. */
+    only?: string[] | undefined;
+  };
 
 /** The migrations that this version of keytally has. */
 export function knownMigrations(): Migrations {
@@ -44,7 +59,7 @@ export async function migratePostgres(sql: Sql, only?: string[]): Promise<string
 /** Gives a role of sql/postgres this password to log in with; an empty one leaves the role as it is. */
 export async function giveRolePassword(
   sql: Sql,
-  role: 'keytally_api' | 'keytally_consumer',
+  role: 'keytally_api' | 'keytally_consumer' | 'keytally_webhooks',
   password: string,
 ): Promise<void> {
   if (password === '') return;
@@ -56,26 +71,37 @@ export async function giveRolePassword(
 /**
  * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
  * has no transactions: every statement of a file may run again, so that a file that was cut short does. With
- * the name of a cluster, tables are replicated ones on all its servers. `only` is as for Postgres.
+ * the name of a cluster, tables are replicated ones on all its servers. Postgres is migrated before: rows that are copied take from
+ * it what they lack.
  */
-export async function migrateClickHouse(url: string, cluster = '', only?: string[]): Promise<string[]> {
+export async function migrateClickHouse(
+  url: string,
+  { sql, cluster = '', only, say = () => {}, warn = () => {}, rowsAtOnce = COPIED_AT_ONCE }: ClickHouseMigration,
+): Promise<string[]> {
   const database = decodeURIComponent(new URL(url).pathname.slice(1));
   const root = new URL(url);
   root.pathname = '/';
-  const server = createClient({ url: root });
+  const server = createClient({ url: root, log: QUIET });
   const createDatabase = onCluster(`create database if not exists ${quote(database)}`, cluster);
   await server.command({ query: createDatabase }).finally(() => server.close());
 
   // A migration may read all events.
-  const client = createClient({ url, request_timeout: MIGRATED_WITHIN_MS, clickhouse_settings: keepAlive });
+  const client = createClient({
+    url,
+    request_timeout: MIGRATED_WITHIN_MS,
+    clickhouse_settings: { ...keepAlive, ...(cluster !== '' && exactOnCluster) },
+    log: QUIET,
+  });
   try {
     await client.command({ query: onCluster(createMigrations, cluster) });
     const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
     const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
+    const copy = { client, sql, cluster, say, warn, rowsAtOnce, onCluster: (text: string) => onCluster(text, cluster) };
     const missing = migrationFiles('clickhouse', only).filter(({ name }) => !applied.has(name));
     for (const { name, text } of missing) {
       for (const statement of statements(text))
         await orNamed(name, client.command({ query: onCluster(statement, cluster) }));
+      if (name === BY_WORKSPACE) await orNamed(name, copyUsage(copy));
       await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
     }
     return missing.map(({ name }) => name);
@@ -135,7 +161,10 @@ order by name`;
 function onCluster(statement: string, cluster: string): string {
   if (cluster === '') return statement;
   return statement
-    .replace(/^create (database|table) if not exists \S+/, (start) => `${start} on cluster ${quote(cluster)}`)
+    .replace(
+      /^((create (database|table) if not exists|alter table|drop table if exists) \S+|exchange tables \S+ and \S+)/,
+      (start) => `${start} on cluster ${quote(cluster)}`,
+    )
     .replace(/^engine = (\w*MergeTree)/m, 'engine = Replicated$1');
 }
 

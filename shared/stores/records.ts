@@ -17,7 +17,7 @@ export const recordFields = {
     'expiresAtMs',
     /** Until when this secret is valid, in Unix ms, 0: as long as the key. */
     'validUntilMs',
-    /** Empty: the workspace's default. */
+    /** Empty: the workspace's default. Its limits over windows stand behind an `@` (limits.ts); without one those of the workspace. */
     'ratePerSecond',
     /** Names its list of addresses (address-lists.ts); `*`: every address; empty: the workspace's default. */
     'addressList',
@@ -32,11 +32,15 @@ export const recordFields = {
   ],
   /** In the place of a key's record, in the shard of its hash: the key was made elsewhere and lives in another shard. */
   pointer: ['version', 'state', 'teamId', 'shard'],
-  /** The defaults of a workspace. */
+  /** The defaults of a workspace; `defaultRatePerSecond` may have limits over windows behind an `@`. */
   workspace: ['version', 'defaultRatePerSecond', 'defaultAddressList'],
   /** A scope of a workspace. The script knows it by the mark of its representation (scope-mark.ts), after a `#`. */
   scope: ['version', 'representation', 'scopeId', 'mark'],
-  /** The settings of a billing record; `limitMicros` is the most that may be used. */
+  /**
+   * The settings of a billing record; `limitMicros` is the most that may be used, and behind an `@` its limits over windows
+   * (limits.ts). In settings with classes of credits (account-settings.ts) it begins with the `@`, and the classes stand
+   * behind the record.
+   */
   billing: ['version', 'billingId', 'limitMicros', 'answerPart'],
   /**
    * An access token. `permissions`, `workspaceIds` and `allowedIps` stand between spaces; `*`: all workspaces; no

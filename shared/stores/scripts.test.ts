@@ -7,7 +7,7 @@ import { scripts, scriptText, type ScriptName } from './scripts.ts';
 const folder = new URL('lua/', import.meta.url);
 const filesIn = (path: string) => readdirSync(new URL(path, folder)).filter((file) => file.endsWith('.lua'));
 const read = (path: string) => readFileSync(new URL(path, folder), 'utf8');
-const usesOf = (script: string) => (/^-- uses: (.+)\n/.exec(script)?.[1] ?? '').split(' ');
+const usesOf = (script: string) => [...script.matchAll(/^ *-- uses: (.+)$/gm)].flatMap(([, uses]) => uses!.split(' '));
 const names = Object.keys(scripts) as ScriptName[];
 const parts = filesIn('parts/').map((file) => file.replace('.lua', ''));
 const test = suite('scripts');
@@ -20,12 +20,15 @@ test('every script is in the table and every part in use, and none is missing', 
   assert.equal([...used].toSorted(), parts.toSorted());
 });
 
-test('the parts of a script stand before it, whole and in the order that it names them, after its flags', () => {
+test('the parts of a script stand before the line that names them, whole and in its order, after the flags', () => {
   for (const name of names) {
-    const script = read(`${name}.lua`);
     const flags = 'atMemoryLimit' in scripts[name] ? ['#!lua flags=allow-oom'] : [];
-    const pieces = [...flags, ...usesOf(script).map((part) => read(`parts/${part}.lua`)), script];
-    assert.is(scriptText(name), pieces.join('\n'));
+    const lines = read(`${name}.lua`).split('\n');
+    const pieces = lines.flatMap((line) => {
+      const named = line.trimStart().startsWith('-- uses: ') ? usesOf(line) : [];
+      return [...named.map((part) => read(`parts/${part}.lua`)), line];
+    });
+    assert.is(scriptText(name), [...flags, ...pieces].join('\n'));
   }
 });
 
@@ -66,7 +69,9 @@ test('a script uses no name but its own, those of its parts, and those of Lua an
       ...[...code.matchAll(/\blocal\s+(?!function)((?:\w+,\s*)*\w+)/g)].map(([, list]) => list),
       ...[...code.matchAll(/\bfor\s+((?:\w+,\s*)*\w+)/g)].map(([, list]) => list),
       ...[...code.matchAll(/\bfunction\s+(\w+)\(/g)].map(([, list]) => list),
-      ...[...code.matchAll(/\bfunction\s+\w+\(([^)]*)\)/g)].map(([, list]) => list),
+      ...[...code.matchAll(/\bfunction(?:\s+\w+)?\(([^)]*)\)/g)].map(([, list]) => list),
+      // Fields of a table.
+      ...[...code.matchAll(/(?<=[{,]\s*)(\w+)(?= = )/g)].map(([, name]) => name),
     ];
     const known = new Set([...ofLua, ...defined.flatMap((list) => list!.split(/,\s*/))]);
     const used = [...code.matchAll(/(?<![.\w])[A-Za-z_]\w*/g)].map(([word]) => word);

@@ -21,15 +21,21 @@ export const scripts = {
   // Likewise: what is new is refused before it is stored, so these are changes, and records of an emptied Redis.
   apply: { replicated: true, atMemoryLimit: true },
   begin: { keys: 2, atMemoryLimit: true },
+  capture: { replicated: true },
   checkpoint: { keys: 1, atMemoryLimit: true },
   close: { keys: 2, atMemoryLimit: true },
+  fill: { replicated: true, atMemoryLimit: true },
   forget: { keys: 1 },
   group: { keys: 1, atMemoryLimit: true },
   hold: { keys: 2, replicated: true, atMemoryLimit: true },
+  holds: { keys: 3, replicated: true, atMemoryLimit: true },
   open: { keys: 1, atMemoryLimit: true },
+  raise: { keys: 4, replicated: true, atMemoryLimit: true },
   reject: { keys: 2, atMemoryLimit: true },
   settle: { replicated: true, atMemoryLimit: true },
   token: { keys: 2 },
+  // Moments come whether there is memory or not, and free some: what ended leaves the record.
+  turn: { keys: 4, replicated: true, atMemoryLimit: true },
   verify: { replicated: true },
   wipe: { atMemoryLimit: true },
   witness: { keys: 3 },
@@ -37,17 +43,17 @@ export const scripts = {
 export type ScriptName = keyof typeof scripts;
 
 /**
- * The text of a script as Redis runs it. Its first line names the parts that it shares with others (`-- uses: time fence`
- * for lua/parts/time.lua and fence.lua); they stand before it in this order, in one chunk, so that their locals are its own.
+ * The text of a script as Redis runs it. A line names the parts that it shares with others (`-- uses: time fence` for
+ * lua/parts/time.lua and fence.lua); they stand before that line in this order, so that their locals are the script's own.
+ * Where such a line stands in a function, its parts cost nothing until that is called.
  */
 export function scriptText(name: ScriptName): string {
-  const script = readLua(`${name}.lua`);
-  const [, uses = ''] = /^-- uses: (.+)\n/.exec(script) ?? [];
-  const parts = uses.split(' ').filter((part) => part !== '');
+  const script = readLua(`${name}.lua`).replace(/^ *-- uses: (.+)$/gm, (line, uses: string) =>
+    [...uses.split(' ').map((part) => readLua(`parts/${part}.lua`)), line].join('\n'),
+  );
   const { atMemoryLimit }: Script = scripts[name];
   // Redis takes flags from the first line alone.
-  const flags = atMemoryLimit ? ['#!lua flags=allow-oom'] : [];
-  return [...flags, ...parts.map((part) => readLua(`parts/${part}.lua`)), script].join('\n');
+  return atMemoryLimit ? `#!lua flags=allow-oom\n${script}` : script;
 }
 
 /** Whether the answer of a script only counts once enough replicas have what it wrote. */

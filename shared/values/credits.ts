@@ -34,6 +34,13 @@ export function formatCredits(micros: number): string {
   return `${whole}.${fraction.slice(0, end)}`;
 }
 
+/** The same for sums, which may be larger than any record's amount. */
+export function formatSum(micros: bigint): string {
+  if (micros < 0n) return `-${formatSum(-micros)}`;
+  const fraction = formatCredits(Number(micros % 1_000_000n)).slice(1);
+  return `${micros / 1_000_000n}${fraction}`;
+}
+
 /**
  * A JSON number of credits to micro-credits; `undefined` unless it is above 0 and has at most six decimals. Below 2^33 its
  * shortest decimal text is what the client wrote. Above, several amounts of six decimals share one double (IEEE 754), so

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Caller } from '../contract/caller.ts';
-import { ApiError } from '../contract/errors.ts';
+import { invalidField } from '../contract/errors.ts';
 import { memoize } from '../runtime/memoize.ts';
 import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
@@ -9,26 +9,38 @@ import type { VerifyBody } from './operation.ts';
 
 /** What a call is packed with, whatever was looked up of its key. */
 export function fieldsOf(caller: Caller, body: VerifyBody, once: string | undefined, question: string) {
+  const { hold } = body.billing ?? {};
   const costMicros = costOf(body);
+  const id = newId('evt');
   // Fields of an event have the names of shared/events/event.ts.
-  const usage = `"c":${costMicros},"n":${JSON.stringify(hideSecrets(body.billing?.usageName ?? 'default'))}`;
+  const name = usageNameOf(body);
+  const route = `"r":${JSON.stringify(hideSecrets(body.route ?? ''))}`;
+  const usage = `"c":${hold ? 0 : costMicros},"n":${JSON.stringify(name)}`;
+  const asked = hold && [costMicros, hold.expiresIn * 1_000, hold.onExpiry ?? 'release'];
+  const hashed = asked ? `${usage} ${asked.join(' ')}` : usage;
   return {
-    costMicros,
+    // verify.lua says what it is of a hold.
+    costMicros: asked ? `@${[...asked, id.slice('evt_'.length), name].join('\x1f')}` : costMicros,
     idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
-    usageHash: once === undefined ? '' : hash('sha256', usage, 'base64url').slice(0, USAGE_HASH_LENGTH),
-    eventStart: `{"i":"${newId('evt')}","r":${JSON.stringify(hideSecrets(body.route ?? ''))},${usage}`,
+    usageHash: once === undefined ? '' : hash('sha256', hashed, 'base64url').slice(0, USAGE_HASH_LENGTH),
+    eventStart: `{${hold ? '"x":"hold",' : ''}"i":"${id}",${route},${usage}`,
     question,
   };
+}
+
+/** What a call costs, or would hold, in micro-credits. */
+export function costOf(body: VerifyBody): number {
+  const micros = microsOf(body.billing?.usage ?? '0');
+  if (micros !== undefined) return micros;
+  throw invalidField('/billing/usage', 'must be at most 9000000000');
+}
+
+/** What a call is counted as. */
+export function usageNameOf(body: VerifyBody): string {
+  return hideSecrets(body.billing?.usageName ?? 'default');
 }
 
 // 132 bits.
 const USAGE_HASH_LENGTH = 22;
 
 const microsOf = memoize(parseCredits);
-
-function costOf(body: VerifyBody): number {
-  const micros = microsOf(body.billing?.usage ?? '0');
-  if (micros !== undefined) return micros;
-  const message = 'must be at most 9000000000';
-  throw new ApiError('invalid_request', { details: [{ path: '/billing/usage', message }] });
-}

@@ -1,5 +1,8 @@
 import { ApiError } from '../contract/errors.ts';
-import { formatCredits } from '../values/credits.ts';
+import { creditLimit, formatCredits, MAX_MICROS } from '../values/credits.ts';
+import { costOf } from './call-fields.ts';
+import { statesOf, type LimitState } from './limit-states.ts';
+import { MICROS_OF_REQUEST } from '../stores/known-limits.ts';
 import type { Lookup } from './lookup-cache.ts';
 import type { Status, VerifyBody } from './operation.ts';
 import { TICKS_PER_SECOND, type ScriptAnswer } from './script-protocol.ts';
@@ -15,44 +18,74 @@ export type Decision = {
   lookup?: Lookup;
   /** Used credits of the billing record after this call; undefined without one. */
   usedMicros?: number | undefined;
+  /** What may still be used of it: its limit, less what is used and held; undefined without a limit. */
+  leftMicros?: number | undefined;
   /** The sequence number of this call's debit in the epoch of the lookup; undefined where it made none. */
   sequence?: number | undefined;
   rateLimit?: RateLimit | undefined;
+  /** The limit that refused it. */
+  limitedBy?: Pick<LimitState, 'on' | 'name' | 'limit'> | undefined;
+  /** The limits that only watch and would have refused it; not of a repeated Idempotency-Key, which is no new call. */
+  wouldRefuse?: Pick<LimitState, 'on' | 'name'>[] | undefined;
+  /** When a call like this one may pass the limit that refused it (Unix ms); undefined where none did, or it never may. */
+  retryAt?: number | undefined;
 };
 
-/** The rate limit of a key after a call: what is left of this second's allowance, and when it is whole again (Unix ms). */
-export type RateLimit = { limit: number; remaining: number; resetAt: number };
+/** The tightest limit on requests after a call: what is left, when it is whole again (Unix ms), and its window. */
+export type RateLimit = { limit: number; remaining: number; resetAt: number; windowSeconds: number };
 
-/** Makes the decision from an answer of the script and its lookup; throws where the script did not decide. */
-export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, body: VerifyBody): Decision {
+/** Makes the decision from an answer of the script and its lookup, and the JSON of its hold; throws where the script did not decide. */
+export function decisionFrom(answer: ScriptAnswer, lookup: Lookup | undefined, body: VerifyBody, hold = ''): Decision {
   const { status, reason } = answer.fields;
   switch (status) {
     case 'CONFLICT':
       throw new ApiError('idempotency_mismatch');
+    case 'HOLDS_FULL':
+      throw new ApiError('hold_limit_reached');
     case 'OUTBOX_FULL':
       throw new ApiError('outbox_full');
     case 'CLOSED':
     case 'LATE':
     case 'SEARCH':
+    case 'AGAIN':
     case 'ELSEWHERE':
     case 'CORRUPT':
       throw new ApiError('undecided', { cause: new Error(`the verify script answered ${status} ${reason}`) });
   }
   if (reason === 'NOT_FOUND' || !lookup) return refusal(body, reason);
 
-  const { keyPart, billingPart } = lookup;
-  const usedMicros = numberIn(answer.fields.usedMicros);
+  const { keyPart } = lookup;
+  const amounts = amountsIn(answer.fields.usedMicros, lookup);
   const sequence = numberIn(answer.fields.sequence);
-  const rateLimit = rateLimitOf(answer);
+  const perSecond = rateLimitOf(answer);
+  const limits = answer.limits && lookup.limits && limitsOf(answer, lookup, perSecond, body);
+  const rateLimit = limits ? tightestOf(limits) : perSecond;
+  const limitedBy = limitedByOf(answer, lookup, limits, perSecond);
+  const micros = limitedBy && (status === 'RATE_LIMITED' ? MICROS_OF_REQUEST : costOf(body));
 
   // The parts of the key and of the billing record are ready-made; only what changes with each call is made here.
-  const why = reason === 'CREDITS_USED_UP' && lookup.isCapped ? 'SPEND_CAP_REACHED' : reason;
+  const why = reason === 'CREDITS_USED_UP' && isCapped(lookup, amounts!) ? 'SPEND_CAP_REACHED' : reason;
   let json = `{"status":"${status}",${keyPart}`;
   if (why) json += `,"reason":"${why}"`;
+  if (limitedBy) json += `,"limitedBy":${limitedByPart(limitedBy, micros!)}`;
   if (body.requestedScopes) json += `,"requestedScopes":${JSON.stringify(body.requestedScopes)}`;
-  if (usedMicros !== undefined) json += `,"billing":{${billingPart},${amountsPart(lookup.totalMicros, usedMicros)}}`;
+  if (amounts) json += `,"billing":{${billingPartOf(lookup, amounts)}}`;
+  json += hold;
   if (rateLimit) json += `,"rateLimit":{"remaining":${rateLimit.remaining},"resetAt":${rateLimit.resetAt}}`;
-  return { status: status as Status, reason: why, body: `${json}}`, lookup, usedMicros, sequence, rateLimit };
+  if (limits) json += `,"limits":${JSON.stringify(limits.map(listedOf))}`;
+  return {
+    status: status as Status,
+    reason: why,
+    body: `${json}}`,
+    lookup,
+    usedMicros: amounts?.usedMicros,
+    leftMicros: amounts && leftOf(amounts),
+    sequence,
+    rateLimit,
+    limitedBy,
+    wouldRefuse: limits && watchedOf(answer, limits),
+    retryAt: limitedBy?.passesAt(micros!),
+  };
 }
 
 /** The answer for a secret that is no key of the caller's. */
@@ -61,10 +94,51 @@ export function refusal({ requestedScopes }: VerifyBody, reason: string): Decisi
   return { status: 'INVALID', reason, body };
 }
 
-// total = used + available + held + expired.
-function amountsPart(totalMicros: number, usedMicros: number): string {
-  const available = formatCredits(totalMicros - usedMicros);
-  return `"usedCredits":"${formatCredits(usedMicros)}","availableCredits":"${available}","heldCredits":"0","expiredCredits":"0"`;
+type Amounts = {
+  usedMicros: number;
+  heldMicros: number;
+  totalMicros: number;
+  expiredMicros: number;
+  limitMicros: number;
+};
+
+/** The amounts of a billing record after a call: of a plain one the script answers what is used, of an account all four. */
+function amountsIn(field: string, { totalMicros, limitMicros, spending }: Lookup): Amounts | undefined {
+  if (field === '') return undefined;
+  if (!field.includes(' ')) {
+    return { usedMicros: Number(field), heldMicros: 0, totalMicros, expiredMicros: 0, limitMicros };
+  }
+  const [used = 0, held = 0, total = 0, expired = 0] = field.split(' ').map(Number);
+  const limit = creditLimit({ ...spending, totalMicros: total - expired });
+  return { usedMicros: used, heldMicros: held, totalMicros: total, expiredMicros: expired, limitMicros: limit };
+}
+
+/** Whether the spend cap is what ends the use of a billing record, and not its credits. */
+function isCapped({ spending }: Lookup, { totalMicros, expiredMicros }: Amounts): boolean {
+  const { allowOverages, spendCapMicros } = spending;
+  return spendCapMicros !== null && (allowOverages || spendCapMicros < totalMicros - expiredMicros);
+}
+
+function leftOf({ limitMicros, usedMicros, heldMicros }: Amounts): number | undefined {
+  return limitMicros === MAX_MICROS ? undefined : limitMicros - usedMicros - heldMicros;
+}
+
+/** The billing record in an answer, without the braces: total = used + available + held + expired. */
+export function billingPartOf(
+  { billingPart, totalMicros: known }: Pick<Lookup, 'billingPart' | 'totalMicros'>,
+  amounts: Omit<Amounts, 'limitMicros'>,
+): string {
+  const { usedMicros, heldMicros, totalMicros, expiredMicros } = amounts;
+  const available = formatCredits(totalMicros - usedMicros - heldMicros - expiredMicros);
+  const used = formatCredits(usedMicros);
+  const held = heldMicros === 0 ? '0' : formatCredits(heldMicros);
+  const expired = expiredMicros === 0 ? '0' : formatCredits(expiredMicros);
+  // The total of an account changes without its settings. No text of the part holds an unescaped quote before it.
+  const settings =
+    totalMicros === known
+      ? billingPart
+      : billingPart.replace(/"totalCredits":"[^"]*"/, `"totalCredits":"${formatCredits(totalMicros)}"`);
+  return `${settings},"usedCredits":"${used}","availableCredits":"${available}","heldCredits":"${held}","expiredCredits":"${expired}"`;
 }
 
 function numberIn(field: string): number | undefined {
@@ -85,5 +159,52 @@ function rateLimitOf({ nowMs, nowTicks, fields }: ScriptAnswer): RateLimit | und
     limit,
     remaining: Math.max(0, limit - Math.ceil((arrival - askedAt) / interval)),
     resetAt: tickZeroMs + Math.ceil(arrival / TICKS_PER_MS),
+    windowSeconds: 1,
   };
+}
+
+/** The limits of a call after it; `rateLimitPerSecond` is one of them. */
+function limitsOf(answer: ScriptAnswer, lookup: Lookup, perSecond: RateLimit | undefined, body: VerifyBody) {
+  const states = statesOf(answer, lookup.limits!.list, body.billing?.usageName ?? 'default');
+  return perSecond ? [perSecondState(lookup, perSecond), ...states] : states;
+}
+
+function perSecondState({ rateOn }: Lookup, rate: RateLimit): LimitState {
+  const passesAt = () => rate.resetAt;
+  return { on: rateOn, name: 'rateLimitPerSecond', ...rate, limitsRequests: true, passesAt };
+}
+
+function tightestOf(limits: readonly LimitState[]): RateLimit | undefined {
+  const [tightest] = limits
+    .filter(({ limitsRequests }) => limitsRequests)
+    .toSorted((a, b) => Number(a.remaining) - Number(b.remaining) || b.resetAt - a.resetAt);
+  if (!tightest) return undefined;
+  const { limit, remaining, resetAt, windowSeconds } = tightest;
+  return { limit: Number(limit), remaining: Number(remaining), resetAt, windowSeconds };
+}
+
+/** The limit that refused a call. */
+function limitedByOf(
+  { fields: { reason }, limits: told }: ScriptAnswer,
+  lookup: Lookup,
+  limits: LimitState[] | undefined,
+  perSecond: RateLimit | undefined,
+): LimitState | undefined {
+  if (reason !== 'RATE_LIMIT' && reason !== 'LIMIT_REACHED') return undefined;
+  if (!told?.limitedBy || !limits) return perSecond && perSecondState(lookup, perSecond);
+  return limits[Number(told.limitedBy) - (perSecond ? 0 : 1)];
+}
+
+function watchedOf({ limits: told }: ScriptAnswer, limits: readonly LimitState[]): LimitState[] | undefined {
+  if (told!.wouldRefuse === '' || told!.askedAtTicks !== '') return undefined;
+  return limits.filter(({ wouldRefuse }) => wouldRefuse);
+}
+
+// What costs more than the whole limit never passes: then there is no instant to wait for.
+function limitedByPart({ on, name, limit, resetAt, passesAt }: LimitState, micros: number): string {
+  return JSON.stringify({ on, name, limit, ...(passesAt(micros) !== undefined && { resetAt }) });
+}
+
+function listedOf({ on, name, remaining, resetAt, wouldRefuse }: LimitState) {
+  return { on, name, remaining, resetAt, ...(wouldRefuse !== undefined && { wouldRefuse }) };
 }

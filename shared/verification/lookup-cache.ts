@@ -2,9 +2,12 @@ import type { Static } from 'typebox';
 import type { billing } from '../contract/schemas.ts';
 import { scopeEntryOf } from '../contract/scope-flags.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
+import { limitAlertsOf } from '../stores/account-settings.ts';
+import { beforeLimits, hasLimits, type LimitPlace } from '../stores/limits.ts';
 import { flagsOf, isGone, readRecord } from '../stores/records.ts';
 import { parseCredits } from '../values/credits.ts';
-import { readLookup, type NewLookup } from './script-protocol.ts';
+import { readLimits, type KnownLimits } from './limits.ts';
+import { packLookup, readLookup, type NewLookup } from './script-protocol.ts';
 
 /** What verify.lua looked up of a key, and the parts of answers that stay the same while the lookup holds. */
 export type Lookup = {
@@ -21,13 +24,19 @@ export type Lookup = {
   billingId: string;
   /** All credits of the billing record, in micro-credits. */
   totalMicros: number;
-  /** Whether the spend cap of the billing record is what ends its use, and not the credits that were bought. */
-  isCapped: boolean;
-  /** The most that may be used of the billing record, in micro-credits. */
+  /** What its settings say of use beyond credits, and of a cap. */
+  spending: { allowOverages: boolean; spendCapMicros: number | null };
+  /** The most that may be used of a plain billing record, in micro-credits; of an account it changes without its settings. */
   limitMicros: number;
   workspaceId: string;
+  /** Whose limit `ratePerSecond` is. */
+  rateOn: LimitPlace;
+  /** Limits over windows, with those of the calendar as they are now. */
+  limits: KnownLimits | undefined;
 };
 
+// A limit that was read, and what is packed of it.
+const BYTES_OF_LIMIT = 1_000;
 // Of lookups and their questions together: some 20,000 with small metadata.
 const MOST_BYTES = 32_000_000;
 
@@ -36,8 +45,8 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
   const kept = new Map<string, Map<string, Lookup>>();
   let bytes = 0;
 
-  function add(question: string, keyHash: string, shard: number, newLookup: NewLookup): Lookup {
-    const lookup = lookupFrom(shard, newLookup);
+  function add(question: string, keyHash: string, shard: number, newLookup: NewLookup, nowMs: number): Lookup {
+    const lookup = lookupFrom(shard, newLookup, nowMs);
     const before = get(question, keyHash);
     bytes += sizeOf(question, lookup) - (before ? sizeOf(question, before) : 0);
     if (bytes > mostBytes) {
@@ -65,16 +74,24 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
 }
 
 // 400 stands for what is not measured: ids, hash, numbers, and the places in the maps.
-function sizeOf(question: string, { text, addressList, keyPart, billingPart }: Lookup): number {
-  return [question, text, addressList, keyPart, billingPart].reduce((sum, part) => sum + bytesOfText(part), 400);
+function sizeOf(question: string, { text, addressList, keyPart, billingPart, limits }: Lookup): number {
+  const ofLimits = (limits?.list.length ?? 0) * BYTES_OF_LIMIT;
+  return [question, text, addressList, keyPart, billingPart].reduce(
+    (sum, part) => sum + bytesOfText(part),
+    400 + ofLimits,
+  );
 }
 
-function lookupFrom(shard: number, { lookup, keyRecord, billingRecord, scopes }: NewLookup): Lookup {
+function lookupFrom(shard: number, newLookup: NewLookup, nowMs: number): Lookup {
+  const { lookup, keyRecord, billingRecord, scopes } = newLookup;
   const key = readRecord('key', keyRecord);
   const billingFields = readRecord('billing', billingRecord);
-  const { epoch, addressList } = readLookup(lookup);
+  const fields = readLookup(lookup);
+  const { epoch, addressList } = fields;
+  const alerts = () => limitAlertsOf(billingRecord, scopes[0] ?? '');
+  const limits = hasLimits(fields.ratePerSecond) ? readLimits(fields.ratePerSecond, nowMs, alerts()) : undefined;
   return {
-    text: lookup,
+    text: limits ? withReadLimits(fields, limits) : lookup,
     shard,
     epoch: Number(epoch),
     addressList: copyOf(addressList),
@@ -82,16 +99,25 @@ function lookupFrom(shard: number, { lookup, keyRecord, billingRecord, scopes }:
     billingPart: copyOf(billingFields.answerPart),
     billingId: copyOf(billingFields.billingId),
     ...creditsOf(billingFields.answerPart),
-    limitMicros: Number(billingFields.limitMicros),
+    limitMicros: Number(beforeLimits(billingFields.limitMicros)),
     workspaceId: copyOf(key.workspaceId),
+    rateOn: beforeLimits(key.ratePerSecond) === '' ? 'workspace' : 'key',
+    limits,
   };
 }
 
-function creditsOf(billingPart: string): Pick<Lookup, 'totalMicros' | 'isCapped'> {
+/** A lookup as it is sent back: with what the script needs of limits, until the first of their windows ends. */
+function withReadLimits(fields: ReturnType<typeof readLookup>, { rateField, holdsUntilMs }: KnownLimits): string {
+  const until = Number(fields.holdsUntilMs);
+  const first = holdsUntilMs === 0 || (until > 0 && until < holdsUntilMs) ? until : holdsUntilMs;
+  return packLookup({ ...fields, ratePerSecond: rateField, holdsUntilMs: String(first) });
+}
+
+function creditsOf(billingPart: string): Pick<Lookup, 'totalMicros' | 'spending'> {
   const record = JSON.parse(`{${billingPart}}`) as Partial<Static<typeof billing>>;
   const totalMicros = parseCredits(record.totalCredits ?? '0')!;
-  const cap = parseCredits(record.spendCap ?? '');
-  return { totalMicros, isCapped: cap !== undefined && (record.allowOverages === true || cap < totalMicros) };
+  const spendCapMicros = parseCredits(record.spendCap ?? '') ?? null;
+  return { totalMicros, spending: { allowOverages: record.allowOverages === true, spendCapMicros } };
 }
 
 // A string of its own: a string that was cut from another, or joined, points at that one, and each step costs a cache miss.

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { exampleOf } from '../contract/example.ts';
 import type { Operation } from '../contract/route.ts';
+import { hold, holdSeconds } from './hold-operations.ts';
 import { credits, id, instant, named, object, secretText, usageName } from '../contract/schema-kinds.ts';
 import {
   answeredScopes,
@@ -11,6 +12,7 @@ import {
   metadata,
   scopeEntries,
 } from '../contract/schemas.ts';
+import { limitedByLimit, limitStates } from '../contract/limits.ts';
 
 export const statuses = [
   'VALID',
@@ -34,6 +36,7 @@ export const reasons = [
   'IP_NOT_ALLOWED',
   'SCOPE_MISSING',
   'RATE_LIMIT',
+  'LIMIT_REACHED',
   'CREDITS_USED_UP',
   'SPEND_CAP_REACHED',
   'NO_BILLING_RECORD',
@@ -57,6 +60,19 @@ export const VERIFY_BATCH_PATH = `${VERIFY_PATH}/batch`;
 export const VERIFY_BATCH_BODY_LIMIT = 256 * 1024;
 const MOST_VERIFICATIONS = 100;
 
+const holdOptions = named(
+  'HoldOptions',
+  object({
+    expiresIn: Type.Integer({ ...holdSeconds, description: 'for how many seconds the credits are held' }),
+    onExpiry: Type.Optional(
+      Type.Enum(['release', 'charge'], {
+        default: 'release',
+        description: 'what becomes of the credits where nobody captures or releases them in time',
+      }),
+    ),
+  }),
+);
+
 export const verifyBody = named(
   'Verification',
   object({
@@ -75,6 +91,7 @@ export const verifyBody = named(
       object({
         usage: Type.Optional(credits('what this call costs', { default: '0' })),
         usageName: Type.Optional(Type.String({ ...usageName('what is counted'), default: 'default' })),
+        hold: Type.Optional(holdOptions),
       }),
     ),
     ip: Type.Optional(
@@ -97,18 +114,28 @@ const answered = {
   requestedScopes: Type.Optional(answeredScopes),
   scopes: Type.Optional(answeredScopes),
   billing: Type.Optional(billing),
+  hold: Type.Optional(hold),
   rateLimit: Type.Optional(
     object({
-      remaining: Type.Integer({ minimum: 0, description: "what is left of this second's allowance", examples: [99] }),
-      resetAt: instant('when the allowance is whole again'),
+      remaining: Type.Integer({
+        minimum: 0,
+        description: 'what is left of the tightest limit on requests',
+        examples: [99],
+      }),
+      resetAt: instant('when that allowance is whole again'),
     }),
   ),
+  limits: Type.Optional(limitStates),
   metadata: Type.Optional(metadata),
 };
 const reason = Type.Enum([...reasons], { description: 'why the key was refused; absent when it is VALID' });
+const limitedBy = Type.Optional(limitedByLimit);
 export const verifyResponse = named(
   'Decision',
-  object({ ...answered, reason: Type.Optional(reason) }, { examples: [exampleOf(object(answered), 'verification')] }),
+  object(
+    { ...answered, reason: Type.Optional(reason), limitedBy },
+    { examples: [exampleOf(object(answered), 'verification')] },
+  ),
 );
 
 /** The operation: the api and the verify app both serve it. */
@@ -124,7 +151,7 @@ export const verifyOperation = {
   body: verifyBody,
   bodyLimit: VERIFY_BODY_LIMIT,
   idempotent: true,
-  errors: ['idempotency_mismatch', 'redis_unavailable', 'undecided', 'outbox_full', 'overloaded'],
+  errors: ['idempotency_mismatch', 'hold_limit_reached', 'redis_unavailable', 'undecided', 'outbox_full', 'overloaded'],
   response: verifyResponse,
 } as const satisfies Operation;
 

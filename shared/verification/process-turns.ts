@@ -10,10 +10,9 @@ const PER_BYTE = 0.015;
 const AT_ONCE = 1_500;
 const COST_PER_TURN = 200;
 
-/** All who have not authenticated, as one team among the others. */
-export const STRANGERS = '';
-/** What an answer to a stranger costs, counted as bytes: about what three calls do. */
-export const STRANGERS_BYTES = 2_500;
+// All who have not authenticated are one team among the others. No team has this id.
+const STRANGERS = '';
+const ANSWER_TO_STRANGER = 57.5;
 
 /** Gives out this process's time. */
 export type ProcessTurns = {
@@ -22,6 +21,8 @@ export type ProcessTurns = {
    * others are being decided.
    */
   wait(team: string, bytes: number): Promise<void> | undefined;
+  /** The same for an answer to somebody who has not authenticated, which goes at once where there is no room to wait. */
+  waitAsStranger(): Promise<void> | undefined;
 };
 
 /**
@@ -57,19 +58,23 @@ export function makeProcessTurns(places: Places): ProcessTurns {
     if (!scheduled) schedule();
   }
 
+  function take(team: string, cost: number): Promise<void> | undefined {
+    if (queue.size() === 0 && allowance > 0) {
+      spend(cost);
+      return undefined;
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    queue.push({ team, cost, resolve });
+    if (!scheduled) schedule();
+    places.enter(team);
+    return promise.then(() => places.leave(team));
+  }
+
   return {
     wait(team, bytes) {
       if (!places.hasRoom(team)) throw new ApiError('overloaded');
-      const cost = Math.min(AT_ONCE, CALL + PER_BYTE * bytes);
-      if (queue.size() === 0 && allowance > 0) {
-        spend(cost);
-        return undefined;
-      }
-      const { promise, resolve } = Promise.withResolvers<void>();
-      queue.push({ team, cost, resolve });
-      if (!scheduled) schedule();
-      places.enter(team);
-      return promise.then(() => places.leave(team));
+      return take(team, Math.min(AT_ONCE, CALL + PER_BYTE * bytes));
     },
+    waitAsStranger: () => (places.hasRoom(STRANGERS) ? take(STRANGERS, ANSWER_TO_STRANGER) : undefined),
   };
 }

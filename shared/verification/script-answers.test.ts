@@ -7,8 +7,8 @@ import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { flagCharacter, packRecord } from '../stores/records.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
-import { eventually } from '../../tests/helpers/eventually.ts';
 import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
+import { connectTestRedis, eventually } from '../../tests/helpers/world.ts';
 import { newId } from '../values/ids.ts';
 import { scopeMark } from '../stores/scope-mark.ts';
 import {
@@ -28,10 +28,7 @@ const SHARD = 7;
 const OTHER_SHARD = 8;
 let redis: ShardedRedis;
 test.before(async () => {
-  const url = new URL(process.env.TEST_REDIS_URL!);
-  url.pathname = `/${Number(process.env.TEST_SLOT) % 256}`;
-  redis = connectRedis(url.href, makeLogger('test', 'error'));
-  await redis.connected(5_000);
+  redis = await connectTestRedis();
 });
 test.after(() => redis?.close());
 
@@ -159,7 +156,7 @@ test('the verify script answers every field under its name', async () => {
     rateKey: keyspace.rate(SHARD, keyId),
     billingKey: keyspace.billing(SHARD, workspaceId, 'meter-1'),
     limitMicros: '5000000',
-    eventIds: `,"k":"${keyId}","b":"${billingId}"`,
+    eventIds: `,"k":"${keyId}","b":"${billingId}","v":"${workspaceId}"`,
   });
   const { call: place, keyRecord, billingRecord: settings } = newLookup!;
   assert.equal([place, keyRecord, settings], ['0', packRecord('key', record), billingRecord]);
@@ -189,6 +186,8 @@ test('the event of a verification is read back as it was asked for', async () =>
     timeMs: answer!.nowMs,
     keyId,
     billingId,
+    workspaceId,
+    customerId: '',
     usageName: 'tokens',
     route: 'GET /docs',
     costMicros: 1_500_000,
@@ -198,6 +197,11 @@ test('the event of a verification is read back as it was asked for', async () =>
     number: 0,
     actor: '',
     reason: '',
+    heldMicros: 0,
+    holdId: '',
+    holdMicros: 0,
+    detail: '',
+    crossed: '',
   });
 });
 

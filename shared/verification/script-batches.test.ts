@@ -6,6 +6,7 @@ import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
 import { batchScriptCalls } from './script-batches.ts';
+import { readScriptAnswers } from './script-protocol.ts';
 
 const DEADLINE_MS = 50;
 const callNow = () => ({ shard: 7, key: 'no key', packed: '', team: 'team', cost: 10, since: performance.now() });
@@ -38,7 +39,8 @@ test.after(async () => {
 });
 
 test('a call that waited for too long in a busy process is refused unasked, as one that cost nothing', async () => {
-  const ask = batchScriptCalls(redis, () => false, DEADLINE_MS);
+  const script = { name: 'verify', readAnswers: readScriptAnswers } as const;
+  const ask = batchScriptCalls(script, { redis, outboxFull: () => false, deadlineMs: DEADLINE_MS });
   frozen = true;
   // The first call is sent at once; the second waits for the event loop, which is busy beyond the deadline.
   const calls = [ask(callNow()), ask(callNow())].map((asked) => asked.catch((error: unknown) => error));

@@ -1,7 +1,6 @@
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
-import { costOfLookup } from './call-cost.ts';
-import { readScriptAnswers, scriptArguments, type ScriptAnswer } from './script-protocol.ts';
+import { scriptArguments } from './script-protocol.ts';
 import {
   makeWaitingCalls,
   MOST_PER_SCRIPT,
@@ -15,36 +14,56 @@ import {
 // take turns. So much keeps Redis busy: it holds some hundred calls of known keys.
 const COST_UNDER_WAY = 1_000;
 
+/** A script that decides several calls, each on its own. */
+export type BatchScript<Answer> = {
+  name: 'verify' | 'capture';
+  /** Reads what it answered to so many calls. */
+  readAnswers(answer: string[], calls: number): Answer[];
+  /** What a call has cost beyond what was expected of it. */
+  unexpectedCost?(answer: Answer): number;
+};
+export type BatchOptions = { redis: ShardedRedis; outboxFull(): boolean; deadlineMs: number };
+
 /** The way to one Redis server. */
-type Lane = { node: RedisNode; waiting: WaitingCalls; callsUnderWay: number; costUnderWay: number; planned: boolean };
+type Lane<Answer> = {
+  node: RedisNode;
+  waiting: WaitingCalls<Answer>;
+  callsUnderWay: number;
+  costUnderWay: number;
+  planned: boolean;
+};
 
 /**
- * Runs verify.lua once for all calls that one turn of the event loop brought; in a cluster, once for those of each shard.
+ * Runs a script once for all calls that one turn of the event loop brought; in a cluster, once for those of each shard.
  * An empty script call costs Redis and this process as much as half a verification. A call that comes alone does not wait.
  * Where more calls come than Redis decides, they wait here, and teams take turns.
  */
-export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean, deadlineMs: number) {
-  const lanes = new WeakMap<RedisNode, Lane>();
+export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: BatchOptions) {
+  const { redis, outboxFull, deadlineMs } = options;
+  const lanes = new WeakMap<RedisNode, Lane<Answer>>();
 
-  return function ask(call: ScriptCall): Promise<ScriptAnswer> {
+  return function ask(call: ScriptCall): Promise<Answer> {
     const node = redis.node(call.shard);
     const lane = lanes.get(node) ?? begin(node);
-    const { promise, resolve, reject } = Promise.withResolvers<ScriptAnswer>();
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     lane.waiting.push({ ...call, resolve, reject });
-    // The only call need not wait for others, and a full batch is sent at once.
+    // The only call need not wait for others, and a full batch is sent at once. What costs more than others fills one before so
+    // many came: those that are left wait for more.
     const calls = lane.waiting.size();
-    if (calls >= MOST_PER_SCRIPT || calls + lane.callsUnderWay === 1) sendWaiting(lane);
-    else if (!lane.planned) plan(lane);
+    if (calls + lane.callsUnderWay === 1) sendWaiting(lane);
+    else if (calls >= MOST_PER_SCRIPT) sendBatch(lane);
+    if (!lane.planned && lane.waiting.size() > 0) plan(lane);
     return promise;
   };
 
-  function begin(node: RedisNode): Lane {
-    const lane = { node, waiting: makeWaitingCalls(deadlineMs), callsUnderWay: 0, costUnderWay: 0, planned: false };
+  function begin(node: RedisNode): Lane<Answer> {
+    const waiting = makeWaitingCalls<Answer>(deadlineMs);
+    const lane = { node, waiting, callsUnderWay: 0, costUnderWay: 0, planned: false };
     lanes.set(node, lane);
     return lane;
   }
 
-  function plan(lane: Lane): void {
+  function plan(lane: Lane<Answer>): void {
     lane.planned = true;
     setImmediate(() => {
       lane.planned = false;
@@ -52,15 +71,18 @@ export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean,
     });
   }
 
-  function sendWaiting(lane: Lane): void {
-    while (lane.waiting.size() > 0 && lane.costUnderWay < COST_UNDER_WAY) {
-      const calls = lane.waiting.takeBatch();
-      const groups = calls.length > 1 ? Map.groupBy(calls, (call) => redis.batchGroup(call.shard)).values() : [calls];
-      for (const together of groups) if (together.length > 0) void send(lane, together);
-    }
+  function sendWaiting(lane: Lane<Answer>): void {
+    while (lane.waiting.size() > 0 && lane.costUnderWay < COST_UNDER_WAY) sendBatch(lane);
   }
 
-  async function send(lane: Lane, calls: WaitingCall[]): Promise<void> {
+  function sendBatch(lane: Lane<Answer>): void {
+    if (lane.costUnderWay >= COST_UNDER_WAY) return;
+    const calls = lane.waiting.takeBatch();
+    const groups = calls.length > 1 ? Map.groupBy(calls, (call) => redis.batchGroup(call.shard)).values() : [calls];
+    for (const together of groups) if (together.length > 0) void send(lane, together);
+  }
+
+  async function send(lane: Lane<Answer>, calls: WaitingCall<Answer>[]): Promise<void> {
     let [cost, since] = [0, Infinity];
     for (const call of calls) {
       cost += call.cost;
@@ -70,10 +92,10 @@ export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean,
     lane.callsUnderWay += calls.length;
     lane.costUnderWay += cost;
     try {
-      const answers = readScriptAnswers(await runScript(lane.node, calls, deadlineMs - waitedMs), calls.length);
+      const answers = script.readAnswers(await runScript(lane.node, calls, deadlineMs - waitedMs), calls.length);
       for (const [i, { team, resolve }] of calls.entries()) {
         const answer = answers[i]!;
-        if (answer.newLookup) lane.waiting.charge(team, costOfLookup(answer.newLookup));
+        if (script.unexpectedCost) lane.waiting.charge(team, script.unexpectedCost(answer));
         resolve(answer);
       }
     } catch (error) {
@@ -86,10 +108,10 @@ export function batchScriptCalls(redis: ShardedRedis, outboxFull: () => boolean,
     }
   }
 
-  function runScript(node: RedisNode, calls: WaitingCall[], restMs: number): Promise<string[]> {
+  function runScript(node: RedisNode, calls: WaitingCall<Answer>[], restMs: number): Promise<string[]> {
     const keys = calls.map((call) => call.key);
     const packed = calls.map((call) => call.packed);
     const args = { runId: node.runId(), notAfterMs: node.notAfter(restMs), outboxFull: outboxFull() };
-    return node.script('verify', keys, scriptArguments(args, packed), restMs);
+    return node.script(script.name, keys, scriptArguments(args, packed), restMs);
   }
 }

@@ -2,6 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { recordFields } from '../stores/records.ts';
+import { captureFields, settledFields } from './capture-protocol.ts';
 import {
   answerFields,
   callFields,
@@ -25,10 +26,12 @@ const tables: Record<string, readonly string[]> = {
   lookup: lookupFields,
   question: questionFields,
   keyRecord: recordFields.key,
-  workspaceRecord: recordFields.workspace,
-  billingRecord: recordFields.billing,
+  workspaceRecord: [...recordFields.workspace, 'alerts'],
+  alerts: ['alertsMark', 'count'],
+  billingRecord: [...recordFields.billing, 'grants'],
+  packedCapture: captureFields,
   // The script alone writes and reads what it keeps for an Idempotency-Key.
-  onceRecord: ['usageThen', 'rateLimitThen'],
+  onceRecord: ['usageThen', 'rateLimitThen', 'holdThen', 'limits'],
 };
 
 const test = suite('script protocol');
@@ -68,27 +71,30 @@ test('every script that reads a key record takes its fields in the order of the 
   for (const file of files) {
     for (const [, list = ''] of codeOf(file).matchAll(/local ((?:\w+,\s*)*\w+)\s*=\s*unpackKeyRecord\(keyRecord\)/g)) {
       const names = list.split(/,\s*/);
-      assert.equal(names, key.slice(1, 1 + names.length), file);
+      const read = names.map((name) => name.replace(/^answerPartAt$/, 'answerPart'));
+      assert.equal(read, key.slice(1, 1 + names.length), file);
       seen.push(file);
     }
   }
-  assert.equal(seen, ['verify.lua', 'witness.lua']);
+  assert.equal(seen, ['parts/lookup.lua', 'witness.lua']);
 });
 
 test('the verify script makes and takes a lookup in the order of the table', () => {
-  const code = codeOf('verify.lua');
-  const made = /return \{([\w,\s]+)\}/.exec(code)![1]!;
-  const taken = /((?:\w+,\s*)*\w+)\s*=\s*unpack\(lookup\)/.exec(code)![1]!;
+  const made = /return \{([\w,\s]+)\}/.exec(codeOf('parts/lookup.lua'))![1]!;
+  const taken = /((?:\w+,\s*)*\w+)\s*=\s*unpack\(lookup\)/.exec(codeOf('verify.lua'))![1]!;
   for (const list of [made, taken]) assert.equal(list.trim().split(/,\s*/), [...lookupFields]);
 });
 
-test('the head of the verify script names the fields in the order of the tables, and its clock ticks as ours', () => {
-  const head = headOf('verify.lua').replace(/\n--\s+/g, ' ');
-  const call = [...callFields, ...questionFields];
-  for (const fields of [call, answerFields, newLookupFields]) {
-    const [, said = ''] = new RegExp(`\\b(${fields[0]}\\b[^:]*?\\b${fields.at(-1)}\\b)`).exec(head) ?? [];
-    const named = said.split(/\W+/).filter((word) => (fields as readonly string[]).includes(word));
-    assert.equal(named, [...fields]);
+test('the heads of the scripts name the fields in the order of the tables, and their clock ticks as ours', () => {
+  const ofVerify = [[...callFields, ...questionFields], answerFields, newLookupFields];
+  const tablesOf = { 'verify.lua': ofVerify, 'capture.lua': [captureFields, settledFields] };
+  for (const [file, lists] of Object.entries<(readonly string[])[]>(tablesOf)) {
+    const head = headOf(file).replace(/\n--\s+/g, ' ');
+    for (const fields of lists) {
+      const [, said = ''] = new RegExp(`\\b(${fields[0]}\\b[^:]*?\\b${fields.at(-1)}\\b)`).exec(head) ?? [];
+      const named = said.split(/\W+/).filter((word) => fields.includes(word));
+      assert.equal(named, [...fields]);
+    }
   }
   assert.is(Number(/TICKS_PER_SECOND = (\S+)/.exec(codeOf('parts/time.lua'))![1]), TICKS_PER_SECOND);
 });

@@ -14,6 +14,7 @@ export const callFields = [
   'searchedList',
   /** `1` when it holds the address, else empty. */
   'listed',
+  /** Or the hold that is asked for (verify.lua). */
   'costMicros',
   /** Hash of access token and Idempotency-Key; empty without one. */
   'idempotencyHash',
@@ -45,14 +46,21 @@ export const lookupFields = [
   'addressList',
   /** Status and reason of a refusal, whatever is asked; else empty. */
   'knownRefusal',
-  /** Verifications a second; empty: no limit. */
+  /**
+   * Verifications a second; empty: no limit. With limits over windows (limits.ts) `@` and, as the script found them, those of the
+   * key or of its workspace and those of the record; as it is sent back, `@`, how many bytes they take at the end of the call
+   * in three digits, and the rate.
+   */
   'ratePerSecond',
   /** Names in Redis: the key's rate, its billing record (empty when it is not metered). */
   'rateKey',
   'billingKey',
-  /** Most micro-credits that may be used; empty without a billing record. */
+  /**
+   * Most micro-credits that may be used; empty without a billing record. Of settings with classes of credits: `@` and the
+   * version of these settings.
+   */
   'limitMicros',
-  /** Key and billing record as a part of the event's JSON. */
+  /** Key, billing record, workspace and customer as a part of the event's JSON. */
   'eventIds',
 ] as const;
 
@@ -61,11 +69,15 @@ export const batchFields = ['ok', 'nowMs', 'nowTicks'] as const;
 
 /** Then the answer to each call, its fields between `\x1f`. */
 export const answerFields = [
-  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, CONFLICT, SEARCH, ELSEWHERE, CORRUPT. */
+  /** A status of verification; or why there is none: CLOSED, LATE, OUTBOX_FULL, HOLDS_FULL, CONFLICT, SEARCH, AGAIN, ELSEWHERE, CORRUPT. */
   'status',
   /** Why it was refused; of CORRUPT the error, of ELSEWHERE the shard. */
   'reason',
-  /** Used micro-credits after this call; empty without a billing record. */
+  /**
+   * Used micro-credits after this call; empty without a billing record. Of an account: used, held, total and expired ones, with
+   * spaces between; and after these of a hold its 26 characters, when it was opened and when it ends in ms, its epoch, and the
+   * number of the account's turn.
+   */
   'usedMicros',
   /** The sequence number of this call's debit in its epoch; empty when it made none. */
   'sequence',
@@ -74,6 +86,18 @@ export const answerFields = [
   'arrivalTicks',
   /** For a repeated Idempotency-Key: the time of the first call, to which `arrivalTicks` belongs. */
   'askedAtTicks',
+] as const;
+
+/** Behind them, where the key or its record has limits over windows, these, each after `\x1e`. */
+export const limitAnswerFields = [
+  /** The place of the one that refused, from 1; empty: none of them. */
+  'limitedBy',
+  /** The places of those that only watch and would have refused, each ended by a space. */
+  'wouldRefuse',
+  /** For a repeated Idempotency-Key: the time of the first call, to which the counters belong. */
+  'askedAtTicks',
+  /** What each has counted, in millionths: the level of a sliding window at that time; each ended by a space. */
+  'levels',
 ] as const;
 
 /** Then, for each call whose key was found by looking it up, these as elements of the answer. */
@@ -101,6 +125,7 @@ export type ScriptAnswer = {
   nowMs: number;
   nowTicks: number;
   fields: Record<(typeof answerFields)[number], string>;
+  limits: Record<(typeof limitAnswerFields)[number], string> | undefined;
   newLookup: NewLookup | undefined;
 };
 export type NewLookup = Record<Exclude<(typeof newLookupFields)[number], 'scopes'>, string> & { scopes: string[] };
@@ -135,12 +160,21 @@ export function readScriptAnswers(answer: readonly (string | string[])[], calls:
   }
   const nowMs = Number(answer[batchFields.indexOf('nowMs')]);
   const nowTicks = Number(answer[batchFields.indexOf('nowTicks')]);
-  return (answer.slice(begin, begin + calls) as string[]).map((text, i) => ({
-    nowMs,
-    nowTicks,
-    fields: readFields(answerFields, text, '\x1f'),
-    newLookup: newLookups[i],
-  }));
+  return (answer.slice(begin, begin + calls) as string[]).map((text, i) => {
+    const end = text.indexOf('\x1e');
+    return {
+      nowMs,
+      nowTicks,
+      fields: readFields(answerFields, end < 0 ? text : text.slice(0, end), '\x1f'),
+      limits: end < 0 ? undefined : readFields(limitAnswerFields, text.slice(end + 1), '\x1e'),
+      newLookup: newLookups[i],
+    };
+  });
+}
+
+/** Packs the fields of a lookup, as `packCall` takes it. */
+export function packLookup(fields: Record<(typeof lookupFields)[number], string>): string {
+  return packFields(lookupFields, fields).slice(0, -END.length);
 }
 
 /** The fields of a lookup. */

@@ -7,15 +7,18 @@ import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { hashKeyText, hashShard, isForeignText, keyShard } from '../values/key-text.ts';
 import { makeAddressLists } from './address-lists.ts';
-import { costOfCall } from './call-cost.ts';
+import { costOfCall, costOfLookup } from './call-cost.ts';
 import { fieldsOf } from './call-fields.ts';
 import { decisionFrom, refusal, type Decision } from './decision.ts';
+import { heldPart } from './held.ts';
+import type { HoldKeys } from './hold-keys.ts';
 import { makeLookupCache } from './lookup-cache.ts';
+import type { Outcomes } from './outcomes.ts';
 import type { VerifyBody } from './operation.ts';
 import { makePlaces } from './places.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
-import { batchScriptCalls } from './script-batches.ts';
-import { NO_LOOKUP, packCall, packQuestion } from './script-protocol.ts';
+import { batchScriptCalls, type BatchScript } from './script-batches.ts';
+import { NO_LOOKUP, packCall, packQuestion, readScriptAnswers, type ScriptAnswer } from './script-protocol.ts';
 import type { Witnesses } from './witnesses.ts';
 
 export type VerifyCall = {
@@ -32,24 +35,34 @@ export type Verifier = {
   /** Whether one more call of a team would be decided now, or of any team; if not, its body need not even be read. */
   hasRoom(teamId?: string): boolean;
   turn: ProcessTurns['wait'];
+  strangersTurn: ProcessTurns['waitAsStranger'];
 };
 
 type VerifierOptions = {
   redis: ShardedRedis;
+  holdKeys: HoldKeys;
   outboxFull(): boolean;
   witness: Witnesses['remember'];
+  noteOutcome: Outcomes['note'];
   config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
   metrics: Metrics;
 };
 
+const verifyScript: BatchScript<ScriptAnswer> = {
+  name: 'verify',
+  readAnswers: readScriptAnswers,
+  unexpectedCost: ({ newLookup }) => (newLookup ? costOfLookup(newLookup) : 0),
+};
+
 /**
  * Decides verifications by the verify script. A call that was not decided in time costs nothing later. `outboxFull` says
- * whether events can be recorded; `witness` learns of each debit. A call becomes a 503 after `VERIFY_DEADLINE_MS`, and at once
+ * whether events can be recorded; `witness` learns of each debit, `noteOutcome` of each refusal. A call becomes a 503 after `VERIFY_DEADLINE_MS`, and at once
  * while `VERIFY_MAX_WAITING` others are being decided: a late answer helps nobody and delays all others. A team that has
  * less than its share of those is decided all the same.
  */
-export function makeVerifier({ redis, outboxFull, witness, config, metrics }: VerifierOptions): Verifier {
-  const ask = batchScriptCalls(redis, outboxFull, config.VERIFY_DEADLINE_MS);
+export function makeVerifier(options: VerifierOptions): Verifier {
+  const { redis, holdKeys, outboxFull, witness, noteOutcome, config, metrics } = options;
+  const ask = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const lookups = makeLookupCache();
   const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
   const places = makePlaces(config.VERIFY_MAX_WAITING);
@@ -62,6 +75,7 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     try {
       const decision = await askScript(call);
       metrics.verifications.inc({ status: decision.status });
+      if (decision.status !== 'VALID' || decision.wouldRefuse) noteOutcome(teamId, call.body.route, decision);
       if (decision.status === 'VALID' && outboxFull()) metrics.unrecorded.inc();
       return decision;
     } catch (error) {
@@ -83,6 +97,8 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     const question = packQuestion(caller, body.requestedScopes ?? []);
     const fields = fieldsOf(caller, body, once, question);
     const home = ownShard ?? hashShard(keyHash);
+    // Before anything is held: without its id nobody could settle it.
+    const keys = body.billing?.hold && (await holdKeys.get(home));
     let lookup = lookups.get(question, keyHash);
     let shard = lookup?.shard ?? home;
     let askedBefore: number | undefined;
@@ -91,17 +107,23 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     for (let round = 1; ; round++) {
       const searched = lookup?.addressList;
       const listed = searched ? await addressLists.search(searched, body.ip ?? clientAddress, since) : undefined;
-      const packed = packCall({
+      let packed = packCall({
         lookup: lookup?.text ?? NO_LOOKUP,
         searchedList: listed === undefined ? '' : searched!,
         listed: listed ? '1' : '',
         ...fields,
       });
+      if (lookup?.limits) packed += lookup.limits.packedFor(body.billing?.usageName ?? 'default');
       const cost = costOfCall(packed, lookup !== undefined);
       const key = keyspace.keyText(shard, keyHash);
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
-      if (answer.newLookup) lookup = lookups.add(question, keyHash, shard, answer.newLookup);
+      if (answer.newLookup) lookup = lookups.add(question, keyHash, shard, answer.newLookup, answer.nowMs);
       const { status, reason } = answer.fields;
+      if (status === 'AGAIN' || (status === 'SEARCH' && lookup?.addressList === '')) {
+        // The script went on where it was asked before, or found limits, which were read just now; the deadline ends this.
+        round -= 1;
+        continue;
+      }
       if (status === 'ELSEWHERE' || (reason === 'NOT_FOUND' && shard !== home)) {
         // Where a kept lookup finds it no more, its home may point to another shard by now; never back.
         const next = status === 'ELSEWHERE' ? Number(reason) : home;
@@ -119,7 +141,8 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
         const missing = listed === undefined && lookup!.addressList === searched;
         if (await addressLists.askAgain(round, lookup!.addressList, missing)) continue;
       }
-      const decision = decisionFrom(answer, lookup, body);
+      const hold = keys && heldPart(answer, lookup, { caller, body, keys });
+      const decision = decisionFrom(answer, lookup, body, hold);
       const { sequence, usedMicros = 0 } = decision;
       if (lookup && sequence !== undefined)
         witness(lookup.billingId, { shard, keyHash, epoch: lookup.epoch, sequence, usedMicros });
@@ -127,5 +150,5 @@ export function makeVerifier({ redis, outboxFull, witness, config, metrics }: Ve
     }
   }
 
-  return { verify, hasRoom: places.hasRoom, turn: turns.wait };
+  return { verify, hasRoom: places.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
 }

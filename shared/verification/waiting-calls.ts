@@ -1,8 +1,7 @@
 import { ApiError } from '../contract/errors.ts';
 import { makeFairQueue } from './fair-queue.ts';
-import type { ScriptAnswer } from './script-protocol.ts';
 
-/** One call of verify.lua: the name of the key's record, and the packed call. */
+/** One call of a script that decides several: the name of its record, and the packed call. */
 export type ScriptCall = {
   shard: number;
   key: string;
@@ -13,10 +12,10 @@ export type ScriptCall = {
   /** When its answer began to be waited for, by `performance.now()`. */
   since: number;
 };
-export type WaitingCall = ScriptCall & { resolve(answer: ScriptAnswer): void; reject(error: unknown): void };
+export type WaitingCall<Answer> = ScriptCall & { resolve(answer: Answer): void; reject(error: unknown): void };
 
 /** The calls that wait for one Redis server. */
-export type WaitingCalls = ReturnType<typeof makeWaitingCalls>;
+export type WaitingCalls<Answer> = ReturnType<typeof makeWaitingCalls<Answer>>;
 
 /** A script of so many calls, or of this cost (μs) and one call more, keeps Redis from others for less than a millisecond. */
 export const MOST_PER_SCRIPT = 16;
@@ -25,13 +24,13 @@ const COST_PER_SCRIPT = 160;
 const WAITS_AT_MOST = 0.8;
 
 /** Keeps calls until they are sent; teams take turns by what their calls cost. */
-export function makeWaitingCalls(deadlineMs: number) {
-  const queue = makeFairQueue<WaitingCall>(COST_PER_SCRIPT);
+export function makeWaitingCalls<Answer>(deadlineMs: number) {
+  const queue = makeFairQueue<WaitingCall<Answer>>(COST_PER_SCRIPT);
 
   /** Takes the calls of a script, and refuses those that waited for too long: they cost nothing. */
-  function takeBatch(): WaitingCall[] {
+  function takeBatch(): WaitingCall<Answer>[] {
     const now = performance.now();
-    const calls: WaitingCall[] = [];
+    const calls: WaitingCall<Answer>[] = [];
     let cost = 0;
     while (calls.length < MOST_PER_SCRIPT && cost < COST_PER_SCRIPT) {
       const call = queue.take();

@@ -32,6 +32,11 @@ export function apply(account: Account, command: Command): Answer | 'NOTHING' {
     }
     case 'adjust':
       return account.adjust(command.micros);
+    case 'tail':
+      return 'DONE';
+    case 'alerts':
+      account.setAlerts(command.alerts);
+      return 'DONE';
     case 'settings':
       account.settings = { allowOverages: command.allowOverages, spendCap: command.spendCap };
       return 'DONE';

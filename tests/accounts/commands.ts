@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import type { NewGrant } from './model.ts';
+import type { Alert, NewGrant } from './model.ts';
 
 /** What a random run does to a record. Times are relative to its clock, grants and holds are named by their place. */
 export type Command =
@@ -12,7 +12,10 @@ export type Command =
   | { do: 'release'; hold: number }
   | { do: 'extend'; hold: number; expiresIn: number }
   | { do: 'adjust'; micros: bigint }
-  | { do: 'settings'; allowOverages: boolean; spendCap: bigint | undefined };
+  | { do: 'settings'; allowOverages: boolean; spendCap: bigint | undefined }
+  | { do: 'alerts'; alerts: Alert[] }
+  /** Redis loses the verifications since the last other command, and settles them. */
+  | { do: 'tail' };
 
 // Few instants and small amounts, so that much happens in one ms and everything is used up: with wide ranges 12,000
 // sequences find nothing.
@@ -25,6 +28,14 @@ const wait = fc.oneof(
 );
 const later = fc.constantFrom(5, 5, 10, 10, 15, 20);
 const place = fc.nat(12);
+
+const alert: fc.Arbitrary<Alert> = fc.record({
+  name: fc.constantFrom('low', 'half', 'gone'),
+  when: fc.oneof(
+    fc.record({ usedPercent: fc.constantFrom(1n, 33n, 50n, 80n, 100n, 150n) }),
+    fc.record({ available: fc.bigInt({ min: 0n, max: 8n }) }),
+  ),
+});
 
 const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: wait }) },
@@ -67,6 +78,14 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       spendCap: fc.option(fc.bigInt({ min: 0n, max: 40n }), { nil: undefined }),
     }),
   },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('alerts' as const),
+      alerts: fc.uniqueArray(alert, { selector: ({ name }) => name, maxLength: 3 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('tail' as const) }) },
 );
 
 /** Sequences of commands. */

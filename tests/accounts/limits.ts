@@ -20,13 +20,24 @@ export class SlidingCounter {
     return fallen < this.level ? this.level - fallen : 0n;
   }
 
+  fits(amount: bigint, now: bigint): boolean {
+    return this.levelAt(now) + amount <= this.limit;
+  }
+
   /** `since`: the time of now, rounded up: what falls until the next call is never more than the time allows. */
   take(amount: bigint, now: bigint, since = now): boolean {
-    const level = this.levelAt(now);
-    if (level + amount > this.limit) return false;
-    this.level = level + amount;
+    if (!this.fits(amount, now)) return false;
+    this.level = this.levelAt(now) + amount;
     this.at = since;
     return true;
+  }
+
+  /** Counts what a limit that only watches lets through: its level never rises above the limit. */
+  watch(amount: bigint, now: bigint, since = now): void {
+    const level = this.levelAt(now);
+    const raised = level + amount < this.limit ? level + amount : this.limit;
+    this.level = raised > level ? raised : level;
+    this.at = since;
   }
 
   /**
@@ -72,11 +83,21 @@ export class CalendarCounter {
     this.timezone = timezone;
   }
 
-  take(amount: bigint, nowMs: number): boolean {
+  fits(amount: bigint, nowMs: number): boolean {
     this.turn(nowMs);
-    if (this.count + amount > this.limit) return false;
+    return this.count + amount <= this.limit;
+  }
+
+  take(amount: bigint, nowMs: number): boolean {
+    if (!this.fits(amount, nowMs)) return false;
     this.count += amount;
     return true;
+  }
+
+  /** Counts what a limit that only watches lets through. */
+  watch(amount: bigint, nowMs: number): void {
+    this.turn(nowMs);
+    this.count += amount;
   }
 
   /** Corrects what a hold took, while the window that it was counted in runs. */

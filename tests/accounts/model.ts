@@ -41,6 +41,8 @@ export type Hold = {
   old: boolean;
 };
 
+export type Alert = { name: string; when: { usedPercent: bigint } | { available: bigint } };
+
 export type Settings = { allowOverages: boolean; spendCap: bigint | undefined };
 export type Answer = 'VALID' | 'REFUSED' | 'TOO_LARGE' | 'CONFLICT' | 'UNKNOWN' | 'DONE';
 
@@ -55,6 +57,11 @@ export class Account {
   used = 0n;
   /** Used beyond all grants. */
   overdrawn = 0n;
+  /** Those that are not crossed. */
+  armed = new Set<Alert>();
+  /** The names of those that were, ever. */
+  crossed: string[] = [];
+  private alerts: Alert[] = [];
   private ends = 0;
 
   constructor(now = 0) {
@@ -116,13 +123,26 @@ export class Account {
     if (grant.state === 'ENDED') return 'CONFLICT';
     if (grant.state === 'PENDING') grant.state = 'VOIDED';
     if (grant.state === 'ACTIVE') this.end(grant, 'VOIDED');
+    this.watch();
     return 'DONE';
   }
 
   verify(cost: bigint): Answer {
     if (!this.passes(cost)) return 'REFUSED';
     this.use(cost);
+    this.watch();
     return 'VALID';
+  }
+
+  /** Other alerts than before: those that are reached already tell nothing. One that is the same as before goes on. */
+  setAlerts(alerts: Alert[]): void {
+    const text = ({ name, when }: Alert) => [name, ...Object.entries(when)].join();
+    const before = new Map(this.alerts.map((alert) => [text(alert), alert]));
+    this.alerts = alerts.map((alert) => before.get(text(alert)) ?? alert);
+    const wasArmed = this.armed;
+    this.armed = new Set(
+      this.alerts.filter((alert) => (before.has(text(alert)) ? wasArmed.has(alert) : !this.isReached(alert))),
+    );
   }
 
   hold(micros: bigint, expiresIn: number, onExpiry: Hold['onExpiry'] = 'release'): Hold | undefined {
@@ -146,11 +166,13 @@ export class Account {
     else this.use(change);
     hold.state = 'CAPTURED';
     hold.usage = usage;
+    this.watch();
     return 'DONE';
   }
 
   release(hold: Hold): Answer {
     if (hold.state === 'OPEN') this.settle(hold, 'RELEASED', 0n);
+    this.watch();
     return hold.state === 'RELEASED' || hold.state === 'EXPIRED' ? 'DONE' : 'CONFLICT';
   }
 
@@ -165,6 +187,7 @@ export class Account {
     if (this.used + micros > MOST_MICROS) return 'TOO_LARGE';
     if (micros < 0n) this.giveBack(-micros);
     else this.use(micros);
+    this.watch();
     return 'DONE';
   }
 
@@ -218,6 +241,21 @@ export class Account {
       const covered = min(left(grant), this.overdrawn);
       grant.used += covered;
       this.overdrawn -= covered;
+    }
+    this.watch();
+  }
+
+  private isReached({ when }: Alert): boolean {
+    const credits = this.total - this.expired;
+    if ('available' in when) return credits - this.used <= when.available;
+    return this.used * 100n >= credits * when.usedPercent;
+  }
+
+  /** Arms again what is not reached, and tells what is reached and was armed. */
+  private watch(): void {
+    for (const alert of this.alerts) {
+      if (!this.isReached(alert)) this.armed.add(alert);
+      else if (this.armed.delete(alert)) this.crossed.push(alert.name);
     }
   }
 

@@ -1,45 +1,50 @@
-import { readFileSync } from 'node:fs';
-import type { Redis } from 'ioredis';
+import { NEVER as LATEST, packAccountSettings } from '../../shared/stores/account-settings.ts';
 import { END } from '../../shared/stores/fields.ts';
-import { newId } from '../../shared/values/ids.ts';
+import { formatCredits } from '../../shared/values/credits.ts';
 import { apply } from './apply.ts';
+import { readCrossed } from './lines.ts';
 import { grantOf, type Command } from './commands.ts';
-import { Account, left, MOST_MICROS, NEVER, type Grant } from './model.ts';
+import { Account, left, NEVER, type Alert, type Grant } from './model.ts';
 
 const CLOCK_BACK_MS = 7;
-const LATEST = 9_000_000_000_000_000;
+// No event is older than 2020.
+const START = Date.UTC(2027, 0);
 
-/** Makes the script of commands.lua known to Redis. Of the parts that it names, those of the product stand in shared. */
-export async function loadCommands(redis: Redis): Promise<string> {
-  const read = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
-  const own = ['holds', 'account', 'turns', 'commands'].map((name) => read(`lua/${name}.lua`));
-  const text = [read('../../shared/stores/lua/parts/names.lua'), ...own].join('\n');
-  return (await redis.script('LOAD', text)) as string;
-}
+/** What Redis is asked: a command's name and what it needs. */
+export type Call = (string | number | bigint)[];
+
+/** What does commands to a record in Redis. */
+export type Doer = {
+  readonly billingId: string;
+  /** What the record had used as a plain one, and its settings with each new version. */
+  startPlain(used: bigint): Promise<void>;
+  declare(settings: string): Promise<void>;
+  /** Does a command at a time. Gives its answer, used, held, total, expired, limit, untilMs, the state, what lines told, and alerts crossed. */
+  run(nowMs: number, call: Call): Promise<string[]>;
+  remove(): Promise<void>;
+};
 
 /** A grant as Postgres keeps it: with the end that it was given. */
 type Stored = { grant: Grant; endsAt: number; rollEndsAt: number; most: bigint; firstVersion: number; gone: boolean };
 /** A class, or a grant of one, that has ended, as the lines told it. */
-type Ended = { ref: string; used: bigint; expired: bigint; pinned: bigint };
+type Ended = { name: string; ref: string; used: bigint; expired: bigint; pinned: bigint };
 
 /** A billing record in Redis, and its model. Each command goes to both, and then all of both is compared. */
 export class Record {
-  readonly model = new Account(1_000);
+  readonly model = new Account(START);
   private stored: Stored[] = [];
   private version = 0;
   private ended: Ended[] = [];
   private lost = new Map<string, bigint>();
+  private alerts: Alert[] = [];
+  private crossed: { name: string; armed: string }[] = [];
+  private hasLost = false;
   /** The time that Redis was last told. */
   private toldMs = 0;
-  private readonly keys: string[];
-  private readonly redis: Redis;
-  private readonly sha: string;
+  private readonly doer: Doer;
 
-  constructor(redis: Redis, sha: string) {
-    this.redis = redis;
-    this.sha = sha;
-    const id = newId('bill');
-    this.keys = ['b', 'o', 'e', 'z'].map((kind) => `{07}:${kind}:${id}`);
+  constructor(doer: Doer) {
+    this.doer = doer;
   }
 
   /** Does one command; `late`: Redis hears of the time only with the next one. Throws where it differs from the model. */
@@ -49,10 +54,14 @@ export class Record {
     const expected = apply(this.model, command);
     if (this.version === 0) await this.declare();
     if (command.do === 'grant') this.store(this.model.grants[grants]!, command);
-    if (command.do === 'grant' || command.do === 'void' || command.do === 'settings') await this.declare();
+    if (command.do === 'alerts') this.alerts = command.alerts;
+    if (['grant', 'void', 'settings', 'alerts'].includes(command.do)) await this.declare();
     if (command.do === 'wait' && late) return;
-    const answer = await this.run(call);
-    if (call[0] !== 'turn' && answer[0] !== expected) throw new Error(`answered ${answer[0]}, model ${expected}`);
+    // What the api refuses never comes to Redis.
+    const refused = call[0] === 'adjust' && expected !== 'DONE';
+    const answer = await this.run(refused ? ['turn'] : call);
+    if (call[0] !== 'turn' && !refused && answer[0] !== expected)
+      throw new Error(`answered ${answer[0]}, model ${expected}`);
     this.compare(answer);
   }
 
@@ -64,19 +73,17 @@ export class Record {
     if (total > 0n) apply(model, command);
     model.verify(used);
     for (const grant of model.grants) this.store(grant, command);
-    await this.redis.hset(this.keys[0]!, 'u', String(used));
-  }
-
-  async remove(): Promise<void> {
-    await this.redis.del(this.keys);
+    await this.doer.startPlain(used);
   }
 
   /** What Redis is asked for a command. Called before the model has done it. */
-  private callOf(command: Command): (string | number | bigint)[] {
+  private callOf(command: Command): Call {
     const hold = 'hold' in command ? this.model.holds[command.hold] : undefined;
     if ('hold' in command && !hold) return ['turn'];
     const name = `hold-${hold?.id}`;
     switch (command.do) {
+      case 'tail':
+        return ['tail'];
       case 'verify':
       case 'adjust':
         return [command.do, command.micros];
@@ -95,13 +102,14 @@ export class Record {
     }
   }
 
-  private voidOf(one: Stored | undefined): (string | number | bigint)[] {
+  private voidOf(one: Stored | undefined): Call {
     // A pending one is declared no more.
     if (one?.grant.state === 'PENDING') one.gone = true;
     if (one?.grant.state !== 'ACTIVE') return ['turn'];
     const before = this.activeOf(this.refOf(one)).filter((other) => ageOf(other) < ageOf(one));
     const micros = one.rollEndsAt > 0 ? -1 : one.grant.micros;
-    return ['void', this.refOf(one), sum(before.map(({ grant }) => grant.micros)), micros];
+    const name = `${this.refOf(one)}/${one.grant.id}`;
+    return ['void', name, sum(before.map(({ grant }) => grant.micros)), micros];
   }
 
   private store(grant: Grant, command: Extract<Command, { do: 'grant' }>): void {
@@ -146,31 +154,47 @@ export class Record {
       const [first] = grants as [Stored];
       const begun = grants.filter(({ grant }) => grant.beginsAt <= this.model.now);
       const pending = grants.filter(({ grant }) => grant.beginsAt > this.model.now);
-      const fields = [ref, first.grant.priority, instant(first.endsAt), instant(first.rollEndsAt), first.most, 0, 0, 0];
-      const pairs = pending.map(({ grant }) => `${grant.beginsAt}:${grant.micros}`).join(',');
-      return [...fields, first.firstVersion, sum(begun.map(({ grant }) => grant.micros)), pairs].join(END) + END;
+      return {
+        ref,
+        priority: first.grant.priority,
+        endsAtMs: instant(first.endsAt),
+        rollEndsAtMs: instant(first.rollEndsAt),
+        rollMaxMicros: Number(first.most),
+        firstVersion: first.firstVersion,
+        begunMicros: Number(sum(begun.map(({ grant }) => grant.micros))),
+        pending: pending.map(({ grant }) => ({ beginsAtMs: grant.beginsAt, micros: Number(grant.micros) })),
+      };
     });
-    const { allowOverages, spendCap = MOST_MICROS } = this.model.settings;
-    const head = [this.version, allowOverages ? '1' : '', spendCap, classes.length].join(END) + END;
-    await this.redis.hset(this.keys[0]!, 's', head + classes.join(''));
+    const { allowOverages, spendCap } = this.model.settings;
+    const cap = spendCap !== undefined && { spendCap: formatCredits(Number(spendCap)) };
+    const answerPart = JSON.stringify({ totalCredits: '0', allowOverages, ...cap }).slice(1, -1);
+    const settings = { version: this.version, billingId: this.doer.billingId, answerPart };
+    await this.doer.declare(packAccountSettings(settings, classes, this.alerts.map(packed)));
   }
 
-  private async run(call: (string | number | bigint)[]): Promise<string[]> {
+  private async run(call: Call): Promise<string[]> {
     const { now } = this.model;
     // A clock that was set back, seen by what depends on it in nothing else.
-    const back = this.toldMs === now && !['hold', 'extend', 'capture'].includes(String(call[0])) ? CLOCK_BACK_MS : 0;
+    const back =
+      this.toldMs === now && !['hold', 'extend', 'capture', 'tail'].includes(String(call[0])) ? CLOCK_BACK_MS : 0;
     this.toldMs = now;
-    const args = [now - back, ...call].map(String);
-    const answer = (await this.redis.evalsha(this.sha, this.keys.length, ...this.keys, ...args)) as string[];
+    const answer = await this.doer.run(now - back, call);
     for (const line of (answer[8] ?? '').split('\n')) if (line !== '') this.note(line.split(' '));
+    if (call[0] === 'tail') this.hasLost = true;
+    for (const one of readCrossed(answer[9] ?? '')) {
+      const isTold = this.crossed.some(({ name, armed }) => name === one.name && armed === one.armed);
+      // The consumer tells it once, whatever event has it.
+      if (!(isTold && this.hasLost)) this.crossed.push(one);
+    }
     return answer;
   }
 
   /** What a line tells of grants that have ended. */
-  private note([what = '', ref = '', ...micros]: string[]): void {
+  private note([what = '', name = '', ...micros]: string[]): void {
     const [first = 0n, second = 0n, third = 0n] = micros.map(BigInt);
-    const pin = this.ended.find((one) => one.ref === ref && one.pinned > 0n);
-    if (what === 'left') this.ended.push({ ref, used: first, expired: second, pinned: third });
+    const [ref = ''] = name.split('/');
+    const pin = this.ended.find((one) => one.name === name && one.pinned > 0n);
+    if (what === 'left') this.ended.push({ name, ref, used: first, expired: second, pinned: third });
     if (what === 'rolled') this.lost.set(ref, first);
     if (what === 'paid' || what === 'expired') {
       pin!.pinned -= first;
@@ -192,6 +216,7 @@ export class Record {
     same(names, [used, held, total, expired, limit], [model.used, model.held, model.total, model.expired, model.limit]);
     const next = Math.min(...model.moments(), LATEST);
     if (Number(untilMs) > next) throw new Error(`its next moment is ${untilMs}, model ${next}`);
+    this.compareAlerts(turn);
     const { usedAtTurn, overdrawn, classes } = readTurn(turn);
     let drawn = model.used - usedAtTurn;
     for (const { ref, granted, gave } of classes) {
@@ -201,6 +226,22 @@ export class Record {
     }
     same('overdrawn', [overdrawn + drawn], [model.overdrawn]);
     for (const ref of new Set(this.stored.map((one) => this.refOf(one)))) this.compareEnded(ref);
+  }
+
+  /** Crossed as often as in the model, each arming once, and armed as there. */
+  private compareAlerts(turn: string): void {
+    const names = this.crossed.map(({ name }) => name);
+    same('alerts crossed', names, this.model.crossed);
+    const armings = new Set(this.crossed.map(({ name, armed }) => `${name} ${armed}`));
+    same('alerts that were crossed twice', [this.crossed.length - armings.size], [0]);
+    const state = turn.split(END).slice(-1 - 5 * this.alerts.length, -1);
+    const armed = this.alerts.map(({ name }, i) => [name, state[5 * i], state[5 * i + 4] !== ''].join());
+    const isArmed = (name: string) => [...this.model.armed].some((alert) => alert.name === name);
+    same(
+      'armed',
+      armed,
+      this.alerts.map(({ name }) => [name, name, isArmed(name)].join()),
+    );
   }
 
   /** What each active grant of a class gave: the class's use laid over them, the older first. */
@@ -233,7 +274,7 @@ function readTurn(text: string) {
   const fields = text.split(END);
   const [, , , usedAtTurn, overdrawn, , , count] = fields.map((one) => (/^\d+$/.test(one) ? BigInt(one) : 0n));
   const classes = Array.from({ length: Number(count) }, (_, i) => {
-    const [ref = '', , , , , , granted = 0, gave = 0] = fields.slice(11 + 8 * i);
+    const [ref = '', , , , , , granted = 0, gave = 0] = fields.slice(12 + 8 * i);
     return { ref, granted: BigInt(granted), gave: BigInt(gave) };
   });
   return { usedAtTurn: usedAtTurn!, overdrawn: overdrawn!, classes };
@@ -241,6 +282,12 @@ function readTurn(text: string) {
 
 function same(what: string, got: unknown[], wanted: unknown[]): void {
   if (got.join(' ') !== wanted.join(' ')) throw new Error(`${what}: ${got.join(' ')}, model ${wanted.join(' ')}`);
+}
+
+function packed({ name, when }: Alert) {
+  return 'available' in when
+    ? { name, kind: 'available' as const, value: Number(when.available) }
+    : { name, kind: 'usedPercent' as const, value: Number(when.usedPercent) };
 }
 
 function ageOf({ grant }: Stored): number {

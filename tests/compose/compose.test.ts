@@ -34,7 +34,7 @@ test('the file is valid by the Compose specification', () => {
 test('every program and every server is there, and only api and verify are published', () => {
   const names = services.filter(([, { profiles }]) => !profiles).map(([name]) => name);
   const servers = ['postgres', 'redis', 'kafka', 'clickhouse'];
-  assert.equal(names.toSorted(), [...servers, 'migrate', 'api', 'verify', 'relay', 'consumer'].toSorted());
+  assert.equal(names.toSorted(), [...servers, 'migrate', 'api', 'verify', 'relay', 'consumer', 'webhooks'].toSorted());
   assert.equal(services.flatMap(([name, { ports }]) => (ports ? [name] : [])).toSorted(), published.toSorted());
   assert.equal(file.services.grafana?.profiles, ['monitoring']);
 });
@@ -51,6 +51,7 @@ test('each program reaches the servers that it uses and no others, and no server
     verify: ['redis', 'api', 'prometheus'],
     relay: ['redis', 'kafka', 'prometheus'],
     consumer: ['postgres', 'redis', 'kafka', 'clickhouse', 'prometheus'],
+    webhooks: ['postgres', 'prometheus'],
     migrate: ['postgres', 'redis', 'clickhouse'],
     grafana: ['prometheus'],
   };
@@ -65,10 +66,11 @@ test('each program reaches the servers that it uses and no others, and no server
     }
   }
 
-  // Only what is published is on a network with a way out, and no server is.
+  // Only what is published, and webhooks, which calls receivers, is on a network with a way out, and no server is.
   for (const [name, { ports, networks = [] }] of services) {
     const open = networks.filter((network) => !file.networks[network]?.internal);
-    assert.equal(open, ports ? [name === 'grafana' ? 'dashboard' : 'front'] : [], name);
+    const ways = { grafana: ['dashboard'], webhooks: ['outside'] };
+    assert.equal(open, ways[name as keyof typeof ways] ?? (ports ? ['front'] : []), name);
   }
   const used = new Set(services.flatMap(([, { networks = [] }]) => networks));
   assert.equal(used, new Set(Object.keys(file.networks)));
@@ -146,6 +148,7 @@ test('each server has the password of its address', () => {
     ['database_url', 'postgres_password'],
     ['api_database_url', 'api_database_password'],
     ['consumer_database_url', 'consumer_database_password'],
+    ['webhooks_database_url', 'webhooks_database_password'],
     ['redis_api_url', 'redis_api_password'],
     ['redis_verify_url', 'redis_verify_password'],
     ['redis_consumer_url', 'redis_consumer_password'],
@@ -240,13 +243,13 @@ test('the health command of our programs succeeds only while /readyz does', asyn
         .filter(([name]) => name !== 'migrate')
         .map(([, service]) => runsWell(healthCommand(service), { OPS_PORT: port })),
     );
-  assert.equal(await isWell(), [true, true, true, true]);
+  assert.equal(await isWell(), [true, true, true, true, true]);
   status = 503;
-  assert.equal(await isWell(), [false, false, false, false]);
+  assert.equal(await isWell(), [false, false, false, false, false]);
   assert.equal(new Set(paths), new Set(['/readyz']));
   server.close();
   server.closeAllConnections();
-  assert.equal(await isWell(), [false, false, false, false]);
+  assert.equal(await isWell(), [false, false, false, false, false]);
 });
 
 // Where Compose is installed, it must accept the file too.

@@ -59,7 +59,7 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   for (const name of Object.keys(first)) assert.is(statSync(join(made.folder, 'secrets', name)).mode & 0o777, 0o644);
   assert.is(statSync(join(made.folder, 'secrets/env')).mode & 0o777, 0o600);
   assert.is(Buffer.from(first.master_key!, 'base64').length, 32);
-  assert.is(new Set(Object.values(first)).size, 26);
+  assert.is(new Set(Object.values(first)).size, 28);
 
   made.run('up');
   assert.equal(made.secrets(), first);
@@ -74,6 +74,16 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   const { clickhouse_api_url: api, clickhouse_consumer_url: consumer } = made.secrets();
   assert.equal([api, consumer], Array(2).fill('http://own:secret@books/keytally'));
   for (const [name, text] of Object.entries(first)) writeFileSync(join(made.folder, 'secrets', name), `${text}\n`);
+});
+
+test('make secrets makes what is missing, also where no engine answers, and starts nothing', () => {
+  const before = made.secrets();
+  rmSync(join(made.folder, 'secrets/grafana_password'));
+  const { status, calls } = made.run('secrets', { ENGINE: 'no' });
+  assert.equal([status, calls], [0, ['']]);
+  const after = made.secrets();
+  assert.equal({ ...after, grafana_password: '' }, { ...before, grafana_password: '' });
+  assert.match(after.grafana_password!, /^[0-9a-f]{48}$/);
 });
 
 test('make up keeps the token of the last start while it is valid', () => {
@@ -106,6 +116,7 @@ test('every other target runs its Compose command, and none of them removes a vo
   assert.equal(calls('audit-log-verify'), [proof]);
   assert.equal(calls('audit-log-verify', 'SINCE=7:ab'), [`${proof} --since 7:ab`]);
   assert.equal(calls('migrate'), ['compose run --rm --build migrate']);
+  assert.match(made.run('up').out, /^ {2}console {2}http:\S+\/console$/m);
   const demo = calls('demo').at(-1) ?? '';
   assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);
   assert.match(demo, /KEYTALLY_TOKEN=kt_\d+ api node apps\/stack\/main\.ts demo$/);

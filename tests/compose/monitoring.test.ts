@@ -1,5 +1,5 @@
 // Prometheus and Grafana read only metrics that exist.
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -7,6 +7,9 @@ import { parse } from 'yaml';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { ourServices, readComposeFile } from './helpers/compose-file.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
+import { variables } from '../../shared/runtime/variables.ts';
+import { statuses } from '../../shared/verification/operation.ts';
+import { metricsOf, readRules, ruleFiles } from '../monitoring/helpers/rules.ts';
 
 type Panel = { title: string; datasource: { uid: string }; targets: { expr: string; legendFormat: string }[] };
 type Scraping = { scrape_configs: { job_name: string; dns_sd_configs: { names: string[]; port: number }[] }[] };
@@ -14,7 +17,11 @@ type Scraping = { scrape_configs: { job_name: string; dns_sd_configs: { names: s
 const DASHBOARD = 'deploy/grafana/dashboards/keytally.json';
 
 const file = readComposeFile();
-const { panels } = JSON.parse(read(DASHBOARD)) as { panels: Panel[] };
+const readPanels = (path: string) => (JSON.parse(read(path)) as { panels: Panel[] }).panels;
+const panels = readPanels(DASHBOARD);
+const dashboards = globSync('deploy/grafana/dashboards/*.json', { cwd: checkout }).toSorted();
+const allPanels = dashboards.flatMap((path) => readPanels(path).map((panel) => ({ path, ...panel })));
+const rules = readRules();
 const metrics = await makeMetrics('test').registry.getMetricsAsJSON();
 const series = new Set(
   metrics.flatMap(({ name, type }) =>
@@ -37,10 +44,24 @@ test('Prometheus scrapes all containers of each program on its OPS_PORT', () => 
     assert.is(networks.filter((network) => own.includes(network)).length, 1, `${name} has one address there`);
 });
 
-test('the dashboard shows only metrics that a program has', () => {
-  const shown = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => metricsIn(expr)));
-  assert.ok(new Set(shown).size > 10);
-  for (const name of shown) assert.ok(series.has(name), `${DASHBOARD} shows ${name}, which no program has`);
+test('dashboards and rules use only metrics that a program has, and series that a rule records', () => {
+  const used = [
+    ...allPanels.flatMap(({ path, title, targets }) =>
+      targets.map(({ expr }) => ({ where: `${path}: ${title}`, expr })),
+    ),
+    ...rules.recordings.map(({ record, expr }) => ({ where: record, expr })),
+    ...rules.alerts.map(({ alert, expr }) => ({ where: alert, expr })),
+  ];
+  assert.ok(used.length > 40);
+  const recorded = new Set(rules.recordings.map(({ record }) => record));
+  for (const { where, expr } of used) {
+    for (const name of metricsIn(expr)) assert.ok(series.has(name), `${where}: no program has ${name}`);
+    for (const name of expr.match(/\bkeytally:[\w:]+/g) ?? [])
+      assert.ok(recorded.has(name), `${where}: no rule records ${name}`);
+    for (const [, list = ''] of expr.matchAll(/\{[^}]*\bstatus[!=~]+"([A-Z_|]+)"/g))
+      for (const status of list.split('|'))
+        assert.ok([...statuses, 'UNDECIDED'].includes(status), `${where}: ${status}`);
+  }
 });
 
 test('every metric of our own is on the dashboard', () => {
@@ -53,14 +74,14 @@ test('every metric of our own is on the dashboard', () => {
   }
 });
 
-test('the dashboard uses only labels that its metrics have', () => {
+test('the dashboards use only labels that their metrics have', () => {
   // Prometheus adds two labels, and renames a label of ours that collides with one of its own.
-  const ofAll = ['le', 'program', 'instance'];
+  const ofAll = ['le', 'program', 'instance', 'alertname'];
   const source = read('shared/runtime/metrics.ts');
   const labels = [...source.matchAll(/labelNames: \[([^\]]*)\]/g)].flatMap(([, list]) =>
     [...list!.matchAll(/'(\w+)'/g)].map(([, label]) => (label === 'job' ? 'exported_job' : label!)),
   );
-  for (const { title, targets } of panels) {
+  for (const { title, targets } of allPanels) {
     for (const { expr, legendFormat } of targets) {
       const grouped = [...expr.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list]) => list!.split(', '));
       const shown = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label!);
@@ -75,7 +96,7 @@ test('Grafana finds its data source and its dashboards', () => {
     datasources: { uid: string; url: string }[];
   };
   assert.is(datasources[0]?.url, 'http://prometheus:9090');
-  for (const { title, datasource } of panels) assert.is(datasource.uid, datasources[0]?.uid, title);
+  for (const { title, datasource } of allPanels) assert.is(datasource.uid, datasources[0]?.uid, title);
 
   const { providers } = parse(read('deploy/grafana/provisioning/dashboards/keytally.yml')) as {
     providers: { options: { path: string } }[];
@@ -83,6 +104,42 @@ test('Grafana finds its data source and its dashboards', () => {
   const { volumes = [], environment } = file.services.grafana!;
   assert.ok(volumes.includes(`./deploy/grafana/dashboards:${providers[0]?.options.path}:ro`));
   assert.is(environment?.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH, `${providers[0]?.options.path}/keytally.json`);
+});
+
+test('Prometheus reads all rules, in Compose too', () => {
+  const { rule_files } = parse(read('deploy/prometheus.yml')) as { rule_files: string[] };
+  assert.equal(
+    rule_files.map((path) => join(checkout, path.replace('/etc/prometheus/rules', 'deploy/prometheus'))),
+    ruleFiles,
+  );
+  assert.ok(file.services.prometheus!.volumes?.includes('./deploy/prometheus:/etc/prometheus/rules:ro'));
+});
+
+test('each alert of the operations page has a rule, and each rule stands on that page', () => {
+  const page = read('docs/operations.md');
+  const [, table = ''] = /^## Alerts\n([^]*?)^##/m.exec(page) ?? [];
+  const named = table
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) => metricsIn(line.split(' | ', 1)[0]!).map((name) => name.replace(/_(bucket|sum|count)$/, '')));
+  assert.ok(named.length > 10);
+  const ruled = rules.alerts.flatMap(({ expr }) => metricsOf(expr, rules));
+  for (const name of named.flat())
+    assert.ok(
+      [name, `${name}_count`].some((one) => ruled.includes(one)),
+      `no alert in deploy/prometheus/alerts.yml uses ${name}`,
+    );
+  for (const { alert, labels, annotations } of rules.alerts) {
+    assert.ok(page.includes(`\`${alert}\``), `docs/operations.md lacks ${alert}`);
+    assert.ok(['page', 'ticket'].includes(labels.severity), alert);
+    const [path = '', anchor = ''] = annotations.runbook.split('#');
+    assert.match(read(path), new RegExp(`^##+ ${anchor.replaceAll('-', '.')}$`, 'im'), alert);
+  }
+});
+
+test('the alert on a filling outbox stands at half of OUTBOX_MAX_ENTRIES', () => {
+  const { expr } = rules.alerts.find(({ alert }) => alert === 'KeytallyOutboxFills')!;
+  assert.is(Number(/> (\d+)/.exec(expr)?.[1]) * 2, Number(variables.OUTBOX_MAX_ENTRIES.default));
 });
 
 test.run();

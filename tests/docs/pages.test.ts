@@ -11,9 +11,15 @@ import { blocksOf, readPages, type Block } from './helpers/pages.ts';
 // The checkout with a stack of its own: everything else in it is a link.
 const folder = join(process.env.TEST_FOLDER ?? '', 'checkout');
 const ownNames = ['.git', '.keytally', 'secrets'];
-// These need a gateway or a framework beside the stack; tests/gateways and clients/node/package.test.ts run them. The
+// These need a gateway, a framework or a language beside the stack; tests/gateways and tests of the clients run them. The
 // client's README installs a package: run here, npm would follow the links and add it to this checkout's package.json.
-const runElsewhere = ['docs/gateways.md', 'docs/protect-node.md', 'clients/node/README.md'];
+const runElsewhere = [
+  'docs/gateways.md',
+  'docs/protect-node.md',
+  'docs/protect-python.md',
+  'docs/protect-go.md',
+  'clients/node/README.md',
+];
 // A busy machine may miss verify's deadline of 250 ms, or the two seconds that usage takes.
 const TRIES = 3;
 const SEPARATOR = '\u001e';

@@ -26,9 +26,53 @@ export type Verified = {
   status?: string;
   reason?: string;
   usedMicros?: number;
+  heldMicros?: number;
   totalMicros?: number;
   /** The record's limit when this was decided. */
   limitMicros?: number;
+  /** The limit over a window that refused it. */
+  limitedBy?: string;
+  error?: string;
+};
+
+/** One attempt to hold credits. */
+export type Held = {
+  type: 'hold';
+  phase: number;
+  /** The hold that this attempt asks for; also its usage name, by which the books show what it did cost. */
+  call: string;
+  from: number;
+  to: number;
+  at: string;
+  key: string;
+  billing: string;
+  micros: number;
+  forMs: number;
+  onExpiry: 'release' | 'charge';
+  /** Has an Idempotency-Key: repeated, it answers the same hold. */
+  idempotent: boolean;
+  http?: number;
+  code?: number;
+  status?: string;
+  /** The id of the hold, where there is one. */
+  hold?: string;
+  error?: string;
+};
+
+/** One attempt to capture, release or extend a hold. */
+export type Settled = {
+  type: 'settle';
+  phase: number;
+  call: string;
+  from: number;
+  to: number;
+  at: string;
+  billing: string;
+  what: 'capture' | 'release' | 'extend';
+  /** Of a capture, what the call did cost. */
+  micros?: number;
+  http?: number;
+  code?: number;
   error?: string;
 };
 
@@ -61,6 +105,9 @@ export type ChangeKind =
   | 'billing.create'
   | 'billing.refill'
   | 'billing.adjust'
+  | 'grant.create'
+  | 'grant.void'
+  | 'schedule.create'
   | 'token.create'
   | 'token.revoke'
   | 'workspace.rename';
@@ -71,9 +118,18 @@ export type Detail = {
   usageName?: string;
   totalMicros?: number;
   ratePerSecond?: number;
+  limits?: WindowLimit[];
   expiresAtMs?: number;
   /** Which secret of the key a rotation made. */
   secretIndex?: number;
+};
+
+/** A limit over a window: of so many requests, or micro-credits. */
+export type WindowLimit = {
+  name: string;
+  unit: 'requests' | 'credits';
+  most: number;
+  per: 'second' | 'minute' | 'day';
 };
 
 /** A read through the management API, recorded only to show that it was served. */
@@ -127,6 +183,23 @@ export type Record_ = {
   found: string;
   /** How many events the service reports as lost. */
   reportedLost: number;
+  heldMicros: number;
+  expiredMicros: number;
+  availableMicros: number;
+  /** Of a record with grants that end: all its grants, and by how much they differ from the balance, if that was proved. */
+  grants?: Granted[];
+  proofMicros?: number;
+};
+
+/** A grant as the service lists it. */
+export type Granted = {
+  id: string;
+  name: string;
+  state: string;
+  micros: number;
+  usedMicros: number;
+  expiredMicros: number;
+  remainingMicros: number;
 };
 
 /** What the service says of a key or a workspace once the pipeline is drained. */
@@ -153,6 +226,8 @@ export type Finding = { type: 'finding'; phase: number; text: string };
 export type Line =
   | { type: 'run'; seed: number; startedAtMs: number }
   | Verified
+  | Held
+  | Settled
   | Changed
   | Read
   | Span

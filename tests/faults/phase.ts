@@ -4,6 +4,7 @@ import { makeParticipants, type Participants } from './load/participants.ts';
 import { startChanges } from './load/changes.ts';
 import { makeFaultContext, type Fault } from './breaking/fault.ts';
 import type { History } from './history.ts';
+import { makeHolder } from './load/holds.ts';
 import { makeManager, type Manager } from './load/manager.ts';
 import { noteRecord, noteSettings } from './wait-until-drained.ts';
 import type { Random } from '../helpers/random.ts';
@@ -22,6 +23,7 @@ type Options = { stage: Stage; history: History; random: Random; phase: number; 
 export async function playPhase({ stage, history, random, phase, fault }: Options): Promise<Played> {
   const manager = makeManager(stage, history, random.fork(`manager ${phase}`), phase);
   const verifier = makeVerifier(stage, history, random.fork(`verifier ${phase}`), phase);
+  const liveHold = makeHolder(stage, history, random.fork(`holds ${phase}`), phase);
   const participants = await makeParticipants(manager, EXPIRES_AFTER_MS);
   const played = { phase, manager, participants };
   const span = { type: 'span', phase, fault: fault.name } as const;
@@ -31,7 +33,7 @@ export async function playPhase({ stage, history, random, phase, fault }: Option
     const load = (loadavg()[0] ?? 0) / availableParallelism();
     history.add({ type: 'pulse', phase, at: history.now(), load });
   }, 1_000);
-  const traffic = startTraffic(verifier, participants, random.fork(`traffic ${phase}`));
+  const traffic = startTraffic(verifier, liveHold, participants, random.fork(`traffic ${phase}`));
   const changes = startChanges({ manager, verifier, participants, random: random.fork(`changes ${phase}`) });
   await sleep(WARM_UP_MS);
 
@@ -80,8 +82,8 @@ function keysMade(history: History, phase: number): Set<string> {
 
 /** Waits until every program is ready, and every key that is verified all the time is decided again. */
 async function untilBack(stage: Stage, history: History, verifier: Verifier, played: Played): Promise<void> {
-  const { roomy, tight, capped, repeated, limited, unmetered, lasting } = played.participants;
-  const verified = [...roomy, ...tight, capped, repeated, limited, unmetered, lasting];
+  const { roomy, tight, capped, repeated, limited, windowed, granted, unmetered, lasting } = played.participants;
+  const verified = [...roomy, ...tight, capped, repeated, limited, windowed, granted, unmetered, lasting];
   const over = history.now();
   for (;;) {
     const waiting = verified.filter((key) => verifier.decidedAt(key.id) < over);

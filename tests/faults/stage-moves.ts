@@ -8,7 +8,7 @@ import type { Program } from '../../apps/stack/process/program.ts';
 import type { Supervisor } from '../../apps/stack/process/supervisor.ts';
 import { createDatabase, preparePostgres } from '../../apps/stack/servers/postgres.ts';
 import { runOnce } from '../../apps/stack/servers/programs.ts';
-import { copyPostgres } from '../helpers/copy-postgres.ts';
+import { copyPostgres } from '../helpers/postgres/copy-postgres.ts';
 import type { StageServers } from './stage-servers.ts';
 
 /** What an operator does with the data of a stage's servers. The proxies stay as they are. */

@@ -51,7 +51,7 @@ export function table(cases: readonly Case[], violations: readonly Violation[]):
 }
 
 function calls(cases: Case[]): { calls: number; undecided: number } {
-  const made = cases.flatMap((one) => [...one.verified, ...one.changed, ...one.reads]);
+  const made = cases.flatMap((one) => [...one.verified, ...one.held, ...one.settled, ...one.changed, ...one.reads]);
   return { calls: made.length, undecided: made.filter(isUndecided).length };
 }
 

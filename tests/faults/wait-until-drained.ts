@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { History, Record_ } from './history.ts';
+import type { Granted, History, Record_ } from './history.ts';
+import type { Body } from './load/client.ts';
 import type { Manager } from './load/manager.ts';
+import type { Meter } from './load/participants.ts';
 import { creditsOf, micros } from './load/traffic.ts';
 
 const DRAINED_WITHIN_MS = 45_000;
@@ -9,12 +11,7 @@ const RECONCILED_WITHIN_MS = 180_000;
 const LOOK_EVERY_MS = 200;
 
 /** Waits until the books have everything that a record counted; records what the service says of it then, right or not. */
-export async function noteRecord(
-  manager: Manager,
-  history: History,
-  workspaceId: string,
-  meter: { billing: string; name: string },
-): Promise<void> {
+export async function noteRecord(manager: Manager, history: History, workspaceId: string, meter: Meter): Promise<void> {
   let record = await ask();
   const until = performance.now() + DRAINED_WITHIN_MS;
   // They must agree twice: while events are under way they may agree by chance, but not for long.
@@ -22,15 +19,17 @@ export async function noteRecord(
     await sleep(LOOK_EVERY_MS);
     record = await ask();
     const inBooks = record.rows.reduce((sum, row) => sum + row.micros, 0);
-    agreed = inBooks === record.usedMicros && record.found === 'EXACT' ? agreed + 1 : 0;
+    const isProved =
+      record.found === 'EXACT' && record.heldMicros === 0 && !(meter.hasGrants && !('proofMicros' in record));
+    agreed = inBooks === record.usedMicros && isProved ? agreed + 1 : 0;
   }
-  history.add(record);
+  history.add(meter.hasGrants ? { ...record, grants: await grantsOf(manager, meter.billing) } : record);
 
   async function ask(): Promise<Record_> {
     const names = new URLSearchParams({ workspaceId, externalMeterId: meter.name });
     const { billing } = (await manager.look(`/customer-billing?${names.toString()}`)).body;
     const { data = [] } = (await manager.look(`/usage/${meter.billing}`)).body;
-    const unknown = { usedMicros: NaN, totalMicros: NaN, limitMicros: NaN };
+    const unknown = { usedMicros: NaN, heldMicros: NaN, totalMicros: NaN, limitMicros: NaN };
     const path = `/customer-billing/${meter.billing}/reconciliation`;
     const { reconciliation } = (await manager.look(path, RECONCILED_WITHIN_MS)).body;
     return {
@@ -38,6 +37,8 @@ export async function noteRecord(
       phase: manager.phase,
       billing: meter.billing,
       ...(billing ? creditsOf(billing) : unknown),
+      expiredMicros: micros(billing?.expiredCredits),
+      availableMicros: micros(billing?.availableCredits),
       rows: data.map(({ day, billingUsageName: name, totalBillingUsage, events }) => ({
         day,
         name,
@@ -46,6 +47,7 @@ export async function noteRecord(
       })),
       found: reconciliation?.status ?? 'UNKNOWN',
       reportedLost: reconciliation?.losses.reduce((sum, { events }) => sum + events, 0) ?? 0,
+      ...(reconciliation?.grants && { proofMicros: micros(reconciliation.grants.difference) }),
       refillsMicros: await refills(manager, meter.billing),
     };
   }
@@ -70,14 +72,32 @@ export async function noteSettings(
 }
 
 async function refills(manager: Manager, billing: string): Promise<number[]> {
-  const amounts: number[] = [];
+  const { ledger } = await readPages(manager, `/customer-billing/${billing}/ledger`);
+  return ledger.map(({ amount }) => micros(amount));
+}
+
+/** All grants of a record. */
+async function grantsOf(manager: Manager, billing: string): Promise<Granted[]> {
+  const { grants } = await readPages(manager, `/customer-billing/${billing}/grants`);
+  return grants.map(({ id, name = '', state, credits, usedCredits, expiredCredits, remainingCredits }) => ({
+    id,
+    name,
+    state,
+    micros: micros(credits),
+    usedMicros: micros(usedCredits),
+    expiredMicros: micros(expiredCredits),
+    remainingMicros: micros(remainingCredits),
+  }));
+}
+
+async function readPages(manager: Manager, path: string): Promise<Required<Pick<Body, 'ledger' | 'grants'>>> {
+  const all: Required<Pick<Body, 'ledger' | 'grants'>> = { ledger: [], grants: [] };
   let cursor = '';
   do {
-    const { body } = await manager.look(
-      `/customer-billing/${billing}/ledger?limit=200${cursor && `&cursor=${cursor}`}`,
-    );
-    for (const { amount } of body.ledger ?? []) amounts.push(micros(amount));
+    const { body } = await manager.look(`${path}?limit=200${cursor && `&cursor=${cursor}`}`);
+    all.ledger.push(...(body.ledger ?? []));
+    all.grants.push(...(body.grants ?? []));
     cursor = encodeURIComponent(body.nextCursor ?? '');
   } while (cursor);
-  return amounts;
+  return all;
 }

@@ -4,12 +4,15 @@ import { examplesOf } from './helpers/gateway.ts';
 import { bearer } from './helpers/setting.ts';
 
 // What a broken script does: HAProxy logs the error and goes on to the next rule.
-const BROKEN = "core.register_action('keytally', { 'http-req' }, function(txn, path) error('broken') end, 1)\n";
+const BROKEN = `
+core.register_action('keytally', { 'http-req' }, function(txn, path) error('broken') end, 1)
+core.register_action('keytally_settle', { 'http-res' }, function(txn) error('broken') end)
+`;
 
 testGateway(
   'HAProxy',
   (write) => begin(write, examplesOf('HAProxy')[1]!),
-  { envelope: true },
+  { envelope: true, settles: true },
   (test, setting) => {
     test('an error in Lua lets nobody pass', async () => {
       const broken = await setting.startWith(setting.clients.token, (write) => begin(write, BROKEN));

@@ -25,5 +25,5 @@ testGateway(
     const file = write('nginx.conf', around(folder, server));
     return { command: process.env.TEST_NGINX!, args: ['-p', folder, '-c', file, '-e', 'stderr'] };
   },
-  { rateLimit: true },
+  { rateLimit: true, settles: true },
 );

@@ -1,6 +1,10 @@
 import * as assert from 'uvu/assert';
 import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
-import { encodeEvent, eventColumns, eventRow, EVENT_FIELD, type UsageEvent } from '../../shared/events/event.ts';
+import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
+import { insertEvents } from '../../apps/consumer/insert-events.ts';
+import { carryDecoded } from '../../shared/events/carried-event.ts';
+import { encodeEvent, EVENT_FIELD, type UsageEvent } from '../../shared/events/event.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
@@ -80,14 +84,9 @@ export async function makeBehindWorld(name: string) {
       const epochs = await epochsOf();
       for (let i = 0; i < records.length; i += ROWS_AT_ONCE) {
         const events = records.slice(i, i + ROWS_AT_ONCE).flatMap((record) => twoOf(record, epochs[record.shard]!));
-        const values = events.map(eventRow);
-        await books.client.insert({
-          table: 'usage_events',
-          columns: eventColumns,
-          values,
-          format: 'JSONCompactEachRow',
-        });
-        await makeMarkChangedDays(world.sql)(events, Date.now());
+        const carried = await makeFillOwners(world.sql, makeLogger('test', 'silent'))(events.map(carryDecoded));
+        await insertEvents(books, carried);
+        await makeMarkChangedDays(world.sql)(carried, Date.now());
       }
     },
     /** The same, of an epoch before the current one, on their way to the books. */

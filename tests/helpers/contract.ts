@@ -16,6 +16,11 @@ type OpenApi = { paths: Record<string, Record<string, Described>>; components: o
 const contracts = new Map<string, ReturnType<typeof readContract> | undefined>();
 const codes = new Map<number, string>(Object.entries(errors).map(([name, [code]]) => [code, name]));
 
+// Sessions are in no document: only the console's cookie gets these errors.
+const OF_SESSIONS = new Set<number>(
+  (['session_ended', 'session_elsewhere', 'session_unmarked'] as const).map((name) => errors[name][0]),
+);
+
 /** Fetches the OpenAPI document of a started server. From then on its answers must agree with it. */
 export async function learnContract(url: string): Promise<void> {
   const response = await fetch(`${url}/openapi.json`);
@@ -49,7 +54,12 @@ export function envelopeProblem({ status, headers, text }: Checked): string | un
 
 /** Headers that every answer must have or must not: its type is never guessed, what may be cached is documented, and none names the server software. */
 function headersProblem(path: string, { headers }: Checked, cacheable: boolean): string | undefined {
-  const kept = cacheable || path === '/docs' || path.startsWith('/docs/') || path === '/openapi.json';
+  const kept =
+    cacheable ||
+    path === '/docs' ||
+    path.startsWith('/docs/') ||
+    path.startsWith('/console/assets/') ||
+    path === '/openapi.json';
   if (headers.get('x-content-type-options') !== 'nosniff') return 'its type may be guessed (X-Content-Type-Options)';
   if (!kept && headers.get('cache-control') !== 'no-store') return 'it may be kept on its way (Cache-Control)';
   return ['server', 'x-powered-by', 'via'].find((name) => headers.get(name))?.concat(' tells what serves');
@@ -73,8 +83,8 @@ function readContract({ paths, components }: OpenApi) {
       if (wrong) return wrong;
       if (!operation) return undefined;
     }
-    // An operation outside the document is an error, except HEAD and the documentation page.
-    if (!operation) return method === 'head' || path.startsWith('/docs') ? undefined : 'it is no operation';
+    // An operation outside the document is an error, except HEAD and the pages.
+    if (!operation) return method === 'head' || /^\/(docs|console)(\/|$)/.test(path) ? undefined : 'it is no operation';
     noteItems(answer);
     return codeProblem(operation, answer) ?? bodyProblem(operation, answer);
   };
@@ -82,7 +92,9 @@ function readContract({ paths, components }: OpenApi) {
   function codeProblem({ responses }: Described, { status, text }: Checked): string | undefined {
     const known = responses[status]?.['x-error-codes'];
     const { error } = parse(text) as { error?: { code: number } };
-    return known && error && !known.includes(error.code) ? `${error.code} is none of its errors` : undefined;
+    return known && error && !known.includes(error.code) && !OF_SESSIONS.has(error.code)
+      ? `${error.code} is none of its errors`
+      : undefined;
   }
 
   function bodyProblem({ responses }: Described, { status, headers, text }: Checked): string | undefined {

@@ -20,7 +20,7 @@ export function makeCustomers(world: World, workspaceId: string) {
     return (await must(201, world.call('post', '/api/v1/api-key', body))).body.apiKey;
   }
 
-  async function billing(externalMeterId: string): Promise<{ id: string; usedCredits: string }> {
+  async function billing(externalMeterId: string): Promise<{ id: string; usedCredits: string; heldCredits: string }> {
     const query = new URLSearchParams({ workspaceId, externalMeterId });
     return (await must(200, world.call('get', `/api/v1/customer-billing?${query.toString()}`))).body.billing;
   }

@@ -1,5 +1,26 @@
-import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
+import { dayOf, lineId, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
+
+/** A line of a hold, or of a turn, with the fields that a test chooses. */
+export function testLine(
+  kind: 'hold' | 'capture' | 'release' | 'extension' | 'correction' | 'turn',
+  chosen: Partial<UsageEvent>,
+): UsageEvent {
+  const { billingId = newId('bill'), epoch = 1, sequence = 1 } = chosen;
+  const place = { billingId, epoch, sequence };
+  if (kind === 'turn') {
+    const detail = `\x00100000000\x000\0began a 5 0 0\n\0${sequence}\x001\0`;
+    const id = lineId(billingId, epoch, sequence);
+    return testEvent({ kind, id, keyId: '', usageName: '', detail, ...FREE, ...place, ...chosen });
+  }
+  const { holdId = newId('evt').slice('evt_'.length) } = chosen;
+  const id = kind === 'hold' ? `evt_${holdId}` : lineId(holdId, epoch, sequence);
+  const detail = kind === 'hold' || kind === 'extension' ? 'a\0b\0' : '';
+  const costs = kind === 'capture' || kind === 'correction' ? {} : FREE;
+  return testEvent({ kind, id, holdId, holdMicros: 1, detail, ...costs, ...place, ...chosen });
+}
+
+const FREE = { costMicros: 0 };
 
 /** The event of a verification, with the fields that a test chooses. */
 export function testEvent(chosen: Partial<UsageEvent>): UsageEvent {
@@ -11,6 +32,8 @@ export function testEvent(chosen: Partial<UsageEvent>): UsageEvent {
     day: dayOf(timeMs),
     keyId: newId('key'),
     billingId: '',
+    workspaceId: '',
+    customerId: '',
     usageName: 'default',
     costMicros: 1,
     usedMicros: 1,
@@ -20,6 +43,11 @@ export function testEvent(chosen: Partial<UsageEvent>): UsageEvent {
     route: '',
     actor: '',
     reason: '',
+    heldMicros: 0,
+    holdId: '',
+    holdMicros: 0,
+    detail: '',
+    crossed: '',
     ...chosen,
   };
 }

@@ -69,7 +69,9 @@ function split(received: Buffer, headOnly: boolean): { answers: RawAnswer[]; res
     const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(first)?.[1]);
     if (head < 0 || !status) return { answers, rest: received.toString('latin1', at) };
     const headers = new Map(lines.map((line) => [line.split(':', 1)[0]!.toLowerCase(), line.replace(/^[^:]*: */, '')]));
-    const end = head + 4 + (headOnly ? 0 : Number(headers.get('content-length') ?? 0));
+    // A 304 may tell the length of what it does not send (RFC 9110, 8.6).
+    const hasBody = !headOnly && status !== 304;
+    const end = head + 4 + (hasBody ? Number(headers.get('content-length') ?? 0) : 0);
     if (received.length < end) return { answers, rest: received.toString('latin1', at) };
     if (status >= 200) answers.push({ status, headers, text: received.toString('utf8', head + 4, end) });
     at = end;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { learnContract } from './contract.ts';
 import { eventually } from './eventually.ts';
 
-export type Program = 'api' | 'verify' | 'consumer' | 'relay';
+export type Program = 'api' | 'verify' | 'consumer' | 'relay' | 'webhooks';
 
 /** A program of ours, running as a process of its own. */
 export type Started = { url: string; process: ChildProcess; stop(signal?: NodeJS.Signals): Promise<void> };

@@ -1,9 +1,11 @@
 import postgres from 'postgres';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
 import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
+import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { request, type Answer, type RequestOptions } from './request.ts';
 import { startProgram, type Program, type Started } from './start-program.ts';
 
@@ -80,6 +82,18 @@ export async function emptyPostgres(suffix: string): Promise<string> {
   return withPath(requireEnv('TEST_POSTGRES_URL'), name);
 }
 
+/** A connection to the database of this test file on the run's Redis. */
+export async function connectTestRedis(): Promise<ShardedRedis> {
+  const redis = connectRedis(redisUrl(), makeLogger('test', 'error'));
+  await redis.connected(5_000);
+  return redis;
+}
+
+/** The database of this test file on the run's Redis. */
+function redisUrl(): string {
+  return withPath(requireEnv('TEST_REDIS_URL'), requireEnv('TEST_SLOT'));
+}
+
 /** Makes the databases of this test file on the run's servers; gives the environment of programs that use them. */
 async function makeDatabases(settings: Record<string, string>): Promise<Record<string, string>> {
   const slot = requireEnv('TEST_SLOT');
@@ -90,7 +104,7 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
   await admin.end();
   const env = {
     DATABASE_URL: withPath(requireEnv('TEST_POSTGRES_URL'), name),
-    REDIS_URL: withPath(requireEnv('TEST_REDIS_URL'), String(Number(slot) % 256)),
+    REDIS_URL: redisUrl(),
     CLICKHOUSE_URL: withPath(requireEnv('TEST_CLICKHOUSE_URL'), name),
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
     LOG_LEVEL: 'info',
@@ -100,11 +114,13 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
     CALLS_PER_SECOND: '1000000',
     QUOTA_API_PER_SECOND: '1000000',
     QUOTA_VERIFY_PER_SECOND: '1000000',
+    ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
     // Topics of its own, on the run's broker.
     ...(process.env.TEST_KAFKA_BROKERS && { KAFKA_BROKERS: process.env.TEST_KAFKA_BROKERS, KAFKA_TOPIC_PREFIX: name }),
     ...settings,
   };
-  await migrateClickHouse(env.CLICKHOUSE_URL);
+  const sql = connectPostgres(env.DATABASE_URL, { max: 1 });
+  await migrateClickHouse(env.CLICKHOUSE_URL, { sql }).finally(() => sql.end());
   return env;
 }
 
@@ -112,6 +128,7 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
 const databaseUrls: Partial<Record<Program, string>> = {
   api: 'TEST_API_POSTGRES_URL',
   consumer: 'TEST_CONSUMER_POSTGRES_URL',
+  webhooks: 'TEST_WEBHOOKS_POSTGRES_URL',
 };
 
 function environmentOf(program: Program, env: Record<string, string>): Record<string, string> {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventColumns, eventRow, dayOf } from '../../shared/events/event.ts';
 import { openShards } from '../../shared/stores/fence.ts';
 import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
+import { chunks } from '../../shared/values/chunks.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { testEvent } from '../helpers/events.ts';
@@ -28,11 +29,11 @@ async function makeRecordsBehind(world: HistoryWorld, count: number, signal: Abo
     const name = `behind-${i}`;
     return { id: newId('bill'), name, shard: meterShard(world.workspaceId, name) };
   });
-  for (const some of chunks(records)) await insertRecords(world, some);
+  for (const some of chunks(records, AT_ONCE)) await insertRecords(world, some);
   const { code, output } = await world.command('rebuild', signal);
   if (code !== 0) throw new Error(`rebuild ended with ${code}: ${output.trim()}`);
   const open = await openShards(world.shards, ASK_WITHIN_MS);
-  for (const some of chunks(records)) await bookEvents(world, some, (shard) => open.get(shard)!.epoch);
+  for (const some of chunks(records, AT_ONCE)) await bookEvents(world, some, (shard) => open.get(shard)!.epoch);
   return records;
 }
 
@@ -96,7 +97,7 @@ async function insertRecords({ world, workspaceId }: HistoryWorld, some: Behind[
 }
 
 async function bookEvents(
-  { world, books }: HistoryWorld,
+  { world, books, workspaceId }: HistoryWorld,
   some: Behind[],
   epochOf: (shard: number) => number,
 ): Promise<void> {
@@ -105,6 +106,7 @@ async function bookEvents(
     Array.from({ length: EVENTS_EACH }, (_, i) =>
       testEvent({
         billingId: id,
+        workspaceId,
         timeMs,
         epoch: epochOf(shard),
         costMicros: COST_MICROS,
@@ -120,10 +122,7 @@ async function bookEvents(
     format: 'JSONCompactEachRow',
   });
   await world.sql`
-    insert into usage_marks (billing_id, day) select unnest(${some.map(({ id }) => id)}::text[]), ${dayOf(timeMs)}
+    insert into usage_marks (workspace_id, billing_id, day)
+    select ${workspaceId}, unnest(${some.map(({ id }) => id)}::text[]), ${dayOf(timeMs)}
     on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
-}
-
-function chunks<T>(of: T[]): T[][] {
-  return Array.from({ length: Math.ceil(of.length / AT_ONCE) }, (_, i) => of.slice(i * AT_ONCE, (i + 1) * AT_ONCE));
 }

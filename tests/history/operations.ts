@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
+import { usageDayColumns } from '../../shared/stores/usage-days.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
 import { testEvent } from '../helpers/events.ts';
@@ -124,8 +125,9 @@ export const wrongSums: Operation = {
   prepare: ({ setup, plan, big }) =>
     setup
       .command({
-        query: `insert into usage_daily (billing_id, day, usage_name, cost_micros, events, all_events)
-                select billing_id, day, usage_name, cost_micros + 1000000, events + 1, all_events + 1 from usage_daily final
+        query: `insert into usage_days (${usageDayColumns})
+                select * replace (cost_micros + 1000000 as cost_micros, events + 1 as events, all_events + 1 as all_events)
+                from usage_days final
                 where billing_id = {id:String} and day = {day:Date} and usage_name = 'tokens'`,
         query_params: { id: big.id, day: plan.days[1] },
       })
@@ -154,7 +156,7 @@ async function untilUsed({ customers, big }: HistoryWorld, micros: number, signa
  * Appends late events to the outbox, as a relay would bring them that held them while Redis was lost: a third of them ends
  * an epoch of a day that is over, the others end the last epoch.
  */
-async function appendLateEvents({ redis, plan, big }: HistoryWorld): Promise<void> {
+async function appendLateEvents({ redis, plan, big, workspaceId }: HistoryWorld): Promise<void> {
   const { epochs } = plan;
   const ends = [epochs - 1, epochs].map((epoch) => {
     const place = plan.place(Math.ceil((epoch * plan.events) / epochs) - 1);
@@ -170,6 +172,7 @@ async function appendLateEvents({ redis, plan, big }: HistoryWorld): Promise<voi
       const event = testEvent({
         keyId: big.keyId,
         billingId: big.id,
+        workspaceId,
         usageName: 'tokens',
         timeMs: end.timeMs,
         costMicros: LATE_COST,

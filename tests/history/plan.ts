@@ -78,20 +78,22 @@ function usedAfter(events: number): number {
 
 /** The SQL that inserts a part of the history. Its parameters are those of `partParameters`. */
 export const insertPart = `
-  insert into usage_events (billing_id, day, event_id, kind, key_id, usage_name, cost_micros, used_micros, epoch, seq,
+  insert into usage_events (workspace_id, billing_id, day, event_id, kind, key_id, usage_name, cost_micros, used_micros, epoch, seq,
                             number, route, actor, reason, time, inserted_at)
   with number as n, n + 1 as done, modulo(done, ${COSTS}) as rest,
        intDiv(n * {epochs:UInt64}, {events:UInt64}) as past,
        intDiv(past * {events:UInt64} + {epochs:UInt64} - 1, {epochs:UInt64}) as epoch_first,
        {startMs:UInt64} + intDiv((n - {dayFirst:UInt64}) * {spanMs:UInt64}, {dayCount:UInt64}) as ms
-  select {billingId:String}, toDate({day:String}),
+  select {workspaceId:String}, {billingId:String}, toDate({day:String}),
          lower(concat('evt_0', substring(hex(toUInt64(ms)), 6), substring(hex(cityHash64(n)), 3))), 'verification',
          {keyId:String}, if(modulo(n, 2) = 0, 'tokens', 'requests'), 1 + modulo(n, ${COSTS}),
          intDiv(done, ${COSTS}) * ${SUM_OF_COSTS} + intDiv(rest * (rest + 1), 2), past + 1, n - epoch_first + 1,
          0, '', '', '', fromUnixTimestamp64Milli(toInt64(ms)), fromUnixTimestamp64Milli(toInt64(ms))
   from numbers({first:UInt64}, {count:UInt64})`;
 
+type Ids = { workspaceId: string; billingId: string; keyId: string };
+
 /** The parameters of `insertPart`. */
-export function partParameters({ events, epochs }: HistoryPlan, part: Part, billingId: string, keyId: string) {
-  return { events, epochs, ...part, day: dayOf(part.startMs), billingId, keyId };
+export function partParameters({ events, epochs }: HistoryPlan, part: Part, ids: Ids) {
+  return { events, epochs, ...part, day: dayOf(part.startMs), ...ids };
 }

@@ -1,7 +1,12 @@
+import { ensurePrometheus } from '../../apps/stack/servers/prometheus.ts';
 import { ensureChromium } from './chromium.ts';
 import { ensureEnvoy, ensureGateway } from './gateways.ts';
+import { ensureGo } from './go.ts';
+import { ensureHelm } from './helm.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
 import { ensureOlder } from './older.ts';
+import { ensurePython } from './python.ts';
+import { ensureSystemd } from './systemd.ts';
 import { ensureWrk } from './wrk.ts';
 
 /** Something that some test files need besides the servers. `start` gives what is added to their environment. */
@@ -31,9 +36,34 @@ export const needs: Need[] = [
     start: async (_folder, say) => ({ TEST_ENVOY: await ensureEnvoy(say) }),
   },
   {
+    what: 'Helm and the schemas of Kubernetes',
+    of: (file) => file.endsWith('helm.test.ts'),
+    start: async (_folder, say) => ensureHelm(say),
+  },
+  {
+    what: 'Prometheus',
+    of: (file) => file.endsWith('prometheus.test.ts'),
+    start: async (_folder, say) => ensurePrometheus(say).then(() => ({})),
+  },
+  {
+    what: 'systemd-analyze',
+    of: (file) => file.endsWith('systemd.test.ts'),
+    start: async (_folder, say) => ensureSystemd(say).then(() => ({})),
+  },
+  {
     what: 'older Node and TypeScript',
     of: (file) => file.endsWith('older.test.ts'),
     start: (_folder, say) => ensureOlder(say),
+  },
+  {
+    what: 'Go',
+    of: (file) => file.endsWith('.go.test.ts'),
+    start: (_folder, say) => ensureGo(say),
+  },
+  {
+    what: 'Python',
+    of: (file) => file.endsWith('python.test.ts'),
+    start: (_folder, say) => ensurePython(say),
   },
   {
     what: 'wrk',

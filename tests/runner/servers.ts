@@ -113,6 +113,7 @@ export function testEnvironment(servers: Servers, folder: string, slot: number):
     TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
     TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
     TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
+    TEST_WEBHOOKS_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_webhooks'),
     TEST_REDIS_URL: servers.redisUrl,
     TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
     TEST_SLOT: String(slot),

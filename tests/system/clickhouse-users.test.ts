@@ -52,7 +52,7 @@ test('the consumer adds events and sums of days, and can change, remove or defin
   const written = async () => (await metric(consumer.url, 'keytally_consumed_events_total')) > 0;
   await eventually('the event is in the books', written);
   await rollUp({ sql: world.sql, books }, Date.now() + 2 * 86_400_000, new AbortController().signal);
-  assert.is(await count('usage_daily'), 1);
+  assert.is(await count('usage_days'), 1);
   assert.ok((await count('booked_days')) > 0);
   await consumer.stop();
   for (const statement of [...destroying, ...reaching])
@@ -69,7 +69,7 @@ test('the api reads usage and balances, and can write nothing', async () => {
   }
   const used = async () => (await world.call('get', `/api/v1/usage/${billing.id}`)).status === 200;
   await eventually('every shard is open again', used);
-  const insert = "insert into usage_daily values ('bill', today(), 'x', 1, 1, 1)";
+  const insert = "insert into usage_days (workspace_id, billing_id, day) values ('ws', 'bill', today())";
   for (const statement of [insert, ...destroying, ...reaching])
     assert.match(await refusal(statement), 'ACCESS_DENIED', statement);
 });

@@ -5,7 +5,7 @@ import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { callScript, defineScripts } from '../../shared/stores/scripts.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
-import { makeOwnPostgres, type OwnPostgres } from '../helpers/own-postgres.ts';
+import { makeOwnPostgres, type OwnPostgres } from '../helpers/postgres/own-postgres.ts';
 import { makeOwnRedis, type OwnRedis, untilOpen } from '../helpers/own-redis.ts';
 import { eventually, makeWorld, type Started, type World } from '../helpers/world.ts';
 

@@ -24,10 +24,12 @@ test('the api gives up a reopening whose connection hangs, and does it again', a
     await tx`lock table workspaces in access exclusive mode`;
     const redis = new Redis(world.env.REDIS_URL!);
     await redis.flushdb().finally(() => redis.disconnect());
-    pid = await eventually('it reads workspaces', async () => {
+    // To read marks of days asks for the team of their workspaces.
+    pid = await eventually('it waits for workspaces', async () => {
       const [waiting] = await admin<{ pid: number }[]>`
         select pid from pg_stat_activity
-        where datname = current_database() and query like '%default_allowed_ips%' and wait_event_type = 'Lock'`;
+        where datname = current_database() and wait_event_type = 'Lock'
+          and (query like '%default_allowed_ips%' or query like '%usage_marks%')`;
       return waiting?.pid;
     });
     process.kill(pid, 'SIGSTOP');

@@ -12,8 +12,8 @@ import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
 import { outboxState } from '../../shared/events/outbox-watch.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
-import { makeCustomers } from '../helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { makeCustomers, type Customers, type TestKey } from '../helpers/customers.ts';
+import { eventually, makeWorld, request, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 
@@ -82,8 +82,25 @@ test('each program may do everything it needs, also after Redis was emptied', as
     async () => (await world.sql`select from token_last_used`).count > 0,
     60_000,
   );
+  await holdsWork(customers, key);
   assert.equal(await refusals(), []);
 });
+
+async function holdsWork(customers: Customers, { key, meter }: TestKey): Promise<void> {
+  const post = (url: string, body: object) => request(url, 'post', { token: world.team.token, body });
+  const settle = (what: string, body: object) => post(`${world.verify!.url}/api/v1/usage/${what}`, body);
+  const hold = async (expiresIn: number) => {
+    const body = { key, billing: { usage: '1', hold: { expiresIn } } };
+    const asked = () => post(`${world.verify!.url}/api/v1/api-key/verify`, body);
+    return eventually('it is held', async () => (await asked()).body.hold as { id: string });
+  };
+  const [short, long] = [await hold(1), await hold(600)];
+  assert.is((await settle('extend', { holdId: long.id, expiresIn: 300 })).status, 200);
+  assert.is((await settle('capture', { holdId: long.id, usage: '1' })).status, 200);
+  const heldCredits = async () => (await customers.billing(meter)).heldCredits;
+  await eventually('the other one ended', async () => (await heldCredits()) === '0');
+  assert.is((await settle('capture', { holdId: short.id, usage: '1' })).body.capture.late, true);
+}
 
 test('an operator can rebuild Redis with the rights of the api', async () => {
   await promisify(execFile)(process.execPath, ['apps/api/commands/rebuild.ts'], { env: world.env });
@@ -107,6 +124,29 @@ test('a relay may read, take over, acknowledge and set aside entries', async () 
   });
   assert.is((await outboxState(sharded)).events >= 0, true);
   assert.equal(await refusals(), []);
+});
+
+test('whoever turns an account may read the default alerts of its workspace, also through a script', async () => {
+  const name = keyspace.workspace(0, 'ws');
+  for (const user of ['verify', 'api', 'consumer'] as const) {
+    const client = new Redis(urlOf(user), { tls: { ca: readFileSync(tls.certificate) } });
+    clients.push(client);
+    assert.is(
+      await client.eval(`return redis.call('HGET', KEYS[2], 'd')`, 2, keyspace.billing(0, 'ws', 'm'), name),
+      null,
+    );
+  }
+});
+
+test('whoever settles balances may note by how much it raised limits', async () => {
+  const name = keyspace.raisedLimits(0, 'ws', 'm');
+  for (const user of ['api', 'consumer'] as const) {
+    const client = new Redis(urlOf(user), { tls: { ca: readFileSync(tls.certificate) } });
+    clients.push(client);
+    const script = `redis.call('HSET', KEYS[1], 'f', '1') return redis.call('EXPIRE', KEYS[1], '60')`;
+    assert.is(await client.eval(script, 1, name), 1);
+    assert.equal(await client.hmget(name, 'f'), ['1']);
+  }
 });
 
 test('no program may change settings, the fence, another program’s entries or the server', async () => {

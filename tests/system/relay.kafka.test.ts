@@ -4,6 +4,8 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { makeCustomers } from '../helpers/customers.ts';
 import { signalBroker, makeKafkaWorld, soon, type KafkaWorld } from '../helpers/kafka-world.ts';
 import { metric } from '../helpers/metric.ts';
 
@@ -68,6 +70,44 @@ test('while a broker dies and comes back verifications go on, relay and consumer
   await relay.stop();
   assert.is(relay.process.exitCode, 0, 'it ends when asked to');
   await consumer.stop();
+});
+
+test('refusals come through Kafka too, and count once however often relays and consumers die and they are read', async () => {
+  const { id: workspaceId } = (await own.world.call('post', '/api/v1/workspace', { name: 'refused' })).body.workspace;
+  const customers = makeCustomers(own.world, workspaceId);
+  const { id, key } = await customers.newKey({ enabled: false });
+  const client = connectClickHouse(own.world.env.CLICKHOUSE_URL!).client;
+  const refused = async () => {
+    const query = 'select sum(calls) as calls from refusals final where key_id = {id:String}';
+    const answer = await client.query({ query, query_params: { id }, format: 'JSONEachRow' });
+    return Number((await answer.json<{ calls: string }>())[0]!.calls);
+  };
+  const refuse = async (times: number) => {
+    for (let i = 0; i < times; i++) assert.is((await customers.verify({ key })).body.status, 'DISABLED');
+  };
+  const before = await own.records();
+  const trap = await trapBefore(own.world.env.REDIS_URL!, /xack/i);
+  const killed = await own.world.start('relay', { REDIS_URL: trap.url });
+  trap.spring = () => killed.process.kill('SIGKILL');
+  await refuse(30);
+  await once(killed.process, 'exit');
+  assert.ok((await own.records()) > before, 'Kafka had counts when the relay died');
+  await trap.close();
+  const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
+  await soon('30 refusals are in the books', async () => (await refused()) >= 30);
+  await consumer.stop('SIGKILL');
+  await refuse(20);
+  const next = await own.world.start('consumer');
+  await soon('50 refusals are in the books', async () => (await refused()) >= 50);
+  await soon('all is committed', async () => (await own.lag()) === 0);
+  assert.is(await refused(), 50);
+  await Promise.all([relay.stop(), next.stop()]);
+
+  await own.admin.deleteGroups([own.group]);
+  const again = await own.world.start('consumer');
+  await soon('all has been read again', async () => (await own.lag()) === 0);
+  assert.is(await refused(), 50);
+  await Promise.all([again.stop(), client.close()]);
 });
 
 test('a relay that is asked to stop finishes the batch it has', async () => {

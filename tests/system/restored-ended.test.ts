@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../helpers/customers.ts';
-import { backUp, restore, runRestored } from '../helpers/older-postgres.ts';
+import { backUp, restore, runRestored } from '../helpers/postgres/older-postgres.ts';
 import { eventually, makeWorld, type Started, type World } from '../helpers/world.ts';
 
 // What a team ended after the backup stays ended, also where Redis has no copy of it.

@@ -6,7 +6,7 @@ import { ALL_SHARDS, hashKeyText, keyShard } from '../../shared/values/key-text.
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
-import { backUp, restore, runRestored } from '../helpers/older-postgres.ts';
+import { backUp, restore, runRestored } from '../helpers/postgres/older-postgres.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 

@@ -11,7 +11,7 @@ import { readJson } from '../../apps/stack/process/json-file.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, type ProcessId } from '../../apps/stack/process/processes.ts';
 
-const names = ['postgres', 'redis', 'clickhouse', 'api', 'verify', 'consumer'];
+const names = ['postgres', 'redis', 'clickhouse', 'api', 'verify', 'consumer', 'webhooks'];
 const folder = process.env.TEST_FOLDER ?? '';
 const home = join(folder, 'home');
 let port: number;
@@ -37,6 +37,8 @@ test('up starts everything, and what it prints works when pasted', async () => {
   assert.match(workspace ?? '', /^\{"workspace":\{.*"name":"demo"/);
   assert.match(key ?? '', /^\{"apiKey":\{/);
   assert.match(decision ?? '', /"status":"VALID"/);
+  const [, pages = ''] = /^ {2}console {2}(\S+)$/m.exec(out) ?? [];
+  assert.match(await (await fetch(pages)).text(), /<title>keytally<\/title>/);
 });
 
 test('the env file is readable by its owner alone, and a shell reads all addresses from it', async () => {

@@ -77,7 +77,7 @@ export async function readArchive(
       }
       if (manifest) throw new Error('it is damaged: something follows its end');
       if (name === MANIFEST) {
-        manifest = JSON.parse(body.toString()) as Manifest;
+        manifest = parse(body) as Manifest;
         continue;
       }
       const table = name.slice(0, name.lastIndexOf('/'));
@@ -100,12 +100,21 @@ export async function readArchive(
 
 function headerFrom(name: string, body: Buffer): Header {
   if (name !== HEADER) throw new Error('it is no backup made by make backup');
-  const header = JSON.parse(body.toString()) as Header;
+  const header = parse(body) as Header;
   // Compared as a number that another version may have written.
   if ((header.format as number) !== 1) throw new Error(`a newer version of keytally made it (format ${header.format})`);
   const names = [...Object.entries(header.tables).flat(2), ...Object.keys(header.sequences)];
   if (!names.every((one) => /^(postgres\/|books\/)?\w+$/.test(one))) throw new Error('it is damaged: odd names');
   return header;
+}
+
+// The checksum of the file comes only at its end.
+function parse(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString());
+  } catch (error) {
+    throw new Error('it is damaged: what describes it is no JSON', { cause: error });
+  }
 }
 
 /** Passes on what begins as a file of zstd does. */

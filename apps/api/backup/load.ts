@@ -64,7 +64,7 @@ export async function loadBackup(
           header = first;
           requireKnown(first.migrations);
           await migratePostgres(sql, first.migrations.postgres);
-          await migrateClickHouse(clickhouseUrl, cluster, first.migrations.clickhouse);
+          await migrateClickHouse(clickhouseUrl, { sql, cluster, only: first.migrations.clickhouse });
           await beginBooks(client);
           await prepareLoad(tx, first.tables);
         },
@@ -82,7 +82,7 @@ export async function loadBackup(
     });
     await endBooks(client);
     await migratePostgres(sql);
-    await migrateClickHouse(clickhouseUrl, cluster);
+    await migrateClickHouse(clickhouseUrl, { sql, cluster, say: onProgress });
     return { header: header!, rows };
   } finally {
     await client.close();

@@ -5,14 +5,14 @@ const ROWS_AT_ONCE = 1_000;
 const PART_CHARACTERS = 2_000_000;
 
 /**
- * The columns of all tables of settings. Left out are columns of transaction ids: those of another cluster mean nothing, so a
+ * The columns of all tables of settings. Left out are sessions, since a restored one may have been ended meanwhile, and columns of transaction ids: those of another cluster mean nothing, so a
  * restored row gets that of the restore, which is its column's default.
  */
 export async function postgresTables(sql: Query): Promise<Header['tables']> {
   const rows = await sql<{ name: string; columns: string[] }[]>`
     select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid
-    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relname <> 'schema_migrations'
+    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relname not in ('schema_migrations', 'sessions')
       and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' and a.atttypid <> 'xid8'::regtype
     group by c.relname order by c.relname`;
   return Object.fromEntries(rows.map(({ name, columns }) => [`postgres/${name}`, columns]));

@@ -44,7 +44,7 @@ await runTool('reconcile', async (stores) => {
   return differing > 0 ? 1 : counts.ON_ITS_WAY + unknown > 0 ? 2 : 0;
 });
 
-function linesOf({ billing, status, differenceMicros, missing, losses }: Reconciliation): string[][] {
+function linesOf({ billing, status, differenceMicros, heldDifferenceMicros, missing, losses }: Reconciliation) {
   const lineOf = (what: string) => (gap: MissingNumbers) => [
     billing.id,
     what,
@@ -53,7 +53,9 @@ function linesOf({ billing, status, differenceMicros, missing, losses }: Reconci
     `${gap.epoch}/${gap.afterSequence} and ${gap.beforeSequence === undefined ? 'the end' : `${gap.epoch}/${gap.beforeSequence}`}`,
   ];
   const difference = status === 'EXACT' ? [] : [[billing.id, status, formatCredits(differenceMicros), '', '']];
-  return [...difference, ...missing.map(lineOf('  gap')), ...losses.map(lineOf('lost with Redis'))];
+  const held = formatCredits(heldDifferenceMicros);
+  const heldDifference = status === 'EXACT' || held === '0' ? [] : [[billing.id, '  reserved', held, '', '']];
+  return [...difference, ...heldDifference, ...missing.map(lineOf('  gap')), ...losses.map(lineOf('lost with Redis'))];
 }
 
 function table(headings: string[], rows: string[][]): string {

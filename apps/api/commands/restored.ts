@@ -3,6 +3,7 @@ import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs
 import { markUnsummedDays } from '../../../shared/books/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
+import { beforeLimits } from '../../../shared/stores/limits.ts';
 import { isGone, readRecord, versionOf } from '../../../shared/stores/records.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { lastChanges } from '../../../shared/stores/fence.ts';
@@ -110,11 +111,14 @@ function changedLater(newer: Newer[]): ChangedLater {
     tokens: ids(of('token')),
     scopes: ids(of('scope')),
     deletedWorkspaces: ids(of('workspace').filter(({ value }) => isGone(value))),
-    limits: of('billing').map(({ entry, value }) => ({
-      id: entry.id,
-      inForceMicros: limitOf(value),
-      ofBackupMicros: limitOf(entry.value),
-    })),
+    // Of a record with classes of credits the account in Redis knows what may be used, and takes nothing back.
+    limits: of('billing')
+      .map(({ entry, value }) => ({
+        id: entry.id,
+        inForceMicros: limitOf(value),
+        ofBackupMicros: limitOf(entry.value),
+      }))
+      .filter(({ inForceMicros, ofBackupMicros }) => !Number.isNaN(inForceMicros + ofBackupMicros)),
   };
 }
 
@@ -206,5 +210,5 @@ function report(newer: Newer[], unknown: { keys: number; tokens: number }): void
 }
 
 function limitOf(value: string): number {
-  return Number(readRecord('billing', value).limitMicros);
+  return Number(beforeLimits(readRecord('billing', value).limitMicros));
 }

@@ -39,6 +39,9 @@ test('everything that the team had is refused, each with a line in the audit log
     (await must(200, world.call('post', '/api/v1/jwt/verify', { jwt: team.jwt }, { token }))).body.status,
     'INVALID',
   );
+  const { webhook } = (await must(200, world.call('get', `/api/v1/webhook/${team.webhook}`, undefined, { token })))
+    .body;
+  assert.equal([webhook.enabled, webhook.disabledReason], [false, 'REQUESTED']);
   const link = await must(200, world.call('get', `/api/v1/link-token/${team.link}`, undefined, { token }));
   assert.is(link.body.valid, false);
   const audited = await world.sql<{ resource: string; n: number }[]>`
@@ -51,6 +54,7 @@ test('everything that the team had is refused, each with a line in the audit log
       ['api_key', 3],
       ['link_token', 1],
       ['signing_key', 2],
+      ['webhook', 1],
     ],
   );
   assert.is(await verify(others.token, others.keys[0]!), 'VALID');
@@ -130,7 +134,9 @@ async function makeTeam(keyCount: number) {
   await must(201, mint(child));
   const link: string = (await made('/api/v1/link-token', { workspaceId, customerId: 'c' })).linkToken.token;
   const { jwt }: { jwt: string } = await made('/api/v1/jwt', { payload: { role: 'admin' } });
-  return { ...team, keys, child, link, jwt };
+  const hook = { url: 'https://hooks.example.com', events: ['key.created'] };
+  const webhook: string = (await made('/api/v1/webhook', hook)).webhook.id;
+  return { ...team, keys, child, link, jwt, webhook };
 }
 
 function mint(token: string) {

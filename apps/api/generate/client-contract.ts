@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
-import { errors, type ErrorName } from '../../../shared/contract/errors.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
 import { routes } from '../routes/index.ts';
+import { renderPythonContract } from './python-contract.ts';
+import { refusalTable } from './refusals.ts';
 
 // The part of JSON Schema that the routes use. The generator throws on anything else: add it here then.
 type Schema = {
@@ -18,24 +19,8 @@ type Schema = {
 };
 type Side = 'input' | 'output';
 
-// Why a guard refuses a request: the client's name for the reason, and its place in the catalogue of errors.
-const refusals: Record<string, ErrorName> = {
-  NO_KEY: 'api_key_missing',
-  TWO_KEYS: 'api_key_ambiguous',
-  INVALID: 'api_key_invalid',
-  EXPIRED: 'api_key_expired',
-  DISABLED: 'api_key_disabled',
-  DELETED: 'api_key_deleted',
-  INVALID_SCOPES: 'api_key_scopes',
-  IP_NOT_ALLOWED: 'api_key_address',
-  RATE_LIMITED: 'api_key_rate_limited',
-  USAGE_LIMITED: 'api_key_usage_limited',
-  AWAY: 'api_key_undecided',
-  FAILED: 'internal',
-  MISCONFIGURED: 'gateway_misconfigured',
-};
-
 const file = new URL('../../../clients/node/contract.ts', import.meta.url);
+const pythonFolder = new URL('../../../clients/python/keytally/', import.meta.url);
 
 /** Renders the client's copy of the contract: the types of all operations, the display forms, the refusals. */
 export async function renderContract(): Promise<string> {
@@ -43,7 +28,7 @@ export async function renderContract(): Promise<string> {
     operationType(route),
     ...(route.alternative ? [operationType(route, route.alternative.type)] : []),
   ]);
-  const entries = Object.entries(refusals).map(([name, error]) => `${name}: ${JSON.stringify(errors[error])}`);
+  const entries = Object.entries(refusalTable()).map(([name, error]) => `${name}: ${JSON.stringify(error)}`);
   const text = [
     '// Made by `npm run client` from the schemas of the OpenAPI document; changes here are lost.',
     '',
@@ -62,7 +47,10 @@ export async function renderContract(): Promise<string> {
   return format(text, { ...(await resolveConfig(file)), parser: 'typescript' });
 }
 
-function operationType({ method, path, summary, permission, params, query, body, response }: Operation, as?: string) {
+function operationType(
+  { method, path, summary, permission, alsoPermission, params, query, body, response }: Operation,
+  as?: string,
+) {
   const inputs = [params, query, body].filter((schema) => schema !== undefined) as Schema[];
   const names = inputs.flatMap((schema) => Object.keys(schema.properties ?? {}));
   // The client takes path, query and body as one object, so their names must differ.
@@ -71,7 +59,8 @@ function operationType({ method, path, summary, permission, params, query, body,
   // The client chooses JSON or CSV by its Accept header.
   delete properties.format;
   const required = inputs.flatMap((schema) => schema.required ?? []).filter((name) => !hasDefault(properties[name]));
-  const about = `${summary}${permission ? ` (\`${permission}\`)` : ''}.`;
+  const needs = [permission, alsoPermission].filter(Boolean).map((one) => `\`${one}\``);
+  const about = `${summary}${needs.length > 0 ? ` (${needs.join(', ')})` : ''}.`;
   return `/** ${about} */
     '${method} ${path}${as ? ` as ${as}` : ''}': {
       input: ${typeOf({ type: 'object', properties, required, additionalProperties: false }, 'input')};
@@ -119,4 +108,7 @@ function fieldsOf({ properties = {}, required = [] }: Schema, side: Side): strin
   });
 }
 
-if (import.meta.main) writeFileSync(file, await renderContract());
+if (import.meta.main) {
+  writeFileSync(file, await renderContract());
+  for (const [name, text] of Object.entries(renderPythonContract())) writeFileSync(new URL(name, pythonFolder), text);
+}

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { helmSchemaFile, renderHelmSchema } from './helm-schema.ts';
 import { referenceFile, referencePages, renderReference } from './reference.ts';
 
 for (const page of referencePages) {
@@ -8,5 +9,9 @@ for (const page of referencePages) {
     assert.is(renderReference(page), readFileSync(referenceFile(page), 'utf8'));
   });
 }
+
+test('the chart takes the variables that its programs read (npm run reference writes its schema)', () => {
+  assert.is(renderHelmSchema(), readFileSync(helmSchemaFile, 'utf8'));
+});
 
 test.run();

@@ -28,9 +28,14 @@ function operations(): string {
   const byTag = Object.entries(Object.groupBy(routes, (route) => route.tag));
   return byTag
     .map(([tag, some]) => {
-      const rows = some.map(({ method, path, permission, summary }) => [
+      const rows = some.map(({ method, path, permission, alsoPermission, summary }) => [
         `\`${method.toUpperCase()} ${path}\``,
-        permission ? `\`${permission}\`` : 'none',
+        permission
+          ? [permission, alsoPermission]
+              .filter(Boolean)
+              .map((one) => `\`${one}\``)
+              .join(', ')
+          : 'none',
         summary,
       ]);
       return `### ${tag}\n\n${markdown(['Operation', 'Permission', 'What it does'], rows)}`;

@@ -12,12 +12,15 @@ import { openApi, serversOf } from '../../../shared/contract/openapi.ts';
 import { clientProbePaths } from '../../../shared/contract/probe-paths.ts';
 import { onClientPort, type Probe } from '../../../shared/http/probes.ts';
 import { requestId } from '../../../shared/http/request-id.ts';
+import { makeConsole } from './console.ts';
 import { cors } from './cors.ts';
 import { handle } from './handle.ts';
 import type { ApiRoute, HandleOptions } from './route.ts';
 
 type AppOptions = {
   routes: readonly ApiRoute[];
+  /** Operations of the console alone, outside the document: its sessions. */
+  consoleRoutes: readonly ApiRoute[];
   handling: HandleOptions;
   probe: Probe;
   opsPort: number | undefined;
@@ -33,7 +36,8 @@ const STRANGERS_LOGGED_EVERY_MS = 1_000;
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
 export function makeApp(options: AppOptions): Koa {
-  const { routes, handling, headers, metrics, log, publicUrl, verifyUrl, corsOrigins, opsPort } = options;
+  const { routes, consoleRoutes, handling, headers, metrics, log, publicUrl, verifyUrl, corsOrigins, opsPort } =
+    options;
   const document = openApi(routes, serversOf(publicUrl, verifyUrl), {}, clientProbePaths(opsPort));
   const app = new Koa();
   // Koa would print a stack for each client that is gone before its answer, and any stranger can go.
@@ -43,10 +47,13 @@ export function makeApp(options: AppOptions): Koa {
   app.use(observe(log, metrics, headers));
   app.use(cors(corsOrigins));
   app.use(answerErrors(log));
-  app.use(probes(onClientPort(options.probe, opsPort), makeDocs(document)));
+  const [docs, console] = [makeDocs(document), makeConsole(log)];
+  app.use(
+    files(onClientPort(options.probe, opsPort), (path, headers) => docs(path, headers) ?? console(path, headers)),
+  );
 
   const router = new Router({ strict: true, sensitive: true });
-  for (const route of routes) {
+  for (const route of [...routes, ...consoleRoutes]) {
     router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, handling));
   }
   app.use(router.routes());
@@ -100,9 +107,9 @@ function answerErrors(log: Logger): Koa.Middleware {
   };
 }
 
-function probes(probe: Probe, docs: Docs): Koa.Middleware {
+function files(probe: Probe, pages: Docs): Koa.Middleware {
   return async (ctx, next) => {
-    const answer = (await probe(ctx.path)) ?? docs(ctx.path, ctx.req.headers);
+    const answer = (await probe(ctx.path)) ?? pages(ctx.path, ctx.req.headers);
     if (!answer) return next();
     const reads = ctx.method === 'GET' || ctx.method === 'HEAD';
     if (!reads) throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });

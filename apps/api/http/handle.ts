@@ -2,7 +2,7 @@ import type Koa from 'koa';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { CacheableAnswer } from '../../../shared/contract/route.ts';
+import { CacheableAnswer, ExportAnswer } from '../../../shared/contract/route.ts';
 import { bodyValidator, parameterValidator } from '../../../shared/contract/validate.ts';
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
@@ -28,8 +28,9 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
   const validateBody = route.body && bodyValidator(route.accepts ?? route.body);
   const verifies = route.permission === 'key:verify';
+  const needsToken = route.permission !== undefined || route.anyToken === true;
   // A verification needs no connection to Postgres.
-  const takesTurn = route.permission !== undefined && !verifies;
+  const takesTurn = needsToken && !verifies;
   const authenticate = verifies ? options.authenticateForVerify : options.authenticate;
 
   return async (ctx) => {
@@ -39,11 +40,21 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       throw error;
     });
     const answer = await withTimeout(options.services.deadlineMs, answering, () => tooLate(ctx, progress));
-    send(ctx, answer);
+    if (progress.cookie !== undefined) ctx.set('Set-Cookie', progress.cookie);
     if (route.alternative) ctx.vary('Accept');
+    if (answer instanceof ExportAnswer) return sendExport(ctx, answer);
+    send(ctx, answer);
   };
 
-  async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer | CacheableAnswer> {
+  // An export has no turn and no deadline: it may take minutes, and few are made at a time.
+  async function sendExport(ctx: Koa.Context, answer: ExportAnswer): Promise<void> {
+    const { teamId } = ctx.state['caller'] as Caller;
+    await options.sendExport(ctx, teamId, answer).catch((error: unknown) => {
+      throw asPostgresUnavailable(error);
+    });
+  }
+
+  async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer | CacheableAnswer | ExportAnswer> {
     const clientAddress = addressOf(ctx);
     const caller = await authorize(ctx, clientAddress);
     // An optional body that is left out is the same as an empty object.
@@ -51,9 +62,10 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
     const call = {
       ...options.services,
-      sql: route.permission ? asTeam(options.teamSql, caller.teamId) : options.sql,
+      sql: needsToken ? asTeam(options.teamSql, caller.teamId) : options.sql,
       changed: () => {},
       audit: () => {},
+      setCookie: (cookie: string) => void (progress.cookie = cookie),
       caller,
       params: readParams?.(ctx['params']),
       query: readQuery({ ...ctx.query }),
@@ -71,17 +83,24 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       if (progress.stage === 'given up') throw new ApiError('deadline');
       return work();
     });
+    if (answer instanceof ExportAnswer) return answer;
     const text = answer instanceof CacheableAnswer ? answer.json : answer.text;
     options.turns.countUnsent(caller, Buffer.byteLength(text), ctx.res);
     return answer;
   }
 
   async function authorize(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
-    if (!route.permission) return NOBODY;
-    const caller = await authenticate(ctx.get('authorization'), clientAddress);
+    if (!needsToken) return NOBODY;
+    // A verification waits for no session: those are in Postgres.
+    const session = verifies ? undefined : options.services.sessionCookies.read(ctx.method, ctx.req.headers);
+    ctx.state['session'] = session;
+    const caller = await (session === undefined
+      ? authenticate(ctx.get('authorization'), clientAddress)
+      : options.authenticateSession(session, clientAddress));
     ctx.state['caller'] = caller;
     knowClient(ctx.req.socket);
-    requirePermission(caller, route.permission);
+    if (route.permission) requirePermission(caller, route.permission);
+    if (route.alsoPermission) requirePermission(caller, route.alsoPermission);
     if (takesTurn) {
       options.limitCalls(caller);
       options.turns.requireRoom(caller);
@@ -112,7 +131,11 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     if (route.idempotencyKeyRequired && key === undefined) throw new ApiError('idempotency_key_missing');
     if (key === undefined) return undefined;
     const request = `${route.method} ${ctx.path} ${JSON.stringify(body ?? null)}`;
-    return describeRequest(caller, bearerToken(ctx.get('authorization')), key, request);
+    const session = ctx.state['session'] as string | undefined;
+    // Of two sessions of one token, none gets the other's answers: neither could open them.
+    return session === undefined
+      ? describeRequest(caller, bearerToken(ctx.get('authorization')), key, request)
+      : describeRequest(caller, session, `${session} ${key}`, request);
   }
 }
 
@@ -122,10 +145,11 @@ function tooLate(ctx: Koa.Context, progress: WriteProgress): ApiError {
   return writeTooLate(progress);
 }
 
-async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer | CacheableAnswer> {
+async function answerReading(route: ApiRoute, call: AnyCall): Promise<Answer | CacheableAnswer | ExportAnswer> {
   try {
     const result: unknown = await route.handle(call);
-    return result instanceof CacheableAnswer ? result : answerOf(route, result);
+    const isAnswer = result instanceof CacheableAnswer || result instanceof ExportAnswer;
+    return isAnswer ? result : answerOf(route, result);
   } catch (error) {
     throw asPostgresUnavailable(error);
   }

@@ -7,7 +7,7 @@ import { makeSealer, type MasterKeys, type Sealer } from '../../../shared/values
 /** A kept answer: its status, its JSON text, and the ids of the changes that it reports as in force. */
 export type KeptAnswer = { status: number; text: string; changeIds: number[] };
 
-/** A request that carries an Idempotency-Key; `secret` is what only its caller knows: the access token and that key. */
+/** A request that carries an Idempotency-Key; `secret` is what only its caller knows: the access token, or the session, and that key. */
 export type Repeatable = { tokenId: string; teamId: string; keyHash: string; requestHash: string; secret: string };
 
 const WAIT_FOR_FIRST = '5s';
@@ -15,7 +15,7 @@ const WAIT_FOR_FIRST = '5s';
 /** Describes a request that carries an Idempotency-Key. */
 export function describeRequest(
   caller: Caller,
-  tokenText: string,
+  callerSecret: string,
   idempotencyKey: string,
   request: string,
 ): Repeatable {
@@ -24,7 +24,7 @@ export function describeRequest(
     teamId: caller.teamId,
     keyHash: sha256(idempotencyKey),
     requestHash: sha256(request),
-    secret: `${tokenText} ${idempotencyKey}`,
+    secret: `${callerSecret} ${idempotencyKey}`,
   };
 }
 

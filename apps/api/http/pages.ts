@@ -9,6 +9,8 @@ const MOST_ITEMS = 200;
 const PAGE_BYTES = 1024 * 1024;
 // The rows of one statement are in memory at once, and one may take 140 KB.
 const ROWS_AT_ONCE = 50;
+// A page that wants few of the rows ends after so many, and the cursor leads on.
+const ROWS_READ = 1_000;
 
 /** The query parameters of every paged list; a list adds its own filters. */
 export const pageParameters = {
@@ -39,23 +41,28 @@ export function pageItems<Item extends TSchema>(item: Item) {
 /**
  * Reads the page of a list that a query asks for: at most `limit` items, and fewer where they would take more than PAGE_BYTES; then
  * the cursor leads to the rest. `list` names the list and its owner's id; `read` gives its next rows after an id, in the
- * order of their ids; `present` makes an item of a row.
+ * order of their ids; `present` makes an item of a row, or nothing of one that is not wanted.
  */
 export async function readPage<Row extends { id: string }, Item>(
   { limit, cursor }: { limit: number; cursor?: string },
   list: string,
   read: (after: string, take: number) => PromiseLike<Row[]>,
-  present: (row: Row) => Item,
+  present: (row: Row) => Item | undefined,
 ): Promise<{ items: Item[]; next: { nextCursor?: string } }> {
   let after = cursor === undefined ? '' : decode(cursor, list);
-  let bytes = 0;
+  let [bytes, rowsRead] = [0, 0];
   const items: Item[] = [];
   for (;;) {
     // One more than the page holds: then a next one exists.
-    const take = Math.min(ROWS_AT_ONCE, limit + 1 - items.length);
+    const take = items.length < rowsRead ? ROWS_AT_ONCE : Math.min(ROWS_AT_ONCE, limit + 1 - items.length);
     const rows = await read(after, take);
+    rowsRead += rows.length;
     for (const row of rows) {
       const item = present(row);
+      if (item === undefined) {
+        after = row.id;
+        continue;
+      }
       bytes += Buffer.byteLength(JSON.stringify(item)) + 1;
       const isFull = items.length === limit || (bytes > PAGE_BYTES && items.length > 0);
       if (isFull) return { items, next: { nextCursor: encode(after, list) } };
@@ -63,6 +70,7 @@ export async function readPage<Row extends { id: string }, Item>(
       after = row.id;
     }
     if (rows.length < take) return { items, next: {} };
+    if (rowsRead >= ROWS_READ) return { items, next: { nextCursor: encode(after, list) } };
   }
 }
 

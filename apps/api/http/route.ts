@@ -7,14 +7,17 @@ import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import type { MasterKeys } from '../../../shared/values/seal.ts';
+import type { MasterKeys, Sealer } from '../../../shared/values/seal.ts';
 import type { VerifyBatch } from '../../../shared/verification/batch.ts';
+import type { HoldCalls } from '../../../shared/verification/hold-calls.ts';
 import type { Verify } from '../../../shared/verification/verifier.ts';
 import type { DeniedAttemptLog } from '../audit/denied-attempts.ts';
 import type { Audit } from '../resources/audit.ts';
 import type { KeySets } from '../resources/key-sets.ts';
 import type { SigningKeys } from '../resources/signing-keys.ts';
+import type { SendExport } from './exports.ts';
 import type { FairTurns } from './fair-turns.ts';
+import type { SessionCookies } from './session-cookie.ts';
 import type { Change } from '../sync/change.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 
@@ -28,29 +31,40 @@ export type Services = {
   audit: Audit;
   redis: ShardedRedis;
   books: Books;
+  /** The same with the limits of exports, and how many bytes one may have. */
+  exports: { books: Books; mostBytes: number };
   signingKeys: SigningKeys;
   keySets: KeySets;
+  /** What webhooks need: the operator's exact targets, and what seals their secrets. */
+  webhooks: { allowedTargets: readonly string[]; sealer: Sealer };
   /** The URL of the api as clients reach it; `/` if the operator has not said. */
   publicUrl: string;
   verify: Verify;
   verifyBatch: VerifyBatch;
+  holds: HoldCalls;
   /** The operator's quotas, for teams without limits of their own. */
   quotas: Quotas;
+  sessionCookies: SessionCookies;
+  /** Sends a cookie with the answer, if that is a success. */
+  setCookie(cookie: string): void;
   /** How long a request may take until its answer. */
   deadlineMs: number;
 };
 
 /** What `handle` needs to serve the routes. */
 export type HandleOptions = {
-  services: Omit<Services, 'sql' | 'changed' | 'audit'>;
+  services: Omit<Services, 'sql' | 'changed' | 'audit' | 'setCookie'>;
   /** Sees every team: for work that serves all of them. */
   sql: Sql;
   /** Sees the team that a transaction names: for what a request asks. */
   teamSql: Sql;
   authenticate: AuthenticateFrom;
   authenticateForVerify: AuthenticateFrom;
+  /** Takes the secret of a session. */
+  authenticateSession: AuthenticateFrom;
   limitCalls(caller: Caller): void;
   turns: FairTurns;
+  sendExport: SendExport;
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   /** Writes refused attempts to the audit log, later. */
   deniedAttempts: Pick<DeniedAttemptLog, 'note'>;

@@ -12,7 +12,7 @@ import { claimKey, keepAnswer, type KeptAnswer, type Repeatable } from './idempo
 import type { AnyCall, ApiRoute, HandleOptions, Services } from './route.ts';
 
 /** How far a writing request has come: from it a 503 says whether the change is stored. */
-export type WriteProgress = { stage: 'begun' | 'given up' | 'committing' | 'stored' };
+export type WriteProgress = { stage: 'begun' | 'given up' | 'committing' | 'stored'; cookie?: string };
 
 export type WriteOptions = HandleOptions & {
   progress: WriteProgress;

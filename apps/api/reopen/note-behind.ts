@@ -1,3 +1,4 @@
+import { IS_CHANGE } from '../../../shared/books/day-sums.ts';
 import type { SettlerStores } from '../../../shared/books/settler.ts';
 import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
@@ -57,7 +58,7 @@ async function* laterInBooks({ client }: Books, sinceMs: number, epoch: number):
   const answer = await client.query({
     query: `select billing_id, toUnixTimestamp64Milli(max(inserted_at)), max(epoch) from usage_events
             where inserted_at >= fromUnixTimestamp64Milli({sinceMs:Int64}) and billing_id != ''
-              and epoch >= {epoch:UInt32} and kind in ('verification', 'adjustment')
+              and epoch >= {epoch:UInt32} and ${IS_CHANGE}
             group by billing_id order by billing_id`,
     query_params: { sinceMs, epoch },
     format: 'JSONCompactEachRow',

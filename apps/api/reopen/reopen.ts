@@ -10,6 +10,7 @@ import { postgresPosition, type Position } from '../sync/checkpoints.ts';
 import { isPostgresStale, type StalePostgresWatch } from '../sync/stale-postgres.ts';
 import type { EntryGrant } from '../sync/sync.ts';
 import { nextEpochs } from './epochs.ts';
+import { fillLimits } from './fill-limits.ts';
 import { recordLostAdjustments } from './lost-adjustments.ts';
 import { settleBehind, settleEmptied, type OnProgress, type Stores } from './settle.ts';
 import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
@@ -170,6 +171,8 @@ async function openEmptied(
     for (let next = rest.shift(); next; next = rest.shift()) {
       await writeWhole(stores, entryGrant, next.shard, onProgress);
       await booked;
+      // Before the holds, which come back with the balances and are added.
+      await fillLimits(stores, next.shard, writeGrant);
       await settleEmptied(stores, next.shard, writeGrant, onProgress);
       await openUp([next]);
     }

@@ -51,7 +51,7 @@ export async function renew(node: RedisNode, token: string, claims: Claim[]): Pr
 }
 
 /** The kinds of records that can be wiped, by the letters of their names. */
-export const EVERYTHING = 'ktwab';
+export const EVERYTHING = 'ktwabloezym';
 export const ALL_BUT_BALANCES = 'ktwa';
 
 /** Removes records of shards: a leftover that Postgres lacks would stay forever. */

@@ -1,3 +1,4 @@
+import { allowWorkspace, type AllowedWorkspace } from '../../../shared/books/allowed-workspace.ts';
 import { blocksOf } from '../../../shared/auth/allowed-addresses.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
@@ -14,16 +15,19 @@ export function tokensFromPostgres(sql: Sql) {
       where hash = ${hash} and ${isInForce(sql)}`.catch((error: unknown) => {
       throw asPostgresUnavailable(error);
     });
-    if (!row) return undefined;
-    const { id, teamId, permissions, workspaceIds, allowedIps, teamPerSecond } = row;
-    return {
-      tokenId: id,
-      teamId,
-      permissions: new Set(permissions),
-      workspaceIds: workspaceIds ?? undefined,
-      allowedBlocks: blocksOf(allowedIps ?? []),
-      teamPerSecond: teamPerSecond ?? undefined,
-    };
+    return row && callerOf(row);
+  };
+}
+
+/** The caller that a row of an access token stands for. */
+export function callerOf({ id, teamId, permissions, workspaceIds, allowedIps, teamPerSecond }: TokenRow): Caller {
+  return {
+    tokenId: id,
+    teamId,
+    permissions: new Set(permissions),
+    workspaceIds: workspaceIds ?? undefined,
+    allowedBlocks: blocksOf(allowedIps ?? []),
+    teamPerSecond: teamPerSecond ?? undefined,
   };
 }
 
@@ -73,6 +77,12 @@ export async function requireWorkspace(
   if (found.length === 0) throw new ApiError('workspace_forbidden');
 }
 
+/** The workspace as readers of its usage want it: one that the caller may use, else 403. */
+export async function requireUsageOf(sql: Query, caller: Caller, workspaceId: string): Promise<AllowedWorkspace> {
+  await requireWorkspace(sql, caller, workspaceId);
+  return allowWorkspace(workspaceId);
+}
+
 /** Throws 403 for an access token that is limited to workspaces, in an operation on the whole team. */
 export function requireWholeTeam(caller: Caller): void {
   if (caller.workspaceIds === undefined) return;
@@ -80,7 +90,8 @@ export function requireWholeTeam(caller: Caller): void {
   throw new ApiError('workspace_forbidden', { message });
 }
 
-type TokenRow = {
+/** What authentication reads of an access token. */
+export type TokenRow = {
   id: string;
   teamId: string;
   permissions: string[];
@@ -90,6 +101,6 @@ type TokenRow = {
 };
 
 /** The condition under which the access token `t` may be used. */
-function isInForce(sql: Query) {
-  return sql`not is_revoked(t) and (expires_at is null or expires_at > extract(epoch from now()) * 1000)`;
+export function isInForce(sql: Query) {
+  return sql`not is_revoked(t) and (t.expires_at is null or t.expires_at > extract(epoch from now()) * 1000)`;
 }

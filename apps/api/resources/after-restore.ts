@@ -52,10 +52,11 @@ export async function refuseChanged(tx: Transaction, changed: ChangedLater): Pro
 }
 
 /**
- * Ends all signing keys and link tokens, team by team: Redis has no copy of them, so nobody knows which had ended, and which
- * JWTs were revoked, after the backup. Each page is a transaction; called again, it goes on with what is left.
+ * Ends all sessions, and all signing keys and link tokens, team by team: Redis has no copy of them, so nobody knows which
+ * had ended, and which JWTs were revoked, after the backup. Each page is a transaction; called again, it goes on with what is left.
  */
 export async function endUncopied(sql: Sql, onEnded: (ended: EndedOfTeam) => void): Promise<void> {
+  await sql`delete from sessions`;
   for (let after = ''; ;) {
     const teams = await sql<{ id: string }[]>`
       select id from teams t

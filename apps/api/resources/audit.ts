@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Caller } from '../../../shared/contract/caller.ts';
+import { chunks } from '../../../shared/values/chunks.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import type { Operation } from '../../../shared/contract/route.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
@@ -10,13 +11,18 @@ export const auditResources = [
   'adjustment',
   'api_key',
   'billing',
+  'grant',
+  'grant_schedule',
   'jwt',
   'jwt_settings',
   'link_token',
   'quota',
   'scope',
+  'session',
   'signing_key',
+  'webhook',
   'workspace',
+  'workspace_month',
 ] as const;
 export type AuditResource = (typeof auditResources)[number];
 
@@ -89,8 +95,7 @@ export async function recordAudit(sql: Query, origin: AuditOrigin, lines: AuditL
   const { teamId, tokenId, operation, requestId, client } = origin;
   const texts = lines.map((line) => ({ ...line, before: textOf(line.before), after: textOf(line.after) }));
   const changed = texts.filter((line) => line.before !== line.after);
-  for (let from = 0; from < changed.length; from += LINES_PER_STATEMENT) {
-    const some = changed.slice(from, from + LINES_PER_STATEMENT);
+  for (const some of chunks(changed, LINES_PER_STATEMENT)) {
     await sql`
       insert into audit_log (id, team_id, token_id, operation, resource, resource_id, before, after, request_id, address, user_agent)
       select id, ${teamId}, ${tokenId}, ${operation}, resource, resource_id, before::json, after::json, ${requestId},

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
 
 // The last millisecond of the year 9999: RFC 3339 cannot express a later instant.
-const LAST_INSTANT = 253_402_300_799_999;
+export const LAST_INSTANT = 253_402_300_799_999;
 
 /** The expiry that a request sets. */
 export const expiresAtInput = Type.Integer({

@@ -1,6 +1,7 @@
 import type { Static } from 'typebox';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
+import { checkLimits } from '../../../shared/contract/limits.ts';
 import { object } from '../../../shared/contract/schema-kinds.ts';
 import { bodyValidator } from '../../../shared/contract/validate.ts';
 import { meterShard } from '../../../shared/stores/keyspace.ts';
@@ -55,6 +56,7 @@ export async function importKeys(
 
 function readItem(item: unknown, now: number): Item {
   const fields = readFields(item);
+  checkLimits('limits', fields.limits);
   const text = readImportedText(fields);
   if (typeof fields.expiresAt === 'number') requireFuture(fields.expiresAt, now);
   return { fields, text };
@@ -101,16 +103,16 @@ async function insert(sql: Query, caller: Caller, wanted: Wanted[], now: number)
       select * from json_to_recordset(${rowsValue(sql, rows)}) as t (
         place int, hash text, pointer_shard smallint, id text, workspace_id text, shard smallint, name text, prefix text,
         masked_key text, enabled boolean, expires_at bigint, customer_id text, external_meter_id text, metadata text,
-        rate_limit_per_second int, allowed_ips text[], grants smallint)
+        rate_limit_per_second int, limits json, allowed_ips text[], grants smallint)
     ), texts as (
       insert into key_texts (hash, team_id, key_id, imported, pointer_shard)
       select hash, ${caller.teamId}, id, true, pointer_shard from wanted order by hash, place
       on conflict do nothing returning key_id
     )
     insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-                          external_meter_id, metadata, rate_limit_per_second, allowed_ips, grants)
+                          external_meter_id, metadata, rate_limit_per_second, limits, allowed_ips, grants)
     select id, ${caller.teamId}, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-           external_meter_id, metadata::json, rate_limit_per_second, allowed_ips, grants
+           external_meter_id, metadata::json, rate_limit_per_second, limits, allowed_ips, grants
     from wanted where id in (select key_id from texts)
     returning id`;
   const ids = new Set(made.map(({ id }) => id));
@@ -140,6 +142,7 @@ function rowOf({ fields, text, workspace, id, shard }: Wanted, now: number) {
     // As text: within JSON Postgres would refuse an escaped NUL.
     metadata: fields.metadata === undefined ? null : JSON.stringify(fields.metadata),
     rate_limit_per_second: fields.rateLimitPerSecond ?? null,
+    limits: fields.limits ?? null,
     allowed_ips: fields.allowedIPs ?? null,
     grants: fields.scopes?.length ?? 0,
   };

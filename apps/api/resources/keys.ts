@@ -3,6 +3,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
+import { limits, type Limit } from '../../../shared/contract/limits.ts';
 import { id, instant, named, nullable, object, secretText, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import {
   allowedIps,
@@ -38,6 +39,7 @@ const apiKeyFields = {
   billingId: Type.Optional(id('billing record', ' of its meter, once one exists')),
   metadata: Type.Optional(metadata),
   rateLimitPerSecond: Type.Optional(rateLimit),
+  limits: Type.Optional(limits),
   allowedIPs: Type.Optional(allowedIps),
   deleted: Type.Boolean({ description: 'whether it was deleted; that is final' }),
   createdAt: timestamp('when it was made'),
@@ -75,6 +77,7 @@ export const newKeyFields = {
   externalMeterId: Type.Optional(externalMeterId),
   metadata: Type.Optional(metadata),
   rateLimitPerSecond: Type.Optional(rateLimit),
+  limits: Type.Optional(limits),
   allowedIPs: Type.Optional(allowedIps),
 };
 /** What keys start with where neither the request nor the workspace says. */
@@ -95,6 +98,7 @@ type KeyRow = {
   billingId: string | null;
   metadata: Record<string, unknown> | null;
   rateLimitPerSecond: number | null;
+  limits: Limit[] | null;
   allowedIps: string[] | null;
   deleted: boolean;
   createdAt: Date;
@@ -106,7 +110,7 @@ type KeyRow = {
 export function selectKeys(sql: Query, rest: ReturnType<Query>) {
   return sql<KeyRow[]>`
     select k.id, k.name, k.masked_key, k.prefix, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
-           b.id as billing_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.deleted_at is not null as deleted,
+           b.id as billing_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips, k.deleted_at is not null as deleted,
            k.created_at, k.updated_at, u.last_used_at,
            coalesce((select json_agg(json_build_object('representation', s.representation, 'flags', g.flags, 'id', s.id)
                                      order by g.position)
@@ -160,9 +164,14 @@ export function rowsValue(sql: Query, value: object[]) {
   return sql.typed(value, JSON_OID);
 }
 
+/** Limits as a parameter of type json. */
+export function limitsValue(sql: Query, limits: readonly Limit[] | null | undefined) {
+  return limits && sql.typed(limits, JSON_OID);
+}
+
 /** A row as the API answers it: values that are not set are left out. */
 export function presentKey(row: KeyRow) {
-  const { customerId, externalMeterId, billingId, metadata, rateLimitPerSecond, allowedIps } = row;
+  const { customerId, externalMeterId, billingId, metadata, rateLimitPerSecond, limits, allowedIps } = row;
   return {
     id: row.id,
     name: row.name,
@@ -176,6 +185,7 @@ export function presentKey(row: KeyRow) {
     ...(billingId !== null && { billingId }),
     ...(metadata !== null && { metadata }),
     ...(rateLimitPerSecond !== null && { rateLimitPerSecond }),
+    ...(limits !== null && { limits }),
     ...(allowedIps !== null && { allowedIPs: allowedIps }),
     deleted: row.deleted,
     createdAt: row.createdAt.toISOString(),

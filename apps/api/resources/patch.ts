@@ -1,7 +1,15 @@
 import type { Parameter } from 'postgres';
 import type { Query } from '../../../shared/stores/postgres.ts';
 
-type Value = string | number | boolean | string[] | Parameter<Record<string, unknown>> | null | undefined;
+type Value =
+  | string
+  | number
+  | boolean
+  | string[]
+  | Parameter<Record<string, unknown>>
+  | Parameter<readonly object[]>
+  | null
+  | undefined;
 
 /**
  * The assignments of a PATCH: each given value (`null` clears), the next version and the time of the change. Names in

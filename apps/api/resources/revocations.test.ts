@@ -2,7 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectPostgres, type Query, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
 import { newId } from '../../../shared/values/ids.ts';
-import { rowsRead } from '../../../tests/helpers/rows-read.ts';
+import { rowsRead } from '../../../tests/helpers/postgres/rows-read.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { revokeNextBelow, revokeToken } from './revocations.ts';
 

@@ -40,9 +40,19 @@ export async function beginTeamRevocation(sql: Sql, teamId: string, operation: s
       before: { kid },
       after: undefined,
     }));
+    lines.push(...(await disableWebhooks(tx, teamId)));
     await recordAudit(tx, { teamId, tokenId: null, operation, requestId: null }, lines);
     return { id: begun.id, since: known?.since, signingKeys: kids.length };
   });
+}
+
+/** A stolen token may have made some, which tell a stranger what happens. A team has a few. */
+async function disableWebhooks(tx: Transaction, teamId: string): Promise<AuditLine[]> {
+  const rows = await tx<{ id: string }[]>`
+    update webhooks set enabled = false, disabled_reason = 'REQUESTED', disabled_at = now(), updated_at = now()
+    where team_id = ${teamId} and enabled and deleted_at is null returning id`;
+  const after = { enabled: false, disabledReason: 'REQUESTED' };
+  return rows.map(({ id }) => ({ resource: 'webhook', id, before: { enabled: true }, after }));
 }
 
 /** Revokes the next page of what a team had when its revocation was requested. */

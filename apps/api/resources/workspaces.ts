@@ -1,9 +1,12 @@
 import { Type } from 'typebox';
+import { alerts, type Alert } from '../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
+import { limits, type Limit } from '../../../shared/contract/limits.ts';
 import { id, nullable, named, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { allowedIps, name, prefix, rateLimit } from '../../../shared/contract/schemas.ts';
+import { isTimezone } from '../../../shared/values/calendar.ts';
 import { mayUse } from './access.ts';
 
 export const expirationSeconds = Type.Integer({
@@ -12,6 +15,13 @@ export const expirationSeconds = Type.Integer({
   description: 'lifetime of a new key in seconds',
   examples: [2_592_000],
 });
+
+const timezone = (more = '') =>
+  Type.String({
+    maxLength: 64,
+    description: `name of the time zone (IANA) in whose days and calendar months statements are made${more}`,
+    examples: ['Europe/Berlin'],
+  });
 
 /** A workspace as the API answers it (section 2 of the specification). */
 export const workspace = named(
@@ -23,19 +33,27 @@ export const workspace = named(
     defaultKeyPrefix: Type.Optional(prefix),
     defaultAllowedIPs: allowedIps,
     defaultRateLimitPerSecond: Type.Optional(rateLimit),
+    defaultLimits: Type.Optional(limits),
     defaultExpiration: Type.Optional(expirationSeconds),
+    defaultAlerts: Type.Optional(alerts),
+    timezone: timezone(),
     createdAt: timestamp('when it was made'),
     updatedAt: timestamp('when it last changed'),
   }),
 );
 
-/** The defaults of a workspace's keys; in a PATCH, `null` clears one. */
+/** The defaults of a workspace's keys and billing records; in a PATCH, `null` clears one. */
 export const workspaceDefaults = {
   defaultKeyPrefix: Type.Optional(nullable(prefix)),
   defaultAllowedIPs: Type.Optional(nullable(allowedIps)),
   defaultRateLimitPerSecond: Type.Optional(nullable(rateLimit)),
+  defaultLimits: Type.Optional(nullable(limits)),
   defaultExpiration: Type.Optional(nullable(expirationSeconds)),
+  defaultAlerts: Type.Optional(nullable(alerts)),
 };
+
+/** The time zone of a workspace, in a request. */
+export const timezoneInput = Type.Optional(timezone('; of a new workspace default UTC'));
 
 export type WorkspaceRow = {
   id: string;
@@ -44,15 +62,18 @@ export type WorkspaceRow = {
   defaultKeyPrefix: string | null;
   defaultAllowedIps: string[];
   defaultRateLimitPerSecond: number | null;
+  defaultLimits: Limit[] | null;
   defaultExpiration: number | null;
+  defaultAlerts: Alert[] | null;
+  timezone: string;
   createdAt: Date;
   updatedAt: Date;
 };
 
 /** The columns of a WorkspaceRow, for a select or a returning. */
 export const workspaceColumns = (sql: Query) => sql`
-  id, name, team_id, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration,
-  created_at, updated_at`;
+  id, name, team_id, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_limits, default_expiration,
+  default_alerts, timezone, created_at, updated_at`;
 
 /** Locks a workspace's row; throws 403. `alone`: waits for those that make something in it, who hold the row too. */
 export async function lockWorkspace(
@@ -71,9 +92,16 @@ export async function lockWorkspace(
   return row;
 }
 
+/** Throws 400 for a text that names no time zone. */
+export function checkTimezone(zone: string | undefined): void {
+  if (zone === undefined || isTimezone(zone)) return;
+  const message = 'must be the IANA name of a time zone, such as Europe/Berlin';
+  throw new ApiError('invalid_request', { details: [{ path: '/timezone', message }] });
+}
+
 /** A row as the API answers it: values that are not set are left out. */
 export function presentWorkspace(row: WorkspaceRow) {
-  const { defaultKeyPrefix, defaultRateLimitPerSecond, defaultExpiration } = row;
+  const { defaultKeyPrefix, defaultRateLimitPerSecond, defaultLimits, defaultExpiration, defaultAlerts } = row;
   return {
     id: row.id,
     name: row.name,
@@ -81,7 +109,10 @@ export function presentWorkspace(row: WorkspaceRow) {
     ...(defaultKeyPrefix !== null && { defaultKeyPrefix }),
     defaultAllowedIPs: row.defaultAllowedIps,
     ...(defaultRateLimitPerSecond !== null && { defaultRateLimitPerSecond }),
+    ...(defaultLimits !== null && { defaultLimits }),
     ...(defaultExpiration !== null && { defaultExpiration }),
+    ...(defaultAlerts && { defaultAlerts }),
+    timezone: row.timezone,
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),
   };

@@ -1,8 +1,10 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { beginEvent } from '../../../shared/events/event.ts';
+import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { copyRecord } from './ended-grants.ts';
 
 type Adjustment = {
   id: string;
@@ -16,9 +18,17 @@ type Adjustment = {
   shard: number;
   workspaceId: string;
   externalMeterId: string;
+  /** Of the void of a grant. */
+  grantId: string | null;
+  class: string;
+  beforeMicros: number;
+  grantMicros: number;
 };
 
 const WITHIN_MS = 2_000;
+// Each does a hundred steps of an account that has more due.
+const CALLS = 100;
+const COPIES_AT_ONCE = 16;
 
 /**
  * Applies adjustments in the order of their numbers, including earlier ones that the record in Redis lacks. Gives the ids
@@ -26,29 +36,53 @@ const WITHIN_MS = 2_000;
  */
 export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<Set<string>> {
   const notApplied = new Set<string>();
-  for (const adjustment of await load(sql, ids)) {
+  const adjustments = await load(sql, ids);
+  const applied = [...adjustments];
+  for (const adjustment of adjustments) {
     const status = await apply(redis, adjustment);
     if (status === 'UNSETTLED') notApplied.add(adjustment.id);
     if (status === 'OK' || status === 'UNSETTLED') continue;
     const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
     for (const earlier of missing) if ((await apply(redis, earlier)) !== 'OK') throw failure(earlier, 'a gap');
+    applied.push(...missing);
   }
+  await copyVoids(sql, redis, applied);
   return notApplied;
+}
+
+/** What is voided has numbers of its own then. */
+async function copyVoids(sql: Sql, redis: ShardedRedis, adjustments: Adjustment[]): Promise<void> {
+  const voided = adjustments.filter(({ grantId }) => grantId !== null);
+  const records = new Map(voided.map((one) => [one.billingId, { ...one, id: one.billingId }]));
+  await mapLimited([...records.values()], COPIES_AT_ONCE, (record) => copyRecord(sql, redis, record));
 }
 
 /** Applies one adjustment; returns OK, UNSETTLED, or the number of the last applied one if earlier ones are missing. */
 async function apply(redis: ShardedRedis, adjustment: Adjustment): Promise<string> {
-  const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard } = adjustment;
+  const { id, billingId, number, amountMicros, usageName, day, reason, tokenId, shard, workspaceId } = adjustment;
   const node = redis.node(shard);
-  const record = keyspace.billing(shard, adjustment.workspaceId, adjustment.externalMeterId);
+  const record = keyspace.billing(shard, workspaceId, adjustment.externalMeterId);
   const texts = { usageName, day, reason, actor: tokenId };
-  const event = beginEvent({ kind: 'adjustment', id, billingId, number, costMicros: amountMicros, ...texts });
-  const [status = '', , last = ''] = await node.script(
-    'adjust',
-    [keyspace.meta(shard), record, keyspace.outbox(shard)],
-    [node.runId(), node.notAfter(WITHIN_MS), number, amountMicros, event],
-    WITHIN_MS,
-  );
+  const event = beginEvent({
+    kind: 'adjustment',
+    id,
+    billingId,
+    workspaceId,
+    number,
+    costMicros: amountMicros,
+    ...texts,
+  });
+  const { grantId, class: ref, beforeMicros, grantMicros } = adjustment;
+  const voided = grantId === null ? [] : [`${ref}/${grantId}`, beforeMicros, grantMicros];
+  const adjust = () =>
+    node.script(
+      'adjust',
+      [keyspace.meta(shard), record, keyspace.outbox(shard)],
+      [node.runId(), node.notAfter(WITHIN_MS), number, amountMicros, event, ...voided],
+      WITHIN_MS,
+    );
+  let [status = '', , last = ''] = await adjust();
+  for (let calls = 1; status === 'AGAIN' && calls < CALLS; calls++) [status = '', , last = ''] = await adjust();
   if (status === 'ABSENT') return 'UNSETTLED';
   if (!['OK', 'UNSETTLED', 'EARLY'].includes(status)) throw failure(adjustment, status);
   return status === 'EARLY' ? last : status;
@@ -62,6 +96,7 @@ function failure({ number, billingId }: Adjustment, status: string): ApiError {
 async function load(sql: Sql, ids: string[]): Promise<Adjustment[]> {
   return sql<Adjustment[]>`
     select a.id, a.billing_id, a.number, a.amount_micros, a.usage_name, a.day, a.reason, a.token_id,
+           a.grant_id, a.class, a.before_micros, a.grant_micros,
            b.shard, b.workspace_id, b.external_meter_id
     from adjustments a join billing_records b on b.id = a.billing_id
     where a.id = any(${ids})

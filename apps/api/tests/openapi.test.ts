@@ -81,14 +81,16 @@ test('every list that is read page by page answers one array and nextCursor', ()
   for (const { method, path, query, response } of lists) {
     assert.ok('limit' in query.properties, `${method} ${path}`);
     const fields = Object.entries<any>(response.properties).map(([name, { type }]) => (type === 'array' ? type : name));
-    assert.equal(fields, ['array', 'nextCursor'], `${method} ${path}`);
+    // Usage says besides which of its rows may still change.
+    const paging = fields.filter((field) => field !== 'openFrom');
+    assert.equal(paging, ['array', 'nextCursor'], `${method} ${path}`);
     assert.equal(response.required.length, 1, `${method} ${path}: the last page has no nextCursor`);
   }
 });
 
 test('every answer with a billing record names its workspace and its meter', () => {
   const records = routes.flatMap(({ response }) => response.properties.billing ?? []);
-  assert.is(records.length, 6);
+  assert.is(records.length, 11);
   for (const { required } of records)
     for (const name of ['id', 'workspaceId', 'externalMeterId']) assert.ok(required.includes(name), name);
 });

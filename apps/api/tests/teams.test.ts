@@ -19,6 +19,30 @@ test.before(async () => {
   other = await world.newTeam();
   for (const { token } of [world.team, other]) await fill(token);
   await world.sql`insert into team_quotas (team_id, limits) select id, '{}' from teams`;
+  await world.sql`
+    insert into alerts_told (id, team_id, billing_id, name, "when", event_id, at, used_micros, armed)
+    select id, team_id, id, 'low', '{}', '', 0, 0, '' from billing_records`;
+  await world.sql`insert into webhooks (id, team_id, url, events) select id, id, 'https://hooks.example.com', '{}' from teams`;
+  await world.sql`
+    insert into webhook_events (id, team_id, type, subject_id, at, data) select id, id, 'key.created', id, 0, '{}' from teams`;
+  await world.sql`insert into webhook_sequences (subject_id, team_id, last) select id, id, 1 from teams`;
+  await world.sql`
+    insert into webhook_deliveries (id, team_id, webhook_id, event_id, sequence) select id, id, id, id, 1 from teams`;
+  await world.sql`
+    insert into webhook_tries (delivery_id, number, team_id, at, duration_ms) select id, 1, id, now(), 1 from teams`;
+  await world.sql`insert into credit_looks (billing_id, team_id) select id, team_id from billing_records`;
+  await world.sql`
+    insert into credit_states (billing_id, team_id, times, is_exhausted) select id, team_id, 1, true from billing_records`;
+  await world.sql`
+    insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day)
+    select id, '2026-01', team_id, 'UTC', 0, 1, '2026-01-01', '2026-02-01' from workspaces`;
+  await world.sql`
+    insert into statement_lines (workspace_id, month, billing_id, team_id, end_ms, opening_total_micros, opening_used_micros,
+      opening_expired_micros, total_micros, used_micros, expired_micros, by_name, movements, proof)
+    select workspace_id, '2026-01', id, team_id, 1, 0, 0, 0, 0, 0, 0, '{}', '[]', '{}' from billing_records`;
+  await world.sql`
+    insert into sessions (id, team_id, token_id, hash, expires_at) select id, team_id, id, id, now() from access_tokens`;
+  await world.sql`insert into late_months (billing_id, month, team_id) select id, '2026-01', team_id from billing_records`;
 });
 test.after(async () => {
   await Promise.all([asApi?.end(), everyTeam?.end()]);
@@ -171,8 +195,11 @@ test("the programs' database roles have no more rights than they need", async ()
     assert.equal(await can('keytally_api', table), ['select', 'insert'], table);
   assert.equal(await can('keytally_api', 'api_keys'), ['select', 'insert', 'update']);
   assert.equal(await can('keytally_consumer', 'api_keys'), ['select']);
-  for (const table of ['teams', 'access_tokens', 'signing_keys', 'key_texts', 'credit_ledger', 'adjustments'])
+  for (const table of ['teams', 'access_tokens', 'signing_keys', 'key_texts'])
     assert.equal(await can('keytally_consumer', table), [], `the consumer and ${table}`);
+  // It closes months.
+  for (const table of ['credit_ledger', 'adjustments'])
+    assert.equal(await can('keytally_consumer', table), ['select'], `the consumer and ${table}`);
   const [powers] = await world.sql`
     select count(*)::int as n from pg_roles
     where rolname in ('keytally_api', 'keytally_consumer')
@@ -211,7 +238,7 @@ async function fill(token: string): Promise<void> {
     (
       await must(
         status,
-        world.call('post', path, body, { token, headers: /(jwt|adjustment)$/.test(path) ? headers() : {} }),
+        world.call('post', path, body, { token, headers: /(jwt|adjustment|grant)$/.test(path) ? headers() : {} }),
       )
     ).body;
   const workspaceId = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
@@ -220,6 +247,8 @@ async function fill(token: string): Promise<void> {
   const { billing } = await make('/api/v1/customer-billing', meter);
   await make(`/api/v1/customer-billing/${billing.id}/adjustment`, { amount: '1', reason: 'r' });
   await make('/api/v1/customer-billing/refill', { ...meter, refill: 1 }, 200);
+  await make(`/api/v1/customer-billing/${billing.id}/grant`, { credits: '1', priority: 10 });
+  await make(`/api/v1/customer-billing/${billing.id}/grant-schedule`, { credits: '1', every: 'month' });
   const scopes = [{ representation: 'documents', read: true }];
   const { apiKey } = await make('/api/v1/api-key', { name: 'k', ...meter, scopes });
   await make('/api/v1/link-token', { workspaceId, customerId: 'c' });

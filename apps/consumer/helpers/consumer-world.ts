@@ -1,5 +1,6 @@
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
-import { encodeEvent, eventColumns, eventRow, EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
+import { carryDecoded } from '../../../shared/events/carried-event.ts';
+import { encodeEvent, EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
 import { makeOutboxReader } from '../../../shared/events/outbox-reader.ts';
 import type { Source } from '../../../shared/events/source.ts';
 import { newId } from '../../../shared/values/ids.ts';
@@ -13,7 +14,10 @@ import { testEvent } from '../../../tests/helpers/events.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeMarkChangedDays } from '../changed-days.ts';
 import { startConsuming } from '../consume.ts';
-import { makeNoteLateEvents } from '../note-late-events.ts';
+import { makeFillOwners, type FillOwners } from '../fill-owners.ts';
+import { makeFollowUps } from '../follow-ups.ts';
+import { insertEvents } from '../insert-events.ts';
+import { makeTellLimits } from '../tell-limits.ts';
 
 /** A test file's own world, with what tests of the consumer do in its outbox and its books. */
 export type ConsumerWorld = Awaited<ReturnType<typeof makeConsumerWorld>>;
@@ -94,21 +98,32 @@ function outboxTools({ redis }: Servers) {
 function consumingTools({ world, redis, books, metrics, log }: Servers) {
   const node = redis.node(0);
   const consuming: Running[] = [];
+  const reader = (name: string, claimIdleMs = 30_000, forgetIdleMs = 3_600_000): Source =>
+    makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs, forgetIdleMs });
   return {
     /** A reader of all outboxes, under a consumer's name. */
-    reader(name: string, claimIdleMs = 30_000, forgetIdleMs = 3_600_000): Source {
-      return makeOutboxReader({ node, shards: [...ALL_SHARDS], name, metrics, log, claimIdleMs, forgetIdleMs });
+    reader,
+    /** One whose batches are delivered and never acknowledged. */
+    unacknowledged(name: string): Source {
+      const source = reader(name);
+      return {
+        async read(signal) {
+          const batch = await source.read(signal);
+          return batch && { ...batch, acknowledge: () => Promise.reject(new Error('cut')) };
+        },
+      };
     },
     /** Carries events from a source to the books, in this process. */
-    consume(source: Source): Running {
+    consume(source: Source, fillOwners: FillOwners = makeFillOwners(world.sql, log)): Running {
       const { sql } = world;
       const markChangedDays = makeMarkChangedDays(sql);
-      const noteLateEvents = makeNoteLateEvents(sql, redis);
       const running = startConsuming({
         source,
         books,
+        fillOwners,
         markChangedDays,
-        noteLateEvents,
+        followUps: makeFollowUps({ sql, redis }),
+        tellLimits: makeTellLimits(sql),
         now: redis.now,
         metrics,
         log,
@@ -123,21 +138,17 @@ function consumingTools({ world, redis, books, metrics, log }: Servers) {
   };
 }
 
-function booksTools({ world, books }: Servers) {
+function booksTools({ world, books, log }: Servers) {
   const rows = async <Row>(query: string, query_params: Record<string, unknown> = {}): Promise<Row[]> =>
     (await books.client.query({ query, query_params, format: 'JSONEachRow' })).json<Row>();
 
   return {
     rows,
-    /** Inserts events and marks their days, as the consumer does with a batch. */
+    /** Inserts events with their workspaces and marks their days, as the consumer does with a batch. */
     async book(nowMs: number, events: UsageEvent[]): Promise<void> {
-      await books.client.insert({
-        table: 'usage_events',
-        columns: eventColumns,
-        values: events.map(eventRow),
-        format: 'JSONCompactEachRow',
-      });
-      await makeMarkChangedDays(world.sql)(events, nowMs);
+      const carried = await makeFillOwners(world.sql, log)(events.map(carryDecoded));
+      await insertEvents(books, carried);
+      await makeMarkChangedDays(world.sql)(carried, nowMs);
     },
     /** The days of a record that are marked as changed. */
     changedDays(billingId: string) {

@@ -25,6 +25,10 @@ test('expired rows are removed; applied changes are removed up to the first unap
     await sql`insert into link_tokens (id, team_id, workspace_id, customer_id, hash, expires_at)
               values (${newId('link')}, ${team.id}, ${workspaceId}, 'c', ${age}, extract(epoch from now() - ${age}::interval) * 1000)`;
   }
+  for (const lasts of ['-1 second', '1 hour']) {
+    await sql`insert into sessions (id, team_id, token_id, hash, expires_at)
+              values (${newId('sess')}, ${team.id}, ${token!.id}, ${lasts}, now() + ${lasts}::interval)`;
+  }
   await sql`delete from changes`;
   const change = async (entity: string, applied: string | null) => {
     const [row] = await sql<{ tx: number }[]>`
@@ -58,6 +62,10 @@ test('expired rows are removed; applied changes are removed up to the first unap
     (await sql`select hash from link_tokens`).map((row) => row.hash),
     ['29 days'],
   );
+  assert.equal(
+    (await sql`select hash from sessions`).map((row) => row.hash),
+    ['1 hour'],
+  );
   const left = async () => (await sql`select entity_id from changes order by id`).map((row) => row.entityId);
   const pruned = async () => (await sql`select at from job_watermarks where job like 'changes_pruned %'`)[0]!.at;
   assert.equal(await left(), ['new', 'waits', 'old, above the one that waits']);
@@ -88,6 +96,21 @@ test('a revocation is removed once its JWT has expired, a signing key 30 days af
   assert.equal(
     (await sql`select kid from signing_keys order by kid`).map((row) => row.kid),
     ['current', 'ended today', 'next'],
+  );
+});
+
+test('an alert that was told is removed after 90 days', async () => {
+  const { sql, team } = own.world;
+  const { billingId } = await own.storeKeyAndBilling();
+  for (const age of ['91 days', '89 days'])
+    await sql`
+      insert into alerts_told (id, team_id, billing_id, name, "when", event_id, at, used_micros, armed, created_at)
+      values (${newId('alert')}, ${team.id}, ${billingId}, ${age}, '{}', '', 0, 0, '', now() - ${age}::interval)`;
+  await removeExpired(sql, never);
+  const left = await sql<{ name: string }[]>`select name from alerts_told`;
+  assert.equal(
+    left.map(({ name }) => name),
+    ['89 days'],
   );
 });
 
@@ -138,6 +161,36 @@ test('the keys of secrets that ended are locked in order, so two jobs at once ne
   });
   await removing;
   assert.is((await sql`select from key_texts where hash like 'ended _'`).length, 0);
+});
+
+test('deliveries stay 30 days with their tries, those of a deleted webhook go at once, and an event outlives its deliveries', async () => {
+  const { sql, team } = own.world;
+  const newWebhook = async (deleted: string | null) => {
+    const id = newId('hook');
+    await sql`insert into webhooks (id, team_id, url, events, deleted_at)
+              values (${id}, ${team.id}, '', '{}', now() - ${deleted}::interval)`;
+    return id;
+  };
+  const deliver = async (webhookId: string, age: string, eventAge = age) => {
+    const [event, delivery] = [newId('msg'), newId('dlv')];
+    await sql`insert into webhook_events (id, team_id, type, subject_id, at, data, created_at)
+              values (${event}, ${team.id}, 'key.created', '', 0, '{}', now() - ${eventAge}::interval)`;
+    await sql`insert into webhook_deliveries (id, team_id, webhook_id, event_id, sequence, created_at)
+              values (${delivery}, ${team.id}, ${webhookId}, ${event}, 1, now() - ${age}::interval)`;
+    await sql`insert into webhook_tries (delivery_id, number, team_id, at, duration_ms) values (${delivery}, 1, ${team.id}, now(), 1)`;
+    return { event, delivery };
+  };
+  const [live, deleted] = [await newWebhook(null), await newWebhook('2 hours')];
+  const kept = await deliver(live, '29 days', '40 days');
+  const known = await deliver(live, '30 days 1 hour');
+  await deliver(live, '32 days');
+  const gone = await deliver(deleted, '1 hour');
+  await removeExpired(sql, never);
+  const ids = async (rows: PromiseLike<{ id: string }[]>) => (await rows).map(({ id }) => id).toSorted();
+  assert.equal(await ids(sql`select id from webhook_deliveries`), [kept.delivery]);
+  assert.equal(await ids(sql`select delivery_id as id from webhook_tries`), [kept.delivery]);
+  assert.equal(await ids(sql`select id from webhook_events`), [kept.event, known.event, gone.event].toSorted());
+  assert.equal(await ids(sql`select id from webhooks`), [live]);
 });
 
 test.run();

@@ -8,7 +8,7 @@ type Stores = { sql: Sql; books: Books };
 const MARGIN_MS = 60_000;
 
 /**
- * Copies to Postgres when keys were last used and how many credits billing records have used, from the events that were
+ * Copies to Postgres when keys were last used and what of their credits billing records have used and reserved, from the events that were
  * inserted since the last run. Reading an event twice changes nothing.
  */
 export async function copyRecentUse({ sql, books }: Stores, signal: AbortSignal): Promise<void> {
@@ -28,7 +28,7 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
   const answer = await books.client.query({
     query: `select key_id, toUnixTimestamp64Milli(max(time))
             from usage_events
-            where key_id != '' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
+            where key_id != '' and kind in ('verification', 'hold') and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
             group by key_id`,
     query_params: { insertedFromMs },
     format: 'JSONCompactEachRow',
@@ -46,25 +46,52 @@ async function copyLastUsed({ sql, books }: Stores, insertedFromMs: number, sign
   }
 }
 
+type Amounts = { used: number; held: number; total?: number; expired?: number };
+
 async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: AbortSignal): Promise<void> {
   const answer = await stores.books.client.query({
-    query: `select billing_id, argMax(used_micros, (epoch, seq, number)), max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64})
+    query: `select billing_id, argMax(used_micros, (epoch, seq, number)), argMax(held_micros, (epoch, seq, number)),
+              argMaxIf(arraySlice(splitByChar('\\0', detail, 4), 2, 2), (epoch, seq), kind = 'turn'),
+              max(time) < fromUnixTimestamp64Milli({insertedFromMs:Int64}), any(workspace_id)
             from usage_events
             where billing_id != '' and kind != 'witness' and inserted_at >= fromUnixTimestamp64Milli({insertedFromMs:Int64})
             group by billing_id`,
     query_params: { insertedFromMs },
     format: 'JSONCompactEachRow',
   });
-  for await (const chunk of answer.stream<[billingId: string, usedMicros: string, late: number]>()) {
+  for await (const chunk of answer.stream<
+    [id: string, used: string, held: string, ofTurn: string[], late: number, workspaceId: string]
+  >()) {
     signal.throwIfAborted();
     const rows = chunk.map((row) => row.json());
-    const used = new Map(rows.map(([billingId, usedMicros]) => [billingId, Number(usedMicros)]));
-    // A late event is not the last one: newer events may have been inserted before the time that this run looks at.
-    const late = rows.filter((row) => row[2] === 1).map(([billingId]) => billingId);
-    for (const [billingId, usedMicros] of await readLastBalances(stores, late)) used.set(billingId, usedMicros);
-    await stores.sql`
-      update billing_records set used_micros = last.used_micros
-      from unnest(${[...used.keys()]}::text[], ${[...used.values()]}::bigint[]) as last (id, used_micros)
-      where billing_records.id = last.id and billing_records.used_micros <> last.used_micros`;
+    const amounts = new Map(
+      rows.map(([id, used, held, [total, expired]]): [string, Amounts] => [
+        id,
+        {
+          used: Number(used),
+          held: Number(held),
+          ...(expired !== undefined && { total: Number(total), expired: Number(expired) }),
+        },
+      ]),
+    );
+    // A late event is not the last one: newer events may have been inserted before the time that this run looks at. What the last
+    // one says of turns stays, until there is another.
+    const late = rows.filter((row) => row[4] === 1).map(([id, , , , , workspaceId]) => ({ id, workspaceId }));
+    for (const [billingId, last] of await readLastBalances(stores, late))
+      amounts.set(billingId, { used: last.usedMicros, held: last.heldMicros });
+    await store(stores.sql, amounts);
   }
+}
+
+async function store(sql: Sql, amounts: Map<string, Amounts>): Promise<void> {
+  const all = [...amounts.values()];
+  await sql`
+    update billing_records b
+    set used_micros = last.used, held_micros = last.held, expired_micros = coalesce(last.expired, b.expired_micros),
+        total_of_account_micros = coalesce(last.total, b.total_of_account_micros)
+    from unnest(${[...amounts.keys()]}::text[], ${all.map(({ used }) => used)}::bigint[], ${all.map(({ held }) => held)}::bigint[],
+                ${all.map(({ expired }) => expired ?? null)}::bigint[], ${all.map(({ total }) => total ?? null)}::bigint[])
+      as last (id, used, held, expired, total)
+    where b.id = last.id and (b.used_micros, b.held_micros, b.expired_micros, b.total_of_account_micros) <>
+      (last.used, last.held, coalesce(last.expired, b.expired_micros), coalesce(last.total, b.total_of_account_micros))`;
 }

@@ -4,14 +4,20 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
-import { dayOf, eventColumns, eventRow } from '../../../shared/events/event.ts';
+import { carryDecoded, type CarriedEvent } from '../../../shared/events/carried-event.ts';
+import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
-import { testEvent } from '../../../tests/helpers/events.ts';
+import { testEvent, testLine } from '../../../tests/helpers/events.ts';
+import { listenToAll } from '../../../tests/helpers/told-webhooks.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeMarkChangedDays } from '../changed-days.ts';
+import { makeFillOwners } from '../fill-owners.ts';
+import { insertEvents } from '../insert-events.ts';
 import { reconcileAll, reconcileLost } from './reconcile.ts';
+import { rollUp } from './rollup.ts';
 
 // Reconciling: a record is exact, or differs by an amount and between two events; and it never differs only because events
 // are on their way.
@@ -23,6 +29,7 @@ let world: World;
 let books: Books;
 let redis: ShardedRedis;
 let customers: Customers;
+let workspaceId: string;
 
 test.before(async () => {
   world = await makeWorld(['verify']);
@@ -30,7 +37,8 @@ test.before(async () => {
   redis = connectRedis(world.env.REDIS_URL!, log);
   await redis.connected(5_000);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'proved' })).body;
-  customers = makeCustomers(world, workspace.id);
+  workspaceId = workspace.id;
+  customers = makeCustomers(world, workspaceId);
 });
 test.after(async () => {
   await Promise.all([books?.close(), redis?.close()]);
@@ -69,12 +77,7 @@ test('missing events are reported with their amount and the events around them, 
       'alter table usage_events delete where billing_id = {id:String} and seq in (2, 3) settings mutations_sync = 2',
     query_params: { id },
   });
-  await books.client.insert({
-    table: 'usage_events',
-    columns: eventColumns,
-    values: [eventRow(testEvent({ billingId: other.id, costMicros: 3_000_000, epoch: 0, usedMicros: 3_000_000 }))],
-    format: 'JSONCompactEachRow',
-  });
+  await insert([testEvent({ billingId: other.id, costMicros: 3_000_000, epoch: 0, usedMicros: 3_000_000 })]);
   const found = await proof(lacking);
   assert.equal([found.status, found.difference, found.losses], ['MISSING', '6.5', []], JSON.stringify(found));
   const [missing] = found.gaps;
@@ -88,6 +91,33 @@ test('missing events are reported with their amount and the events around them, 
   const { code, stdout } = await tool();
   assert.is(code, 1);
   assert.match(stdout, new RegExp(`${id} +MISSING +6\\.5`));
+  await consumer.stop();
+});
+
+test('a difference is told to webhooks once, however often it is found, and another one again', async () => {
+  const consumer = await world.start('consumer');
+  const webhook = await listenToAll(world, workspaceId);
+  const one = await customers.meteredKey('1000');
+  await spend(one, '1');
+  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  const { id } = await customers.billing(one.meter);
+  const epoch = await epochInBooks(id);
+  // As if Redis had been put back to an earlier state than the books.
+  const invent = (costMicros: number, sequence: number) =>
+    insert([
+      testEvent({ billingId: id, timeMs: Date.now() - 1_000, epoch, sequence, costMicros, usedMicros: costMicros }),
+    ]);
+  const look = () => reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
+  await invent(7_000_000, 2);
+  await look();
+  const [told] = await webhook.until('books.different', id);
+  const { status, difference, billingId, externalMeterId } = told!.data;
+  assert.equal([status, difference, billingId, externalMeterId], ['TOO_MUCH', '-7', id, one.meter]);
+  await look();
+  assert.is((await webhook.told('books.different')).filter(({ subjectId }) => subjectId === id).length, 1);
+  await invent(8_000_000, 3);
+  await look();
+  assert.is((await webhook.until('books.different', id, 2)).length, 2);
   await consumer.stop();
 });
 
@@ -108,12 +138,7 @@ test('usage that only a verify process remembers is reported once, with its reco
   const jobs = await holdJobs(['losses', 'reconcile']);
   // As if the shard had been reopened since, and had lost what came after the first event.
   const lost = { kind: 'witness' as const, keyId: '', billingId: id, costMicros: 0, epoch: row!.epoch - 1 };
-  await books.client.insert({
-    table: 'usage_events',
-    columns: eventColumns,
-    values: [eventRow(testEvent({ ...lost, sequence: 3, usedMicros: 7_500_000 }))],
-    format: 'JSONCompactEachRow',
-  });
+  await insert([testEvent({ ...lost, sequence: 3, usedMicros: 7_500_000 })]);
   const metrics = makeMetrics('test');
   for (let twice = 0; twice < 2; twice++) await reconcileLost({ sql: world.sql, redis, books }, metrics, log, never);
   const text = await metrics.registry.metrics();
@@ -134,8 +159,18 @@ test('usage that bills another sum than the events is a difference, and is summe
   const day = dayOf(Date.now() - 5 * 86_400_000);
   // As after a restore that laid one state of the books over another: a day that is over bills what no event has.
   await books.client.insert({
-    table: 'usage_daily',
-    values: [{ billing_id: id, day, usage_name: 'tokens', cost_micros: '50000000', events: '50', all_events: '50' }],
+    table: 'usage_days',
+    values: [
+      {
+        workspace_id: workspaceId,
+        billing_id: id,
+        day,
+        usage_name: 'tokens',
+        cost_micros: '50000000',
+        events: '50',
+        all_events: '50',
+      },
+    ],
     format: 'JSONEachRow',
   });
   assert.is(await customers.usage(one.meter), '50', 'the row of the first day');
@@ -159,23 +194,34 @@ test('events that Redis should have counted and has not are too much, not events
   await spend(one, '1');
   await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
   const { id } = await customers.billing(one.meter);
-  const [row] = await (
-    await books.client.query({
-      query: 'select max(epoch) as epoch from usage_events where billing_id = {id:String}',
-      query_params: { id },
-      format: 'JSONEachRow',
-    })
-  ).json<{ epoch: number }>();
   // As if Redis had been put back to an earlier state than the books.
-  const later = { billingId: id, timeMs: Date.now() - 1_000, epoch: row!.epoch, sequence: 2 };
-  await books.client.insert({
-    table: 'usage_events',
-    columns: eventColumns,
-    values: [eventRow(testEvent({ ...later, costMicros: 5_000_000, usedMicros: 6_000_000 }))],
-    format: 'JSONCompactEachRow',
-  });
+  const later = { billingId: id, timeMs: Date.now() - 1_000, epoch: await epochInBooks(id), sequence: 2 };
+  await insert([testEvent({ ...later, costMicros: 5_000_000, usedMicros: 6_000_000 })]);
   const found = await proof(one);
   assert.equal([found.status, found.difference], ['TOO_MUCH', '-5'], JSON.stringify(found));
+  await consumer.stop();
+});
+
+test('reserved credits that the events have and Redis has not are a difference of their own, beside an exact use', async () => {
+  const consumer = await world.start('consumer');
+  const one = await customers.meteredKey('1000');
+  await spend(one, '1');
+  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  const exact = await proof(one);
+  assert.equal([exact.heldCredits, exact.bookedHeldCredits, exact.heldDifference], ['0', '0', '0']);
+  const { id } = await customers.billing(one.meter);
+  // As if Redis had forgotten a hold, and its number with it.
+  const hold = { billingId: id, timeMs: Date.now() - 1_000, epoch: await epochInBooks(id), sequence: 2 };
+  await insert([testLine('hold', { ...hold, holdMicros: 5_000_000, usedMicros: 1_000_000, heldMicros: 5_000_000 })]);
+  const found = await proof(one);
+  assert.equal(
+    [found.status, found.difference, found.heldCredits, found.bookedHeldCredits, found.heldDifference],
+    ['TOO_MUCH', '0', '0', '5', '-5'],
+    JSON.stringify(found),
+  );
+  const { code, stdout } = await tool();
+  assert.is(code, 1);
+  assert.match(stdout, new RegExp(`${id} +TOO_MUCH +0\\s+${id} +reserved +-5`));
   await consumer.stop();
 });
 
@@ -198,6 +244,50 @@ test('a held record whose note was lost is noted again, and the operator is told
   await consumer.stop();
 });
 
+test('a loss that was found once is told without reading the events of its days again, until its usage arrives after all', async () => {
+  const consumer = await world.start('consumer');
+  const one = await customers.meteredKey('1000');
+  await spend(one, '1');
+  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  const { id } = await customers.billing(one.meter);
+  // As if the shard had been reopened since yesterday, and had lost two of five events.
+  const yesterday = { billingId: id, timeMs: Date.now() - 86_400_000, epoch: (await epochInBooks(id)) - 1 };
+  const eventOf = (sequence: number) =>
+    testEvent({ ...yesterday, sequence, costMicros: 1_000_000, usedMicros: sequence * 1_000_000 });
+  const jobs = await holdJobs(['losses', 'reconcile']);
+  await bookEvents([1, 2, 5].map(eventOf));
+  await rollUp({ sql: world.sql, books }, Date.now(), never);
+  const reconciled = () => reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
+  await reconciled();
+  const found = await proof(one);
+  assert.equal(
+    [found.status, found.losses.length, found.losses[0].events, found.losses[0].credits],
+    ['EXACT', 1, 2, '2'],
+  );
+  const command = 'alter table usage_events delete where billing_id = {id:String} and epoch = {epoch:UInt32}';
+  const { epoch } = yesterday;
+  await books.client.command({ query: `${command} settings mutations_sync = 2`, query_params: { id, epoch } });
+  assert.equal((await proof(one)).losses, found.losses);
+
+  await bookEvents([1, 2, 3, 4, 5].map(eventOf));
+  await rollUp({ sql: world.sql, books }, Date.now(), never);
+  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  assert.equal((await proof(one)).losses, []);
+  await jobs.release();
+  await consumer.stop();
+});
+
+/** Inserts events with their workspaces, as the consumer does. */
+async function insert(events: UsageEvent[]): Promise<CarriedEvent[]> {
+  const carried = await makeFillOwners(world.sql, log)(events.map(carryDecoded));
+  await insertEvents(books, carried);
+  return carried;
+}
+
+async function bookEvents(events: UsageEvent[]): Promise<void> {
+  await makeMarkChangedDays(world.sql)(await insert(events), Date.now());
+}
+
 async function spend({ key }: TestKey, usage: string): Promise<void> {
   const { body } = await must(200, customers.verify({ key, billing: { usage } }));
   assert.is(body.status, 'VALID');
@@ -207,6 +297,13 @@ async function proof({ meter }: TestKey, url = '') {
   const { id } = await customers.billing(meter);
   const path = `${url}/api/v1/customer-billing/${id}/reconciliation`;
   return (await must(200, world.call('get', path))).body.reconciliation;
+}
+
+async function epochInBooks(id: string): Promise<number> {
+  const query = 'select max(epoch) as epoch from usage_events where billing_id = {id:String}';
+  const answer = await books.client.query({ query, query_params: { id }, format: 'JSONEachRow' });
+  const [row] = await answer.json<{ epoch: number }>();
+  return row!.epoch;
 }
 
 /** Keeps jobs of consumers from running: takes their locks, once a run that is under way has ended. */

@@ -3,11 +3,16 @@ import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing
 import { wronglyBilledDays } from '../../../shared/books/billed.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
+import type { WebhookEvent } from '../../../shared/contract/webhook-events.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import { tellWebhooks } from '../../../shared/stores/tell-webhooks.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { markDays, markedDays } from '../../../shared/books/marked-days.ts';
-import { reconcile, storeLosses, type Reconciliation } from '../../../shared/books/reconcile.ts';
+import { markedDays } from '../../../shared/books/marked-days.ts';
+import { storeLosses } from '../../../shared/books/known-losses.ts';
+import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
 import type { SettleStores as Stores } from '../../../shared/books/settle.ts';
 import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
+import { markDays } from '../../../shared/stores/usage-marks.ts';
 
 const PATIENCE_MS = 30_000;
 const RECORDS_AT_ONCE = 1_000;
@@ -68,15 +73,19 @@ async function noteHeld({ sql, redis }: Stores, billings: BillingRef[]): Promise
 }
 
 async function report(stores: Stores, results: Reconciliation[], metrics: Metrics, log: Logger): Promise<void> {
-  for (const { billing, status, differenceMicros, missing, bookedMicros, billedMicros } of results.filter(differs)) {
-    const difference = formatCredits(differenceMicros);
-    if (bookedMicros !== billedMicros) await sumUpAgain(stores, billing.id);
+  for (const result of results.filter(differs)) {
+    const { billing, status, missing, bookedMicros, billedMicros } = result;
+    const difference = formatCredits(result.differenceMicros);
+    const heldDifference = formatCredits(result.heldDifferenceMicros);
+    if (bookedMicros !== billedMicros) await sumUpAgain(stores, billing);
     log.error(
-      { billingId: billing.id, status, difference, gaps: missing },
+      { billingId: billing.id, status, difference, heldDifference, grants: result.grants, gaps: missing },
       'the books and the balance of a billing record differ',
     );
+    await tellDifference(stores.sql, result);
   }
-  for (const { billing, loss } of await storeLosses(stores.sql, results)) {
+  const searched = results.filter(({ status, lossesKnown }) => status === 'EXACT' && !lossesKnown);
+  for (const { billing, loss } of await storeLosses(stores.sql, searched)) {
     metrics.lostEvents.inc(loss.events);
     const credits = formatCredits(loss.micros ?? 0);
     metrics.lostMicros.inc(Math.max(0, loss.micros ?? 0));
@@ -88,13 +97,37 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
 }
 
 /** Marks the days of a record that `/usage` bills wrongly: they are then summed from their events, and rolled up again. */
-async function sumUpAgain({ sql, books }: Stores, id: string): Promise<void> {
+async function sumUpAgain({ sql, books }: Stores, { id, workspaceId }: BillingRef): Promise<void> {
   const marked = await markedDays(sql, [id]);
-  const days = await wronglyBilledDays(books, { id, openDays: marked.get(id) ?? [] });
+  const days = await wronglyBilledDays(books, { id, workspaceId, openDays: marked.get(id) ?? [] });
   await markDays(
     sql,
-    days.map((day) => ({ billingId: id, day })),
+    days.map((day) => ({ workspaceId, billingId: id, day })),
   );
+}
+
+/** Tells webhooks once of a difference: another look at it finds the same. */
+async function tellDifference(sql: Query, result: Reconciliation): Promise<void> {
+  const { billing, differenceMicros, heldDifferenceMicros, status } = result;
+  const { id: billingId, workspaceId, externalMeterId } = billing;
+  const [record] = await sql<{ teamId: string }[]>`select team_id from billing_records where id = ${billingId}`;
+  if (!record) return;
+  const told: WebhookEvent = {
+    type: 'books.different',
+    teamId: record.teamId,
+    workspaceId,
+    subjectId: billingId,
+    cause: `${status} ${differenceMicros} ${heldDifferenceMicros}`,
+    atMs: Date.now(),
+    data: {
+      billingId,
+      externalMeterId,
+      status: status === 'MISSING' ? 'MISSING' : 'TOO_MUCH',
+      difference: formatCredits(differenceMicros),
+      heldDifference: formatCredits(heldDifferenceMicros),
+    },
+  };
+  await tellWebhooks(sql, [told]);
 }
 
 function differs({ status }: Reconciliation): boolean {

@@ -43,6 +43,42 @@ test('an open day stays marked; a day that is over is summed up by usage name an
   assert.is((await own.world.sql`select from usage_marks where billing_id = ''`).count, 0);
 });
 
+test('a day keeps its quarter hours and its adjustments apart, with those of unmetered keys; no hour of before survives', async () => {
+  const { workspaceId, keyId, billingId } = await own.storeKeyAndBilling();
+  const yesterday = NOON - DAY_MS;
+  const at = (slot: number) => yesterday - 12 * 3_600_000 + slot * 900_000;
+  const ids = { keyId, billingId };
+  await own.book(NOON, [
+    usage(billingId, { ...ids, timeMs: at(40), costMicros: 5 }),
+    usage(billingId, { ...ids, timeMs: at(41) - 1, costMicros: 6 }),
+    usage(billingId, { ...ids, timeMs: at(96) - 1, costMicros: 0 }),
+    usage(billingId, { kind: 'adjustment', keyId: '', day: dayOf(yesterday), number: 1, costMicros: -3 }),
+    usage('', { keyId, timeMs: at(0), costMicros: 9 }),
+  ]);
+  await rollUp(stores(), NOON, never);
+  const unmetered = { cost: 9, events: 1, slots: [0], costs: [9], counts: [1], adjusted: 0, adjustments: 0, all: 1 };
+  const metered = { cost: 8, events: 3, slots: [40, 95], costs: [11, 0], counts: [2, 1], adjusted: -3, adjustments: 1 };
+  const first = [
+    { billing: '', ...unmetered },
+    { billing: billingId, ...metered, all: 4 },
+  ];
+  assert.equal(await quarters(workspaceId), first);
+  await own.book(NOON, [
+    usage(billingId, { ...ids, timeMs: at(2), costMicros: 1 }),
+    usage('', { keyId, timeMs: at(7), costMicros: 1 }),
+  ]);
+  await rollUp(stores(), NOON, never);
+  const later = { slots: [2, 40, 95], costs: [1, 11, 0], counts: [1, 2, 1] };
+  assert.equal(await quarters(workspaceId), [
+    { billing: '', ...unmetered, cost: 10, events: 2, slots: [0, 7], costs: [9, 1], counts: [1, 1], all: 2 },
+    { billing: billingId, ...metered, cost: 9, events: 4, ...later, all: 5 },
+  ]);
+  assert.is(
+    (await own.world.sql`select from usage_marks where workspace_id = ${workspaceId} and day < ${dayOf(NOON)}`).count,
+    0,
+  );
+});
+
 test('a day is summed up ten minutes after its end, not before', async () => {
   const billingId = newId('bill');
   const midnight = Date.UTC(2026, 2, 10);
@@ -121,7 +157,7 @@ test('one run sums up many records and days', async () => {
   await rollUp(stores(), NOON, never);
   assert.is((await own.world.sql`select from usage_marks where billing_id = any(${records})`).count, 0);
   const [sums] = await own.rows(
-    `select toUInt32(count()) as rows, toUInt32(sum(cost_micros)) as cost from usage_daily final
+    `select toUInt32(count()) as rows, toUInt32(sum(cost_micros)) as cost from usage_days final
      where billing_id in (${records.map((id) => `'${id}'`).join(',')})`,
   );
   assert.equal(sums, { rows: 1_350, cost: 2_700 });
@@ -137,10 +173,22 @@ function usage(billingId: string, more: Partial<UsageEvent> = {}): UsageEvent {
   return testEvent({ timeMs: NOON, billingId, ...more });
 }
 
+function quarters(workspaceId: string) {
+  const small = (name: string, as: string) => `toInt32(${name}) as ${as}`;
+  const list = (name: string, as: string) => `arrayMap(one -> toInt32(one), ${name}) as ${as}`;
+  return own.rows(
+    `select billing_id as billing, ${small('cost_micros', 'cost')}, ${small('usage_days.events', 'events')}, slots,
+       ${list('slot_micros', 'costs')}, ${list('slot_events', 'counts')},
+       ${small('adjustment_micros', 'adjusted')}, ${small('usage_days.adjustments', 'adjustments')}, ${small('all_events', 'all')}
+     from usage_days final where workspace_id = {workspaceId:String} order by billing`,
+    { workspaceId },
+  );
+}
+
 function daily(billingId: string) {
   return own.rows<{ day: string; name: string; cost: string; events: string }>(
     `select toString(day) as day, usage_name as name, toString(cost_micros) as cost, toString(events) as events
-     from usage_daily final where billing_id = {billingId:String} order by usage_daily.day, name`,
+     from usage_days final where billing_id = {billingId:String} order by usage_days.day, name`,
     { billingId },
   );
 }

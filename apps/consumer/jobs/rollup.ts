@@ -1,12 +1,14 @@
 import type { Books } from '../../../shared/stores/clickhouse.ts';
-import { lineOfEvent, sumsOfLine } from '../../../shared/books/day-sums.ts';
+import { columnsOfEvent, lineOfEvent, sumsOfLine } from '../../../shared/books/day-sums.ts';
 import { dayOf } from '../../../shared/events/event.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
+import { usageDayColumns, usageDaysOf } from '../../../shared/stores/usage-days.ts';
+import type { RecordDay } from '../../../shared/stores/usage-marks.ts';
 
-/** A changed day of a billing record. `mark` is another number after each change. */
-type ChangedDay = { billingId: string; day: string; mark: number };
+/** A changed day; `id` is its name in usage_marks, and `mark` is another number after each change. */
+type ChangedDay = RecordDay & { id: string; mark: number };
 type Stores = { sql: Sql; books: Books };
-type Position = Pick<ChangedDay, 'billingId' | 'day'>;
+type Position = Pick<ChangedDay, 'id' | 'day'>;
 
 const RECORDS_AT_ONCE = 200;
 // A day is summed up only some time after its end. Events from around midnight are then in it, and a server that takes
@@ -16,14 +18,14 @@ const AFTER_DAY_END_MS = 10 * 60_000;
 /**
  * Sums up every changed day that is over by Redis's clock.
  * 1. Read the marks of some days. Until they are cleared, readers sum up those days from the events.
- * 2. Sum up the whole days from the events: by usage name, which `/usage` bills, and by epoch, which settling and
+ * 2. Sum up the whole days from the events: by usage name and quarter hour, which `/usage` bills, and by epoch, which settling and
  *    reconciling read. A crash here, or a repetition, is harmless.
  * 3. Clear the marks that still have the same number. A mark with another number means that an event came meanwhile; the
  *    next run sums up its day again. A day whose books have lost events stays marked, so that reconciling reads its events
  *    and names what is missing.
  */
 export async function rollUp({ sql, books }: Stores, nowMs: number, signal: AbortSignal): Promise<void> {
-  let last: Position = { billingId: '', day: '0001-01-01' };
+  let last: Position = { id: '', day: '0001-01-01' };
   const failures: unknown[] = [];
   for (;;) {
     signal.throwIfAborted();
@@ -45,7 +47,7 @@ async function rollUpDays({ sql, books }: Stores, days: ChangedDay[], signal: Ab
     await clearMarks(
       sql,
       day,
-      days.filter(({ billingId }) => !short.has(billingId)),
+      days.filter(({ id }) => !short.has(id)),
     );
     return [];
   } catch (error) {
@@ -60,60 +62,68 @@ async function rollUpDays({ sql, books }: Stores, days: ChangedDay[], signal: Ab
 
 /** The next records that changed on one day, in order: a run handles each once, however often its mark changes. */
 async function nextChangedDays(sql: Sql, last: Position, beforeDay: string): Promise<ChangedDay[]> {
-  const days = await sql<ChangedDay[]>`
-    select billing_id, day, mark from usage_marks
-    where day < ${beforeDay} and day >= ${last.day} and (day, billing_id) > (${last.day}, ${last.billingId})
-    order by day, billing_id limit ${RECORDS_AT_ONCE}`;
-  return days.filter(({ day }) => day === days[0]!.day);
+  const days = await sql<Omit<ChangedDay, 'billingId'>[]>`
+    select m.billing_id as id, coalesce(nullif(m.workspace_id, ''), b.workspace_id, '') as workspace_id, m.day, m.mark
+    from usage_marks m left join billing_records b on m.workspace_id = '' and b.id = m.billing_id
+    where m.day < ${beforeDay} and m.day >= ${last.day} and (m.day, m.billing_id) > (${last.day}, ${last.id})
+    order by m.day, m.billing_id limit ${RECORDS_AT_ONCE}`;
+  const ofDay = days.filter(({ day }) => day === days[0]!.day);
+  return ofDay.map((one) => ({ ...one, billingId: one.id === one.workspaceId ? '' : one.id }));
 }
 
 /** The records whose sums of this day, from an earlier run, have more events than the books have now. */
 async function withLostEvents({ client }: Books, day: string, days: ChangedDay[]): Promise<Set<string>> {
   const answer = await client.query({
     query: `with summed as (
-              select billing_id from booked_days where day = {day:Date} and billing_id in {billingIds:Array(String)})
+              select billing_id from booked_days where day = {day:Date} and billing_id in {billingIds:Array(String)} and billing_id != '')
             select distinct billing_id from (
               select billing_id, line, epoch, all_events as stored, 0 as counted from booked_days final
               where day = {day:Date} and billing_id in summed
               union all
               select billing_id, line, line_epoch, 0, count() from (
                 select billing_id, kind, epoch, seq, number, ${lineOfEvent} from usage_events final
-                where day = {day:Date} and billing_id in summed
+                where ${IS_ASKED} and billing_id in summed
               ) group by billing_id, line, line_epoch
             ) group by billing_id, line, epoch having sum(stored) > sum(counted)`,
-    query_params: { day, billingIds: days.map(({ billingId }) => billingId) },
+    query_params: paramsOf(day, days),
     format: 'JSONCompactEachRow',
   });
   return new Set((await answer.json<[id: string]>()).map(([id]) => id));
 }
 
 async function sumUp({ client }: Books, day: string, days: ChangedDay[]): Promise<void> {
-  const query_params = { day, billingIds: days.map(({ billingId }) => billingId) };
+  const query_params = paramsOf(day, days);
   await client.command({
-    query: `insert into usage_daily (billing_id, day, usage_name, cost_micros, events, all_events)
-            select billing_id, day, usage_name, sum(cost_micros), countIf(kind = 'verification'), count()
-            from usage_events final
-            where day = {day:Date} and billing_id in {billingIds:Array(String)}
-              and kind in ('verification', 'adjustment')
-            group by billing_id, day, usage_name`,
+    query: `insert into usage_days (${usageDayColumns})
+            ${usageDaysOf(`usage_events final where ${IS_ASKED}`)}`,
     query_params,
   });
   await client.command({
     query: `insert into booked_days (billing_id, day, line, epoch, ${Object.keys(sumsOfLine).join(', ')}, all_events)
             select billing_id, day, line, line_epoch, ${Object.values(sumsOfLine).join(', ')}, count()
             from (
-              select billing_id, day, kind, epoch, seq, number, cost_micros, used_micros, ${lineOfEvent}
+              select billing_id, day, ${columnsOfEvent}, ${lineOfEvent}
               from usage_events final
-              where day = {day:Date} and billing_id in {billingIds:Array(String)}
+              where ${IS_ASKED} and billing_id != ''
             )
             group by billing_id, day, line, line_epoch`,
     query_params,
   });
 }
 
+// In the order of the table's key.
+const IS_ASKED = `(workspace_id, day, billing_id) in (
+                select one.1, {day:Date}, one.2
+                from (select arrayJoin(arrayZip({workspaceIds:Array(String)}, {billingIds:Array(String)})) as one))`;
+
+function paramsOf(day: string, days: ChangedDay[]) {
+  const billingIds = days.map(({ billingId }) => billingId);
+  return { day, billingIds, workspaceIds: days.map(({ workspaceId }) => workspaceId) };
+}
+
 async function clearMarks(sql: Sql, day: string, days: ChangedDay[]): Promise<void> {
   await sql`
     delete from usage_marks as current
-    using unnest(${days.map(({ billingId }) => billingId)}::text[], ${days.map(({ mark }) => mark)}::bigint[]) as summed (billing_id, mark)
+    using unnest(${days.map(({ id }) => id)}::text[], ${days.map(({ mark }) => mark)}::bigint[]) as summed (billing_id, mark)
     where current.billing_id = summed.billing_id and current.day = ${day} and current.mark = summed.mark`;
 }

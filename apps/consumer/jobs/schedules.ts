@@ -3,6 +3,7 @@ import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { closeMonths } from './close-months.ts';
 import { removeExpired } from './expire.ts';
 import { copyRecentUse } from './recent-use.ts';
 import { reconcileAll, reconcileLost } from './reconcile.ts';
@@ -26,6 +27,12 @@ export function schedules(stores: JobStores, metrics: Metrics, log: Logger): Job
     { name: 'losses', cron: '50 * * * * *', work: (signal) => reconcileLost(stores, metrics, log, signal) },
     // Compares all billing records with the books.
     { name: 'reconcile', cron: '0 47 * * * *', work: (signal) => reconcileAll(stores, metrics, log, signal) },
+    // Closes months that are over.
+    {
+      name: 'close-months',
+      cron: '*/5 * * * * *',
+      work: async (signal) => closeMonths(stores, await redis.now(), log, signal),
+    },
     // Removes rows that have expired.
     { name: 'expire', cron: '0 17 * * * *', work: (signal) => removeExpired(sql, signal) },
   ];

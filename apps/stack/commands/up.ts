@@ -89,8 +89,8 @@ async function isReady(home: Home): Promise<boolean> {
   return ready.length === wanted.length && ready.every(Boolean) && existsSync(envFile(home));
 }
 
-// make keeps a copy of the lockfile that it installed from. Without a copy, npm was run by hand.
-function refuseStaleInstall(): void {
+/** Refuses packages of another lockfile. make keeps a copy of the one that it installed from; without it, npm was run by hand. */
+export function refuseStaleInstall(): void {
   const installed = join(checkout, 'node_modules/.installed-lock.json');
   const wanted = join(checkout, 'package-lock.json');
   if (existsSync(installed) && readFileSync(installed, 'utf8') !== readFileSync(wanted, 'utf8')) {
@@ -146,6 +146,7 @@ function welcome(home: Home): string {
   return `
   api      ${home.apiUrl}
   verify   ${home.verifyUrl}
+  console  ${home.apiUrl}/console
   token    ${token}
 
 To load them into your shell:  . ${quoted(envFile(home))}

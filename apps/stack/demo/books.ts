@@ -4,7 +4,10 @@ import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
 import { table } from './print.ts';
 import type { Customer, Seen } from './traffic.ts';
 
-type UsageRow = Contract['get /api/v1/usage/{bid}']['output']['data'][number];
+type UsageRow = Contract['get /api/v1/usage/{bid}']['output']['data'][number] & {
+  day: string;
+  billingUsageName: string;
+};
 type Books = { customer: Customer; rows: UsageRow[]; usageMicros: number; usedMicros: number; seenMicros: number };
 
 const SETTLE_WITHIN_MS = 60_000;

@@ -1,4 +1,5 @@
 import { keytally, type Keytally } from '../../../clients/node/index.ts';
+import { showAccounts } from './accounts.ts';
 import { showBooks } from './books.ts';
 import type { Customer, Seen, Traffic } from './traffic.ts';
 import { bar, percentile, table } from './print.ts';
@@ -40,8 +41,11 @@ export async function demo(home: Home): Promise<boolean> {
   console.log(`\n${number(perSecond)} verifications/s, client and servers on this machine`);
   console.log(`${number(undecided)} calls were not decided (503) and were repeated with their Idempotency-Key`);
   console.log(`${number(wronged)} calls with a good key were answered INVALID\n`);
+  const showed = await showAccounts(client, customers[0]!.workspaceId);
   const right = await showBooks(client, customers, seen);
-  return right && wronged === 0;
+  const pages = known.KEYTALLY_CONSOLE_URL ?? `${api}/console`;
+  console.log(`\nlook at it in the console: ${pages}/w/${customers[0]!.workspaceId}/customers`);
+  return right && showed && wronged === 0;
 }
 
 async function setUp(client: Keytally): Promise<{ customers: Customer[]; traffic: Traffic[] }> {

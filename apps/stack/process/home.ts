@@ -88,7 +88,7 @@ export function leaveHome({ folder }: Home): void {
   rmSync(join(folder, 'supervisor.json'), { force: true });
 }
 
-const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer'] as const;
+const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer', 'webhooks'] as const;
 export type InnerPorts = Record<(typeof inner)[number], number>;
 
 /** Chooses the ports that the user does not: those of the last start where they are still free, else new ones. */

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import postgres from 'postgres';
 import { eventsIn } from '../../../shared/events/outbox-watch.ts';
-import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import { connectClickHouse, IS_COUNTED, IS_USAGE } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
@@ -70,10 +70,10 @@ async function usageFrom(url: string, usageBefore: string) {
   try {
     // An event may stand in the table several times until its parts are merged.
     const result = await client.query({
-      query: `select countIf(is_verification), countIf(not is_verification), toString(sum(cost)), uniqExact(billing_id)
-              from (select billing_id, any(kind = 'verification') as is_verification, any(cost_micros) as cost
+      query: `select countIf(is_counted), countIf(not is_counted), toString(sum(cost)), uniqExact(billing_id)
+              from (select billing_id, any(${IS_COUNTED}) as is_counted, any(cost_micros) as cost
                     from usage_events
-                    where time >= fromUnixTimestamp64Milli({fromMs:Int64}) and kind in ('verification', 'adjustment')
+                    where time >= fromUnixTimestamp64Milli({fromMs:Int64}) and ${IS_USAGE}
                     group by billing_id, day, event_id)`,
       query_params: { fromMs: Date.parse(usageBefore) },
       format: 'JSONCompactEachRow',

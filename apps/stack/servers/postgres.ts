@@ -28,7 +28,7 @@ export interface PostgresServer {
 }
 
 /** The roles of sql/postgres. */
-export type Role = 'keytally_api' | 'keytally_consumer';
+export type Role = 'keytally_api' | 'keytally_consumer' | 'keytally_webhooks';
 
 interface Options {
   folder: string;
@@ -50,6 +50,7 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
   const passwords = {
     keytally_api: keepPassword(join(folder, 'password-api')),
     keytally_consumer: keepPassword(join(folder, 'password-consumer')),
+    keytally_webhooks: keepPassword(join(folder, 'password-webhooks')),
   };
   const url = (database: string, role?: Role) => {
     const login = role ? `${role}:${passwords[role]}` : `keytally:${password}`;

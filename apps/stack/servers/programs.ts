@@ -16,14 +16,14 @@ export interface Addresses {
 }
 
 /** The order in which our programs stop: each may need the next one to finish, and all of them need the servers. */
-export const stopOrder = ['verify', 'api', 'relay', 'consumer'] as const;
+export const stopOrder = ['verify', 'api', 'relay', 'consumer', 'webhooks'] as const;
 
 /** The names of all processes of a stack. */
 export function processNames(bus: Bus): string[] {
   const servers = ['postgres', 'redis', 'clickhouse'];
   return bus === 'kafka'
-    ? [...servers, 'kafka', 'api', 'verify', 'relay', 'consumer']
-    : [...servers, 'api', 'verify', 'consumer'];
+    ? [...servers, 'kafka', 'api', 'verify', 'relay', 'consumer', 'webhooks']
+    : [...servers, 'api', 'verify', 'consumer', 'webhooks'];
 }
 
 /**
@@ -32,7 +32,7 @@ export function processNames(bus: Bus): string[] {
  */
 const moverOptions = ['--max-semi-space-size=8'];
 
-/** api, verify, consumer and with Kafka the relay, as they run on one machine. */
+/** api, verify, consumer, webhooks and with Kafka the relay, as they run on one machine. */
 export function ourPrograms(
   home: Home,
   addresses: Addresses,
@@ -46,6 +46,7 @@ export function ourPrograms(
     ourProgram('verify', 'verify', home.verifyPort, env),
     ...(home.bus === 'kafka' ? [ourProgram('relay', 'relay', ports.relay, env)] : []),
     ourProgram('consumer', 'consumer', ports.consumer, { ...env, DATABASE_URL: databaseUrl('keytally_consumer') }),
+    ourProgram('webhooks', 'webhooks', ports.webhooks, { ...env, DATABASE_URL: databaseUrl('keytally_webhooks') }),
   ];
 }
 
@@ -54,6 +55,7 @@ const scripts = {
   verify: { script: 'apps/verify/main.ts', options: [] },
   relay: { script: 'apps/relay/main.ts', options: moverOptions },
   consumer: { script: 'apps/consumer/main.ts', options: moverOptions },
+  webhooks: { script: 'apps/webhooks/main.ts', options: moverOptions },
 } as const;
 
 /** One of our programs, under a name of its own. */
@@ -74,7 +76,7 @@ export function ourProgram(which: keyof typeof scripts, name: string, port: numb
 /** The environment of our programs: that of `make up`, with this stack's own addresses. */
 export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
   const notOurs =
-    /^(npm_|INIT_CWD$|MASTER_KEY$|MAKE|OPS_PORT$|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
+    /^(npm_|INIT_CWD$|MASTER_KEY(_COMMAND)?$|MAKE|OPS_PORT$|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
   const given = Object.entries(process.env).filter(([name]) => !notOurs.test(name));
   return {
     ...Object.fromEntries(given),

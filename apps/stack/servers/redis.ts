@@ -29,7 +29,8 @@ export function redisProgram({ binary, folder, port, settings: more }: Options):
     bind: '127.0.0.1',
     port,
     dir: folder,
-    databases: 256,
+    // Each test file has one of its own.
+    databases: 1024,
     appendonly: 'yes',
     appendfsync: 'everysec',
     // A verification takes 460 bytes: at the default of 64 MB Redis would rewrite the file every few seconds. It loads 128 MB

@@ -15,7 +15,7 @@ export interface Servers {
   programs: Program[];
   postgresUrl: (database: string, role?: Role) => string;
   /** The passwords that the migrations set for the programs' roles. */
-  rolePasswords: { API_DATABASE_PASSWORD: string; CONSUMER_DATABASE_PASSWORD: string };
+  rolePasswords: Record<`${'API' | 'CONSUMER' | 'WEBHOOKS'}_DATABASE_PASSWORD`, string>;
   createDatabase: (name: string) => Promise<void>;
   redisUrl: string;
   clickhouseUrl: string;
@@ -42,6 +42,7 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
     rolePasswords: {
       API_DATABASE_PASSWORD: postgres.passwords.keytally_api,
       CONSUMER_DATABASE_PASSWORD: postgres.passwords.keytally_consumer,
+      WEBHOOKS_DATABASE_PASSWORD: postgres.passwords.keytally_webhooks,
     },
     createDatabase: (name) => createDatabase(postgres, name),
     redisUrl: `redis://127.0.0.1:${ports.redis}`,

@@ -4,6 +4,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import { keysIn, keysOf } from '../../../clients/node/key.ts';
 import { refusalOf, refusedFor, type Refused } from '../../../clients/node/refusal.ts';
 import type { Verifier, Verify } from '../../../shared/verification/verifier.ts';
+import type { Outcomes } from '../../../shared/verification/outcomes.ts';
 import type { Decision } from '../../../shared/verification/decision.ts';
 import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
@@ -12,13 +13,14 @@ import { throttle } from '../../../shared/runtime/throttle.ts';
 import { holdsDotSegment } from '../../../shared/values/percent.ts';
 import { hideSecrets } from '../../../shared/values/secrets.ts';
 import { dialectOf, type Dialect } from './dialect.ts';
-import { limitHeaders, passHeaders } from './headers.ts';
+import { limitHeaders, passHeaders, retryHeaders } from './headers.ts';
 import { readPolicy } from './policy.ts';
 
-type GatewayOptions = {
+export type GatewayOptions = {
   authenticate: AuthenticateFrom;
   verify: Verify;
   turn: Verifier['turn'];
+  noteKeyless: Outcomes['noteKeyless'];
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   log: Logger;
 };
@@ -70,8 +72,11 @@ export function makeGateway(options: GatewayOptions) {
     const policy = readPolicy(segment);
 
     const [key, another] = keysOfAll(request, header);
-    if (key === undefined) return refuse(dialect, requestId, 'NO_KEY');
-    if (another !== undefined) return refuse(dialect, requestId, 'TWO_KEYS');
+    if (key === undefined || another !== undefined) {
+      const reason = key === undefined ? 'NO_KEY' : 'TWO_KEYS';
+      options.noteKeyless(caller.teamId, reason);
+      return refuse(dialect, requestId, reason);
+    }
     const decision = await options.verify({
       caller,
       body: { ...policy, key, route: routeOf(dialect, header, request.method ?? '', appended) },
@@ -80,7 +85,8 @@ export function makeGateway(options: GatewayOptions) {
     });
     const refused = refusedFor(decision.status, decision.reason);
     if (refused) return refuse(dialect, requestId, refused, decision);
-    return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now()) };
+    const holdId = policy.billing?.hold && holdIdOf(decision);
+    return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now(), holdId) };
   }
 
   async function callerOf(token: string | undefined, clientAddress: string, gatewayAddress = ''): Promise<Caller> {
@@ -118,6 +124,11 @@ function routeOf({ original }: Dialect, header: HeaderOf, method: string, append
   return hideSecrets(route.replace(/[^ -~]/g, '?')).slice(0, 1024);
 }
 
+// A key without a billing record holds nothing.
+function holdIdOf({ body }: Decision): string | undefined {
+  return (JSON.parse(body) as { hold?: { id: string } }).hold?.id;
+}
+
 function refuse(dialect: Dialect, requestId: string, refused: Refused, decision?: Decision): Answer {
   const { status, headers, body } = refusalOf(refused, requestId);
   return {
@@ -128,6 +139,7 @@ function refuse(dialect: Dialect, requestId: string, refused: Refused, decision?
       ...headers,
       'X-Keytally-Status': decision?.status ?? 'INVALID',
       ...limitHeaders(decision?.rateLimit, Date.now()),
+      ...(decision && retryHeaders(decision, Date.now())),
     },
   };
 }

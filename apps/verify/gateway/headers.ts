@@ -1,33 +1,38 @@
 import { rateLimitHeaders } from '../../../clients/node/refusal.ts';
-import { formatCredits, MAX_MICROS } from '../../../shared/values/credits.ts';
+import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Decision, RateLimit } from '../../../shared/verification/decision.ts';
-import type { Lookup } from '../../../shared/verification/lookup-cache.ts';
 import { memoize } from '../../../shared/runtime/memoize.ts';
 
 /**
  * The headers that a gateway passes on to the API. Every header is always there, empty without a value, so that it
  * replaces what the end client sent under its name.
  */
-export function passHeaders(decision: Decision, nowMs: number): Record<string, string> {
-  const { status, lookup, usedMicros, rateLimit } = decision;
+export function passHeaders(decision: Decision, nowMs: number, holdId = ''): Record<string, string> {
+  const { status, lookup, rateLimit } = decision;
   return {
     ...keyHeaders(lookup?.keyPart ?? ''),
     'X-Keytally-Workspace-Id': lookup?.workspaceId ?? '',
     'X-Keytally-Status': status,
-    'X-Keytally-Remaining-Credits': lookup && usedMicros !== undefined ? remainingCredits(lookup, usedMicros) : '',
+    'X-Keytally-Remaining-Credits': remainingCredits(decision),
+    'X-Keytally-Hold-Id': holdId,
     ...noLimit,
     ...limitHeaders(rateLimit, nowMs),
   };
 }
 
-/** The rate limit of a key that has one, and what is left of it. */
+/** The tightest limit on requests of a key that has one, and what is left of it. */
 export function limitHeaders(rateLimit: RateLimit | undefined, nowMs: number): Record<string, string> {
   if (!rateLimit) return {};
   return {
     ...rateLimitHeaders(rateLimit, nowMs),
-    'RateLimit-Policy': `"key";q=${rateLimit.limit};w=1`,
+    'RateLimit-Policy': `"key";q=${rateLimit.limit};w=${rateLimit.windowSeconds}`,
     'X-RateLimit-Limit': String(rateLimit.limit),
   };
+}
+
+/** When to come again after a limit over a window refused: where its window is longer than what refusals say anyway. */
+export function retryHeaders({ retryAt }: Decision, nowMs: number): Record<string, string> {
+  return retryAt === undefined ? {} : { 'Retry-After': String(Math.max(1, Math.ceil((retryAt - nowMs) / 1000))) };
 }
 
 const noLimit = {
@@ -51,8 +56,8 @@ const keyHeaders = memoize((keyPart) => {
 }, KEYS_REMEMBERED);
 
 // Empty if usage has no limit.
-function remainingCredits({ limitMicros }: Lookup, usedMicros: number): string {
-  return limitMicros === MAX_MICROS ? '' : formatCredits(Math.max(0, limitMicros - usedMicros));
+function remainingCredits({ leftMicros }: Decision): string {
+  return leftMicros === undefined ? '' : formatCredits(Math.max(0, leftMicros));
 }
 
 // Header values are printable ASCII without spaces at either end: all else is percent-encoded.

@@ -14,10 +14,11 @@ const passed = {
   'X-Keytally-Meter-Id': 'your own id of the meter, likewise',
   'X-Keytally-Status': 'VALID',
   'X-Keytally-Remaining-Credits': 'credits that are left; empty without a limit',
+  'X-Keytally-Hold-Id': 'id of the hold, for its capture; empty where the policy holds nothing',
   RateLimit: 'of the IETF draft: "key";r=REMAINING;t=SECONDS',
-  'RateLimit-Policy': 'of the IETF draft: "key";q=LIMIT;w=1',
-  'X-RateLimit-Limit': 'the limit per second',
-  'X-RateLimit-Remaining': "what is left of this second's allowance",
+  'RateLimit-Policy': 'of the IETF draft: "key";q=LIMIT;w=SECONDS',
+  'X-RateLimit-Limit': 'the tightest limit on requests',
+  'X-RateLimit-Remaining': 'what is left of its allowance',
   'X-RateLimit-Reset': 'when the allowance is whole again, in Unix seconds',
 };
 

@@ -34,6 +34,7 @@ test('a policy sets cost, usage name and scopes; a wrong one is a 500, and the l
     'usage=1,usage=1',
   ];
   wrong.push('cost=1', '-,usage=1', 'usage=1,', 'name=%', 'name=%00', `name=${'x'.repeat(129)}`, 'scope=documents');
+  wrong.push('hold=0', 'hold=86401', 'hold=1.5', 'hold=60,onExpiry=keep', 'onExpiry=charge');
   wrong.push('scope=documents.write', 'scope=documents.read+', 'scope=.read', 'scope=!.read');
   for (const policy of wrong) {
     const { status, error } = await pass(`plain/${policy}/usage=1/`);
@@ -128,15 +129,16 @@ test('each dialect takes method and path from its own headers alone, and records
   }
 });
 
-test('every example on the page has two right policies with costs and scopes of their own', async () => {
+test('every example on the page has right policies with costs and scopes of their own', async () => {
   const { clients, ask, pass } = asking;
   const page = readFileSync(new URL('../../../docs/gateways.md', import.meta.url), 'utf8');
   const addresses = [...page.matchAll(/\/gateway\/([a-z]+)\/(usage=[^\s'"`/]+)/g)];
   const policies = Map.groupBy(addresses, ([, dialect]) => dialect);
   assert.equal(new Set(policies.keys()), new Set(dialectNames));
-  for (const [dialect, examples] of policies) {
-    const costs = examples.map(([, , policy]) => policy!.slice(0, 'usage=1'.length)).toSorted();
-    assert.equal(costs, dialect === 'plain' ? ['usage=1'] : ['usage=1', 'usage=5'], dialect);
+  for (const [dialect = '', examples] of policies) {
+    const costs = examples.map(([, , policy = '']) => policy.split(',', 1).join()).toSorted();
+    const holds = ['nginx', 'haproxy', 'envoy'].includes(dialect) ? ['usage=10'] : [];
+    assert.equal(costs, dialect === 'plain' ? ['usage=1'] : ['usage=1', ...holds, 'usage=5'], dialect);
   }
   for (const [address] of addresses) {
     assert.is((await pass(`${address.slice('/gateway/'.length)}/`)).status, 200, address);

@@ -7,7 +7,8 @@ import { verifyBody, type VerifyBody } from '../../../shared/verification/operat
 /** What a request costs and which scopes its key must have. Only the gateway's configuration sets it. */
 export type Policy = Pick<VerifyBody, 'billing' | 'requestedScopes'>;
 
-const FORM = 'It is "-" for none, or parts such as usage=2,name=tokens,scope=users.read+posts.create, percent-encoded';
+const FORM =
+  'It is "-" for none, or parts such as usage=2,name=tokens,scope=users.read+posts.create,hold=60,onExpiry=charge, percent-encoded';
 const flags: readonly string[] = ['create', 'read', 'update', 'del'];
 const validate = bodyValidator(verifyBody);
 
@@ -16,19 +17,28 @@ export const readPolicy: (segment: string) => Policy = memoize((segment) => {
   if (segment === '-') return {};
   const parts = new Map<string, string>();
   for (const part of segment.split(',')) {
-    const [, name = '', value = ''] = /^(usage|name|scope)=(.+)$/.exec(part) ?? [];
+    const [, name = '', value = ''] = /^(usage|name|scope|hold|onExpiry)=(.+)$/.exec(part) ?? [];
     if (name === '') throw wrongPolicy(`"${part}" is not a part of a policy`);
     if (parts.has(name)) throw wrongPolicy(`${name} is given twice`);
     parts.set(name, value);
   }
   const [usage, usageName, scope] = ['usage', 'name', 'scope'].map((name) => parts.get(name));
+  const hold = holdOf(parts.get('hold'), parts.get('onExpiry'));
   const billing = {
     ...(usage !== undefined && { usage: decoded(usage) }),
     ...(usageName !== undefined && { usageName: decoded(usageName) }),
+    ...(hold && { hold }),
   };
   const requestedScopes = scope?.split('+').map(scopeOf);
   return checked({ billing, ...(requestedScopes && { requestedScopes }) });
 });
+
+function holdOf(seconds: string | undefined, onExpiry: string | undefined) {
+  if (seconds === undefined && onExpiry !== undefined) throw wrongPolicy('onExpiry is there without hold');
+  if (seconds === undefined) return undefined;
+  const expiresIn = /^\d+$/.test(seconds) ? Number(seconds) : seconds;
+  return { expiresIn, ...(onExpiry !== undefined && { onExpiry }) };
+}
 
 function scopeOf(text: string) {
   const [, representation = '', flag = ''] = /^(.*)\.([^.]*)$/s.exec(decoded(text)) ?? [];
@@ -37,7 +47,7 @@ function scopeOf(text: string) {
 }
 
 // The same schema as verify's body.
-function checked(policy: Policy): Policy {
+function checked(policy: object): Policy {
   try {
     const { billing, requestedScopes } = validate({ key: '-', ...policy });
     return { ...(billing && { billing }), ...(requestedScopes && { requestedScopes }) };

@@ -5,6 +5,7 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeVerifyBatch } from '../../../shared/verification/batch.ts';
+import { makeHoldKeys } from '../../../shared/verification/hold-keys.ts';
 import { makeVerifier, type VerifyCall } from '../../../shared/verification/verifier.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
@@ -83,7 +84,17 @@ test.run();
 
 function verifierOf(settings: { VERIFY_MAX_WAITING?: number } = {}) {
   const config = { VERIFY_DEADLINE_MS: 10_000, VERIFY_MAX_WAITING: 4_000, ...settings };
-  return makeVerifier({ redis, outboxFull: () => false, witness: () => {}, config, metrics: makeMetrics('verify') });
+  const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
+  const metrics = makeMetrics('verify');
+  return makeVerifier({
+    redis,
+    holdKeys,
+    outboxFull: () => false,
+    witness: () => {},
+    noteOutcome: () => {},
+    config,
+    metrics,
+  });
 }
 
 function noteOrder({ verify }: ReturnType<typeof verifierOf>) {

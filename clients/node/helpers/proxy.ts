@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers';
  * What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers, `hold` forwards it
  * once `release` is called.
  */
-type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html';
+export type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html';
 
 /** A proxy before a server that can lose, delay or refuse chosen requests; the others pass. */
 export async function makeProxy(target: string) {

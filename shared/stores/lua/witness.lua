@@ -16,11 +16,13 @@ if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
 local keyRecord = call('GET', KEYS[3])
 local state, teamId, workspaceId, keyId, expiresAtMs, validUntilMs, ratePerSecond, addressList, meter =
   unpackKeyRecord(keyRecord)
-if state then
+local workspacePart = ''
+if meter then
+  workspacePart = ',"v":"' .. workspaceId .. '"'
   local billingKey = string.sub(KEYS[1], 1, 5) .. 'b:' .. workspaceId .. ':' .. meter
   if tonumber(call('HGET', billingKey, 'n' .. ARGV[3]) or '0') >= tonumber(ARGV[4]) then
     return { 'OK', nowText, '' }
   end
 end
-call('XADD', KEYS[2], '*', 'e', format('%s,"t":%s}', ARGV[5], nowText))
+call('XADD', KEYS[2], '*', 'e', format('%s%s,"t":%s}', ARGV[5], workspacePart, nowText))
 return { 'OK', nowText, '1' }

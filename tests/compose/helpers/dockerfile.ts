@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, statSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { checkout } from '../../../apps/stack/process/home.ts';
 
 export type Instruction = { name: string; args: string[] };
@@ -68,7 +68,7 @@ function copy(args: string[], folder: string, workdir: string): void {
     }
     const isFolder = statSync(join(checkout, source)).isDirectory();
     for (const file of filesToCopy(source)) {
-      const place = isFolder ? join(target, relative(source, file)) : join(target, file);
+      const place = join(target, isFolder ? relative(source, file) : basename(file));
       mkdirSync(dirname(place), { recursive: true });
       cpSync(join(checkout, file), place);
     }

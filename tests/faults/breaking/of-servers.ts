@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive } from '../../../apps/stack/process/processes.ts';
 import { readEvents } from '../../../shared/events/event.ts';
+import { isOutcome } from '../../../shared/events/outcome.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import {
@@ -58,7 +59,8 @@ async function flush({ stage, emptied }: FaultContext): Promise<void> {
   for (const shard of ALL_SHARDS) step.xrange(keyspace.outbox(shard), '-', '+');
   const answers = await step.flushall().exec();
   const entries = (answers ?? []).slice(0, -1).flatMap(([, found]) => found as [id: string, fields: string[]][]);
-  emptied(entries.flatMap(([, fields]) => readEvents(fields).map(({ usageName }) => usageName)));
+  const events = entries.filter(([, [, value]]) => !isOutcome(value ?? ''));
+  emptied(events.flatMap(([, fields]) => readEvents(fields).map(({ usageName }) => usageName)));
   await sleep(2_000);
 }
 

@@ -26,8 +26,11 @@ export function checkBooks(one: Case, say: Say): void {
     );
     for (const [call, attempts] of calls) checkCall(one, call, attempts, eventsOf(record, call), say);
     const adjustments = checkAdjustments(one, record, say);
-    for (const { name } of rows) {
-      if (!calls.has(name) && !adjustments.has(name))
+    const holds = new Set(one.held.filter((line) => line.billing === billing).map(({ call }) => call));
+    // A void is an adjustment of nothing.
+    const debited = rows.filter(({ micros, events }) => micros !== 0 || events > 0);
+    for (const { name } of debited) {
+      if (!calls.has(name) && !adjustments.has(name) && !holds.has(name))
         say('debits ≤ VALID + undecided', `${billing}: the books have ${name}, which no client called`);
     }
     if (record.found === 'UNKNOWN') {

@@ -3,11 +3,13 @@ import type {
   Emptied,
   Entity,
   Finding,
+  Held,
   Line,
   Read,
   Record_,
   Restored,
   Return,
+  Settled,
   Span,
   SpanKind,
   Verified,
@@ -19,6 +21,8 @@ export type Case = {
   fault: string;
   startedAtMs: number;
   verified: Verified[];
+  held: Held[];
+  settled: Settled[];
   changed: Changed[];
   reads: Read[];
   spans: Span[];
@@ -54,6 +58,15 @@ export function spansOf({ spans }: Case, what: SpanKind): Span[] {
   return spans.filter((span) => span.what === what);
 }
 
+/** When Redis may have lost what it had: from then on it may decide by less. */
+export function lossesOf(one: Case): { from: number; to: number }[] {
+  return [
+    ...one.emptied.map(({ at }) => ({ from: at, to: at })),
+    ...one.restored.map(({ backupFrom, at }) => ({ from: backupFrom, to: at })),
+    ...spansOf(one, 'lagged').map(({ from, to }) => ({ from, to })),
+  ];
+}
+
 /** Whether the outcome of an attempt is unknown. */
 export function isUndecided({ http }: { http?: number }): boolean {
   return http === undefined || http >= 500;
@@ -80,6 +93,8 @@ export function grouped<T extends { from: number }>(lines: readonly T[], by: (li
 function emptyCase(phase: number, startedAtMs: number): Case {
   const lists = {
     verified: [],
+    held: [],
+    settled: [],
     changed: [],
     reads: [],
     spans: [],
@@ -97,6 +112,10 @@ function add(one: Case, line: Exclude<Line, { type: 'run' }>): void {
   switch (line.type) {
     case 'verify':
       return void one.verified.push(line);
+    case 'hold':
+      return void one.held.push(line);
+    case 'settle':
+      return void one.settled.push(line);
     case 'change':
       return void one.changed.push(line);
     case 'read':

@@ -1,7 +1,18 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { check } from './check.ts';
-import type { ChangeKind, Changed, Detail, Line, Record_, Verified } from '../history.ts';
+import type {
+  ChangeKind,
+  Changed,
+  Detail,
+  Granted,
+  Held,
+  Line,
+  Record_,
+  Settled,
+  Verified,
+  WindowLimit,
+} from '../history.ts';
 
 // Each rule is broken once, in a history that is right but for that.
 
@@ -130,6 +141,126 @@ test('a limit that was passed is found, and a refusal below the limit', () => {
   assert.equal(rules([made, ...quick]), ['no limit is passed']);
 });
 
+test('a hold costs what it was captured with, once', () => {
+  const capture = settled('capture', { micros: 3 });
+  const rule = 'every capture is debited once';
+  assert.equal(rules([held(), capture, capture, cost(3)]), []);
+  assert.equal(rules([held(), capture, cost(0)]), [rule]);
+  assert.equal(rules([held(), capture, cost(6)]), [rule]);
+  const other = settled('capture', { micros: 4, from: 50, to: 60 });
+  assert.equal(rules([held(), capture, { ...other, http: 409 }, cost(3)]), []);
+  assert.equal(rules([held(), capture, other, cost(3)]), ['a hold is captured once']);
+  const late = settled('capture', { micros: 3, from: 2_000, to: 2_010 });
+  assert.equal(rules([held({ onExpiry: 'charge' }), late, cost(3)]), []);
+  assert.equal(rules([held({ onExpiry: 'charge' }), late, cost(8)]), [rule]);
+});
+
+test('a hold that nobody captures costs what its end says, and a released or refused one nothing', () => {
+  const rule = 'a hold costs what it did cost';
+  assert.equal(rules([held(), cost(0)]), []);
+  assert.equal(rules([held(), cost(5)]), [rule]);
+  assert.equal(rules([held({ onExpiry: 'charge' }), cost(5)]), []);
+  assert.equal(rules([held({ onExpiry: 'charge' }), cost(0)]), [rule]);
+  assert.equal(rules([held({ onExpiry: 'charge' }), settled('release'), cost(5)]), [rule]);
+  const { hold: _, ...refused } = held({ status: 'USAGE_LIMITED', onExpiry: 'charge' });
+  assert.equal(rules([refused, cost(5)]), [rule]);
+  assert.equal(rules([cost(5)]), ['debits ≤ VALID + undecided']);
+});
+
+test('a capture without an answer may be there or not, and a hold without one too', () => {
+  const undecided = settled('capture', { micros: 3, http: undefined, error: 'cut' });
+  for (const micros of [0, 3]) assert.equal(rules([held(), undecided, cost(micros)]), []);
+  assert.equal(rules([held(), undecided, cost(6)]), ['a hold costs what it did cost']);
+  const unopened = held({ http: 503, status: '', onExpiry: 'charge' });
+  for (const micros of [0, 5]) assert.equal(rules([unopened, cost(micros)]), []);
+});
+
+test('a capture that a lost Redis held may be lost, where that is told, and no other', () => {
+  const capture = settled('capture', { micros: 3 });
+  const emptied = (call: string): Line => ({ type: 'emptied', phase: 1, at: 500, held: [call] });
+  assert.equal(rules([held(), capture, emptied('h'), cost(0, { reportedLost: 1 })]), []);
+  assert.equal(rules([held(), capture, emptied('h'), cost(0)]), ['losses are reported']);
+  const rule = 'every capture is debited once';
+  assert.equal(rules([held(), capture, emptied('x'), cost(0, { reportedLost: 1 })]), [rule]);
+  const after = settled('capture', { micros: 3, from: 600, to: 610 });
+  assert.equal(rules([held(), after, emptied('h'), cost(0, { reportedLost: 1 })]), [rule]);
+  assert.equal(rules([held(), capture, emptied('h'), cost(6)]), [
+    'a hold costs what it did cost',
+    'losses are reported',
+  ]);
+});
+
+test('credits that are held after the end of all holds are found', () => {
+  assert.equal(rules([held(), cost(0, { heldMicros: 5 })]), ['held is 0 once all holds have ended']);
+});
+
+test('amounts that do not make the total are found', () => {
+  assert.equal(rules([...history(), record({ usedMicros: 3, totalMicros: 0, availableMicros: 0 })]), [
+    'total = used + available + held + expired',
+  ]);
+});
+
+test('a grant that gives more than it has is found, and a balance that its grants do not make', () => {
+  const books = (grant: Granted, given: Partial<Record_> = {}) => {
+    const amounts = { usedMicros: 3, totalMicros: 10, expiredMicros: 7, proofMicros: 0, grants: [grant] };
+    return [...history().slice(0, 2), record({ ...amounts, ...given })];
+  };
+  const [gives, makes] = ['no grant gives more than it has', 'the grants make the balance'];
+  assert.equal(rules(books(granted())), []);
+  assert.equal(rules(books(granted({ usedMicros: 13, expiredMicros: -3 }))), [gives, makes]);
+  assert.equal(rules(books(granted({ usedMicros: 4 }))), [gives]);
+  assert.equal(rules(books(granted({ expiredMicros: 14 }))), [makes]);
+  assert.equal(rules(books(granted({ micros: 11 }))), [makes]);
+  assert.equal(rules(books(granted({ state: 'PENDING' }))), [makes]);
+  assert.equal(rules(books(granted(), { proofMicros: 1 })), ['the grants prove the balance']);
+  const { proofMicros: _, ...unproved } = record({ ...books(granted()).at(-1) } as Record_);
+  assert.equal(rules([...history().slice(0, 2), unproved]), ['the grants prove the balance']);
+});
+
+test('a grant that is lost is found, one that is there twice, and one that is no longer voided', () => {
+  const made = changed('grant.create', 'bill', { name: 'g', amountMicros: 10 });
+  const voided = changed('grant.void', 'bill', { name: 'g' });
+  const books = (...grants: Granted[]) => {
+    const sum = (of: (grant: Granted) => number) => grants.reduce((total, grant) => total + of(grant), 0);
+    const amounts = { totalMicros: sum(({ micros }) => micros), expiredMicros: sum((one) => one.expiredMicros) };
+    return record({ usedMicros: 0, rows: [], ...amounts, proofMicros: 0, grants });
+  };
+  const grant = granted({ usedMicros: 0, expiredMicros: 10 });
+  const rule = 'no answered change is lost';
+  assert.equal(rules([made, books(grant)]), []);
+  assert.equal(rules([made, books()]), [rule]);
+  assert.equal(rules([made, books(grant, grant)]), [rule]);
+  assert.equal(rules([made, voided, books(grant)]), [rule]);
+  assert.equal(rules([made, voided, books({ ...grant, state: 'VOIDED' })]), []);
+});
+
+test('a limit over a window that was passed is found, and a refusal below it', () => {
+  const limit = (most: number, per: WindowLimit['per']): Line =>
+    changed('key.create', 'key', { limits: [{ name: 'l', unit: 'credits', most, per }] });
+  const passed = 'no limit over a window is passed';
+  const [a, b] = [valid('a', 1), valid('b', 3, 2)];
+  for (const per of ['second', 'minute', 'day'] as const) {
+    assert.equal(rules([limit(3, per), ...history()]), [], per);
+    assert.equal(rules([limit(2, per), ...history()]), [passed], per);
+  }
+  assert.equal(rules([limit(2, 'second'), a, { ...b, from: 990, to: 1_000 }, record({ usedMicros: 3 })]), []);
+  const emptied: Line = { type: 'emptied', phase: 1, at: 500, held: ['a'] };
+  const lost = record({ usedMicros: 2, rows: [row('b', 2)], reportedLost: 1 });
+  assert.equal(rules([limit(2, 'day'), a, emptied, { ...b, usedMicros: 2, from: 600, to: 610 }, lost]), []);
+  // After an older Redis: what passes before its balance has all that is booked is explained, and nothing later.
+  const older: Line = { type: 'emptied', phase: 1, at: 500, held: [] };
+  const late = (from: number, usedMicros: number) => ({ ...b, usedMicros, from, to: from + 10 });
+  const both = record({ usedMicros: 3, rows: [row('a', 1), row('b', 2)] });
+  assert.equal(rules([limit(2, 'day'), a, older, late(600, 2), both]), []);
+  const withC = record({ usedMicros: 3, rows: [row('a', 1), row('b', 2), row('c', 0)] });
+  const between = { ...valid('c', 1, 0), from: 600, to: 610 };
+  assert.equal(rules([limit(2, 'day'), a, older, between, late(5_000, 3), withC]), [passed]);
+  const refused = (micros: number) =>
+    verified({ call: 'c', from: 700, to: 710, status: 'USAGE_LIMITED', limitedBy: 'l', costMicros: micros });
+  assert.equal(rules([limit(4, 'day'), ...history(), refused(2)]), []);
+  assert.equal(rules([limit(4, 'day'), ...history(), refused(1)]), ['no limit is invented']);
+});
+
 test('a VALID answer for a deleted key is found, and a refusal of a good key', () => {
   for (const [what, detail] of [
     ['key.delete', {}],
@@ -188,7 +319,7 @@ test('a refill that is lost is found, one that is there twice, and one that is n
   assert.equal(rules([refill, books([5])]), []);
   assert.equal(rules([refill, books([])]), [rule]);
   assert.equal(rules([refill, books([5, 5])]), [rule]);
-  assert.equal(rules([refill, { ...books([5]), totalMicros: 6 }]), [rule]);
+  assert.equal(rules([refill, { ...books([5]), totalMicros: 6, availableMicros: 6 }]), [rule]);
   const asked = verified({ call: 'a', from: 300, to: 301, status: 'USAGE_LIMITED', totalMicros: 0, limitMicros: 0 });
   assert.equal(rules([refill, asked, books([5])]), [rule]);
 });
@@ -266,14 +397,37 @@ function record(given: Partial<Record_>): Record_ {
     refillsMicros: [],
     found: 'EXACT',
     reportedLost: 0,
+    heldMicros: 0,
+    expiredMicros: 0,
   } as const;
-  return {
-    ...base,
-    usedMicros: 0,
-    rows: [row('a', 1), row('b', 2)],
-    ...given,
-    refillsMicros: given.refillsMicros ?? [],
-  };
+  const made = { ...base, usedMicros: 0, rows: [row('a', 1), row('b', 2)], ...given };
+  const availableMicros = made.totalMicros - made.usedMicros - made.heldMicros - made.expiredMicros;
+  return { ...made, availableMicros, ...given, refillsMicros: given.refillsMicros ?? [] };
+}
+
+function held(given: Partial<Held> = {}): Held {
+  const base = { type: 'hold', phase: 1, call: 'h', from: 10, to: 20, at: 'verify-1', key: 'key' } as const;
+  const asked = { billing: 'bill', micros: 5, forMs: 1_000, onExpiry: 'release', idempotent: false } as const;
+  return { ...base, ...asked, http: 200, status: 'VALID', hold: 'hold_1', ...given };
+}
+
+function settled(
+  what: Settled['what'],
+  given: Omit<Partial<Settled>, 'http'> & { http?: number | undefined } = {},
+): Settled {
+  const { http = 'http' in given ? undefined : 200, ...rest } = given;
+  const base = { type: 'settle', phase: 1, call: 'h', from: 30, to: 40, at: 'verify-1', billing: 'bill' } as const;
+  return { ...base, what, ...rest, ...(http !== undefined && { http }) };
+}
+
+/** The record at the end, where the books have a hold's cost alone. */
+function cost(micros: number, given: Partial<Record_> = {}): Record_ {
+  return record({ usedMicros: micros, rows: micros === 0 ? [] : [row('h', micros)], ...given });
+}
+
+function granted(given: Partial<Granted> = {}): Granted {
+  const base = { id: 'grant_1', name: 'g', state: 'EXPIRED', micros: 10 };
+  return { ...base, usedMicros: 3, expiredMicros: 7, remainingMicros: 0, ...given };
 }
 
 function row(name: string, micros: number) {

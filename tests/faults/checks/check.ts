@@ -1,14 +1,28 @@
 import { casesOf, type Case, type Violation } from './case.ts';
 import { checkBooks } from './books.ts';
 import { checkChanges } from './changes.ts';
+import { checkGrants } from './grants.ts';
+import { checkHolds } from './holds.ts';
 import { checkKeys } from './keys.ts';
 import { checkLimits } from './limits.ts';
 import { checkPoisoned } from './poisoned.ts';
 import { checkStatement } from './statement.ts';
+import { checkWindows } from './windows.ts';
 import { checkTime, hadTime, rulesOfTime } from './time.ts';
 import type { Line } from '../history.ts';
 
-const checks = [checkBooks, checkStatement, checkLimits, checkKeys, checkChanges, checkPoisoned, checkTime];
+const checks = [
+  checkBooks,
+  checkStatement,
+  checkHolds,
+  checkGrants,
+  checkLimits,
+  checkWindows,
+  checkKeys,
+  checkChanges,
+  checkPoisoned,
+  checkTime,
+];
 
 /** Everything that was wrong in a history, judged only by what clients saw and what the service says at the end. */
 export function check(lines: readonly Line[]): Violation[] {

@@ -24,8 +24,9 @@ export function checkTime(one: Case, say: Say): void {
   for (const { program, tookMs } of one.returns) {
     if (tookMs > RETURNS_WITHIN_MS) say('killed programs return', `${program} was back only after ${tookMs} ms`);
   }
-  for (const line of [...one.verified, ...one.changed, ...one.reads]) {
-    const allowedMs = line.type === 'verify' ? VERIFY_WITHIN_MS : MANAGE_WITHIN_MS;
+  for (const line of [...one.verified, ...one.held, ...one.settled, ...one.changed, ...one.reads]) {
+    const isManaged = line.type === 'change' || line.type === 'read';
+    const allowedMs = isManaged ? MANAGE_WITHIN_MS : VERIFY_WITHIN_MS;
     const tookMs = Math.round(line.to - line.from);
     if (line.error === 'no answer') say('deadlines hold', `${line.at} left a call without an answer for ${tookMs} ms`);
     else if (line.http !== undefined && tookMs > allowedMs)

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { formatCredits } from '../../../shared/values/credits.ts';
+import { grantBySchedule, grantSoon } from './grants.ts';
 import { liveKey } from './key-life.ts';
 import type { ChangeLoad } from './change-load.ts';
 import type { Key } from './participants.ts';
@@ -16,6 +17,7 @@ export function startChanges(options: Omit<ChangeLoad, 'stopped'>): Changes {
   const keys: Key[] = [];
   let stopped = false;
   let refills = 0;
+  let grants = 0;
   const load: ChangeLoad = { ...options, stopped: () => stopped };
   const { manager, random, participants } = load;
 
@@ -29,6 +31,8 @@ export function startChanges(options: Omit<ChangeLoad, 'stopped'>): Changes {
     ...Array.from({ length: CHURNED_AT_ONCE }, () => repeat(50, () => liveKey(load, (key) => keys.push(key)))),
     repeat(500, () => refill(load, ++refills)),
     repeat(500, () => adjust(load)),
+    repeat(500, () => grantSoon(load, ++grants)),
+    grantBySchedule(load),
     repeat(300, () => useToken(load)),
     repeat(150, () => renameWorkspace(load)),
     repeat(60, () => manager.read(`/workspace/${participants.workspaceId}`)),

@@ -14,7 +14,20 @@ export type Body = {
   billing?: Billing;
   data?: { day: string; billingUsageName: string; totalBillingUsage: string; events: number }[];
   ledger?: { amount: string }[];
-  reconciliation?: { status: string; losses: { events: number }[] };
+  reconciliation?: { status: string; losses: { events: number }[]; grants?: { difference: string } };
+  grant?: { id: string };
+  grantSchedule?: { id: string };
+  grants?: {
+    id: string;
+    name?: string;
+    state: string;
+    credits: string;
+    usedCredits: string;
+    expiredCredits: string;
+    remainingCredits: string;
+  }[];
+  hold?: { id: string };
+  limitedBy?: { on: string; name: string };
   nextCursor?: string;
   status?: string;
   reason?: string;
@@ -26,6 +39,9 @@ export type Billing = {
   id: string;
   totalCredits: string;
   usedCredits: string;
+  availableCredits: string;
+  heldCredits: string;
+  expiredCredits: string;
   allowOverages: boolean;
   spendCap?: string;
 };

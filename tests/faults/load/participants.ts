@@ -1,10 +1,18 @@
 import { randomUUID } from 'node:crypto';
-import { parseCredits } from '../../../shared/values/credits.ts';
+import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
+import type { WindowLimit } from '../history.ts';
 import type { Body } from './client.ts';
 import type { Manager } from './manager.ts';
 
-export type Meter = { billing: string; name: string };
-export type Key = { id: string; secrets: string[]; meter?: Meter; ratePerSecond?: number; expiresAtMs?: number };
+export type Meter = { billing: string; name: string; hasGrants?: boolean };
+export type Key = {
+  id: string;
+  secrets: string[];
+  meter?: Meter;
+  ratePerSecond?: number;
+  limits?: WindowLimit[];
+  expiresAtMs?: number;
+};
 
 /** The keys and records of one phase. Each phase has its own, so that an error in one is not blamed on another. */
 export type Participants = {
@@ -19,6 +27,12 @@ export type Participants = {
   /** Its calls have an Idempotency-Key and are repeated until they are decided. */
   repeated: Key;
   limited: Key;
+  /** Has limits over windows, which its calls reach. */
+  windowed: Key;
+  /** Only holds are made with it, which end in every way. */
+  holding: Key;
+  /** Its record has few credits but those of grants that end within seconds; some of its calls hold. */
+  granted: Key;
   unmetered: Key;
   /** Expires during the phase; `lasting` does not. */
   expiring: Key;
@@ -29,6 +43,11 @@ type Terms = { totalCredits?: string; allowOverages?: boolean; spendCap?: string
 
 const ROOM = '1000000';
 const HOUR_MS = 3_600_000;
+const LIMITS: WindowLimit[] = [
+  { name: 'second', unit: 'requests', most: 15, per: 'second' },
+  { name: 'minute', unit: 'credits', most: 30_000_000, per: 'minute' },
+  { name: 'day', unit: 'credits', most: 45_000_000, per: 'day' },
+];
 
 export async function makeParticipants(manager: Manager, expiresInMs: number): Promise<Participants> {
   const { phase } = manager;
@@ -45,7 +64,7 @@ export async function makeParticipants(manager: Manager, expiresInMs: number): P
   const workspaceId = made.workspace!.id;
   const meters: Meter[] = [];
 
-  async function meter(name: string, terms: Terms): Promise<Meter> {
+  async function meter(name: string, terms: Terms, hasGrants = false): Promise<Meter> {
     const body = { workspaceId, externalMeterId: name, ...terms };
     const answer = await manager.insist({
       what: 'billing.create',
@@ -56,7 +75,7 @@ export async function makeParticipants(manager: Manager, expiresInMs: number): P
       detail: { totalMicros: parseCredits(terms.totalCredits ?? '0') ?? 0 },
     });
     if (!answer) throw new Error(`no billing record could be made for phase ${phase}`);
-    const one = { billing: answer.billing!.id, name };
+    const one = { billing: answer.billing!.id, name, ...(hasGrants && { hasGrants }) };
     meters.push(one);
     return one;
   }
@@ -71,6 +90,9 @@ export async function makeParticipants(manager: Manager, expiresInMs: number): P
   const capped = await meter('capped', { allowOverages: true, spendCap: '60' });
   const repeated = await meter('repeated', { totalCredits: ROOM });
   const limited = await meter('limited', { totalCredits: ROOM });
+  const windowed = await meter('windowed', { totalCredits: ROOM });
+  const holding = await meter('holding', { totalCredits: ROOM });
+  const granted = await meter('granted', { totalCredits: '5' }, true);
   return {
     workspaceId,
     meters,
@@ -79,6 +101,9 @@ export async function makeParticipants(manager: Manager, expiresInMs: number): P
     capped: await key('capped', capped),
     repeated: await key('repeated', repeated, { secrets: [foreignText()] }),
     limited: await key('limited', limited, { ratePerSecond: 20 }),
+    windowed: await key('windowed', windowed, { limits: LIMITS }),
+    holding: await key('holding', holding),
+    granted: await key('granted', granted),
     unmetered: await key('unmetered', undefined, { secrets: [foreignText()] }),
     expiring: await key('expiring', undefined, { expiresAtMs: Date.now() + expiresInMs }),
     lasting: await key('lasting', undefined, { expiresAtMs: Date.now() + HOUR_MS }),
@@ -98,12 +123,13 @@ export async function makeKey(
   meter?: Meter,
   terms: Partial<Key> = {},
 ): Promise<Key | undefined> {
-  const { ratePerSecond, expiresAtMs, secrets: [secret] = [] } = terms;
+  const { ratePerSecond, limits, expiresAtMs, secrets: [secret] = [] } = terms;
   const fields = {
     name,
     workspaceId,
     ...(meter && { externalMeterId: meter.name }),
     ...(ratePerSecond && { rateLimitPerSecond: ratePerSecond }),
+    ...(limits && { limits: limits.map(limitBody) }),
     ...(expiresAtMs && { expiresAt: expiresAtMs }),
   };
   const madeIn = ({ apiKey, results }: Body) => apiKey ?? results![0]!.apiKey!;
@@ -113,7 +139,12 @@ export async function makeKey(
     ...(secret === undefined
       ? { path: '/api-key', body: fields }
       : { path: '/api-key/import', body: { keys: [{ ...fields, key: secret }] } }),
-    detail: { name, ...(ratePerSecond && { ratePerSecond }), ...(expiresAtMs && { expiresAtMs }) },
+    detail: {
+      name,
+      ...(ratePerSecond && { ratePerSecond }),
+      ...(limits && { limits }),
+      ...(expiresAtMs && { expiresAtMs }),
+    },
     learn: (body) => ({ of: madeIn(body).id }),
   });
   if (!answer) return undefined;
@@ -125,4 +156,8 @@ export async function makeKey(
     ...(ratePerSecond && { ratePerSecond }),
     ...(expiresAtMs && { expiresAtMs }),
   };
+}
+
+function limitBody({ name, unit, most, per }: WindowLimit) {
+  return { name, unit, limit: unit === 'requests' ? most : formatCredits(most), per };
 }

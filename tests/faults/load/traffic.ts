@@ -104,21 +104,29 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
 function answered({ http, body, error }: Reply): Partial<Verified> {
   if (http === undefined) return { error: error ?? '' };
   if (http !== 200) return { http, code: codeOf({ http, body }) };
-  const { status = '', reason, billing } = body;
+  const { status = '', reason, limitedBy, billing } = body;
   return {
     http,
     status,
     ...(reason !== undefined && { reason }),
+    ...(limitedBy !== undefined && { limitedBy: limitedBy.name }),
     ...(billing !== undefined && creditsOf(billing)),
   };
 }
 
-/** Used credits, total and limit of a billing record in an answer. */
-export function creditsOf({ totalCredits, usedCredits, allowOverages, spendCap }: Billing) {
+/** Used and held credits, total and limit of a billing record in an answer. */
+export function creditsOf({
+  totalCredits,
+  usedCredits,
+  heldCredits,
+  expiredCredits,
+  allowOverages,
+  spendCap,
+}: Billing) {
   const totalMicros = micros(totalCredits);
   const cap = spendCap === undefined ? MAX_MICROS : micros(spendCap);
-  const limitMicros = allowOverages ? cap : Math.min(totalMicros, cap);
-  return { usedMicros: micros(usedCredits), totalMicros, limitMicros };
+  const limitMicros = allowOverages ? cap : Math.min(totalMicros - micros(expiredCredits), cap);
+  return { usedMicros: micros(usedCredits), heldMicros: micros(heldCredits), totalMicros, limitMicros };
 }
 
 /** An amount of an answer; NaN, which equals nothing, if there is none. */
@@ -129,6 +137,7 @@ export function micros(credits: string | undefined): number {
 /** Sends the participants' calls until it is stopped. */
 export function startTraffic(
   verifier: Verifier,
+  liveHold: (key: Key, within: boolean) => Promise<void>,
   participants: Participants,
   random: Random,
 ): { stop(): Promise<void> } {
@@ -149,6 +158,10 @@ export function startTraffic(
       line(40, () => verifier.verify(participants.repeated, { costMicros: cost(), insist: true })),
     ),
     ...[0, 1].map(() => spend(participants.limited, 25)),
+    spend(participants.windowed, 40),
+    spend(participants.granted, 60),
+    ...[0, 1].map(() => line(60, () => liveHold(participants.granted, true))),
+    ...[0, 1, 2].map(() => line(60, () => liveHold(participants.holding, false))),
     line(40, () => verifier.verify(participants.unmetered)),
     line(50, () => verifier.verify(participants.expiring)),
     line(60, () => verifier.verify(participants.lasting)),

@@ -30,12 +30,14 @@ export function examplesOf(heading: string): string[] {
 /** A small API that keeps every request that it receives. */
 export async function startApi() {
   const reached: Reached[] = [];
+  const answering = { cost: undefined as string | undefined };
   const server = createServer((request, response) => {
     let bytes = 0;
     request.on('data', (chunk: Buffer) => (bytes += chunk.length));
     request.on('end', () => {
       const { method = '', url = '', headers } = request;
       reached.push({ method, url, headers, bytes });
+      if (answering.cost !== undefined) response.setHeader('X-Keytally-Cost', answering.cost);
       response.end('reached');
     });
   });
@@ -44,6 +46,8 @@ export async function startApi() {
   return {
     port: (server.address() as AddressInfo).port,
     reached,
+    /** What it says that its requests did cost; nothing where it is undefined. */
+    answering,
     stop() {
       server.close();
       server.closeAllConnections();

@@ -1,6 +1,6 @@
 import * as assert from 'uvu/assert';
-import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { keyShard } from '../../../shared/values/key-text.ts';
+import { waitingEvents } from '../../helpers/outbox.ts';
 import { eventually } from '../../helpers/world.ts';
 import { bearer, type Setting, type Test } from './setting.ts';
 
@@ -42,8 +42,7 @@ export function testOutages(test: Test, setting: Setting): void {
   test(`${REQUESTS} requests are counted right`, async () => {
     const { clients, redis } = setting;
     const shard = keyShard(clients.good.key)!;
-    const eventsOf = async () =>
-      (await redis.xlen(keyspace.outbox(shard))) + Number(await redis.get(keyspace.more(shard)));
+    const eventsOf = async () => (await waitingEvents(redis, shard)).length;
     const [before, events] = [await clients.usedCredits(), await eventsOf()];
     let left = REQUESTS;
     const statuses: Record<number, number> = {};

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import type { suite } from 'uvu';
-import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { keyShard } from '../../../shared/values/key-text.ts';
 import { makeEndClients, type EndClients } from '../../helpers/end-clients.ts';
+import { waitingEvents } from '../../helpers/outbox.ts';
 import { makeWorld, wireTo, type Wire, type World } from '../../helpers/world.ts';
 import { startApi, startGateway, type BeginGateway } from './gateway.ts';
 
@@ -25,6 +25,8 @@ export type Quirks = {
   envelope?: boolean;
   /** The gateway passes on RateLimit when a request passes. */
   rateLimit?: boolean;
+  /** The gateway captures what the API says that a request did cost. */
+  settles?: boolean;
 };
 export type Test = ReturnType<typeof suite>;
 
@@ -52,6 +54,5 @@ export const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 
 /** Cost in micro-credits, usage name and route of the last usage event in a key's shard. */
 export async function newestEvent({ redis }: Setting, key: string): Promise<{ c: number; n: string; r: string }> {
-  const [[, [, json = '']] = ['', []]] = await redis.xrevrange(keyspace.outbox(keyShard(key)!), '+', '-', 'COUNT', 1);
-  return JSON.parse(json);
+  return JSON.parse((await waitingEvents(redis, keyShard(key)!)).at(-1) ?? '');
 }

@@ -1,6 +1,7 @@
 import { suite } from 'uvu';
 import type { BeginGateway } from './gateway.ts';
 import { testHeaders } from './headers.ts';
+import { testHolds } from './holds.ts';
 import { testMistakes } from './mistakes.ts';
 import { testOutages } from './outages.ts';
 import { testPasses } from './passes.ts';
@@ -19,9 +20,13 @@ export function testGateway(
   const setting = {} as Setting;
   test.before(() => openSetting(setting, name, begin));
   test.after(() => closeSetting(setting));
-  test.before.each(() => void (setting.api.reached.length = 0));
+  test.before.each(() => {
+    setting.api.reached.length = 0;
+    setting.api.answering.cost = undefined;
+  });
   testPasses(test, setting, quirks);
   testPolicies(test, setting);
+  if (quirks.settles) testHolds(test, setting);
   testIdentity(test, setting);
   testSmuggling(test, setting);
   testMistakes(test, setting);

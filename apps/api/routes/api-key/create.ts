@@ -1,11 +1,20 @@
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../shared/values/key-text.ts';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
+import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { requireFuture } from '../../resources/expires-at.ts';
 import { replaceGrants } from '../../resources/key-scopes.ts';
-import { apiKeyWithText, DEFAULT_PREFIX, metadataValue, newKeyFields, readKey } from '../../resources/keys.ts';
+import {
+  apiKeyWithText,
+  DEFAULT_PREFIX,
+  limitsValue,
+  metadataValue,
+  newKeyFields,
+  readKey,
+} from '../../resources/keys.ts';
+import { tellKeys } from '../../resources/key-events.ts';
 import { route } from '../../http/route.ts';
 
 export default route({
@@ -26,6 +35,7 @@ export default route({
 
   async handle({ sql, body, caller, changed, audit }) {
     const { workspaceId, externalMeterId, metadata } = body;
+    checkLimits('limits', body.limits);
     await requireWorkspace(sql, caller, workspaceId, { hold: true });
     const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
       select default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces where id = ${workspaceId}`;
@@ -40,16 +50,17 @@ export default route({
     const text = makeKeyText(prefix, shard);
     await sql`
       insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, expires_at, customer_id,
-                            external_meter_id, metadata, rate_limit_per_second, allowed_ips, grants)
+                            external_meter_id, metadata, rate_limit_per_second, limits, allowed_ips, grants)
       values (${akid}, ${caller.teamId}, ${workspaceId}, ${shard}, ${body.name}, ${prefix}, ${maskKeyText(text)},
               ${body.enabled ?? true}, ${expiresAt}, ${body.customerId ?? null}, ${externalMeterId ?? null},
-              ${metadataValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null},
+              ${metadataValue(sql, metadata) ?? null}, ${body.rateLimitPerSecond ?? null}, ${limitsValue(sql, body.limits) ?? null},
               ${body.allowedIPs ?? null}, ${body.scopes?.length ?? 0})`;
     await sql`insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${akid})`;
     await replaceGrants(sql, { teamId: caller.teamId, workspaceId, keyId: akid }, body.scopes ?? []);
     const made = await readKey(sql, { id: workspaceId, akid });
     changed('key', akid, shard);
     audit('api_key', akid, undefined, made);
+    await tellKeys(sql, { type: 'key.created', teamId: caller.teamId, keys: [{ workspaceId, key: made }], atMs: now });
     return { apiKey: { ...made, key: text } };
   },
 });

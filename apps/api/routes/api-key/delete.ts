@@ -1,5 +1,6 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { apiKey, keyParams, lockKey, readKey } from '../../resources/keys.ts';
+import { tellKeys } from '../../resources/key-events.ts';
 import { route } from '../../http/route.ts';
 
 export default route({
@@ -26,6 +27,8 @@ export default route({
     changed('key', params.akid, shard);
     const apiKey = await readKey(sql, params);
     audit('api_key', params.akid, before, apiKey);
+    const keys = [{ workspaceId: params.id, key: apiKey }];
+    if (!deleted) await tellKeys(sql, { type: 'key.deleted', teamId: caller.teamId, keys, atMs: Date.now() });
     return { apiKey };
   },
 });

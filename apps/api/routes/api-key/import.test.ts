@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
-import { wireToPostgres } from '../../../../tests/helpers/statements.ts';
+import { wireToPostgres } from '../../../../tests/helpers/postgres/statements.ts';
 import { eventually, makeWorld, outputListeners, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/api-key/import';

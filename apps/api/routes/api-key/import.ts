@@ -3,6 +3,7 @@ import { MOST_TEXT, named, object } from '../../../../shared/contract/schema-kin
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { importedKey, importKeys } from '../../resources/imported-keys.ts';
 import { apiKey, presentKey, selectKeys } from '../../resources/keys.ts';
+import { tellKeys } from '../../resources/key-events.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_KEYS = 100;
@@ -56,7 +57,8 @@ export default route({
   errors: ['key_text_wrong', 'workspace_forbidden', 'expires_at_past', 'unknown_scope', 'key_taken'],
 
   async handle({ sql, body, caller, changed, audit }) {
-    const { results, made } = await importKeys(sql, caller, body.keys, Date.now());
+    const atMs = Date.now();
+    const { results, made } = await importKeys(sql, caller, body.keys, atMs);
     const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
     const rows = await selectKeys(sql, sql`where k.id = any(${ids})`);
     const keys = new Map(rows.map((row) => [row.id, presentKey(row)]));
@@ -64,6 +66,12 @@ export default route({
       for (const shard of shards) changed('key', id, shard);
       audit('api_key', id, undefined, keys.get(id));
     }
+    const told = results.flatMap((one, i) =>
+      'keyId' in one && one.result === 'imported'
+        ? [{ workspaceId: body.keys[i]!.workspaceId, key: keys.get(one.keyId)! }]
+        : [],
+    );
+    await tellKeys(sql, { type: 'key.created', teamId: caller.teamId, keys: told, atMs });
     return {
       results: results.map((one) =>
         'error' in one ? { error: describe(one.error) } : { result: one.result, apiKey: keys.get(one.keyId)! },

@@ -45,6 +45,38 @@ test('filters narrow a list, alone and together', async () => {
   }
 });
 
+test('a search finds text in the name, the customer and the masked key, in any case, and reads on where a page has none', async () => {
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'Searched' })).body;
+  const made: Record<string, string> = {};
+  for (const [name, more] of Object.entries({
+    'Änne 100%': { customerId: 'ACME-1' },
+    "x' or 1=1": { customerId: 'other', prefix: 'live' },
+    acme_backup: {},
+  })) {
+    const { apiKey } = (await world.call('post', '/api/v1/api-key', { name, workspaceId: workspace.id, ...more })).body;
+    made[name] = apiKey.maskedKey;
+  }
+  const found = async (search: string, more = '') => {
+    const names: string[] = [];
+    let cursor = '';
+    do {
+      const query = `?limit=1&search=${encodeURIComponent(search)}${more}${cursor && `&cursor=${cursor}`}`;
+      const { body } = await world.call('get', `/api/v1/workspace/${workspace.id}/api-keys${query}`);
+      names.push(...body.apiKeys.map((key: { name: string }) => key.name));
+      cursor = body.nextCursor ?? '';
+    } while (cursor);
+    return names;
+  };
+  assert.equal(await found('acme'), ['Änne 100%', 'acme_backup']);
+  assert.equal(await found('änne'), ['Änne 100%']);
+  assert.equal(await found('0%'), ['Änne 100%']);
+  assert.equal(await found("' OR 1"), ["x' or 1=1"]);
+  assert.equal(await found('LIVE_'), ["x' or 1=1"]);
+  assert.equal(await found(made['acme_backup']!.slice(-4)), ['acme_backup']);
+  assert.equal(await found('acme', '&customerId=ACME-1'), ['Änne 100%']);
+  assert.equal(await found('nothing'), []);
+});
+
 test('a list shows a key as a single read does, without its secret', async () => {
   for (const listed of (await list()).body.apiKeys) {
     assert.equal(

@@ -17,6 +17,14 @@ export default route({
   params: object({ id: id('workspace') }),
   query: object({
     ...pageParameters,
+    search: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 128,
+        description:
+          'only keys with this text in their name, customerId or masked key, in any case; a page may have few of them, or none, while `nextCursor` leads on',
+      }),
+    ),
     customerId: Type.Optional(customerId),
     externalMeterId: Type.Optional(externalMeterId),
     enabled: Type.Optional(Type.Boolean({ description: 'only keys that are enabled, or only those that are not' })),
@@ -27,7 +35,7 @@ export default route({
 
   async handle({ sql, params, query, caller }) {
     await requireWorkspace(sql, caller, params.id);
-    const { customerId, externalMeterId, enabled, deleted } = query;
+    const { search, customerId, externalMeterId, enabled, deleted } = query;
     const read = (after: string, take: number) =>
       selectKeys(
         sql,
@@ -39,7 +47,16 @@ export default route({
           ${deleted === undefined ? sql`` : sql`and (k.deleted_at is not null) = ${deleted}`}
         order by k.id limit ${take}`,
       );
-    const { items, next } = await readPage(query, `keys of ${params.id}`, read, presentKey);
+    const wanted = search?.toLowerCase();
+    const { items, next } = await readPage(query, `keys of ${params.id}`, read, (row) =>
+      wanted === undefined || holdsText(row, wanted) ? presentKey(row) : undefined,
+    );
     return { apiKeys: items, ...next };
   },
 });
+
+function holdsText({ name, customerId, maskedKey }: KeyTexts, wanted: string): boolean {
+  return [name, customerId, maskedKey].some((text) => text?.toLowerCase().includes(wanted));
+}
+
+type KeyTexts = { name: string; customerId: string | null; maskedKey: string };

@@ -3,6 +3,7 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { apiKeyWithText, keyParams, lockKey, readKey } from '../../resources/keys.ts';
+import { tellKeys } from '../../resources/key-events.ts';
 import { route } from '../../http/route.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
@@ -62,6 +63,8 @@ export default route({
     changed('key', params.akid, shard);
     for (const { pointerShard } of ended) if (pointerShard !== null) changed('key', params.akid, pointerShard);
     audit('api_key', params.akid, before, rotated);
+    const keys = [{ workspaceId: params.id, key: rotated }];
+    await tellKeys(sql, { type: 'key.rotated', teamId: caller.teamId, keys, atMs: now });
     return { apiKey: { ...rotated, key: text } };
   },
 });

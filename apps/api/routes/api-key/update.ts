@@ -1,10 +1,11 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
+import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { allowedIps, metadata, name, rateLimit } from '../../../../shared/contract/schemas.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { replaceGrants } from '../../resources/key-scopes.ts';
-import { apiKey, grants, keyParams, lockKey, metadataValue, readKey } from '../../resources/keys.ts';
+import { apiKey, grants, keyParams, limitsValue, lockKey, metadataValue, readKey } from '../../resources/keys.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 
@@ -25,6 +26,7 @@ export default route({
     scopes: Type.Optional(nullable(grants)),
     metadata: Type.Optional(nullable(metadata)),
     rateLimitPerSecond: Type.Optional(nullable(rateLimit)),
+    limits: Type.Optional(nullable(limits)),
     allowedIPs: Type.Optional(nullable(allowedIps)),
   }),
   response: object({ apiKey }),
@@ -35,9 +37,16 @@ export default route({
     if (deleted) throw new ApiError('key_deleted');
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, Date.now());
     const before = await readKey(sql, params);
-    const { scopes, metadata, allowedIPs, ...values } = body;
+    const { scopes, metadata, limits, allowedIPs, ...values } = body;
+    checkLimits('limits', limits);
     const grants = scopes === undefined ? undefined : (scopes?.length ?? 0);
-    const row = { ...values, metadata: metadataValue(sql, metadata), allowedIps: allowedIPs, grants };
+    const row = {
+      ...values,
+      metadata: metadataValue(sql, metadata),
+      limits: limitsValue(sql, limits),
+      allowedIps: allowedIPs,
+      grants,
+    };
     const assigned = set(sql, row);
     await sql`update api_keys set ${assigned} where id = ${params.akid}`;
     const holder = { teamId: caller.teamId, workspaceId: params.id, keyId: params.akid };

@@ -37,7 +37,8 @@ test('every operation that changes something leaves one line: who changed what, 
     assert.is(line.tokenId, await ownTokenId());
     assert.is(line.requestId, requestId);
     assert.ok(line.before ?? line.after, what);
-    const made = (answer.body.apiKey ?? answer.body.workspace ?? answer.body.scope ?? answer.body.billing)?.id;
+    const { apiKey, workspace, scope, grant, grantSchedule, billing } = answer.body;
+    const made = (apiKey ?? workspace ?? scope ?? grant ?? grantSchedule ?? billing)?.id;
     if (made) assert.is(line.resourceId, made, what);
   }
 });
@@ -196,14 +197,19 @@ test('the log is read page by page, and filtered by who, what and when', async (
     (await must(200, world.call('get', `${PATH}?${query}`, undefined, { token }))).body;
   const names = (lines: { after: { name: string } }[]) => lines.map((line) => line.after.name);
 
-  const paged: string[] = [];
-  let cursor = '';
-  do {
-    const page = await read(`limit=2${cursor && `&cursor=${cursor}`}`);
-    paged.push(...names(page.auditLog));
-    cursor = page.nextCursor ?? '';
-  } while (cursor);
-  assert.equal(paged, ['o', 'w0', 'w1', 'w2', 'w3']);
+  for (const [order, expected] of Object.entries({
+    oldest: ['o', 'w0', 'w1', 'w2', 'w3'],
+    newest: ['w3', 'w2', 'w1', 'w0', 'o'],
+  })) {
+    const paged: string[] = [];
+    let cursor = '';
+    do {
+      const page = await read(`limit=2&order=${order}${cursor && `&cursor=${cursor}`}`);
+      paged.push(...names(page.auditLog));
+      cursor = page.nextCursor ?? '';
+    } while (cursor);
+    assert.equal(paged, expected, order);
+  }
 
   assert.equal(names((await read(`tokenId=${other.id}`)).auditLog), ['w1', 'w3']);
   assert.equal(names((await read('resource=access_token')).auditLog), ['o']);
@@ -219,6 +225,7 @@ test('the log is read page by page, and filtered by who, what and when', async (
     ['from=yesterday', 'from'],
     ['to=2026-02-30', 'to'],
     ['tokenId=%00', 'tokenId'],
+    ['order=random', 'order'],
   ]) {
     const refused = await must(400, world.call('get', `${PATH}?${query}`));
     assert.is(refused.body.error.details[0].path, field, refused.text);

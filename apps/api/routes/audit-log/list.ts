@@ -70,7 +70,7 @@ export default route({
   path: '/api/v1/audit-log',
   tag: 'Audit log',
   operationId: 'listAuditLog',
-  summary: 'List who changed what, and who was denied, oldest first',
+  summary: 'List who changed what, and who was denied',
   description: 'Filters can be combined. Attempts that were denied are lines too.',
   permission: 'audit:read',
   query: object({
@@ -83,6 +83,7 @@ export default route({
     address: Type.Optional(textOf(64, 'only lines of this client address', '203.0.113.7')),
     from: Type.Optional(day('first day')),
     to: Type.Optional(day('last day')),
+    order: Type.Enum(['oldest', 'newest'], { default: 'oldest', description: 'which lines come first' }),
   }),
   response: object({ auditLog: pageItems(auditEntry), nextCursor }),
   errors: ['workspace_forbidden'],
@@ -90,7 +91,7 @@ export default route({
   async handle({ sql, query, caller }) {
     requireWholeTeam(caller);
     const read = (after: string, take: number) => selectLines(sql, { ...query, teamId: caller.teamId, after }, take);
-    const { items, next } = await readPage(query, `audit log of ${caller.teamId}`, read, present);
+    const { items, next } = await readPage(query, `audit log of ${caller.teamId}, ${query.order} first`, read, present);
     return { auditLog: items, ...next };
   },
 });
@@ -106,16 +107,19 @@ export type LinesQuery = {
   address?: string;
   from?: string;
   to?: string;
+  order?: 'oldest' | 'newest';
 };
 
-/** Reads the next lines of a team in the order of their ids. Each filter alone is a range of an index, so it reads what it gives. */
+/** Reads the next lines of a team in the order of their ids, or against it. Each filter alone is a range of an index, so it reads what it gives. */
 export function selectLines(sql: Query, query: LinesQuery, take: number) {
-  const { teamId, after, tokenId, resource, resourceId, requestId, outcome, address, from, to } = query;
+  const { teamId, after, tokenId, resource, resourceId, requestId, outcome, address, from, to, order } = query;
+  const isNewest = order === 'newest';
   return sql<AuditRow[]>`
     select id, operation, outcome, error_code, attempts, resource, resource_id, token_id, request_id, address, user_agent,
            before, after, created_at
     from audit_log
-    where team_id = ${teamId} and id > ${after}
+    where team_id = ${teamId}
+      ${after === '' ? sql`` : isNewest ? sql`and id < ${after}` : sql`and id > ${after}`}
       ${tokenId === undefined ? sql`` : sql`and token_id = ${tokenId}`}
       ${resource === undefined ? sql`` : sql`and resource = ${resource}`}
       ${resourceId === undefined ? sql`` : sql`and resource_id = ${resourceId}`}
@@ -124,7 +128,7 @@ export function selectLines(sql: Query, query: LinesQuery, take: number) {
       ${address === undefined ? sql`` : sql`and address = ${address}`}
       ${from === undefined ? sql`` : sql`and created_at >= ${from}::date and id >= ${firstId(sql, from, '-1 hour')}`}
       ${to === undefined ? sql`` : sql`and created_at < ${to}::date + 1 and id < ${firstId(sql, to, '25 hours')}`}
-    order by id limit ${take}`;
+    order by id ${isNewest ? sql`desc` : sql``} limit ${take}`;
 }
 
 // An id tells the time of its line. In lines of earlier versions it is that of the api's clock, hence an hour more.

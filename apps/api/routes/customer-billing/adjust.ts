@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
+import { firstOpenDay } from '../../../../shared/books/statements/closing.ts';
 import { readBalances } from '../../../../shared/books/balances.ts';
 import { formatCredits, MAX_MICROS, parseSignedCredits } from '../../../../shared/values/credits.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { dayOf } from '../../../../shared/events/event.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
@@ -61,7 +62,7 @@ export default route({
     usageName: Type.Optional(usageName('what is counted, default "default"')),
   }),
   response: object({ adjustment }),
-  errors: ['billing_not_found', 'workspace_deleted', 'negative_usage', 'credits_too_large'],
+  errors: ['billing_not_found', 'workspace_deleted', 'month_closed', 'negative_usage', 'credits_too_large'],
 
   async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid);
@@ -78,13 +79,16 @@ export default route({
     if (!balance) throw new ApiError('redis_unavailable');
     const today = dayOf(balance.atMs);
     if (body.day !== undefined && (body.day > today || body.day < FIRST_DAY)) throw notADay(today);
+    const bookedOn = body.day ?? today;
+    // The lock of the workspace keeps a month from closing until this is stored.
+    const openDay = await firstOpenDay(sql, record.workspaceId);
+    if (openDay !== undefined && bookedOn < openDay) throw inClosedMonth(openDay);
     if (balance.adjustment > locked.last) throw new ApiError('postgres_stale');
     const usedMicros = balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros;
     if (usedMicros < 0) throw new ApiError('negative_usage');
     if (usedMicros > MAX_MICROS) throw new ApiError('credits_too_large');
 
     const number = locked.last + 1;
-    const bookedOn = body.day ?? today;
     await sql`update billing_records set last_adjustment = ${number} where id = ${record.id}`;
     const [row] = await sql<[{ id: string; createdAt: Date }]>`
       insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
@@ -121,10 +125,15 @@ async function waiting(sql: Query, record: BillingRow, applied: number): Promise
 
 function notADay(today: string): ApiError {
   const message = `must be a day from ${FIRST_DAY} to today, ${today} in UTC`;
-  return new ApiError('invalid_request', { details: [{ path: '/day', message }] });
+  return invalidField('/day', message);
+}
+
+function inClosedMonth(openDay: string): ApiError {
+  const message = `The day lies in a month that is closed, or being closed, and never changes; book it on ${openDay} or later.`;
+  return new ApiError('month_closed', { message });
 }
 
 function notAnAmount(): ApiError {
   const message = 'must be from -9000000000 to 9000000000 and not 0, with at most six decimals';
-  return new ApiError('invalid_request', { details: [{ path: '/amount', message }] });
+  return invalidField('/amount', message);
 }

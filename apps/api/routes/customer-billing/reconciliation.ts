@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
+import type { GrantProof } from '../../../../shared/books/grant-proof.ts';
 import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconcile.ts';
 import { id, named, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
@@ -41,6 +42,21 @@ const reconciliation = named(
     billedCredits: signedCredits('what the daily usage of these events adds up to'),
     lastBalance: signedCredits('used credits after the last event in the books'),
     difference: signedCredits('used credits missing in the books, or else in the daily usage; negative: too much'),
+    heldCredits: signedCredits('reserved credits as Redis counts them'),
+    bookedHeldCredits: signedCredits('what the events in the books add up to'),
+    heldDifference: signedCredits('reserved credits missing in the books; negative: too much'),
+    grants: Type.Optional(
+      named(
+        'GrantProof',
+        object({
+          totalCredits: signedCredits('totalCredits as Redis counts them'),
+          grantedCredits: signedCredits('the sum of all grants that have begun'),
+          expiredCredits: signedCredits('expiredCredits as Redis counts them'),
+          grantsExpiredCredits: signedCredits('what of the grants is neither used, nor held, nor left'),
+          difference: signedCredits('credits that the balance lacks in one of them, or in what its grants gave'),
+        }),
+      ),
+    ),
     gaps: Type.Array(gap, { maxItems: MAX_GAPS, description: 'where events are missing' }),
     losses: Type.Array(gap, {
       maxItems: MAX_GAPS,
@@ -59,7 +75,7 @@ export default route({
   operationId: 'reconcileBilling',
   summary: 'Prove the books of a billing record: compare its balance with its events',
   description:
-    'Compares the used credits of the balance with the sum of its events, and says which events are missing, if any.',
+    'Compares the used and reserved credits of the balance with the sums of its events, and says which events are missing, if any. Of a record with grants it compares total, used and expired with the sums of its grants, unless it is being changed.',
   permission: 'billing:read',
   params: object({ bid: id('billing record') }),
   response: object({ reconciliation }),
@@ -79,12 +95,26 @@ export default route({
         billedCredits: formatCredits(found.billedMicros),
         lastBalance: formatCredits(found.lastMicros),
         difference: formatCredits(found.differenceMicros),
+        heldCredits: formatCredits(found.heldMicros),
+        bookedHeldCredits: formatCredits(found.bookedHeldMicros),
+        heldDifference: formatCredits(found.heldDifferenceMicros),
+        ...(found.grants && { grants: presentProof(found.grants) }),
         gaps: found.missing.map(presentGap),
         losses: found.losses.map(presentGap),
       },
     };
   },
 });
+
+function presentProof(proof: GrantProof) {
+  return {
+    totalCredits: formatCredits(proof.totalMicros),
+    grantedCredits: formatCredits(proof.grantedMicros),
+    expiredCredits: formatCredits(proof.expiredMicros),
+    grantsExpiredCredits: formatCredits(proof.grantsExpiredMicros),
+    difference: formatCredits(proof.differenceMicros),
+  };
+}
 
 function presentGap({ epoch, afterSequence, afterEvent, beforeSequence, beforeEvent, events, micros }: MissingNumbers) {
   return {

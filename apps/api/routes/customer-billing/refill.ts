@@ -1,11 +1,13 @@
 import { Type } from 'typebox';
-import { CREDITS_PATTERN, creditsFromNumber, MAX_MICROS, parseCredits } from '../../../../shared/values/credits.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { CREDITS_PATTERN, creditsFromNumber, parseCredits } from '../../../../shared/values/credits.ts';
+import { noteReplenished } from '../../../../shared/books/credit-states.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access.ts';
 import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../../resources/billings.ts';
+import { countBegun, requireCreditsFit } from '../../resources/grant-classes.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 
@@ -33,7 +35,7 @@ export default route({
     refill,
   }),
   response: object({ billing }),
-  errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
+  errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large', 'quota_exceeded'],
 
   async handle({ sql, body, caller, changed, audit, redis, requestId }) {
     await requireWorkspace(sql, caller, body.workspaceId);
@@ -47,8 +49,9 @@ export default route({
         and external_meter_id = ${body.externalMeterId}
       for update`;
     if (!before) throw new ApiError('billing_not_found');
-    const totalMicros = before.totalMicros + amountMicros;
-    if (totalMicros > MAX_MICROS) throw new ApiError('credits_too_large');
+    await requireCreditsFit(sql, before, amountMicros);
+    // Grants of its class that have begun since they were made are older.
+    const totalMicros = before.totalMicros + (await countBegun(sql, before, Date.now())) + amountMicros;
 
     const [row] = await sql<[BillingRow]>`
       update billing_records set ${set(sql, { totalMicros })} where id = ${before.id} returning ${billingColumns(sql)}`;
@@ -56,12 +59,13 @@ export default route({
       insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id)
       values (${newId('ledger')}, ${caller.teamId}, ${row.id}, ${amountMicros}, ${totalMicros}, ${caller.tokenId}, ${requestId})`;
     changed('billing', row.id, row.shard);
+    await noteReplenished(sql, [row.id]);
     audit('billing', row.id, billingSettings(before), billingSettings(row));
-    return { billing: await presentBilling(redis, row) };
+    return { billing: await presentBilling(redis, row, amountMicros) };
   },
 });
 
 function notAnAmount(): ApiError {
   const message = 'must be above 0 and at most 9000000000, with at most six decimals';
-  return new ApiError('invalid_request', { details: [{ path: '/refill', message }] });
+  return invalidField('/refill', message);
 }

@@ -1,6 +1,10 @@
+import { noteReplenished } from '../../../../shared/books/credit-states.ts';
 import { Type } from 'typebox';
+import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
+import { alerts } from '../../../../shared/contract/alerts.ts';
 import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
+import { alertsValue } from '../../resources/alerts.ts';
 import {
   billingColumns,
   billingSettings,
@@ -10,6 +14,7 @@ import {
   requireBilling,
   type BillingRow,
 } from '../../resources/billings.ts';
+import { limitsValue } from '../../resources/keys.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 
@@ -18,29 +23,33 @@ export default route({
   path: '/api/v1/customer-billing/{bid}',
   tag: 'Customer billing',
   operationId: 'updateBilling',
-  summary: 'Change whether a billing record allows overages, and its spend cap',
+  summary: 'Change whether a billing record allows overages, its spend cap, its limits and its alerts',
   description:
-    'Sets what happens at the end of the credits: whether use may go on as overage, and up to which cap. It is in force before the answer.',
+    'Sets what happens at the end of the credits: whether use may go on as overage, and up to which cap, and which alerts are told. It is in force before the answer.',
   permission: 'billing:write',
   writes: true,
   params: object({ bid: id('billing record') }),
   body: object({
     allowOverages: Type.Optional(Type.Boolean({ description: 'whether use may go on beyond totalCredits' })),
     spendCap: Type.Optional(nullable(credits('most that may be used; null for no cap'))),
+    limits: Type.Optional(nullable(limits)),
+    alerts: Type.Optional(nullable(alerts)),
   }),
   response: object({ billing }),
-  errors: ['billing_not_found', 'workspace_deleted'],
+  errors: ['billing_not_found', 'workspace_deleted', 'quota_exceeded'],
 
   async handle({ sql, params, body, caller, changed, audit, redis }) {
     const before = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, before);
-    const { allowOverages, spendCap } = body;
+    const { allowOverages, spendCap, limits } = body;
+    checkLimits('limits', limits);
     const spendCapMicros = typeof spendCap === 'string' ? creditsIn('spendCap', spendCap) : spendCap;
     const [row] = await sql<[BillingRow]>`
-      update billing_records set ${set(sql, { allowOverages, spendCapMicros })}
+      update billing_records set ${set(sql, { allowOverages, spendCapMicros, limits: limitsValue(sql, limits), alerts: alertsValue(sql, 'alerts', body.alerts) })}
       where id = ${before.id}
       returning ${billingColumns(sql)}`;
     changed('billing', row.id, row.shard);
+    await noteReplenished(sql, [row.id]);
     audit('billing', row.id, billingSettings(before), billingSettings(row));
     return { billing: await presentBilling(redis, row) };
   },

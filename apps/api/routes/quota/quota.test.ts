@@ -106,6 +106,69 @@ test('allow lists and metadata cannot fill Redis: their bytes count, also in a P
   await exact(id);
 });
 
+test('alerts cannot fill Redis: their bytes count, of a workspace in each shard, and PATCH gives them back', async () => {
+  const { call, id } = await newTeam();
+  const alerts = Array.from({ length: 8 }, (_, i) => ({ name: `${i}`.padEnd(64, '.'), when: { usedPercent: 80 } }));
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  const bid = await call.made('/api/v1/customer-billing', { workspaceId, externalMeterId: 'm' });
+  const before = (await call.quota()).storedBytes.used;
+  const used = async () => (await call.quota()).storedBytes.used - before;
+  await must(200, call.patch(`/api/v1/customer-billing/${bid}`, { alerts }));
+  assert.ok((await used()) > 2_000, String(await used()));
+  await must(200, call.patch(`/api/v1/customer-billing/${bid}`, { alerts: null }));
+  assert.is(await used(), 0);
+  await must(200, call.patch(`/api/v1/workspace/${workspaceId}`, { defaultAlerts: alerts }));
+  assert.ok((await used()) > 50_000, String(await used()));
+  await exact(id);
+});
+
+test('limits cannot fill Redis: their bytes count, of a workspace in each shard, and PATCH gives them back', async () => {
+  const { call, id } = await newTeam();
+  const limit = { unit: 'requests', limit: 1, per: 'day' };
+  const limits = Array.from({ length: 4 }, (_, i) => ({ ...limit, name: `${i}`.padEnd(128, '.') }));
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  const bid = await call.made('/api/v1/customer-billing', { workspaceId, externalMeterId: 'm' });
+  const akid = await call.made('/api/v1/api-key', { name: 'k', workspaceId });
+  const before = (await call.quota()).storedBytes.used;
+  const used = async () => (await call.quota()).storedBytes.used - before;
+  for (const [path, name, least] of [
+    [`/api/v1/customer-billing/${bid}`, 'limits', 700],
+    [`/api/v1/workspace/${workspaceId}/api-key/${akid}`, 'limits', 700],
+    [`/api/v1/workspace/${workspaceId}`, 'defaultLimits', 40_000],
+  ] as const) {
+    await must(200, call.patch(path, { [name]: limits }));
+    assert.ok((await used()) > least, `${path}: ${await used()}`);
+    await must(200, call.patch(path, { [name]: null }));
+    assert.is(await used(), 0);
+  }
+  await exact(id);
+});
+
+test('a team that grants, refills, adjusts and schedules for ever reaches its bytes: those rows stay', async () => {
+  const { call, id } = await newTeam();
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  const bid = await call.made('/api/v1/customer-billing', { workspaceId, externalMeterId: 'm', totalCredits: '10' });
+  const path = `/api/v1/customer-billing/${bid}`;
+  const asked: [path: string, body: object][] = [
+    [`${path}/grant`, { credits: '1', expiresAt: Date.now() + 60_000, metadata: { text: 'x'.repeat(1_000) } }],
+    ['/api/v1/customer-billing/refill', { workspaceId, externalMeterId: 'm', refill: '1' }],
+    [`${path}/adjustment`, { amount: '1', reason: 'x'.repeat(500) }],
+    [`${path}/grant-schedule`, { credits: '1', every: 'month' }],
+  ];
+  let keys = 0;
+  const post = ([path, body]: (typeof asked)[number]) => call.post(path, body, { 'Idempotency-Key': `key-${keys++}` });
+  for (const one of asked) {
+    const before = (await call.quota()).storedBytes.used;
+    assert.ok((await post(one)).status < 300, one[0]);
+    const bytes = (await call.quota()).storedBytes.used - before;
+    assert.ok(bytes >= 192, `${one[0]}: ${bytes}`);
+  }
+  const { used } = (await call.quota()).storedBytes;
+  await quotaCommand(id, `stored_bytes=${used + 100}`);
+  for (const one of asked) assert.is((await post(one)).status, 403, one[0]);
+  await exact(id);
+});
+
 test('a team that creates and deletes keys for ever reaches its bytes: what stays in Redis counts', async () => {
   const { call, id } = await newTeam();
   const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });

@@ -1,122 +1,124 @@
 import { Type, type Static } from 'typebox';
-import { formatCredits } from '../../../../shared/values/credits.ts';
-import { ApiError } from '../../../../shared/contract/errors.ts';
-import type { Query } from '../../../../shared/stores/postgres.ts';
+import { readUsage } from '../../../../shared/books/usage-query.ts';
+import type { UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { TextAnswer } from '../../../../shared/contract/route.ts';
 import { day, id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
-import { requireBilling } from '../../resources/billings.ts';
+import { formatSum } from '../../../../shared/values/credits.ts';
+import { dateOf, daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { csv, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
+import { requireUsageOfBilling } from '../../resources/billings.ts';
+import { isDay, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
+import {
+  columnsOf,
+  groupByParameter,
+  presentUsage,
+  readGroups,
+  refuseTooManyEvents,
+  usageOfPeriod,
+} from '../../resources/usage-rows.ts';
 
+// One type for both kinds of rows: clients of other languages could not tell two apart.
+const { start, ...ofPeriod } = usageOfPeriod.properties;
 const usageRow = named(
   'UsageRow',
   object({
-    billingId: id('billing record'),
-    day: day('the day'),
-    totalBillingUsage: Type.String({
-      maxLength: 32,
-      examples: ['0.25'],
-      description: 'credits used that day, decimal text; a correction may make it negative',
-    }),
-    billingUsageName: Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] }),
-    events: Type.Integer({
-      minimum: 0,
-      description: 'number of verifications, also of those that cost nothing',
-      examples: [1],
-    }),
+    ...ofPeriod,
+    day: Type.Optional(day('the day, in rows without `start`')),
+    billingUsageName: Type.Optional(
+      Type.String({ maxLength: 128, description: 'what is counted, in rows with `day`', examples: ['tokens'] }),
+    ),
+    start: Type.Optional(start),
   }),
 );
 type UsageAnswerRow = Static<typeof usageRow>;
+const EXAMPLE = {
+  billingId: 'bill_01kafc6v3nf0qtmhd7d5ryx2s9',
+  day: '2026-11-20',
+  totalBillingUsage: '0.25',
+  billingUsageName: 'tokens',
+  events: 1,
+};
 
 const COLUMNS = ['billingId', 'day', 'totalBillingUsage', 'billingUsageName', 'events'] as const;
 // The answer is whole or refused: an invoice must not be made from a part of it. So many rows take at most 8 MB.
 const MOST_ROWS = 10_000;
-const DAY_MS = 86_400_000;
 
 export default route({
   method: 'get',
   path: '/api/v1/usage/{bid}',
   tag: 'Usage',
   operationId: 'getUsage',
-  summary: 'Daily usage of a billing record, by day and then by usage name',
+  summary: 'Usage of a billing record, by default of each day and usage name',
   description:
-    'Days are in UTC, and corrections count on the day that they name. With `Accept: text/csv` the answer is CSV.',
+    'Without `interval`, `timezone` and `groupBy`, rows are days in UTC, ordered by day and then by usage name; with any of them, rows are as those of GET /api/v1/usage. Corrections count on the day that they name. With `Accept: text/csv` the answer is CSV.',
   permission: 'usage:read',
   params: object({ bid: id('billing record') }),
   query: object({
-    from: Type.Optional(day('first day')),
-    to: Type.Optional(day('last day')),
+    ...rangeParameters,
+    groupBy: groupByParameter,
     usageName: Type.Optional(textOf(128, 'only usage of this name', 'tokens')),
     format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
   }),
-  response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS }) }),
+  response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS, examples: [[EXAMPLE]] }) }),
   alternative: {
     type: 'text/csv',
     description:
       'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
-    example: csv(COLUMNS, [['bill_01kafc6v3nf0qtmhd7d5ryx2s9', '2026-11-20', '0.25', 'tokens', 1]]),
+    example: csv(COLUMNS, [COLUMNS.map((name) => EXAMPLE[name])]),
   },
-  errors: ['billing_not_found', 'usage_too_large', 'usage_unavailable'],
+  errors: ['billing_not_found', 'usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
 
   async handle({ sql, params, query, caller, books, header }) {
-    const { from = FIRST_DAY, to = LAST_DAY, usageName, format } = query;
-    if (query.from && query.to && from > to) throw fromAfterTo();
-    const { id: billingId } = await requireBilling(sql, caller, params.bid);
-
-    // Read the marks before the sums: if a mark is cleared in between, its sums are stored already, and the day is read
-    // live without need.
-    const liveDays = await markedDays(sql, billingId);
-    const rows = await books.dailyUsage({
-      billingId,
-      from: clamp(from),
-      to: clamp(to),
-      liveDays,
-      liveFrom: yesterday(Date.now()),
-      mostRows: MOST_ROWS + 1,
-      ...(usageName !== undefined && { usageName }),
-    });
+    const nowMs = Date.now();
+    const { row: record, workspace } = await requireUsageOfBilling(sql, caller, params.bid);
+    const { interval, timezone, groupBy, usageName, format } = query;
+    const isByDay = interval === undefined && timezone === undefined && groupBy === undefined;
+    const question: UsageQuestion = {
+      workspace,
+      periods: isByDay ? readDays(query) : readPeriods(query, nowMs),
+      groupBy: isByDay ? ['usageName'] : readGroups(groupBy),
+      filters: { billingIds: [record.id], ...(usageName !== undefined && { usageName }) },
+    };
+    await refuseTooManyEvents({ sql, books }, question);
+    const rows = await readUsage({ sql, books }, question, { limit: MOST_ROWS + 1, mostGroups: MOST_ROWS, nowMs });
     if (rows.length > MOST_ROWS) throw new ApiError('usage_too_large');
-    const data = rows.map((row) => ({
-      billingId,
-      day: row.day,
-      totalBillingUsage: formatCredits(row.costMicros),
-      billingUsageName: row.usageName,
+    const asCsv = format ? format === 'csv' : prefersCsv(header('accept'));
+    if (!isByDay) {
+      const data = await presentUsage(sql, question, rows);
+      return asCsv
+        ? csvAnswer(['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events'], data)
+        : { data };
+    }
+    const data = rows.map((row): UsageAnswerRow => ({
+      billingId: record.id,
+      day: dateOf(question.periods.days[row.period]!),
+      totalBillingUsage: formatSum(row.micros),
+      billingUsageName: row.usageName!,
       events: row.events,
     }));
-    const asCsv = format ? format === 'csv' : prefersCsv(header('accept'));
-    return asCsv ? new TextAnswer('text/csv; charset=utf-8; header=present', toCsv(data)) : { data };
+    return asCsv ? csvAnswer(COLUMNS, data) : { data };
   },
 });
 
 // The first and last day that the books can store.
 const FIRST_DAY = '1970-01-01';
-const LAST_DAY = '2149-06-06';
+const LAST_DAY = '2149-06-05';
+
+function readDays(given: { from?: string; to?: string }): Periods {
+  const { from = FIRST_DAY, to = LAST_DAY } = given;
+  for (const [path, text] of Object.entries({ from, to }))
+    if (!isDay(text)) throw invalidField(path, 'must be a day, YYYY-MM-DD');
+  if (given.from && given.to && from > to) throw invalidField('from', 'must not be after to');
+  return daysOfUtc(clamp(from), clamp(to));
+}
 
 function clamp(day: string): string {
   return day < FIRST_DAY ? FIRST_DAY : day > LAST_DAY ? LAST_DAY : day;
 }
 
-function fromAfterTo(): ApiError {
-  return new ApiError('invalid_request', { details: [{ path: 'from', message: 'must not be after to' }] });
-}
-
-/** Days whose stored sums are incomplete. */
-async function markedDays(sql: Query, billingId: string): Promise<string[]> {
-  const rows = await sql<{ day: string }[]>`select day from usage_marks where billing_id = ${billingId}`;
-  return rows.map((row) => row.day);
-}
-
-/**
- * The first day that is summed live. Redis's clock closes days, and this is ours: while the two are less than a day
- * apart, the answer is right without asking Redis, which may be unavailable.
- */
-function yesterday(nowMs: number): string {
-  return new Date(nowMs - DAY_MS).toISOString().slice(0, 10);
-}
-
-function toCsv(data: UsageAnswerRow[]): string {
-  return csv(
-    COLUMNS,
-    data.map((row) => COLUMNS.map((name) => row[name])),
-  );
+function csvAnswer(columns: readonly string[], data: readonly Record<string, string | number | boolean>[]): TextAnswer {
+  const rows = data.map((row) => columns.map((name) => String(row[name] ?? '')));
+  return new TextAnswer('text/csv; charset=utf-8; header=present', csv(columns, rows));
 }

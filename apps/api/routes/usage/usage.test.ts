@@ -1,8 +1,11 @@
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { connectClickHouse, REQUEST_LIMITS } from '../../../../shared/stores/clickhouse.ts';
+import { allowWorkspace } from '../../../../shared/books/allowed-workspace.ts';
+import { readUsage } from '../../../../shared/books/usage-query.ts';
+import { connectClickHouse, REQUEST_LIMITS, type Books } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
+import { daysOfUtc } from '../../../../shared/values/periods.ts';
 import { eventually, makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/usage';
@@ -57,7 +60,7 @@ test('closed days come from stored sums, marked and open days from the events', 
     await insertDaily(id, ago, 'x', 7_000_000, 3);
     await insertDaily(id, ago, 'x', 1_000_000, 2);
   }
-  await world.sql`insert into usage_marks (billing_id, day) values (${id}, ${daysAgo(5)})`;
+  await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${id}, ${daysAgo(5)})`;
   const { data } = (await world.call('get', `${PATH}/${id}`)).body;
   assert.equal(
     data.map((row: any) => [row.day, row.totalBillingUsage, row.events]),
@@ -77,7 +80,7 @@ test('from, to and usageName narrow the rows, both days included', async () => {
       { usage_name: 'a b&c', cost_micros: 1 },
       { usage_name: 'other', cost_micros: 1 },
     ]);
-    await world.sql`insert into usage_marks (billing_id, day) values (${id}, ${daysAgo(ago)})`;
+    await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${id}, ${daysAgo(ago)})`;
   }
   const days = async (query: string) =>
     (await world.call('get', `${PATH}/${id}?${query}`)).body.data.map((row: any) => row.day) as string[];
@@ -158,6 +161,7 @@ test('no answer tells anything without a token, without the permission, or to an
 test('usage of more than 10,000 rows is refused whole, as JSON and as CSV; fewer days or one name are answered', async () => {
   const id = await newRecord();
   const values = Array.from({ length: 10_001 }, (_, i) => ({
+    workspace_id: workspaceId,
     billing_id: id,
     day: daysAgo(4 + (i % 2)),
     usage_name: `n${i}`,
@@ -165,7 +169,7 @@ test('usage of more than 10,000 rows is refused whole, as JSON and as CSV; fewer
     events: 1,
     all_events: 1,
   }));
-  await books.insert({ table: 'usage_daily', values, format: 'JSONEachRow' });
+  await books.insert({ table: 'usage_days', values, format: 'JSONEachRow' });
   for (const query of ['', '?format=csv', `?from=${daysAgo(9)}`]) {
     const answer = await world.call('get', `${PATH}/${id}${query}`);
     assert.equal([answer.status, answer.body?.error.code], [400, 40020], query);
@@ -178,25 +182,30 @@ test('usage of more than 10,000 rows is refused whole, as JSON and as CSV; fewer
 
 test('sums of more groups than the answer may have rows are refused while they are grouped, any other failure is a 503', async () => {
   const limited = connectClickHouse(world.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS);
-  const wanted = { from: '2026-01-01', to: '2026-01-02', liveDays: [], liveFrom: '2026-01-01', mostRows: 3 };
   const tooSmall = connectClickHouse(world.env.CLICKHOUSE_URL!, '', { ...REQUEST_LIMITS, max_memory_usage: '1' });
   const billingId = newId('bill');
+  const question = {
+    workspace: allowWorkspace(workspaceId),
+    periods: daysOfUtc('2026-01-01', '2026-01-02'),
+    groupBy: ['usageName' as const],
+    filters: { billingIds: [billingId] },
+  };
+  const read = (from: Books) =>
+    readUsage({ sql: world.sql, books: from }, question, { limit: 3, mostGroups: 2, nowMs: Date.UTC(2026, 0, 2) });
   try {
     const event = (i: number) => ({
+      workspace_id: workspaceId,
       billing_id: billingId,
       day: '2026-01-01',
       event_id: newId('evt'),
       usage_name: `n${i}`,
     });
     await books.insert({ table: 'usage_events', values: [0, 1, 2].map(event), format: 'JSONEachRow' });
-    assert.is((await limited.dailyUsage({ ...wanted, billingId })).length, 3);
+    assert.is((await read(limited)).length, 3);
     // More than three in one part: each thread counts the groups of the parts that it reads.
     await books.insert({ table: 'usage_events', values: [3, 4, 5, 6].map(event), format: 'JSONEachRow' });
-    assert.is(
-      (await limited.dailyUsage({ ...wanted, billingId }).catch((error) => error)).errorName,
-      'usage_too_large',
-    );
-    const failed = await tooSmall.dailyUsage({ ...wanted, billingId }).catch((error) => error);
+    assert.is((await read(limited).catch((error) => error)).errorName, 'usage_too_large');
+    const failed = await read(tooSmall).catch((error) => error);
     assert.is(failed.errorName, 'usage_unavailable');
   } finally {
     await Promise.all([limited.close(), tooSmall.close()]);
@@ -235,6 +244,7 @@ type TestEvent = { event_id?: string; usage_name: string; cost_micros: number };
 
 async function insertEvents(billingId: string, ago: number, events: TestEvent[]): Promise<void> {
   const values = events.map((event) => ({
+    workspace_id: workspaceId,
     billing_id: billingId,
     day: daysAgo(ago),
     event_id: newId('evt'),
@@ -245,6 +255,6 @@ async function insertEvents(billingId: string, ago: number, events: TestEvent[])
 
 async function insertDaily(billingId: string, ago: number, name: string, costMicros: number, events: number) {
   const sums = { cost_micros: costMicros, events, all_events: events };
-  const values = [{ billing_id: billingId, day: daysAgo(ago), usage_name: name, ...sums }];
-  await books.insert({ table: 'usage_daily', values, format: 'JSONEachRow' });
+  const values = [{ workspace_id: workspaceId, billing_id: billingId, day: daysAgo(ago), usage_name: name, ...sums }];
+  await books.insert({ table: 'usage_days', values, format: 'JSONEachRow' });
 }

@@ -1,10 +1,15 @@
 import { newId } from '../../../../shared/values/ids.ts';
+import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import { requireWholeTeam } from '../../resources/access.ts';
+import { limitsValue } from '../../resources/keys.ts';
+import { alertsValue } from '../../resources/alerts.ts';
 import { route } from '../../http/route.ts';
 import {
+  checkTimezone,
   presentWorkspace,
+  timezoneInput,
   workspace,
   workspaceColumns,
   workspaceDefaults,
@@ -22,16 +27,21 @@ export default route({
   status: 201,
   writes: true,
   grows: true,
-  body: object({ name, ...workspaceDefaults }),
+  body: object({ name, ...workspaceDefaults, timezone: timezoneInput }),
   response: object({ workspace }),
   errors: ['workspace_forbidden'],
 
   async handle({ sql, body, caller, changed, audit }) {
     requireWholeTeam(caller);
+    checkLimits('defaultLimits', body.defaultLimits);
+    checkTimezone(body.timezone);
     const [row] = await sql<[WorkspaceRow]>`
-      insert into workspaces (id, team_id, name, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_expiration)
+      insert into workspaces (id, team_id, name, default_key_prefix, default_allowed_ips, default_rate_limit_per_second, default_limits,
+                              default_expiration, default_alerts, timezone)
       values (${newId('ws')}, ${caller.teamId}, ${body.name}, ${body.defaultKeyPrefix ?? null}, ${body.defaultAllowedIPs ?? []},
-              ${body.defaultRateLimitPerSecond ?? null}, ${body.defaultExpiration ?? null})
+              ${body.defaultRateLimitPerSecond ?? null}, ${limitsValue(sql, body.defaultLimits) ?? null},
+              ${body.defaultExpiration ?? null},
+              ${alertsValue(sql, 'defaultAlerts', body.defaultAlerts) ?? null}, ${body.timezone ?? 'UTC'})
       returning ${workspaceColumns(sql)}`;
     const workspace = presentWorkspace(row);
     changed('workspace', row.id);

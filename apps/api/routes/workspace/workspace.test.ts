@@ -19,6 +19,7 @@ test('a workspace is created, read, listed and changed', async () => {
     name: 'Acme',
     teamId: world.team.id,
     defaultAllowedIPs: [],
+    timezone: 'UTC',
     createdAt: workspace.createdAt,
     updatedAt: workspace.createdAt,
   });
@@ -130,6 +131,20 @@ test('an empty PATCH changes nothing', async () => {
   const { billing } = (await world.call('post', '/api/v1/customer-billing', record)).body;
   assert.equal((await world.call('patch', `/api/v1/customer-billing/${billing.id}`, {})).body, { billing });
   assert.ok(key);
+});
+
+test('a workspace has a time zone, which must be one that is known', async () => {
+  const made = await world.call('post', '/api/v1/workspace', { name: 'w', timezone: 'Asia/Kathmandu' });
+  assert.is(made.body.workspace.timezone, 'Asia/Kathmandu', made.text);
+  const path = `/api/v1/workspace/${made.body.workspace.id}`;
+  const moved = await world.call('patch', path, { timezone: 'America/St_Johns' });
+  assert.is(moved.body.workspace.timezone, 'America/St_Johns');
+  assert.is((await world.call('patch', path, { name: 'v' })).body.workspace.timezone, 'America/St_Johns');
+  for (const timezone of ['Mars/Base', '+02:00', '', 'UTC; drop']) {
+    const refused = await world.call('patch', path, { timezone });
+    assert.equal([refused.status, refused.body.error.details?.[0].path], [400, '/timezone'], timezone);
+    assert.is((await world.call('post', '/api/v1/workspace', { name: 'w', timezone })).status, 400);
+  }
 });
 
 test('bad input is a 400 that names the field', async () => {

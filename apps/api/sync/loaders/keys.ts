@@ -1,5 +1,7 @@
+import type { Limit } from '../../../../shared/contract/limits.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
+import { withLimits } from '../../../../shared/stores/limits.ts';
 import { flagCharacter, packRecord, POINTER, tombstone } from '../../../../shared/stores/records.ts';
 import { inBatches } from '../batches.ts';
 import { SECRET_TOMBSTONE_SECONDS, type Entry, type Selection } from '../change.ts';
@@ -17,7 +19,7 @@ export async function* loadKeys(sql: Query, selection: Selection): AsyncGenerato
     ({ id, hash }) => ({ id, hash }),
     (after, limit) => sql`
     select k.id, k.team_id, k.workspace_id, k.shard, k.enabled, k.deleted_at is not null as deleted, k.expires_at,
-           k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.allowed_ips, k.version,
+           k.customer_id, k.external_meter_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips, k.version,
            t.hash, t.valid_until, t.pointer_shard,
            ceil((t.valid_until - extract(epoch from now()) * 1000) / 1000)::int as grace_seconds,
            t.replaced_at is not null as replaced, w.deleted_at is not null as workspace_deleted,
@@ -92,6 +94,7 @@ type KeyRow = {
   externalMeterId: string | null;
   metadata: Record<string, unknown> | null;
   rateLimitPerSecond: number | null;
+  limits: Limit[] | null;
   allowedIps: string[] | null;
   version: number;
   hash: string;
@@ -151,7 +154,7 @@ function recordOf(key: KeyRow, listName: string): string {
     keyId: key.id,
     expiresAtMs: key.expiresAt ?? 0,
     validUntilMs: key.validUntil ?? 0,
-    ratePerSecond: key.rateLimitPerSecond ?? '',
+    ratePerSecond: withLimits(key.rateLimitPerSecond ?? '', key.limits),
     addressList: key.allowedIps === null ? '' : listName || '*',
     meter: key.externalMeterId ?? '',
     workspaceFields: JSON.stringify(['d', ...key.refs.map((ref) => `s${ref}`)]),

@@ -1,9 +1,14 @@
+import type { Limit } from '../../../../shared/contract/limits.ts';
+import type { Alert } from '../../../../shared/contract/alerts.ts';
+import { packDefaultAlerts } from '../../../../shared/stores/account-settings.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
+import { withOwnLimits } from '../../../../shared/stores/limits.ts';
 import { packRecord, tombstone } from '../../../../shared/stores/records.ts';
 import { ALL_SHARDS, shardOf } from '../../../../shared/values/key-text.ts';
 import { batchesById } from '../batches.ts';
 import { LEAVES, type Entry, type Selection } from '../change.ts';
+import { packedAlerts } from './alerts.ts';
 import { ownList, withLists, type OwnList } from './address-lists.ts';
 
 /**
@@ -13,7 +18,7 @@ import { ownList, withLists, type OwnList } from './address-lists.ts';
 export async function* loadWorkspaces(sql: Query, selection: Selection): AsyncGenerator<Entry[]> {
   const batches = batchesById<WorkspaceRow>(
     (after, limit) => sql`
-    select id, default_rate_limit_per_second as rate, default_allowed_ips as ips, version,
+    select id, default_rate_limit_per_second as rate, default_limits as limits, default_allowed_ips as ips, default_alerts as alerts, version,
            deleted_at is not null as deleted, removed_at is not null as removed
     from workspaces
     where ${'ids' in selection ? sql`id = any(${selection.ids})` : sql`deleted_at is null`} and id > ${after}
@@ -21,13 +26,15 @@ export async function* loadWorkspaces(sql: Query, selection: Selection): AsyncGe
   );
   for await (const workspaces of batches) {
     const lists: OwnList[] = [];
-    const records = workspaces.flatMap(({ id, rate, ips, version, deleted, removed }) => {
+    const records = workspaces.flatMap(({ id, rate, limits, ips, alerts, version, deleted, removed }) => {
       const addresses = deleted ? [] : ips;
       const list = ownList({ kind: 'workspace', id, shard: shardOf(id), version, addresses });
       // A workspace that was never changed has had no other list.
       if (addresses.length > 0 || version > 1) lists.push(list);
-      const record = { version, defaultRatePerSecond: rate ?? '', defaultAddressList: list.name };
-      const value = deleted ? tombstone(version) : packRecord('workspace', record);
+      const defaultRatePerSecond = withOwnLimits(rate ?? '', limits);
+      const record = { version, defaultRatePerSecond, defaultAddressList: list.name };
+      const packed = packRecord('workspace', record) + packDefaultAlerts(packedAlerts(alerts ?? []));
+      const value = deleted ? tombstone(version) : packed;
       const lifetimeSeconds = removed ? LEAVES : 0;
       return copies(selection, { kind: 'workspace', id, workspaceId: id, field: 'd', value, lifetimeSeconds });
     });
@@ -38,7 +45,9 @@ export async function* loadWorkspaces(sql: Query, selection: Selection): AsyncGe
 type WorkspaceRow = {
   id: string;
   rate: number | null;
+  limits: Limit[] | null;
   ips: string[];
+  alerts: Alert[] | null;
   version: number;
   deleted: boolean;
   removed: boolean;

@@ -1,6 +1,6 @@
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { errors } from '../../../../shared/contract/errors.ts';
-import type { World } from '../../../../tests/helpers/world.ts';
+import { eventually, type World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 
 /** The resources of one team that requests name. */
@@ -10,9 +10,16 @@ export type Things = {
   key: string;
   keyText: string;
   billing: string;
+  grant: string;
+  schedule: string;
   linkToken: string;
   token: string;
   jwt: string;
+  holdToCapture: string;
+  holdToRelease: string;
+  holdToExtend: string;
+  webhook: string;
+  delivery: string;
 };
 
 /**
@@ -30,6 +37,8 @@ export type MatrixRequest = {
   limited: Refusal;
   /** The answer to another team's token. Leave it out where that is the error code that `unknownThing` has for the resource. */
   foreign?: Refusal;
+  /** How many events the two servers make of it where both verify; default 2. */
+  events?: number;
 };
 
 /** The error code for a resource that is unknown or belongs to somebody else. */
@@ -39,13 +48,22 @@ export const unknownThing: Record<keyof Things, number> = {
   key: 40403,
   keyText: 0,
   billing: 40404,
+  grant: 40430,
+  schedule: 40431,
   linkToken: 40406,
   token: 40405,
   jwt: 0,
+  holdToCapture: 40450,
+  holdToRelease: 40450,
+  holdToExtend: 40450,
+  webhook: 40460,
+  delivery: 40461,
 };
 
 const forbidden = { code: 40302, message: errors.workspace_forbidden[1] };
 const METER = 'meter';
+const IN_2100 = Date.UTC(2100, 0);
+const CLOSING_MONTH = '2099-12';
 const REPRESENTATION = 'documents';
 const granted = [{ representation: REPRESENTATION, read: true }];
 const tokenPermissions: Permission[] = ['key:read'];
@@ -54,6 +72,9 @@ const ofWorkspace = ({ workspace }: Things) => ({ path: { id: workspace } });
 const ofScope = ({ workspace, scope }: Things) => ({ path: { id: workspace, sid: scope } });
 const ofKey = ({ workspace, key }: Things) => ({ path: { id: workspace, akid: key } });
 const ofBilling = ({ billing }: Things) => ({ path: { bid: billing } });
+const ofSchedule = ({ billing, schedule }: Things) => ({ path: { bid: billing, sid: schedule } });
+const ofWebhook = ({ webhook }: Things) => ({ path: { wid: webhook } });
+const ofGrant = ({ billing, grant }: Things) => ({ path: { bid: billing, gid: grant } });
 
 /** A good request of every operation that needs a token. The matrix fails when one is missing. */
 export const requests: Record<string, MatrixRequest> = {
@@ -101,6 +122,10 @@ export const requests: Record<string, MatrixRequest> = {
     make: (things) => ({ ...ofWorkspace(things), body: { defaultRateLimitPerSecond: 7 } }),
     limited: 40302,
   },
+  'post /api/v1/workspace/{id}/close': {
+    make: (things) => ({ ...ofWorkspace(things), body: { month: CLOSING_MONTH, acceptDifferences: true } }),
+    limited: 40302,
+  },
   'delete /api/v1/workspace/{id}': { make: ofWorkspace, limited: 40302 },
 
   'post /api/v1/workspace/{id}/scope': {
@@ -119,6 +144,7 @@ export const requests: Record<string, MatrixRequest> = {
     make: ({ workspace }) => ({ body: { workspaceId: workspace, externalMeterId: 'new' } }),
     limited: 40302,
   },
+  'get /api/v1/workspace/{id}/customer-billings': { make: ofWorkspace, limited: 40302 },
   'get /api/v1/customer-billing': {
     make: ({ workspace }) => ({ query: { workspaceId: workspace, externalMeterId: METER } }),
     limited: 40302,
@@ -131,6 +157,14 @@ export const requests: Record<string, MatrixRequest> = {
     make: (things) => ({ ...ofBilling(things), body: { amount: '2', reason: 'r' } }),
     limited: 40404,
   },
+  'get /api/v1/statements': {
+    make: ({ workspace }) => ({ query: { workspaceId: workspace, from: '2026-01-01', to: '2026-12-31' } }),
+    limited: 40302,
+  },
+  'get /api/v1/customer-billing/{bid}/statement': {
+    make: (things) => ({ ...ofBilling(things), query: { from: '2026-01-01', to: '2026-12-31' } }),
+    limited: 40404,
+  },
   'get /api/v1/customer-billing/{bid}/reconciliation': { make: ofBilling, limited: 40404 },
   'get /api/v1/customer-billing/{bid}': { make: ofBilling, limited: 40404 },
   'patch /api/v1/customer-billing/{bid}': {
@@ -138,7 +172,43 @@ export const requests: Record<string, MatrixRequest> = {
     limited: 40404,
   },
   'get /api/v1/customer-billing/{bid}/ledger': { make: ofBilling, limited: 40404 },
+  'post /api/v1/customer-billing/{bid}/grant': {
+    make: (things) => ({ ...ofBilling(things), body: { credits: '2' } }),
+    limited: 40404,
+  },
+  'get /api/v1/customer-billing/{bid}/grants': { make: ofBilling, limited: 40404 },
+  'get /api/v1/customer-billing/{bid}/grant/{gid}': { make: ofGrant, limited: 40404 },
+  'post /api/v1/customer-billing/{bid}/grant/{gid}/void': { make: ofGrant, limited: 40404 },
+  'get /api/v1/customer-billing/{bid}/alerts': { make: ofBilling, limited: 40404 },
+  'get /api/v1/customer-billing/{bid}/holds': { make: ofBilling, limited: 40404 },
+  'post /api/v1/customer-billing/{bid}/grant-schedule': {
+    make: (things) => ({ ...ofBilling(things), body: { credits: '2', every: 'month', anchorAt: IN_2100 } }),
+    limited: 40404,
+  },
+  'get /api/v1/customer-billing/{bid}/grant-schedules': { make: ofBilling, limited: 40404 },
+  'delete /api/v1/customer-billing/{bid}/grant-schedule/{sid}': { make: ofSchedule, limited: 40404 },
   'get /api/v1/usage/{bid}': { make: ofBilling, limited: 40404 },
+  'get /api/v1/usage': { make: ({ workspace }) => ({ query: { workspaceId: workspace } }), limited: 40302 },
+  'get /api/v1/verifications': {
+    make: ({ workspace }) => ({ query: { workspaceId: workspace, groupBy: 'status,reason' } }),
+    limited: 40302,
+  },
+  'get /api/v1/verifications/recent': { make: ({ key }) => ({ query: { apiKeyId: key } }), limited: 40403 },
+  'post /api/v1/usage/capture': {
+    make: ({ holdToCapture }) => ({ body: { holdId: holdToCapture, usage: '1' } }),
+    limited: 40450,
+    // The second server finds it captured.
+    events: 1,
+  },
+  'post /api/v1/usage/release': {
+    make: ({ holdToRelease }) => ({ body: { holdId: holdToRelease } }),
+    limited: 40450,
+    events: 1,
+  },
+  'post /api/v1/usage/extend': {
+    make: ({ holdToExtend }) => ({ body: { holdId: holdToExtend, expiresIn: 3600 } }),
+    limited: 40450,
+  },
 
   // JWTs belong to the team, not to a workspace.
   'post /api/v1/jwt': { make: () => ({ body: { payload: {} } }), limited: 'their own' },
@@ -173,6 +243,26 @@ export const requests: Record<string, MatrixRequest> = {
   },
   'get /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
   'get /api/v1/access-token': { make: () => ({}), limited: 'their own' },
+  'post /api/v1/webhook': {
+    make: ({ workspace }) => ({
+      body: { url: 'https://hooks.example.com', events: ['key.created'], workspaceId: workspace },
+    }),
+    limited: 40302,
+  },
+  'get /api/v1/webhook': { make: () => ({}), limited: 'their own' },
+  'get /api/v1/webhook/{wid}': { make: ofWebhook, limited: 40460 },
+  'get /api/v1/webhook/{wid}/deliveries': { make: ofWebhook, limited: 40460 },
+  'patch /api/v1/webhook/{wid}': {
+    make: (things) => ({ ...ofWebhook(things), body: { events: ['key.deleted'] } }),
+    limited: 40460,
+  },
+  'post /api/v1/webhook/{wid}/rotate': { make: ofWebhook, limited: 40460 },
+  'post /api/v1/webhook/{wid}/test': { make: ofWebhook, limited: 40460 },
+  'post /api/v1/webhook/{wid}/delivery/{did}/redeliver': {
+    make: ({ webhook, delivery }) => ({ path: { wid: webhook, did: delivery } }),
+    limited: 40460,
+  },
+  'delete /api/v1/webhook/{wid}': { make: ofWebhook, limited: 40460 },
   'get /api/v1/quota': { make: () => ({}), limited: 'their own' },
   'get /api/v1/audit-log': { make: () => ({}), limited: 40302 },
   'delete /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
@@ -187,26 +277,59 @@ export function inUsableOrder<Route extends { method: string; path: string }>(ro
 
 /** Creates one of each resource in a new workspace of the token's team. Both teams use the same names. */
 export async function makeThings(world: World, token: string): Promise<Things> {
-  const make = async (path: string, body: object) => (await must(201, world.call('post', path, body, { token }))).body;
+  const make = async (path: string, body: object) => {
+    const headers = { 'Idempotency-Key': String(Math.random()) };
+    return (await must(201, world.call('post', path, body, { token, headers }))).body;
+  };
   const workspace = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
   const scope = await make(`/api/v1/workspace/${workspace}/scope`, { name: 's', representation: REPRESENTATION });
   const fields = { workspaceId: workspace, externalMeterId: METER };
   const billing = await make('/api/v1/customer-billing', { ...fields, totalCredits: '100' });
+  const grant = await make(`/api/v1/customer-billing/${billing.billing.id}/grant`, { credits: '1' });
+  const plan = { credits: '1', every: 'year', anchorAt: IN_2100 };
+  const schedule = await make(`/api/v1/customer-billing/${billing.billing.id}/grant-schedule`, plan);
   const key = await make('/api/v1/api-key', { name: 'k', ...fields });
   const link = await make('/api/v1/link-token', { workspaceId: workspace, customerId: 'c' });
   const spare = await make('/api/v1/access-token', { name: 'spare', permissions: ['key:read'] });
   const { jwt } = await make('/api/v1/jwt', { payload: {} });
+  const told = { url: 'https://hooks.example.com', events: ['month.closed'], workspaceId: workspace };
+  const { webhook } = await make('/api/v1/webhook', told);
+  const { delivery } = await make(`/api/v1/webhook/${webhook.id}/test`, {});
+  // A month that is being closed, long from now; no job ever sees it.
+  await world.sql`
+    insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, tx)
+    select id, ${CLOSING_MONTH}, team_id, 'UTC', ${IN_2100}, ${IN_2100}, '2020-02-01', '2020-03-01', '9223372036854775807'::xid8
+    from workspaces where id = ${workspace}`;
   // One event, so that the books are not empty.
-  const body = { key: key.apiKey.key };
-  await must(200, world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token }));
+  const verify = (body: object) => world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token });
+  await must(200, verify({ key: key.apiKey.key }));
+  // Of a record of their own: requests change the other one, and then its account turns, which is an event, too.
+  const ofHolds = { workspaceId: workspace, externalMeterId: 'holds' };
+  await make('/api/v1/customer-billing', { ...ofHolds, totalCredits: '100' });
+  const holding = (await make('/api/v1/api-key', { name: 'k', ...ofHolds })).apiKey.key;
+  const hold = async () => {
+    const body = { key: holding, billing: { usage: '1', hold: { expiresIn: 3600 } } };
+    const found = await eventually('credits are held', async () => (await verify(body)).body.hold as { id: string });
+    return found.id;
+  };
   return {
     workspace,
     scope: scope.scope.id,
     key: key.apiKey.id,
     keyText: key.apiKey.key,
     billing: billing.billing.id,
+    grant: grant.grant.id,
+    schedule: schedule.grantSchedule.id,
     linkToken: link.linkToken.token,
     token: spare.accessToken.id,
     jwt,
+    webhook: webhook.id,
+    delivery: delivery.id,
+    holdToCapture: await hold(),
+    holdToRelease: await hold(),
+    holdToExtend: await hold(),
   };
 }
+
+/** How many events are made with these things: a verification, three holds, and the turns that make two accounts. */
+export const EVENTS_OF_THINGS = 6;

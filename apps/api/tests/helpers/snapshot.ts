@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { Redis } from 'ioredis';
+import { isOutcome } from '../../../../shared/events/outcome.ts';
 import type { Books } from '../../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
 
 type Stores = { sql: Sql; redis: Redis; books: Books };
 
 // Tables that change without a permitted request: the progress of jobs, the times of last use, and the answers kept under
-// an Idempotency-Key, since refusals are kept too; the chain of the audit log, and its lines of refused attempts. Below, also the copy of the credits that Redis counts.
+// an Idempotency-Key, since refusals are kept too; the chain of the audit log, and its lines of refused attempts. Below, also the copies of the credits that Redis counts,
+// and when a job looks at a workspace again.
 const notedByJobs = [
   'job_watermarks',
   'key_last_used',
@@ -16,6 +18,8 @@ const notedByJobs = [
   'audit_chain',
   'audit_chain_state',
 ];
+
+const copied = ['used_micros', 'held_micros', 'expired_micros', 'total_of_account_micros', 'month_due_at'];
 
 /** The content of the stores: a hash for each table, for each name in Redis, and for the events in the books. */
 export async function snapshot(stores: Stores): Promise<Record<string, string>> {
@@ -35,7 +39,7 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
     tables.map(async ({ name }) => {
       const [row] = await sql<[{ rows: string | null }]>`
         select md5(string_agg(row, ' ' order by row)) as rows
-        from (select (to_jsonb(t) - 'used_micros')::text as row from ${sql(name)} t) as all_rows
+        from (select (to_jsonb(t) - ${copied}::text[])::text as row from ${sql(name)} t) as all_rows
         where ${name} <> 'audit_log' or row::jsonb ->> 'outcome' = 'changed'`;
       return [`postgres ${name}`, row.rows ?? 'empty'];
     }),
@@ -46,18 +50,18 @@ async function ofPostgres(sql: Sql): Promise<Record<string, string>> {
 async function ofRedis(redis: Redis): Promise<Record<string, string>> {
   const names: string[] = [];
   for await (const batch of redis.scanStream({ count: 1000 })) names.push(...(batch as string[]));
-  // A refusal leaves only its count and the use of its token.
-  const kept = names.filter((name) => !/^\{\d\d\}:(f:|uses$|audit-head$)/.test(name));
+  // A refusal leaves only its counts, also on their way to the books, and the use of its token.
+  const kept = names.filter((name) => !/^\{\d\d\}:(f:|uses$|more$|audit-head$)/.test(name));
   const entries = await Promise.all(kept.map(async (name) => [`redis ${name}`, await ofEntry(redis, name)]));
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
 async function ofEntry(redis: Redis, name: string): Promise<string> {
-  // A stream also stores when its readers last looked, and a shard how far the sweeper came.
+  // A stream also stores when its readers last looked, and a shard how far the sweeper came. An event waits here until it is in
+  // the books.
   if (name.endsWith(':outbox')) {
-    const [, length, ...rest] = (await redis.xinfo('STREAM', name)) as unknown[];
-    const added = rest[rest.indexOf('entries-added') + 1];
-    return JSON.stringify([length, added]);
+    const entries = await redis.xrange(name, '-', '+');
+    return JSON.stringify(entries.filter(([, [, value = '']]) => !isOutcome(value)));
   }
   if (name.endsWith(':meta')) {
     const { checkpoint: _, ...meta } = await redis.hgetall(name);

@@ -1,5 +1,5 @@
 import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -7,6 +7,7 @@ import { clickhouseProgram } from '../clickhouse-program.ts';
 import { record, writeRecords } from '../../process/leftovers.ts';
 import { freePorts } from '../../process/ports.ts';
 import { stopProcess } from '../../process/processes.ts';
+import { eventually } from '../../../../tests/helpers/eventually.ts';
 import { start, untilReady, type Program, type Started } from '../../process/program.ts';
 
 // On a server of its own, since the tests kill it.
@@ -101,6 +102,68 @@ test('statements run at the same time, each with settings and parameters of its 
     answers.map((_, i) => [i, 100 + i]),
   );
   assert.ok(performance.now() - began < 2_000, 'in sequence they would take 4 s');
+});
+
+test('an answer that is waited for comes from disk: whole, in order, and without memory for it', async () => {
+  const ask = (query: string, settings = '') =>
+    fetch(`${url}/?wait_end_of_query=1&readonly=2${settings}`, { method: 'POST', body: query });
+  const rows = 10_000_000;
+  const before = peakMemory();
+  const answer = await ask(
+    `with 'a;"b' as text select number as n, text, toDecimal128(n, 6) / 1000000 as amount from numbers(${rows}) order by n FORMAT CSVWithNames`,
+    '&output_format_csv_crlf_end_of_line=1',
+  );
+  let [bytes, lines, last] = [0, 0, Buffer.alloc(0)];
+  for await (const chunk of answer.body!) {
+    bytes += chunk.length;
+    for (let at = -1; (at = chunk.indexOf(10, at + 1)) >= 0;) lines += 1;
+    last = Buffer.concat([last, chunk]).subarray(-60);
+  }
+  assert.equal([answer.status, bytes], [200, Number(answer.headers.get('content-length'))]);
+  assert.is(lines, rows + 1);
+  assert.ok(last.toString().endsWith(`\r\n${rows - 1},"a;""b",9.999999\r\n`), last.toString());
+  assert.ok(bytes > 200_000_000, String(bytes));
+  const grown = peakMemory() - before;
+  assert.ok(grown < 450, `${grown} MB more for ${bytes} bytes`);
+
+  const parquet = Buffer.from(await (await ask('select 1 as a from numbers(3) format Parquet')).arrayBuffer());
+  assert.equal([parquet.subarray(0, 4).toString(), parquet.subarray(-4).toString()], ['PAR1', 'PAR1']);
+  assert.is(await (await ask("select 'format' as format")).text(), 'format\n');
+  assert.equal(readdirSync(join(folder, 'data', 'answers')), []);
+});
+
+test('an answer that is too large, fails or is not waited for leaves nothing, and ends', async () => {
+  const endless = `select number, toString(number) from numbers(100000000000) format CSV`;
+  const ask = (query: string, settings = '', signal?: AbortSignal) =>
+    fetch(`${url}/?wait_end_of_query=1&readonly=2${settings}`, {
+      method: 'POST',
+      body: query,
+      ...(signal && { signal }),
+    });
+  const spooling = async () =>
+    Number(
+      await (
+        await fetch(url, {
+          method: 'POST',
+          body: "select count() from system.processes where query like '%function file%' and query not like '%system.processes%'",
+        })
+      ).text(),
+    );
+  const large = await ask(endless, '&max_result_bytes=1000000');
+  assert.equal([large.status, large.headers.get('x-clickhouse-exception-code')], [500, '396']);
+  const small = await ask('select number from numbers(1000) format CSV', '&max_result_bytes=100');
+  assert.is(small.headers.get('x-clickhouse-exception-code'), '396');
+  const failed = await ask("select throwIf(number = 900000, 'told') from numbers(1000000) format CSV");
+  assert.is(failed.headers.get('x-clickhouse-exception-code'), '395');
+  const written = await ask('insert into books.lines (id) values (7)');
+  assert.is(written.headers.get('x-clickhouse-exception-code'), '164');
+  const leaving = new AbortController();
+  const left = ask(endless, '', leaving.signal).catch(String);
+  await eventually('it runs', async () => (await spooling()) === 1);
+  leaving.abort();
+  await left;
+  await eventually('it ended', async () => (await spooling()) === 0);
+  await eventually('nothing is left', async () => readdirSync(join(folder, 'data', 'answers')).length === 0);
 });
 
 test('an error has the same code, type and status as from a ClickHouse server', async () => {
@@ -207,6 +270,19 @@ test('inserted rows survive kill -9', async () => {
   assert.equal(await rows('select count() as n from lines final where id = 1000000'), [{ n: 1 }]);
 });
 
+test('what an answer had written when the server was killed is gone once it starts again', async () => {
+  const answers = join(folder, 'data', 'answers');
+  const query = 'select number, toString(number) from numbers(100000000000) format CSV';
+  const cut = fetch(`${url}/?wait_end_of_query=1&readonly=2`, { method: 'POST', body: query }).catch(() => 'cut off');
+  await eventually('it is written', async () => readdirSync(answers).length === 1);
+  process.kill(running.pid, 'SIGKILL');
+  await running.ended;
+  assert.is(await cut, 'cut off');
+  assert.is(readdirSync(answers).length, 1);
+  await startServer();
+  assert.equal(readdirSync(answers), []);
+});
+
 test('on SIGTERM the server finishes a running statement first', async () => {
   const answer = rows('select sleep(0.7) as slept');
   await new Promise((resolve) => setTimeout(resolve, 200));
@@ -222,6 +298,11 @@ async function startServer(): Promise<void> {
   // Written down, so that the run stops it even if this file is cut off.
   writeRecords(folder, [record(program, running)]);
   await untilReady(program, running, log);
+}
+
+function peakMemory(): number {
+  const [, kb] = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${running.pid}/status`, 'utf8')) ?? [];
+  return Number(kb) / 1_000;
 }
 
 async function rows(query: string, query_params: Record<string, unknown> = {}): Promise<unknown[]> {

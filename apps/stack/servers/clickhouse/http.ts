@@ -6,15 +6,17 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { Engine, Outcome } from './engine.ts';
+import { pipeline } from 'node:stream/promises';
+import type { Engine, Outcome, Statement } from './engine.ts';
 import { RequestError } from './limits.ts';
-import { readStatement } from './request.ts';
+import { readStatement, waitsForEnd } from './request.ts';
+import { isSelect, type Spool } from './spool.ts';
 
 /** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
-export function makeServer(engine: Engine): Server {
+export function makeServer(engine: Engine, spool: Spool): Server {
   const { addressBytes, headerBytes } = engine.limits;
   const server = createServer({ maxHeaderSize: addressBytes + headerBytes }, (request, response) => {
-    answer(engine, request, response).catch((error: unknown) => refuse(response, engine.version, error));
+    answer({ engine, spool }, request, response).catch((error: unknown) => refuse(response, engine.version, error));
   });
   // A large insert may take long. An idle connection is kept as long as a ClickHouse server keeps it.
   server.requestTimeout = 0;
@@ -22,7 +24,9 @@ export function makeServer(engine: Engine): Server {
   return server;
 }
 
-async function answer(engine: Engine, request: IncomingMessage, response: ServerResponse): Promise<void> {
+type Answering = { engine: Engine; spool: Spool };
+
+async function answer({ engine, spool }: Answering, request: IncomingMessage, response: ServerResponse): Promise<void> {
   if (Buffer.byteLength(request.url ?? '') > engine.limits.addressBytes) return send(response, 400, {}, '');
   const url = new URL(request.url ?? '/', 'http://localhost');
   // There is no password here, so no web page may reach the data through the user's browser.
@@ -33,17 +37,29 @@ async function answer(engine: Engine, request: IncomingMessage, response: Server
   response.setHeader('X-ClickHouse-Query-Id', url.searchParams.get('query_id') ?? randomUUID());
   const statement = await readStatement(request, url, engine.limits);
   if (!statement) return send(response, 200, {}, 'Ok.\n');
+  if (waitsForEnd(url) && isSelect(statement)) return sendSpooled(spool, statement, response);
   const outcome = await engine.run(statement);
-  send(
-    response,
-    200,
-    {
-      'X-ClickHouse-Summary': JSON.stringify(summary(outcome)),
-      'X-ClickHouse-Server-Display-Name': 'chdb',
-      'X-ClickHouse-Timezone': Intl.DateTimeFormat().resolvedOptions().timeZone,
-    },
-    outcome.bytes,
-  );
+  send(response, 200, { 'X-ClickHouse-Summary': JSON.stringify(summary(outcome)), ...serverHeaders() }, outcome.bytes);
+}
+
+async function sendSpooled(spool: Spool, statement: Statement, response: ServerResponse): Promise<void> {
+  const gone = new AbortController();
+  if (response.closed) return;
+  response.once('close', () => gone.abort());
+  const { file, bytes } = await spool.write(statement, gone.signal);
+  if (gone.signal.aborted) return file.close();
+  response.writeHead(200, {
+    'Content-Type': 'text/plain; charset=UTF-8',
+    'Content-Length': bytes,
+    ...serverHeaders(),
+  });
+  // It reads no faster than the client does, and closes the file.
+  await pipeline(file.createReadStream({ highWaterMark: 256 * 1024 }), response).catch(() => response.destroy());
+}
+
+function serverHeaders(): OutgoingHttpHeaders {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  return { 'X-ClickHouse-Server-Display-Name': 'chdb', 'X-ClickHouse-Timezone': timeZone };
 }
 
 function send(response: ServerResponse, status: number, headers: OutgoingHttpHeaders, body: string | Uint8Array) {

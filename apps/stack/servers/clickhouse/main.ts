@@ -1,14 +1,16 @@
 // ClickHouse for one machine: node apps/stack/servers/clickhouse/main.ts --folder DIR --port N
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { openEngine } from './engine.ts';
 import { makeServer } from './http.ts';
+import { makeSpool } from './spool.ts';
 
 const { values } = parseArgs({ options: { folder: { type: 'string' }, port: { type: 'string' } } });
 if (!values.folder || !values.port) throw new Error('usage: clickhouse/main.ts --folder DIR --port N');
 
 const engine = openEngine(values.folder);
-const server = makeServer(engine);
+const server = makeServer(engine, makeSpool(engine, join(values.folder, 'answers')));
 server.listen(Number(values.port), '127.0.0.1');
 await once(server, 'listening');
 console.log(`ClickHouse ${engine.version} (chdb) listens on 127.0.0.1:${values.port}, data in ${values.folder}`);

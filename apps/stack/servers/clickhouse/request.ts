@@ -54,8 +54,12 @@ export async function readStatement(
   };
 }
 
-// Parameters of the HTTP interface itself, not settings of the engine. The answer is always complete before its first byte
-// is sent, so wait_end_of_query needs no work.
+/** Whether the answer is to be complete before its first byte is sent. It always is; then it must take no memory either. */
+export function waitsForEnd(url: URL): boolean {
+  return url.searchParams.get('wait_end_of_query') === '1';
+}
+
+// Parameters of the HTTP interface itself, not settings of the engine.
 const notSettings = new Set(
   (
     'query query_id database default_format user password role quota_key session_timeout session_check ' +

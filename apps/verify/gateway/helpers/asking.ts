@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import * as assert from 'uvu/assert';
-import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { keyShard } from '../../../../shared/values/key-text.ts';
 import { envelopeProblem } from '../../../../tests/helpers/contract.ts';
 import { makeEndClients } from '../../../../tests/helpers/end-clients.ts';
+import { waitingEvents } from '../../../../tests/helpers/outbox.ts';
 import { eventually, makeWorld, outputListeners } from '../../../../tests/helpers/world.ts';
 
 export type Ask = {
@@ -70,14 +70,7 @@ export async function openAsking() {
     },
     /** The newest event of a key's shard: cost in micro-credits, usage name, route. */
     async newestEvent(key: string): Promise<{ c: number; n: string; r: string }> {
-      const [[, [, json = '']] = ['', []]] = await redis.xrevrange(
-        keyspace.outbox(keyShard(key)!),
-        '+',
-        '-',
-        'COUNT',
-        1,
-      );
-      return JSON.parse(json);
+      return JSON.parse((await waitingEvents(redis, keyShard(key)!)).at(-1) ?? '');
     },
     async stop() {
       outputListeners.delete(listen);

@@ -2,14 +2,15 @@
 --
 -- Needs   names
 -- Defines readUsed(billingKey, sequenceField)  gives used micro-credits as text and as a number, and the last sequence
---                                              number of an epoch (its field is "n<epoch>"). Raises an error where the
---                                              record is absent or no number: absent is not zero.
+--                                              number of an epoch (its field is "n<epoch>"). Of an account the text is the
+--                                              account and there is no number. Raises an error where the record is absent
+--                                              or neither: absent is not zero.
 local function readUsed(billingKey, sequenceField)
   local counters = call('HMGET', billingKey, 'u', sequenceField)
   -- A record that was never debited has its settings.
   if not counters[1] and call('HEXISTS', billingKey, 's') == 0 then error('a billing record is gone') end
   local usedText = counters[1] or '0'
   local used, sequence = tonumber(usedText), tonumber(counters[2] or 0)
-  if not (used and sequence) then error('a counter of a billing record is no number') end
+  if not sequence or not used and string.byte(usedText) ~= 64 then error('a counter of a billing record is no number') end
   return usedText, used, sequence
 end

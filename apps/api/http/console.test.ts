@@ -1,0 +1,88 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeConsole } from './console.ts';
+
+const MOST_GZIPPED = 80_000;
+let world: World;
+const test = suite('files of the console');
+test.before(async () => void (world = await makeWorld()));
+test.after(() => world?.stop());
+
+const get = (path: string, headers: Record<string, string> = {}) =>
+  world.call('get', path, undefined, { token: null, headers });
+const assetsOf = (html: string) => [...html.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, path]) => path!);
+
+test('every path of the console is its page, which may run its own scripts alone, speak with us alone, and not be framed', async () => {
+  const page = await get('/console');
+  for (const path of ['/console/', '/console/w/ws_1/keys', '/console/w/..%2f..%2fetc/passwd'])
+    assert.is((await get(path)).text, page.text, path);
+  assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
+  for (const answer of [page, ...(await Promise.all(assetsOf(page.text).map((path) => get(path))))]) {
+    const { headers } = answer;
+    assert.is(
+      headers.get('content-security-policy'),
+      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    );
+    assert.is(headers.get('x-frame-options'), 'DENY');
+    assert.is(headers.get('cross-origin-opener-policy'), 'same-origin');
+    assert.is(headers.get('referrer-policy'), 'no-referrer');
+    assert.is(headers.get('x-content-type-options'), 'nosniff');
+  }
+  assert.not.match(page.text, /<style|style=|<script(?! type="module" src=)| on\w+=/);
+});
+
+test('the page is asked for each time, and its files, whose names have a hash, are kept for good', async () => {
+  const page = await get('/console');
+  assert.match(page.headers.get('cache-control') ?? '', /no-store|no-cache/);
+  const assets = assetsOf(page.text);
+  assert.is(assets.length, 2);
+  for (const path of assets) {
+    assert.match(path, /^\/console\/assets\/console-\w{12}\.(js|css)$/);
+    const answer = await get(path);
+    assert.is(answer.headers.get('cache-control'), 'public, max-age=31536000, immutable');
+    const known = await get(path, { 'If-None-Match': answer.headers.get('etag')! });
+    assert.equal([known.status, known.text], [304, '']);
+  }
+  assert.is((await get('/console/assets/licences.txt')).status, 200);
+});
+
+test('all of the console is at most 80 kB, compressed', async () => {
+  const page = await get('/console');
+  let bytes = 0;
+  for (const path of ['/console', ...assetsOf(page.text)]) {
+    const response = await fetch(world.api.url + path, { headers: { 'Accept-Encoding': 'gzip' } });
+    assert.is(response.headers.get('content-encoding'), 'gzip', path);
+    bytes += Number(response.headers.get('content-length'));
+  }
+  assert.ok(bytes > 20_000 && bytes <= MOST_GZIPPED, `${bytes} bytes`);
+});
+
+test('what is not a file of the console, and another method, is refused', async () => {
+  for (const path of [
+    '/console/assets/',
+    '/console/assets/x.js',
+    '/console/assets/../index.html',
+    '/consolexyz',
+    '/console/assets/%2e%2e/index.html',
+  ])
+    assert.ok([404, 200].includes((await get(path)).status), path);
+  assert.is((await get('/console/assets/x.js')).status, 404);
+  assert.is((await get('/consolexyz')).status, 404);
+  const posted = await world.call('post', '/console', {}, { token: null });
+  assert.equal([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD']);
+});
+
+test('an api whose pages were not built says so, and serves everything else', () => {
+  const lines: string[] = [];
+  const log = { ...makeLogger('test', 'error'), warn: (text: string) => void lines.push(text) };
+  const none = makeConsole(log, mkdtempSync(join(tmpdir(), 'keytally-no-console-')));
+  assert.is(none('/console', {}), undefined);
+  assert.match(lines.join(), 'npm run console');
+});
+
+test.run();

@@ -1,0 +1,48 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Docs } from '../../../shared/http/docs.ts';
+import { answerFile, staticFile } from '../../../shared/http/static-files.ts';
+import type { Logger } from '../../../shared/runtime/log.ts';
+
+const FOLDER = join(import.meta.dirname, '../../console/dist');
+const ASSETS = '/console/assets/';
+const types: Record<string, string> = { js: 'text/javascript', css: 'text/css', txt: 'text/plain' };
+// The pages run their own scripts alone, speak with this host alone, and no page can frame them.
+const headers = {
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Referrer-Policy': 'no-referrer',
+  'X-Frame-Options': 'DENY',
+};
+
+/**
+ * Serves the console: one page at every path of it, and its files. A file's name has the hash of its content, so a browser
+ * keeps it for good; the page is asked for each time.
+ */
+export function makeConsole(log: Logger, folder = FOLDER): Docs {
+  if (!existsSync(join(folder, 'index.html'))) {
+    log.warn('the pages of the console are not built, so /console is not there: run npm run console');
+    return () => undefined;
+  }
+  const page = staticFile('text/html; charset=utf-8', readFileSync(join(folder, 'index.html')), headers);
+  const assets = new Map(
+    readdirSync(join(folder, 'assets')).map((name) => {
+      const kind = name.split('.').at(-1)!;
+      const cacheControl = kind === 'txt' ? 'no-cache' : 'public, max-age=31536000, immutable';
+      const body = readFileSync(join(folder, 'assets', name));
+      return [
+        ASSETS + name,
+        staticFile(`${types[kind]!}; charset=utf-8`, body, { ...headers, 'Cache-Control': cacheControl }),
+      ];
+    }),
+  );
+
+  return function console(path, requestHeaders) {
+    if (path !== '/console' && !path.startsWith('/console/')) return undefined;
+    if (path === '/console/session') return undefined;
+    const file = path.startsWith(ASSETS) ? assets.get(path) : page;
+    return file && answerFile(file, requestHeaders);
+  };
+}

@@ -1,0 +1,89 @@
+import type { ServerResponse } from 'node:http';
+import type Koa from 'koa';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import type { ExportAnswer } from '../../../shared/contract/route.ts';
+
+/** Sends exports, some at a time for each team. */
+export type SendExport = (ctx: Koa.Context, teamId: string, answer: ExportAnswer) => Promise<void>;
+
+/** How many exports a process has under way, of one team and of all, and how many of them it has made at a time. */
+export type ExportLimits = { ofTeam: number; ofAll: number; made: number; unreadMs: number };
+
+// Each one that is made takes the books up to 600 MB of memory, each that is read a file on their disk. Whoever reads nothing for a
+// minute has gone, whatever the network says.
+const LIMITS: ExportLimits = { ofTeam: 2, ofAll: 16, made: 2, unreadMs: 60_000 };
+
+/**
+ * Makes what sends exports. One under way takes a place of its team until its last byte has left: the books keep its file for so
+ * long. Nothing is sent of one that fails while it is made; a connection that breaks later is cut, so that no part of a
+ * file looks like a whole one.
+ */
+export function makeSendExport(limits: ExportLimits = LIMITS): SendExport {
+  const underWay = new Map<string, number>();
+  let all = 0;
+  const inTurn = makeTurns(limits.made);
+
+  function enter(teamId: string, response: ServerResponse): AbortSignal {
+    const own = underWay.get(teamId) ?? 0;
+    if (own >= limits.ofTeam || all >= limits.ofAll)
+      throw new ApiError('too_many_exports', { headers: { 'Retry-After': '10' } });
+    underWay.set(teamId, own + 1);
+    all += 1;
+    const gone = new AbortController();
+    response.once('close', () => {
+      gone.abort();
+      all -= 1;
+      const left = underWay.get(teamId)! - 1;
+      if (left === 0) underWay.delete(teamId);
+      else underWay.set(teamId, left);
+    });
+    return gone.signal;
+  }
+
+  return async function sendExport(ctx, teamId, { type, name, open }) {
+    const signal = enter(teamId, ctx.res);
+    const opened = await inTurn(signal, () => open(signal)).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+    });
+    // Nobody is there to answer any more.
+    if (!opened || signal.aborted) return void opened?.stream.destroy();
+    const { stream, bytes } = opened;
+    stream.once('error', () => ctx.res.destroy());
+    ctx.res.setTimeout(limits.unreadMs, () => ctx.res.destroy());
+    ctx.status = 200;
+    ctx.body = stream;
+    ctx.type = type;
+    if (bytes !== undefined) ctx.length = bytes;
+    ctx.attachment(name);
+  };
+}
+
+/** Does some pieces of work at a time, the others in the order in which they came. One that nobody waits for any more is not begun. */
+function makeTurns(most: number) {
+  let running = 0;
+  const waiting = new Set<() => void>();
+
+  async function isMyTurn(signal: AbortSignal): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const begin = () => resolve(true);
+    waiting.add(begin);
+    signal.addEventListener('abort', () => waiting.delete(begin) && resolve(false));
+    return promise;
+  }
+
+  return async function inTurn<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result | undefined> {
+    if (signal.aborted) return undefined;
+    if (running < most) running += 1;
+    else if (!(await isMyTurn(signal))) return undefined;
+    try {
+      return await work();
+    } finally {
+      // The place goes on to the next one.
+      const [next] = waiting;
+      if (next) {
+        waiting.delete(next);
+        next();
+      } else running -= 1;
+    }
+  };
+}

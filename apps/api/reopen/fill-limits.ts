@@ -1,0 +1,81 @@
+import { readWindowedSums, type WindowedSums } from '../../../shared/books/windowed-sums.ts';
+import type { Limit } from '../../../shared/contract/limits.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
+import {
+  amountOf,
+  knownLimits,
+  packCounters,
+  slidingMs,
+  type KnownLimit,
+} from '../../../shared/stores/known-limits.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
+import type { WriteGrant } from '../../../shared/books/settle.ts';
+import { batchesById } from '../sync/batches.ts';
+import type { Stores } from './settle.ts';
+
+const FILL_WITHIN_MS = 2_000;
+
+/**
+ * Sets what limits of keys without a billing record have counted in an emptied shard to what the books have: windows of the calendar
+ * to their sum, a minute and an hour to the sum of the last one, which is never less than their level was. A second is over by the
+ * time the shard opens. It costs a query for each page of such keys. Without the books the shard stays closed. All other limits are
+ * raised as their record is settled (raise-limits.ts).
+ */
+export async function fillLimits(stores: Stores, shard: number, grant: WriteGrant): Promise<void> {
+  for await (const keys of keysWithLimits(stores.sql, shard)) await fill(stores, shard, grant, keys);
+}
+
+type Owner = { id: string; workspaceId: string; limits: Limit[]; place: 'key' | 'workspace' };
+
+async function fill(stores: Stores, shard: number, grant: WriteGrant, owners: Owner[]): Promise<void> {
+  const node = stores.redis.node(shard);
+  const nowMs = await node.now();
+  const read = owners.map((owner) => ({ owner, limits: knownLimits(owner.place, owner.limits, nowMs) }));
+  const sinceMs = read.flatMap(({ limits }) => limits.flatMap((limit) => sinceOf(limit, nowMs) ?? []));
+  if (sinceMs.length === 0) return;
+  const sums = await readWindowedSums(stores.books, {
+    workspaceIds: [...new Set(owners.map(({ workspaceId }) => workspaceId))],
+    billingIds: [''],
+    keyIds: owners.map(({ id }) => id),
+    sinceMs,
+  });
+  const filled = read.flatMap(({ owner, limits }) => {
+    const levels = limits.map((limit) => levelOf(sums, owner.id, limit, nowMs));
+    return levels.some((level) => level > 0) ? [{ owner, ...packCounters(limits, levels, nowMs) }] : [];
+  });
+  if (filled.length === 0) return;
+  const keys = [keyspace.meta(shard), ...filled.map(({ owner }) => keyspace.limits(shard, owner.id))];
+  const counters = filled.flatMap(({ text, restMs }) => [text, restMs]);
+  const args = [grant(shard).fence, node.notAfter(FILL_WITHIN_MS), ...counters];
+  const [status] = await node.script('fill', keys, args, FILL_WITHIN_MS);
+  if (status !== 'OK')
+    throw new ApiError('redis_unavailable', { cause: new Error(`the fill script answered ${status}`) });
+}
+
+function sinceOf(limit: KnownLimit, nowMs: number): number | undefined {
+  if (limit.span) return limit.span.startMs;
+  return limit.per === 'second' ? undefined : nowMs - slidingMs(limit)!;
+}
+
+function levelOf(sums: WindowedSums, id: string, limit: KnownLimit, nowMs: number): number {
+  const since = sinceOf(limit, nowMs);
+  if (since === undefined) return 0;
+  const level = amountOf(limit, sums(id, since, limit.usageName));
+  // A level was never above its limit.
+  return limit.span ? level : Math.min(level, limit.limitMicros);
+}
+
+function keysWithLimits(sql: Sql, shard: number) {
+  return batchesById<Owner>(
+    (after, limit) => sql`
+    select k.id, k.workspace_id, coalesce(k.limits, w.default_limits) as limits,
+           case when k.limits is null then 'workspace' else 'key' end as place
+    from api_keys k join workspaces w on w.id = k.workspace_id and w.deleted_at is null
+    where k.shard = ${shard} and k.deleted_at is null and coalesce(k.limits, w.default_limits) is not null
+      and not exists (select from billing_records b
+                      where b.workspace_id = k.workspace_id and b.external_meter_id = k.external_meter_id)
+      and k.id > ${after}
+    order by k.id limit ${limit}`,
+  );
+}

@@ -1,0 +1,220 @@
+import { Type, type Static } from 'typebox';
+import type { Caller } from '../../../shared/contract/caller.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { id, MOST_TEXT, named, object, textOf, timestamp } from '../../../shared/contract/schema-kinds.ts';
+import { webhookEventTypes, type WebhookEventType } from '../../../shared/contract/webhook-events.ts';
+import type { Query } from '../../../shared/stores/postgres.ts';
+import { hasRoomForDelivery } from '../../../shared/stores/tell-webhooks.ts';
+import { isId } from '../../../shared/values/ids.ts';
+import { readWebhookTarget } from '../../../shared/values/webhook-target.ts';
+
+export const MOST_WEBHOOKS = 20;
+
+export const webhookUrl = Type.String({
+  minLength: 1,
+  maxLength: 2_048,
+  description: 'where events are posted: `https://`, with the name of a host that can be reached from outside',
+  examples: ['https://hooks.example.com/keytally'],
+});
+export const webhookEvents = Type.Array(Type.Enum([...webhookEventTypes]), {
+  minItems: 1,
+  maxItems: webhookEventTypes.length,
+  uniqueItems: true,
+  description: 'the types of events that it gets',
+  examples: [['credits.alert', 'credits.exhausted']],
+});
+export const description = textOf(256, 'what it is for', 'finance chat');
+
+const webhookFields = {
+  id: id('webhook'),
+  url: webhookUrl,
+  events: webhookEvents,
+  workspaceId: Type.Optional(id('workspace', ' whose events it gets; absent: those of all')),
+  description: Type.Optional(description),
+  enabled: Type.Boolean({ examples: [true] }),
+  disabledReason: Type.Optional(
+    Type.Enum(['REQUESTED', 'GONE', 'FAILING'], {
+      description: 'why it is not enabled: a request, an answer 410, or five days of failures',
+    }),
+  ),
+  disabledAt: Type.Optional(timestamp('when it was disabled')),
+  failingSince: Type.Optional(timestamp('since when every try failed')),
+  missedEvents: Type.Integer({
+    description: 'events that it did not get, because too many were waiting',
+    examples: [0],
+  }),
+  createdAt: timestamp('when it was made'),
+  updatedAt: timestamp('when its settings last changed'),
+};
+
+/** A webhook as the API answers it. */
+export const webhook = named('Webhook', object(webhookFields));
+export const webhookSecret = Type.String({
+  maxLength: 64,
+  description: 'the secret that signs: only this answer contains it',
+  examples: ['whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfhcnAMPLE='],
+});
+export const newWebhook = named('NewWebhook', object({ ...webhookFields, secret: webhookSecret }));
+
+export type WebhookRow = {
+  id: string;
+  url: string;
+  events: WebhookEventType[];
+  workspaceId: string | null;
+  description: string | null;
+  enabled: boolean;
+  disabledReason: 'REQUESTED' | 'GONE' | 'FAILING' | null;
+  disabledAt: Date | null;
+  failingSince: Date | null;
+  missed: number;
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+/** The columns of a WebhookRow. */
+export const webhookColumns = (sql: Query) => sql`
+  id, url, events, workspace_id, description, enabled, disabled_reason, disabled_at, failing_since, missed, created_at, updated_at`;
+
+/** A row as the API answers it. */
+export function presentWebhook(row: WebhookRow): Static<typeof webhook> {
+  const { disabledAt, failingSince, disabledReason } = row;
+  return {
+    id: row.id,
+    url: row.url,
+    events: row.events,
+    ...(row.workspaceId !== null && { workspaceId: row.workspaceId }),
+    ...(row.description !== null && { description: row.description }),
+    enabled: row.enabled,
+    ...(disabledReason !== null && { disabledReason }),
+    ...(disabledAt !== null && { disabledAt: disabledAt.toISOString() }),
+    ...(failingSince !== null && { failingSince: failingSince.toISOString() }),
+    missedEvents: row.missed,
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+  };
+}
+
+/** The condition under which a token may see a webhook: one that is limited to workspaces sees those of its workspaces. */
+export function withinSight(sql: Query, { teamId, workspaceIds }: Caller) {
+  const ofTeam = sql`team_id = ${teamId} and deleted_at is null`;
+  return workspaceIds === undefined ? ofTeam : sql`${ofTeam} and workspace_id = any(${[...workspaceIds]})`;
+}
+
+/** A webhook that the caller may see; 404 for any other. `lock`: until the transaction ends nobody else changes it. */
+export async function requireWebhook(
+  sql: Query,
+  caller: Caller,
+  webhookId: string,
+  { lock = false } = {},
+): Promise<WebhookRow> {
+  const [row] = isId(webhookId)
+    ? await sql<WebhookRow[]>`
+        select ${webhookColumns(sql)} from webhooks where id = ${webhookId} and ${withinSight(sql, caller)}
+        ${lock ? sql`for no key update` : sql``}`
+    : [];
+  if (!row) throw new ApiError('webhook_not_found');
+  return row;
+}
+
+/** Throws 400 for a URL that is not one to call. */
+export function requireTarget(url: string, allowedTargets: readonly string[]): void {
+  const target = readWebhookTarget(url, allowedTargets);
+  if (typeof target !== 'string') return;
+  const message = `The request is not valid: /url ${target}.`;
+  throw new ApiError('invalid_request', { message, details: [{ path: '/url', message: target }] });
+}
+
+/** Throws 409 where nothing can be delivered to a webhook now: it is disabled, or too much waits for it. */
+export async function requireDeliverable(
+  sql: Query,
+  teamId: string,
+  { id: webhookId, enabled }: WebhookRow,
+): Promise<void> {
+  if (!enabled) throw new ApiError('webhook_disabled');
+  if (!(await hasRoomForDelivery(sql, teamId, webhookId))) throw new ApiError('webhook_waiting_limit_reached');
+}
+
+const webhookTry = named(
+  'WebhookTry',
+  object({
+    at: timestamp('when it began'),
+    durationMs: Type.Integer({ description: 'how long it took', examples: [120] }),
+    status: Type.Optional(Type.Integer({ description: 'HTTP status of the answer', examples: [204] })),
+    error: Type.Optional(
+      Type.String({ maxLength: 256, description: 'why there was no whole answer', examples: ['connect ECONNREFUSED'] }),
+    ),
+    answer: Type.Optional(
+      Type.String({ maxLength: MOST_TEXT, description: 'the first 1 KB of the answer', examples: ['thanks'] }),
+    ),
+  }),
+);
+
+const MOST_TRIES = 20;
+
+/** An event on its way to a webhook. */
+export const webhookDelivery = named(
+  'WebhookDelivery',
+  object({
+    id: id('webhook delivery'),
+    eventId: Type.String({
+      maxLength: MOST_TEXT,
+      description: '`webhook-id` of the event, the same at every try',
+      examples: ['msg_01kafc6v3nf0qtmhd7d5ryx2s9'],
+    }),
+    type: Type.String({ maxLength: 64, description: 'type of the event', examples: ['credits.alert'] }),
+    state: Type.Enum(['WAITING', 'DELIVERED', 'FAILED']),
+    createdAt: timestamp('when the event was told'),
+    nextTryAt: Type.Optional(timestamp('when it is tried next')),
+    tries: Type.Array(webhookTry, { maxItems: MOST_TRIES, description: 'its latest tries, oldest first' }),
+  }),
+);
+
+type Try = { at: string; durationMs: number; status: number | null; error: string | null; answer: string | null };
+export type DeliveryRow = {
+  id: string;
+  eventId: string;
+  type: string;
+  state: 'WAITING' | 'DELIVERED' | 'FAILED';
+  createdAt: Date;
+  nextAt: Date;
+  tries: Try[];
+};
+
+/** Deliveries of a webhook: one, or the next ones before an id, newest first. */
+export async function deliveryRows(
+  sql: Query,
+  webhookId: string,
+  which: { id: string } | { before: string; take: number },
+): Promise<DeliveryRow[]> {
+  const wanted =
+    'id' in which ? sql`and d.id = ${which.id}` : which.before === '' ? sql`` : sql`and d.id < ${which.before}`;
+  return sql<DeliveryRow[]>`
+    select d.id, d.event_id, e.type, d.state, d.created_at, d.next_at, tried.tries
+    from webhook_deliveries d join webhook_events e on e.id = d.event_id
+    cross join lateral (
+      select coalesce(json_agg(json_build_object('at', to_char(t.at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+               'durationMs', t.duration_ms, 'status', t.status, 'error', t.error, 'answer', t.answer) order by t.number), '[]') as tries
+      from (select * from webhook_tries where delivery_id = d.id order by number desc limit ${MOST_TRIES}) t) tried
+    where d.webhook_id = ${webhookId} ${wanted}
+    order by d.id desc limit ${'take' in which ? which.take : 1}`;
+}
+
+/** A row as the API answers it. */
+export function presentDelivery(row: DeliveryRow): Static<typeof webhookDelivery> {
+  const { id: deliveryId, eventId, type, state, createdAt, nextAt, tries } = row;
+  return {
+    id: deliveryId,
+    eventId,
+    type,
+    state,
+    createdAt: createdAt.toISOString(),
+    ...(state === 'WAITING' && { nextTryAt: nextAt.toISOString() }),
+    tries: tries.map(({ at, durationMs, status, error, answer }) => ({
+      at,
+      durationMs,
+      ...(status !== null && { status }),
+      ...(error !== null && { error }),
+      ...(answer !== null && { answer }),
+    })),
+  };
+}

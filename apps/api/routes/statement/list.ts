@@ -1,0 +1,149 @@
+import { Type } from 'typebox';
+import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
+import { dayBefore } from '../../../../shared/books/statements/span.ts';
+import { makeStatements, type Statement } from '../../../../shared/books/statements/statements.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { day, id, object } from '../../../../shared/contract/schema-kinds.ts';
+import { exportFormats } from '../../../../shared/books/usage-export.ts';
+import { booksAnswer } from '../../../../shared/books/usage-query.ts';
+import { openExport } from '../../../../shared/stores/clickhouse-export.ts';
+import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
+import { csv } from '../../http/csv.ts';
+import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
+import type { Services } from '../../http/route.ts';
+import { requireWorkspace } from '../../resources/access.ts';
+import { MOST_LINES, parquetFileSql, textFileSql } from '../../resources/statement-file.ts';
+import { lineNames, presentLine, statementLine, type StatementLine } from '../../resources/statement-lines.ts';
+import { findSpan, type FoundSpan } from '../../resources/statement-spans.ts';
+import { monthOf } from '../../resources/statements.ts';
+import { route } from '../../http/route.ts';
+
+// A statement that is not stored costs several questions to the books for each so many.
+const RECORDS_AT_ONCE = 200;
+
+export default route({
+  method: 'get',
+  path: '/api/v1/statements',
+  tag: 'Customer billing',
+  operationId: 'listStatements',
+  summary: 'List the statements of a workspace, one line for each record',
+  description:
+    'The file that finance imports, as CSV, as Parquet, or in pages of JSON. That of a closed month is the same, byte for byte, ever after.',
+  permission: 'billing:read',
+  alsoPermission: 'usage:read',
+  query: object({
+    ...pageParameters,
+    workspaceId: id('workspace'),
+    month: Type.Optional(monthOf('the month')),
+    from: Type.Optional(day('first day, instead of a month')),
+    to: Type.Optional(day('last day, at most 366 days later')),
+    format: Type.Optional(Type.Enum(['json', ...exportFormats], { description: 'replaces the Accept header' })),
+  }),
+  response: object({ statements: pageItems(statementLine), nextCursor }),
+  alternative: {
+    type: formTypes.csv,
+    description: 'RFC 4180, with a header line, all records in the order of their ids',
+    example: csv(lineNames, []),
+  },
+  file: {
+    type: formTypes.parquet,
+    description: 'the same lines: days as DATE, amounts as DECIMAL(18,6)',
+  },
+  errors: [
+    'workspace_forbidden',
+    'statements_too_many',
+    'export_too_large',
+    'too_many_exports',
+    'redis_unavailable',
+    'usage_unavailable',
+  ],
+
+  async handle({ query, caller, header, ...services }) {
+    const { sql } = services;
+    await requireWorkspace(sql, caller, query.workspaceId);
+    const found = await findSpan(sql, query.workspaceId, query);
+    const read = (after: string, take: number) => readLines(services, query.workspaceId, found, { after, take });
+    const form = formOf(query.format, header('accept'));
+    if (form !== 'json') {
+      await refuseTooManyLines(sql, query.workspaceId);
+      const { exports } = services;
+      return fileAnswer('statements', form, async (signal) => {
+        const lines = await readAll(read, signal);
+        const file = form === 'csv' ? textFileSql(csvOf(lines)) : parquetFileSql(lines);
+        return booksAnswer(() => openExport(exports.books, { ...file, mostBytes: exports.mostBytes, signal }));
+      });
+    }
+    const { span } = found;
+    const list = `statements of ${query.workspaceId} from ${span.startMs} to ${span.endMs}`;
+    const { items, next } = await readPage(query, list, read, ({ line }) => line);
+    return { statements: items, ...next };
+  },
+});
+
+type Row = { id: string; line: StatementLine };
+type Read = (after: string, take: number) => Promise<Row[]>;
+
+async function refuseTooManyLines(sql: Services['sql'], workspaceId: string): Promise<void> {
+  const [found] = await sql<[{ records: number }]>`
+    select count(*)::int as records
+    from (select from billing_records where workspace_id = ${workspaceId} limit ${MOST_LINES + 1}) as counted`;
+  if (found.records > MOST_LINES) throw new ApiError('statements_too_many');
+}
+
+/** The file of a closed month has the lines that were stored; any other one has those of all records that there are. */
+async function readAll(read: Read, signal: AbortSignal): Promise<StatementLine[]> {
+  const lines: StatementLine[] = [];
+  for (let after = ''; ;) {
+    signal.throwIfAborted();
+    const some = await read(after, RECORDS_AT_ONCE);
+    for (const { line } of some) lines.push(line);
+    if (some.length < RECORDS_AT_ONCE) return lines;
+    after = some.at(-1)!.id;
+  }
+}
+
+function csvOf(lines: readonly StatementLine[]): string {
+  return csv(
+    lineNames,
+    lines.map((line) => lineNames.map((name) => String(line[name]))),
+  );
+}
+
+type Known = { id: string; shard: number; workspaceId: string; externalMeterId: string };
+
+async function readLines(
+  { sql, redis, books }: Pick<Services, 'sql' | 'redis' | 'books'>,
+  workspaceId: string,
+  { span, closing }: FoundSpan,
+  { after, take }: { after: string; take: number },
+): Promise<Row[]> {
+  const records = await sql<Known[]>`
+    select b.id, b.shard, b.workspace_id, b.external_meter_id from billing_records b
+    where b.workspace_id = ${workspaceId} and b.id > ${after}
+      ${
+        closing?.closedAt
+          ? sql`and exists (select from statement_lines l where l.workspace_id = ${workspaceId} and l.month = ${closing.month}
+                            and l.billing_id = b.id)`
+          : sql`and b.created_at < to_timestamp(${span.endMs}::float8 / 1000)`
+      }
+    order by b.id limit ${take}`;
+  const ids = records.map(({ id }) => id);
+  const stored = closing
+    ? await sql<LineRow[]>`
+        select ${lineColumns(sql)} from statement_lines l
+        where l.workspace_id = ${workspaceId} and l.month = ${closing.month} and l.billing_id = any(${ids})`
+    : [];
+  const made = new Map<string, Statement>(stored.map((row) => [row.billingId, lineOf(row)]));
+  const closed = new Set(made.keys());
+  const billings = records.filter((one) => !closed.has(one.id));
+  if (billings.length > 0) {
+    const wanted = { workspaceId, billings, span, nowMs: Date.now(), patienceMs: 0 };
+    const { statements } = await makeStatements({ sql, redis, books }, wanted);
+    for (const one of statements) made.set(one.billingId, one);
+  }
+  const to = dayBefore(span.endDay);
+  return records.map(({ id: billingId, externalMeterId }) => ({
+    id: billingId,
+    line: presentLine(made.get(billingId)!, { billingId, externalMeterId, span, to, closed: closed.has(billingId) }),
+  }));
+}

@@ -1,0 +1,255 @@
+import { createClient, type ClickHouseClient } from '@clickhouse/client';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { allowWorkspace } from '../../../../shared/books/allowed-workspace.ts';
+import type { UsageGroup } from '../../../../shared/books/usage-sql.ts';
+import type { ApiError } from '../../../../shared/contract/errors.ts';
+import { connectClickHouse, REQUEST_LIMITS } from '../../../../shared/stores/clickhouse.ts';
+import { daysOfUtc } from '../../../../shared/values/periods.ts';
+import { refuseTooManyEvents } from '../../resources/usage-rows.ts';
+import { newId } from '../../../../shared/values/ids.ts';
+import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+
+const PATH = '/api/v1/usage';
+let world: World;
+let books: ClickHouseClient;
+const test = suite('usage list');
+test.before(async () => {
+  world = await makeWorld();
+  books = createClient({ url: world.env.CLICKHOUSE_URL! });
+});
+test.after(async () => {
+  await books?.close();
+  await world?.stop();
+});
+
+test('usage of a workspace is summed by day, record and name, and by hours of a zone', async () => {
+  const { workspaceId, first, second } = await newWorkspace();
+  await insert(workspaceId, [
+    { billing_id: first, time: '2026-03-28 23:30:00', cost_micros: 1_500_000 },
+    { billing_id: first, time: '2026-03-29 00:15:00', cost_micros: 250_000 },
+    { billing_id: first, time: '2026-03-29 01:15:00', cost_micros: 1 },
+    { billing_id: second, time: '2026-03-29 01:15:00', cost_micros: 2_000_000 },
+    { billing_id: '', time: '2026-03-29 01:15:00', cost_micros: 0 },
+  ]);
+  await insert((await newWorkspace()).workspaceId, [
+    { billing_id: first, time: '2026-03-29 01:15:00', cost_micros: 9 },
+  ]);
+  const days = await list({ workspaceId, from: '2026-03-28', to: '2026-03-29' });
+  const row = (start: string, id: string, totalBillingUsage: string, events: number) => ({
+    start: `${start}T00:00:00+00:00`,
+    ...(id && { billingId: id, externalMeterId: `of ${id === first ? 1 : 2}` }),
+    usageName: 'default',
+    totalBillingUsage,
+    events,
+  });
+  const records = [row('2026-03-29', first, '0.250001', 2), row('2026-03-29', second, '2', 1)];
+  assert.equal(days, [
+    row('2026-03-28', first, '1.5', 1),
+    row('2026-03-29', '', '0', 1),
+    ...(first < second ? records : records.toReversed()),
+  ]);
+  const zone = { timezone: 'Europe/Berlin', from: '2026-03-29', to: '2026-03-29' };
+  // 02:00 to 03:00 did not exist.
+  assert.equal(await list({ workspaceId, ...zone, interval: 'hour', groupBy: 'usageName', billingId: first }), [
+    { start: '2026-03-29T00:00:00+01:00', usageName: 'default', totalBillingUsage: '1.5', events: 1 },
+    { start: '2026-03-29T01:00:00+01:00', usageName: 'default', totalBillingUsage: '0.25', events: 1 },
+    { start: '2026-03-29T03:00:00+02:00', usageName: 'default', totalBillingUsage: '0.000001', events: 1 },
+  ]);
+  const ofRecord = await world.call(
+    'get',
+    `${PATH}/${first}?interval=month&timezone=Europe%2FBerlin&from=2026-03-01&to=2026-03-31`,
+  );
+  assert.equal(ofRecord.body?.data, [
+    { ...row('2026-03-01', first, '1.750001', 3), start: '2026-03-01T00:00:00+01:00' },
+  ]);
+});
+
+test('groups and filters by key, route and customer come from the events', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  const keys = [newId('key'), newId('key')].toSorted();
+  const one = { billing_id: first, time: '2026-03-29 01:15:00', cost_micros: 1_000_000 };
+  await insert(workspaceId, [
+    { ...one, key_id: keys[0]!, route: 'GET /a', customer_id: 'c1' },
+    { ...one, key_id: keys[1]!, route: 'GET /b', customer_id: 'c1' },
+    { ...one, key_id: keys[1]!, route: 'GET /b', customer_id: 'c1' },
+  ]);
+  const day = { workspaceId, from: '2026-03-29', to: '2026-03-29' };
+  const sums = async (more: object) =>
+    (await list({ ...day, ...more })).map((row) => {
+      delete row.start;
+      delete row.events;
+      return row;
+    });
+  assert.equal(await sums({ groupBy: 'key,route' }), [
+    { apiKeyId: keys[0], route: 'GET /a', totalBillingUsage: '1' },
+    { apiKeyId: keys[1], route: 'GET /b', totalBillingUsage: '2' },
+  ]);
+  assert.equal(await sums({ groupBy: 'customer' }), [{ customerId: 'c1', totalBillingUsage: '3' }]);
+  const of = (more: object) => sums({ groupBy: 'usageName', ...more });
+  const total = (totalBillingUsage: string) => [{ usageName: 'default', totalBillingUsage }];
+  assert.equal(await of({ apiKeyId: keys[0] }), total('1'));
+  assert.equal(await of({ route: 'GET /b' }), total('2'));
+  assert.equal(await of({ customerId: 'c1', externalMeterId: 'of 1' }), total('3'));
+  assert.equal(await of({ externalMeterId: 'of 2' }), []);
+  assert.equal(await of({ externalMeterId: 'of none' }), []);
+});
+
+test('by key, more events than are summed at a time are refused; those of one record, and by name, are not', async () => {
+  const { workspaceId, first, second } = await newWorkspace();
+  const one = { time: '2026-03-29 01:15:00', cost_micros: 1 };
+  await insert(
+    workspaceId,
+    [first, first, second].map((id) => ({ ...one, billing_id: id })),
+  );
+  const stores = { sql: world.sql, books: connectClickHouse(world.env.CLICKHOUSE_URL!, '', REQUEST_LIMITS) };
+  const refusal = async (groupBy: UsageGroup[], billingIds?: string[]) => {
+    const question = {
+      workspace: allowWorkspace(workspaceId),
+      periods: daysOfUtc('2026-03-01', '2026-03-31'),
+      groupBy,
+      filters: { ...(billingIds && { billingIds }) },
+    };
+    return refuseTooManyEvents(stores, question, 2).then(
+      () => 'none',
+      (error: ApiError) => error.errorName,
+    );
+  };
+  try {
+    assert.is(await refusal(['key']), 'too_many_events');
+    assert.is(await refusal(['key'], [first]), 'none');
+    assert.is(await refusal(['usageName']), 'none');
+  } finally {
+    await stores.books.close();
+  }
+});
+
+test('pages give each row once, for the bounds of page one; a cursor of another query is refused', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  const events = Array.from({ length: 25 }, (_, i) => ({
+    billing_id: first,
+    usage_name: `n${i % 5}`,
+    time: `2026-03-${10 + Math.floor(i / 5)} 12:00:00`,
+    cost_micros: i + 1,
+  }));
+  await insert(workspaceId, events);
+  const asked = { workspaceId, from: '2026-03-01', to: '2026-03-31' };
+  const whole = await list(asked);
+  assert.is(whole.length, 25);
+  const rows: unknown[] = [];
+  let cursor: string | undefined;
+  do {
+    const { body } = await get({ ...asked, limit: 4, ...(cursor && { cursor }) });
+    rows.push(...body.data);
+    cursor = body.nextCursor;
+    if (cursor) {
+      const other = await get({ ...asked, groupBy: 'billing', cursor });
+      assert.equal([other.status, other.body.error.code], [400, 40007]);
+    }
+  } while (cursor);
+  assert.equal(rows, whole);
+  assert.is((await get({ ...asked, cursor: 'x' })).body.error.code, 40007);
+  const now = await get({ workspaceId, from: '2026-03-01', to: '2026-03-02' });
+  assert.is(now.body.openFrom, undefined);
+  assert.is((await get({ workspaceId })).body.openFrom, `${new Date().toISOString().slice(0, 10)}T00:00:00+00:00`);
+});
+
+test('an export has the rows of the answer, with formulas disarmed in CSV', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  const one = { billing_id: first, time: '2026-03-29 01:15:00' };
+  await insert(workspaceId, [
+    { ...one, usage_name: '=1+1', cost_micros: 1_500_000 },
+    { ...one, usage_name: 'a;"b', cost_micros: -250_000 },
+  ]);
+  const day = { workspaceId, from: '2026-03-29', to: '2026-03-29' };
+  const answer = await get({ ...day, format: 'csv' });
+  assert.is(answer.status, 200, answer.text);
+  const start = '2026-03-29T00:00:00+00:00';
+  assert.is(
+    answer.text,
+    [
+      '"start","billingId","externalMeterId","usageName","totalBillingUsage","events"',
+      `"${start}","${first}","of 1","'=1+1",1.5,1`,
+      `"${start}","${first}","of 1","a;""b",-0.25,1`,
+      '',
+    ].join('\r\n'),
+  );
+  assert.is(answer.headers.get('content-disposition'), 'attachment; filename="usage.csv"');
+  const none = await get({ ...day, from: '2026-03-01', to: '2026-03-02', format: 'csv' });
+  assert.equal(none.text.split('\r\n').length, 2, none.text);
+});
+
+test('a Parquet file reads back as decimals and times', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  await insert(workspaceId, [
+    { billing_id: first, time: '2026-03-29 01:15:00', usage_name: '=a', cost_micros: 1_500_000 },
+  ]);
+  const { url } = world.api;
+  const query = new URLSearchParams({ workspaceId, from: '2026-03-29', to: '2026-03-29' }).toString();
+  const answer = await fetch(`${url}${PATH}?${query}`, {
+    headers: { Authorization: `Bearer ${world.team.token}`, Accept: 'application/vnd.apache.parquet' },
+  });
+  const bytes = Buffer.from(await answer.arrayBuffer());
+  assert.equal([answer.status, bytes.subarray(0, 4).toString(), bytes.subarray(-4).toString()], [200, 'PAR1', 'PAR1']);
+});
+
+test('bad ranges, zones and groups are a 400 that names the parameter', async () => {
+  const { workspaceId } = await newWorkspace();
+  for (const [field, given] of [
+    ['timezone', { timezone: 'Mars/Base' }],
+    ['from', { from: '2026-02-30' }],
+    ['from', { from: '2026-03-02', to: '2026-03-01' }],
+    ['from', { from: '2026-01-01', to: '2026-06-01', interval: 'hour' }],
+    ['from', { from: '2010-01-01', to: '2026-06-01' }],
+    ['to', { from: '2026-03-01T00:00:00Z', to: '2026-03-01T00:07:00Z' }],
+    ['to', { from: '2026-03-01T00:00:00Z', to: '2026-03-02' }],
+    ['groupBy', { groupBy: 'billing,colour' }],
+    ['limit', { limit: 10_001 }],
+  ] as const) {
+    const answer = await get({ workspaceId, ...given });
+    assert.is(answer.status, 400, JSON.stringify(given));
+    assert.is(answer.body.error.details?.[0]?.path, field, answer.text);
+  }
+  const long = await get({ workspaceId, from: '2026-01-01', to: '2026-06-01', groupBy: 'key' });
+  assert.equal([long.status, long.body.error.code], [400, 40022]);
+  const other = await get({ workspaceId: newId('ws') });
+  assert.is(other.body.error.code, 40302);
+});
+
+test.run();
+
+async function newWorkspace() {
+  const workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body.workspace.id as string;
+  const record = async (externalMeterId: string) =>
+    (await world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId })).body.billing.id as string;
+  return { workspaceId, first: await record('of 1'), second: await record('of 2') };
+}
+
+function get(given: object) {
+  const query = new URLSearchParams(Object.entries(given).map(([name, value]) => [name, String(value)]));
+  return world.call('get', `${PATH}?${query.toString()}`);
+}
+
+async function list(given: object): Promise<any[]> {
+  const answer = await get(given);
+  assert.is(answer.status, 200, answer.text);
+  return answer.body.data;
+}
+
+type TestEvent = { billing_id: string; time: string; cost_micros: number; [more: string]: string | number };
+
+async function insert(workspaceId: string, events: TestEvent[]): Promise<void> {
+  const values = events.map((event) => ({
+    workspace_id: workspaceId,
+    day: event.time.slice(0, 10),
+    event_id: newId('evt'),
+    usage_name: 'default',
+    ...event,
+  }));
+  await books.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
+  // Days that are over are read from the events while they are marked.
+  for (const { billing_id: billingId, time } of events)
+    await world.sql`
+      insert into usage_marks (workspace_id, billing_id, day) values (${workspaceId}, ${billingId || workspaceId}, ${time.slice(0, 10)})
+      on conflict do nothing`;
+}

@@ -1,0 +1,164 @@
+import { Type, type Static } from 'typebox';
+import {
+  exportFormats,
+  exportSql,
+  MOST_NAMED_RECORDS,
+  namedRecords,
+  type ExportFormat,
+} from '../../../../shared/books/usage-export.ts';
+import { booksAnswer, liveDaysOf } from '../../../../shared/books/usage-query.ts';
+import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { id, object, textOf, usageName } from '../../../../shared/contract/schema-kinds.ts';
+import { customerId } from '../../../../shared/contract/schemas.ts';
+import { openExport } from '../../../../shared/stores/clickhouse-export.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { QUARTER_MS } from '../../../../shared/values/periods.ts';
+import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
+import { route } from '../../http/route.ts';
+import type { Services } from '../../http/route.ts';
+import { requireUsageOf } from '../../resources/access.ts';
+import { boundedPeriods, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
+import {
+  decodeCursor,
+  encodeCursor,
+  groupByParameter,
+  openFrom,
+  presentUsage,
+  readGroups,
+  readUsagePage,
+  refuseTooManyEvents,
+  usageOfPeriod,
+} from '../../resources/usage-rows.ts';
+
+const MOST_ROWS = 10_000;
+const CURSOR = 'WyJxMHI4c3d1dXlhMl9YRzRSIiwxOTkzOTIwLDE5OTY4MDAsMCwiIiwiZGVmYXVsdCJd';
+
+const query = object({
+  workspaceId: id('workspace'),
+  ...rangeParameters,
+  groupBy: groupByParameter,
+  billingId: Type.Optional(id('billing record', ': only its usage')),
+  externalMeterId: Type.Optional(textOf(128, 'only usage of the record of this external meter', 'acme-prod')),
+  customerId: Type.Optional({ ...customerId, description: 'only usage of keys of this customer' }),
+  apiKeyId: Type.Optional(id('API key', ': only its usage')),
+  usageName: Type.Optional(usageName('only usage of this name')),
+  route: Type.Optional(textOf(256, 'only usage of verifications that named this route', 'GET /v1/models')),
+  format: Type.Optional(Type.Enum(['json', ...exportFormats], { description: 'replaces the Accept header' })),
+  limit: Type.Integer({
+    minimum: 1,
+    maximum: MOST_ROWS,
+    default: 1_000,
+    description: 'maximum number of rows in JSON',
+  }),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 8_192, description: '`nextCursor` of the previous answer', examples: [CURSOR] }),
+  ),
+});
+type Given = Static<typeof query>;
+
+export default route({
+  method: 'get',
+  path: '/api/v1/usage',
+  tag: 'Usage',
+  operationId: 'listUsage',
+  summary: 'Usage of a workspace by hour, day, week or month',
+  description:
+    'Sums usage by billing record, usage name, key, route and customer, in the order of time and groups. A correction counts on the day that it names, by hour in its first hour. As CSV or Parquet the answer is one whole file.',
+  permission: 'usage:read',
+  query,
+  response: object({
+    data: Type.Array(usageOfPeriod, { maxItems: MOST_ROWS }),
+    openFrom: Type.Optional(
+      Type.String({
+        maxLength: 32,
+        description:
+          'start of the first period that is not over: usage from there on may still change, also between pages',
+        examples: ['2026-11-20T00:00:00+01:00'],
+      }),
+    ),
+    nextCursor: Type.Optional(
+      Type.String({
+        maxLength: 8_192,
+        description: 'where the next page starts; absent on the last one',
+        examples: [CURSOR],
+      }),
+    ),
+  }),
+  alternative: {
+    type: formTypes.csv,
+    description:
+      'RFC 4180, with a header line; a name that a spreadsheet would run as a formula starts with an apostrophe',
+    example: '"start","usageName","totalBillingUsage","events"\r\n"2026-11-01T00:00:00+00:00","tokens",12.5,42\r\n',
+  },
+  file: {
+    type: formTypes.parquet,
+    description: 'the same columns: `start` in UTC with milliseconds, `totalBillingUsage` as DECIMAL(38,6)',
+  },
+  errors: [
+    'workspace_forbidden',
+    'invalid_cursor',
+    'usage_too_slow',
+    'too_many_events',
+    'export_too_large',
+    'too_many_exports',
+    'usage_unavailable',
+  ],
+
+  async handle(call) {
+    const { sql, caller, books, query: given, header } = call;
+    const nowMs = Date.now();
+    const workspace = await requireUsageOf(sql, caller, given.workspaceId);
+    const groupBy = readGroups(given.groupBy);
+    const asked = { ...given, limit: undefined, cursor: undefined, format: undefined };
+    const cursor = given.cursor === undefined ? undefined : decodeCursor(asked, groupBy, given.cursor);
+    const periods = cursor ? periodsOfCursor(given, cursor.bounds) : readPeriods(given, nowMs);
+    const question = { workspace, periods, groupBy, filters: await filtersOf(sql, given) };
+    const stores = { sql, books };
+    await refuseTooManyEvents(stores, question);
+    const form = formOf(given.format, header('accept'));
+    if (form !== 'json') return exportOf(call, question, form, nowMs);
+
+    const rows = await readUsagePage(stores, question, { after: cursor?.after, limit: given.limit + 1, nowMs });
+    const page = rows.slice(0, given.limit);
+    return {
+      data: await presentUsage(sql, question, page),
+      ...openFrom(question, nowMs),
+      ...(rows.length > page.length && { nextCursor: encodeCursor(asked, question, page.at(-1)!) }),
+    };
+  },
+});
+
+function periodsOfCursor({ interval = 'day', timezone = 'UTC' }: Given, [first, last]: [number, number]) {
+  return boundedPeriods({ startMs: first * QUARTER_MS, endMs: last * QUARTER_MS, interval, timezone });
+}
+
+async function filtersOf(sql: Query, given: Given): Promise<UsageFilters> {
+  const { workspaceId, billingId, externalMeterId, usageName, apiKeyId, route, customerId } = given;
+  let billingIds = billingId === undefined ? undefined : [billingId];
+  if (externalMeterId !== undefined) {
+    const found = await sql<{ id: string }[]>`
+      select id from billing_records where workspace_id = ${workspaceId} and external_meter_id = ${externalMeterId}`;
+    billingIds = found.map((record) => record.id).filter((one) => billingId === undefined || one === billingId);
+  }
+  return {
+    ...(billingIds && { billingIds }),
+    ...(usageName !== undefined && { usageName }),
+    ...(apiKeyId !== undefined && { apiKeyId }),
+    ...(route !== undefined && { route }),
+    ...(customerId !== undefined && { customerId }),
+  };
+}
+
+type Exporting = Pick<Services, 'sql' | 'exports'>;
+
+async function exportOf({ sql, exports }: Exporting, question: UsageQuestion, format: ExportFormat, nowMs: number) {
+  const live = await liveDaysOf(sql, question, nowMs);
+  const isNamed = question.groupBy.includes('billing');
+  const records = isNamed ? await namedRecords(sql, question.workspace, question.filters?.billingIds) : [];
+  if (records.length > MOST_NAMED_RECORDS) throw new ApiError('export_too_large');
+  const { query, params } = exportSql(question, live, records, format);
+  return fileAnswer('usage', format, (signal) =>
+    booksAnswer(() => openExport(exports.books, { query, params, mostBytes: exports.mostBytes, signal })),
+  );
+}

@@ -1,0 +1,139 @@
+import { Type, type Static } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
+import { customerId } from '../../../../shared/contract/schemas.ts';
+import {
+  outcomeGroups,
+  readOutcomes,
+  type Outcome,
+  type OutcomeGroup,
+} from '../../../../shared/books/outcomes-query.ts';
+import { requireUsageOf, requireWholeTeam } from '../../resources/access.ts';
+import { route } from '../../http/route.ts';
+import { outcome, presentOutcome } from './outcome.ts';
+import { cutsOf, makeStartText, outcomeIntervals } from './span.ts';
+
+const MOST_ROWS = 10_000;
+const MOST_READ = 50_000_000;
+
+const counted = object({
+  start: Type.String({
+    maxLength: 32,
+    description: 'when the period begins, RFC 3339 with the offset of the zone',
+    examples: ['2026-11-20T08:00:00+00:00'],
+  }),
+  ...outcome,
+  status: Type.Optional(outcome.status),
+  limit: Type.Optional(
+    Type.String({
+      maxLength: 160,
+      description: 'the limit that refused: its place, a slash, and its name',
+      examples: ['billing/daily'],
+    }),
+  ),
+  apiKeyId: Type.Optional(id('API key')),
+  customerId: Type.Optional(customerId),
+  count: Type.Integer({ minimum: 0, description: 'how many calls', examples: [12] }),
+});
+const counts = Type.Array(named('VerificationCount', counted), { maxItems: MOST_ROWS });
+const bound = (description: string) => Type.String({ maxLength: 40, description, examples: ['2026-11-20'] });
+
+export default route({
+  method: 'get',
+  path: '/api/v1/verifications',
+  tag: 'Usage',
+  operationId: 'countVerifications',
+  summary: 'Count verifications by status, reason, limit, key, route or customer',
+  description:
+    'VALID is counted from the usage events, so it is exact. Refusals are counted where they happen, and here within about two seconds; they are kept for 93 days. Beyond 20 routes of a key in a minute, or 500 counts of a team, the rest stands under "(other)". Without workspaceId: calls with secrets that are no key of the team\'s, which belong to no workspace; only for tokens of the whole team.',
+  permission: 'usage:read',
+  query: object({
+    workspaceId: Type.Optional(id('workspace')),
+    from: Type.Optional(bound('first day in the zone, or an instant; default: the day of `to`')),
+    to: Type.Optional(bound('last day in the zone, or an instant, which is excluded; default: today')),
+    interval: Type.Optional(
+      Type.Enum([...outcomeIntervals], {
+        default: 'day',
+        description: 'the length of periods: minutes of at most 2 days, hours of 31, days of 93',
+      }),
+    ),
+    timezone: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        default: 'UTC',
+        description: 'the zone, by its IANA name',
+        examples: ['Asia/Tokyo'],
+      }),
+    ),
+    groupBy: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        default: 'status',
+        description: `any of ${outcomeGroups.join(', ')}, with commas between; empty: none`,
+        examples: ['status,reason'],
+      }),
+    ),
+    status: Type.Optional(outcome.status),
+    reason: Type.Optional(outcome.reason),
+    limit: Type.Optional(textOf(160, 'only refusals by this limit', 'billing/daily')),
+    apiKeyId: Type.Optional(id('API key')),
+    route: Type.Optional(textOf(1024, 'only calls of this route', 'GET /documents')),
+    customerId: Type.Optional(customerId),
+  }),
+  response: object({
+    data: counts,
+    wouldRefuse: {
+      ...counts,
+      description:
+        'calls that passed limits which only watch (`shadow`), and that these would have refused; not in `data`',
+    },
+  }),
+  errors: ['workspace_forbidden', 'usage_too_large', 'usage_too_slow', 'usage_unavailable'],
+
+  async handle({ sql, query, caller, books }) {
+    const { workspaceId, from, to, interval = 'day', timezone = 'UTC', groupBy = 'status' } = query;
+    if (workspaceId === undefined) requireWholeTeam(caller);
+    const workspace = workspaceId === undefined ? undefined : await requireUsageOf(sql, caller, workspaceId);
+    const bounds = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
+    const cuts = cutsOf({ ...bounds, interval, timezone }, Date.now());
+    const { status, reason, limit, apiKeyId: key, route: path, customerId: customer } = query;
+    const asked = Object.entries({ status, reason, limit, key, route: path, customer });
+    const filters = Object.fromEntries(asked.filter(([, value]) => value !== undefined)) as Record<string, string>;
+    const rows = await readOutcomes(
+      books,
+      { teamId: caller.teamId, workspace, cuts: cuts.map((ms) => ms / 1000), groupBy: groupsIn(groupBy), filters },
+      { rows: MOST_ROWS, read: MOST_READ },
+    );
+    const textOfStart = makeStartText(timezone);
+    const present = (wouldRefuse: boolean) =>
+      rows
+        .filter((row) => row.wouldRefuse === wouldRefuse)
+        .map((row) => presentRow(row, textOfStart(cuts[row.period]!)));
+    return { data: present(false), wouldRefuse: present(true) };
+  },
+});
+
+function groupsIn(text: string): OutcomeGroup[] {
+  const asked = text === '' ? [] : text.split(',');
+  const isGroup = (name: string): name is OutcomeGroup => outcomeGroups.some((group) => group === name);
+  if (asked.every(isGroup)) return [...new Set(asked)];
+  const message = `must be any of ${outcomeGroups.join(', ')}, with commas between`;
+  throw new ApiError('invalid_request', {
+    message: `The request is not valid: groupBy ${message}.`,
+    details: [{ path: 'groupBy', message }],
+  });
+}
+
+function presentRow(row: Outcome, start: string): Static<typeof counted> {
+  const { status = '', reason = '', limit, key, route = '', customer, calls } = row;
+  const { status: answer, ...why } = presentOutcome({ status, reason, route });
+  return {
+    start,
+    ...(status !== '' && { status: answer }),
+    ...why,
+    ...(limit && { limit }),
+    ...(key && { apiKeyId: key }),
+    ...(customer && { customerId: customer }),
+    count: calls,
+  };
+}

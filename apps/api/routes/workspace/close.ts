@@ -1,0 +1,114 @@
+import { Type } from 'typebox';
+import { beginMonth, lastDayOf, nextMonth } from '../../../../shared/books/statements/closing.ts';
+import { monthColumns, type ClosedMonth } from '../../../../shared/books/statements/lines.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { day, id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { monthOf } from '../../resources/statements.ts';
+import { lockWorkspace } from '../../resources/workspaces.ts';
+import { route } from '../../http/route.ts';
+
+const closing = named(
+  'MonthClosing',
+  object({
+    workspaceId: id('workspace'),
+    month: monthOf('the month'),
+    timezone: Type.String({
+      maxLength: 64,
+      description: 'the time zone in which it was closed',
+      examples: ['Europe/Berlin'],
+    }),
+    from: day('first day, in the time zone'),
+    to: day('last day, in the time zone'),
+    status: Type.Enum(['CLOSING', 'CLOSED'], {
+      description: 'lines of records are being stored; or all are, and nothing of the month changes any more',
+      examples: ['CLOSED'],
+    }),
+    records: Type.Optional(Type.Integer({ minimum: 0, description: 'how many records have a line', examples: [120] })),
+    waitsFor: Type.Optional(
+      object({
+        pending: Type.Integer({ minimum: 0, description: 'records of which events are on their way', examples: [1] }),
+        different: Type.Integer({ minimum: 0, description: 'records whose books differ', examples: [0] }),
+        billingIds: Type.Array(id('billing record'), { maxItems: 10, description: 'the first of them' }),
+      }),
+    ),
+    closedAt: Type.Optional(timestamp('when it was closed')),
+  }),
+);
+
+export default route({
+  method: 'post',
+  path: '/api/v1/workspace/{id}/close',
+  tag: 'Workspaces',
+  operationId: 'closeMonth',
+  summary: 'Close a month of a workspace: its statements never change any more',
+  description:
+    'Closes the month after the last closed one, once it is over. From the answer on nothing can be booked into it. A job stores the line of each record whose books are proved; ask again to see how far it is. A repeat changes nothing. Months close by themselves three days after their end.',
+  permission: 'billing:write',
+  writes: true,
+  params: object({ id: id('workspace') }),
+  body: object({
+    month: monthOf('the month to close'),
+    acceptDifferences: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: 'also store lines of records whose books differ; they say what differs',
+      }),
+    ),
+  }),
+  response: object({ closing }),
+  errors: ['workspace_forbidden', 'month_not_next'],
+
+  async handle({ sql, params, body, caller, audit }) {
+    // Whoever books in the workspace waits for this lock, and then sees the month.
+    await lockWorkspace(sql, caller, params.id, { alone: true });
+    const { month, acceptDifferences: acceptsDifferences = false } = body;
+    const known = await readMonth(params.id, month);
+    if (known) {
+      if (!acceptsDifferences || known.acceptsDifferences || known.closedAt) return { closing: present(known) };
+      await sql`
+        update workspace_months set accepts_differences = true, looked_at = null
+        where workspace_id = ${params.id} and month = ${month}`;
+      audit('workspace_month', params.id, { month, acceptsDifferences: false }, { month, acceptsDifferences });
+      return { closing: present(known) };
+    }
+    const next = await nextMonth(sql, params.id);
+    if (month !== next.month) throw notNext(next.month);
+    if (next.span.endMs > Date.now()) throw notOver(next.span.timezone);
+    const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
+    audit('workspace_month', params.id, undefined, { month, acceptsDifferences });
+    return { closing: present({ ...begun, waiting: null }) };
+
+    async function readMonth(workspaceId: string, of: string): Promise<Known | undefined> {
+      const [row] = await sql<Known[]>`
+        select ${monthColumns(sql)}, waiting from workspace_months where workspace_id = ${workspaceId} and month = ${of}`;
+      return row;
+    }
+  },
+});
+
+type Known = ClosedMonth & { waiting: { pending: number; different: number; billingIds: string[] } | null };
+
+function present({ workspaceId, month, timezone, records, closedAt, waiting, ...rest }: Known) {
+  return {
+    workspaceId,
+    month,
+    timezone,
+    from: rest.startDay,
+    to: lastDayOf(rest),
+    status: closedAt ? ('CLOSED' as const) : ('CLOSING' as const),
+    ...(records !== null && { records }),
+    ...(waiting && { waitsFor: waiting }),
+    ...(closedAt && { closedAt: closedAt.toISOString() }),
+  };
+}
+
+function notNext(month: string): ApiError {
+  return new ApiError('month_not_next', {
+    message: `The month that can be closed next is ${month}; close that one first.`,
+  });
+}
+
+function notOver(timezone: string): ApiError {
+  const message = `must be over in the workspace's time zone, ${timezone}`;
+  return new ApiError('invalid_request', { details: [{ path: '/month', message }] });
+}

@@ -1,0 +1,47 @@
+import { readBalances, type Balance } from '../../../shared/books/balances.ts';
+import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
+import { readAccountState, type AccountState } from '../../../shared/books/account-state.ts';
+import { ApiError } from '../../../shared/contract/errors.ts';
+import { NEVER, PLAIN_CLASS } from '../../../shared/stores/account-settings.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { turnAccount } from '../../../shared/verification/account-turns.ts';
+
+/** A record's balance, and what its classes of credits gave; nothing of it is due. */
+export type RecordAccount = { balance: Balance; state: AccountState };
+
+type PlainRecord = BillingRef & { totalMicros: number };
+
+/** Reads a record's balance, after turning its account where something is due; undefined where Redis does not know it. */
+export async function readTurned(
+  redis: ShardedRedis,
+  record: BillingRef,
+  withinMs?: number,
+): Promise<Balance | undefined> {
+  const [balance] = await readBalances(redis, [record], withinMs);
+  if (!balance?.account || balance.account.untilMs > balance.atMs) return balance;
+  await turnAccount(redis, record.shard, billingKey(record));
+  const [turned] = await readBalances(redis, [record], withinMs);
+  return turned;
+}
+
+/** Reads the account of a record; that of a plain one is its one class. 503 where Redis does not know it. */
+export async function readAccount(redis: ShardedRedis, record: PlainRecord): Promise<RecordAccount> {
+  const balance = await readTurned(redis, record);
+  if (!balance) throw new ApiError('redis_unavailable');
+  const state = balance.account ? readAccountState(balance.account.state) : plainState(record, balance);
+  return { balance, state };
+}
+
+function plainState({ totalMicros }: PlainRecord, { usedMicros }: Balance): AccountState {
+  const gaveMicros = Math.min(usedMicros, totalMicros);
+  return {
+    number: 0,
+    version: 0,
+    usedAtTurn: usedMicros,
+    overdrawnMicros: usedMicros - gaveMicros,
+    pinnedMicros: 0,
+    classes: [{ ref: PLAIN_CLASS, endsAtMs: NEVER, grantedMicros: totalMicros, gaveMicros }],
+    ended: [],
+    returnedMicros: 0,
+  };
+}

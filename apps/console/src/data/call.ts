@@ -1,0 +1,129 @@
+import type { Contract } from '../../../../clients/node/contract.ts';
+
+/** The operations of the api, by method and path. */
+export type Operation = Exclude<keyof Contract, `${string} as ${string}`>;
+export type Input<O extends Operation> = Contract[O]['input'];
+export type Output<O extends Operation> = Contract[O]['output'];
+
+/** What the console is told about its session. */
+export type Session = {
+  tokenId: string;
+  tokenName: string;
+  permissions: string[];
+  workspaceIds?: string[];
+  expiresAt?: string;
+};
+
+/** A refusal or failure of the api, with what it said and the request's id. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: number;
+  readonly requestId: string;
+  readonly details: { path: string; message: string }[];
+
+  constructor(status: number, answer: Envelope | undefined) {
+    super(answer?.error.message ?? 'The server cannot be reached; check your connection and try again.');
+    this.status = status;
+    this.code = answer?.error.code ?? 0;
+    this.requestId = answer?.error.requestId ?? '';
+    this.details = answer?.error.details ?? [];
+  }
+}
+
+type Envelope = {
+  error: { code: number; message: string; requestId: string; details?: { path: string; message: string }[] };
+};
+
+// The api takes a session for a change only with this header, which no page of another origin can send.
+const MARK = { 'X-Keytally-Session': '1' };
+
+/** Calls an operation of the api; path, query and body are one object, as in the Node client. */
+export async function call<O extends Operation>(
+  operation: O,
+  input: Input<O>,
+  signal?: AbortSignal,
+): Promise<Output<O>> {
+  const [method = '', template = ''] = operation.split(' ');
+  const rest = { ...(input as Record<string, unknown>) };
+  const path = template.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = String(rest[name]);
+    delete rest[name];
+    return encodeURIComponent(value);
+  });
+  if (method === 'post') return post(path, JSON.stringify(rest)) as Promise<Output<O>>;
+  const hasBody = method === 'patch';
+  return send(method, hasBody ? path : path + queryOf(rest), {
+    ...(hasBody && { body: JSON.stringify(rest) }),
+    ...(signal && { signal }),
+  }) as Promise<Output<O>>;
+}
+
+// Of a request without an answer nobody knows whether it was done: its repeat has the same key, and does nothing twice.
+const unanswered = new Map<string, string>();
+
+async function post(path: string, body: string): Promise<unknown> {
+  const request = `${path} ${body}`;
+  const key = unanswered.get(request) ?? randomKey();
+  unanswered.set(request, key);
+  try {
+    const answer = await send('post', path, { body, headers: { 'Idempotency-Key': key } });
+    unanswered.delete(request);
+    return answer;
+  } catch (error) {
+    if (error instanceof Problem && isRefusal(error.status)) unanswered.delete(request);
+    throw error;
+  }
+}
+
+// 409 is also told while the first request of the key still runs.
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && status !== 409;
+}
+
+/** Reads what the api answers as a file. */
+export async function download(path: string): Promise<Blob> {
+  const response = await request('get', path, {});
+  return response.blob();
+}
+
+/** Signs in with an access token. Nothing in the page keeps it. */
+export async function signIn(token: string): Promise<Session> {
+  const answer = await send('post', '/console/session', { headers: { Authorization: `Bearer ${token}` } });
+  return (answer as { session: Session }).session;
+}
+
+/** The session of this browser. */
+export async function readSession(): Promise<Session> {
+  return ((await send('get', '/console/session')) as { session: Session }).session;
+}
+
+/** Ends the session. */
+export async function signOut(): Promise<void> {
+  await send('delete', '/console/session');
+}
+
+type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal };
+
+async function send(method: string, path: string, options: Options = {}): Promise<unknown> {
+  return (await request(method, path, options)).json();
+}
+
+async function request(method: string, path: string, options: Options): Promise<Response> {
+  const headers = { ...MARK, ...(options.body ? { 'Content-Type': 'application/json' } : {}), ...options.headers };
+  const response = await fetch(path, { ...options, method: method.toUpperCase(), headers }).catch((error: unknown) => {
+    if (options.signal?.aborted) throw error;
+    throw new Problem(0, undefined);
+  });
+  if (!response.ok) throw new Problem(response.status, (await response.json().catch(() => undefined)) as Envelope);
+  return response;
+}
+
+function queryOf(values: Record<string, unknown>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
+}
+
+// Not randomUUID: over plain HTTP browsers have it for localhost alone.
+function randomKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}

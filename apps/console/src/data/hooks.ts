@@ -1,0 +1,97 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { Problem } from './call.ts';
+import { useSession } from './session.ts';
+
+export type Read<Value> = { value: Value | undefined; problem: Problem | undefined; reload(): void };
+
+/** Reads something, again when `on` changes; until it is there, `value` is undefined. */
+export function useRead<Value>(read: (signal: AbortSignal) => Promise<Value>, on: readonly unknown[]): Read<Value> {
+  const [state, setState] = useState<{ value?: Value; problem?: Problem }>({});
+  const [round, setRound] = useState(0);
+  const { onEnded } = useSession();
+  useEffect(() => {
+    const abort = new AbortController();
+    read(abort.signal).then(
+      (value) => {
+        if (!abort.signal.aborted) setState({ value });
+      },
+      (error: unknown) => {
+        if (!abort.signal.aborted) setState({ problem: asProblem(error, onEnded) });
+      },
+    );
+    return () => abort.abort();
+  }, [...on, round]);
+  return { value: state.value, problem: state.problem, reload: () => setRound((before) => before + 1) };
+}
+
+export type Pages<Item> = {
+  items: Item[];
+  isWhole: boolean;
+  /** Whether a search has stopped after many pages without a find; `more` goes on. */
+  isPaused: boolean;
+  problem: Problem | undefined;
+  more(): void;
+  reload(): void;
+};
+type Page<Item> = { items: Item[]; nextCursor?: string | undefined };
+
+const EMPTY_PAGES = 20;
+
+/** Reads a list page by page: the first at once, the next ones as `more` asks for them. */
+export function usePages<Item>(
+  read: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<Item>>,
+  on: readonly unknown[],
+): Pages<Item> {
+  const empty = { items: [] as Item[], isWhole: false, isPaused: false, problem: undefined as Problem | undefined };
+  const [state, setState] = useState(empty);
+  const [round, setRound] = useState(0);
+  const { onEnded } = useSession();
+  const more = useRef<() => void>(() => {});
+  useEffect(() => {
+    const abort = new AbortController();
+    let cursor: string | undefined;
+    let isReading = false;
+    let emptyPages = 0;
+    more.current = () => {
+      if (isReading || abort.signal.aborted) return;
+      isReading = true;
+      read(cursor, abort.signal).then(
+        ({ items, nextCursor }) => {
+          if (abort.signal.aborted) return;
+          isReading = false;
+          const isFirst = cursor === undefined;
+          cursor = nextCursor;
+          // A page of a search may be empty, and the next one not.
+          const goesOn = items.length === 0 && nextCursor !== undefined;
+          emptyPages = goesOn ? emptyPages + 1 : 0;
+          const isPaused = goesOn && emptyPages % EMPTY_PAGES === 0;
+          setState((before) => ({
+            items: isFirst ? items : [...before.items, ...items],
+            isWhole: nextCursor === undefined,
+            isPaused,
+            problem: undefined,
+          }));
+          if (goesOn && !isPaused) more.current();
+        },
+        (error: unknown) => {
+          if (abort.signal.aborted) return;
+          setState((before) => ({ ...before, isWhole: true, problem: asProblem(error, onEnded) }));
+        },
+      );
+    };
+    more.current();
+    return () => abort.abort();
+  }, [...on, round]);
+  return {
+    ...state,
+    more: useCallback(() => more.current(), []),
+    reload: () => setRound((before) => before + 1),
+  };
+}
+
+/** What went wrong. A session that has ended shows the page where one signs in. */
+export function asProblem(error: unknown, onEnded: () => void): Problem {
+  if (!(error instanceof Problem)) throw error;
+  if (error.status === 401) onEnded();
+  return error;
+}

@@ -1,0 +1,32 @@
+import { createContext } from 'preact';
+import { useContext } from 'preact/hooks';
+import type { Permission } from '../../../../shared/contract/caller.ts';
+import type { Output, Session } from './call.ts';
+
+export type Workspace = Output<'get /api/v1/workspace/{id}'>['workspace'];
+
+type Signed = { session: Session; onEnded(): void };
+type Chosen = { workspace: Workspace; onChanged(workspace: Workspace): void };
+
+export const SessionContext = createContext<Signed | undefined>(undefined);
+export const WorkspaceContext = createContext<Chosen | undefined>(undefined);
+
+/** Whether the session's token may do something; what it may not is not offered. */
+export function useMay(): (permission: Permission) => boolean {
+  const { session } = useSession();
+  return (permission) => session.permissions.includes(permission);
+}
+
+export function useSession(): Signed {
+  return useContext(SessionContext)!;
+}
+
+/** The workspace that was chosen. */
+export function useWorkspace(): Workspace {
+  return useContext(WorkspaceContext)!.workspace;
+}
+
+/** Tells every page that the workspace has changed. */
+export function useWorkspaceChange(): (workspace: Workspace) => void {
+  return useContext(WorkspaceContext)!.onChanged;
+}

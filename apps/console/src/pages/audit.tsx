@@ -1,0 +1,143 @@
+import { useState } from 'preact/hooks';
+import { call, type Input, type Output } from '../data/call.ts';
+import { usePages } from '../data/hooks.ts';
+import { Choice, Dialog, Field, Form } from '../parts/form.tsx';
+import { Page } from '../parts/page.tsx';
+import { Table, type Column } from '../parts/table.tsx';
+import { Facts, ProblemNote, State, Time } from '../parts/text.tsx';
+
+type Line = Output<'get /api/v1/audit-log'>['auditLog'][number];
+type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
+
+/** Who changed what, and who was denied. */
+export function Audit() {
+  const [find, setFind] = useState<Find>({});
+  const [shown, setShown] = useState<Line>();
+  const { items, isWhole, problem, more } = usePages(
+    async (cursor, signal) => {
+      const input = { limit: 200, order: 'newest' as const, ...find, ...(cursor && { cursor }) };
+      const page = await call('get /api/v1/audit-log', input, signal);
+      return { items: page.auditLog, nextCursor: page.nextCursor };
+    },
+    [find],
+  );
+  const columns: readonly Column<Line>[] = [
+    { title: 'When', width: '12.5rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
+    {
+      title: 'What',
+      cell: (line) => (
+        <button type="button" class="link" title={line.operation} onClick={() => setShown(line)}>
+          {line.operation.replace('/api/v1', '')}
+        </button>
+      ),
+    },
+    { title: 'Of', cell: ({ resourceId }) => <code title={resourceId}>{resourceId}</code>, isExtra: true },
+    { title: 'By', cell: (line) => <code title={line.tokenId}>{line.tokenId ?? 'operator'}</code>, isExtra: true },
+    {
+      title: 'Outcome',
+      width: '7rem',
+      cell: ({ outcome }) => <State kind={outcome === 'denied' ? 'bad' : 'good'}>{outcome}</State>,
+    },
+  ];
+  return (
+    <Page title="Audit log">
+      <Form
+        submit="Find"
+        isRow
+        onSubmit={async (value) => {
+          const outcome = value('outcome') as Find['outcome'] | '';
+          setFind({
+            ...(value('from') && { from: value('from') }),
+            ...(value('to') && { to: value('to') }),
+            ...(outcome && { outcome }),
+            ...(value('resourceId') && { resourceId: value('resourceId') }),
+            ...(value('requestId') && { requestId: value('requestId') }),
+          });
+        }}
+      >
+        <div class="finder">
+          <Field label="From the day" name="from" type="date" />
+          <Field label="To the day" name="to" type="date" />
+          <Choice
+            label="Outcome"
+            name="outcome"
+            options={[
+              ['', 'changed or denied'],
+              ['changed', 'changed'],
+              ['denied', 'denied'],
+            ]}
+          />
+          <Field label="Id of what was changed" name="resourceId" />
+          <Field label="Request" name="requestId" />
+        </div>
+      </Form>
+      <ProblemNote problem={problem} />
+      {!problem && (
+        <Table
+          label="Audit log"
+          columns={columns}
+          items={items}
+          keyOf={({ id }) => id}
+          isWhole={isWhole}
+          more={more}
+          empty="No line fits. Choose other days, or fewer conditions."
+        />
+      )}
+      {shown && <Details of={shown} onClose={() => setShown(undefined)} />}
+    </Page>
+  );
+}
+
+function Details({ of: line, onClose }: { of: Line; onClose(): void }) {
+  return (
+    <Dialog title={line.operation} onClose={onClose}>
+      <Facts
+        of={[
+          ['When', <Time at={line.createdAt} />],
+          [
+            'Outcome',
+            line.errorCode === undefined
+              ? line.outcome
+              : `${line.outcome} with ${line.errorCode}, ${line.attempts ?? 1} times`,
+          ],
+          ['Of', <code>{line.resourceId ?? 'nothing'}</code>],
+          ['By', <code>{line.tokenId ?? 'operator'}</code>],
+          ['From', line.address ?? 'unknown'],
+          ['With', line.userAgent ?? 'unknown'],
+          ['Request', <code>{line.requestId ?? 'none'}</code>],
+        ]}
+      />
+      <Diff before={line.before} after={line.after} />
+    </Dialog>
+  );
+}
+
+type Fields = Record<string, unknown> | undefined;
+
+function Diff({ before = {}, after = {} }: { before: Fields; after: Fields }) {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  const changed = names.filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  if (changed.length === 0) return null;
+  return (
+    <div class="table" role="region" aria-label="What changed" tabIndex={0}>
+      <table class="wraps">
+        <thead>
+          <tr>
+            <th scope="col">Field</th>
+            <th scope="col">Before</th>
+            <th scope="col">After</th>
+          </tr>
+        </thead>
+        <tbody>
+          {changed.map((name) => (
+            <tr key={name}>
+              <td>{name}</td>
+              <td>{JSON.stringify(before[name])}</td>
+              <td>{JSON.stringify(after[name])}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

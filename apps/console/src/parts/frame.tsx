@@ -1,0 +1,42 @@
+import type { ComponentChildren } from 'preact';
+import { signOut } from '../data/call.ts';
+import { useSession } from '../data/session.ts';
+
+/** The head of every page, with who is signed in. */
+export function Frame({
+  workspaceName,
+  children,
+}: {
+  workspaceName?: string | undefined;
+  children: ComponentChildren;
+}) {
+  const { session, onEnded } = useSession();
+  const leave = () =>
+    signOut()
+      .catch(() => {})
+      .then(onEnded);
+  return (
+    <div class="frame">
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <header class="top">
+        <a class="brand" href="/console">
+          keytally
+        </a>
+        {workspaceName !== undefined && (
+          <a class="workspace" href="/console" title="Choose another workspace">
+            {workspaceName}
+          </a>
+        )}
+        <span class="who" title={`Signed in with the token ${session.tokenName}`}>
+          {session.tokenName}
+        </span>
+        <button type="button" class="outline secondary" onClick={leave}>
+          Sign out
+        </button>
+      </header>
+      {children}
+    </div>
+  );
+}

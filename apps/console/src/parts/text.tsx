@@ -1,0 +1,94 @@
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Problem } from '../data/call.ts';
+
+/** Decimal text as people read it: whole digits in groups, every decimal kept. */
+export function Amount({ of }: { of: string | number }) {
+  const [whole = '', decimals] = String(of).split('.');
+  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',');
+  return <span class="amount">{decimals === undefined ? grouped : `${grouped}.${decimals}`}</span>;
+}
+
+const inZone = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
+/** A moment in the viewer's zone; UTC on hover. */
+export function Time({ at }: { at: string | number | undefined }) {
+  if (at === undefined) return <span class="muted">never</span>;
+  const date = new Date(at);
+  const utc = date.toISOString();
+  return (
+    <time dateTime={utc} title={utc.replace('T', ' ').replace('Z', ' UTC')}>
+      {inZone.format(date)}
+    </time>
+  );
+}
+
+/** What the api refused or could not do, with the request's id for whoever looks it up. */
+export function ProblemNote({ problem }: { problem: Problem | undefined }) {
+  if (!problem) return null;
+  return (
+    <div class="problem" role="alert">
+      <p>{problem.message}</p>
+      {problem.details.length > 0 && (
+        <ul>
+          {problem.details.map(({ path, message }) => (
+            <li key={path}>
+              <code>{path}</code> {message}
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem.requestId && (
+        <p class="muted">
+          Request <code>{problem.requestId}</code>
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** A state as a word, with a colour for those who see it. */
+export function State({ kind, children }: { kind: 'good' | 'bad' | 'idle'; children: ComponentChildren }) {
+  return <span class={`state ${kind}`}>{children}</span>;
+}
+
+/** What a list without items says: what to do about it. */
+export function Empty({ children }: { children: ComponentChildren }) {
+  return <p class="empty">{children}</p>;
+}
+
+/** A secret that is shown once, with a button that copies it. */
+export function Secret({ label, text }: { label: string; text: string }) {
+  const [state, setState] = useState('');
+  const copy = () =>
+    navigator.clipboard
+      .writeText(text)
+      .then(() => setState('Copied'))
+      .catch(() => setState('The browser does not allow it: select the text and copy it'));
+  return (
+    <div class="secret">
+      <p>Store it now: it is shown this once.</p>
+      <div role="group">
+        <input readOnly aria-label={label} value={text} onFocus={(event) => event.currentTarget.select()} />
+        <button type="button" onClick={copy}>
+          Copy
+        </button>
+      </div>
+      <p role="status">{state}</p>
+    </div>
+  );
+}
+
+/** Names and values, one below the other. */
+export function Facts({ of }: { of: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+  return (
+    <dl class="facts">
+      {of.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,2 @@
+// What esbuild bundles as a stylesheet.
+declare module '*.css';

@@ -1,0 +1,104 @@
+import { useEffect, useState } from 'preact/hooks';
+import { Route, Router, useLocation, useRoute } from 'preact-iso';
+import type { Permission } from '../../../shared/contract/caller.ts';
+import { call } from './data/call.ts';
+import { useRead } from './data/hooks.ts';
+import { useMay, WorkspaceContext, type Workspace } from './data/session.ts';
+import { Audit } from './pages/audit.tsx';
+import { Customer } from './pages/customer.tsx';
+import { Customers } from './pages/customers.tsx';
+import { Key } from './pages/key.tsx';
+import { Keys } from './pages/keys.tsx';
+import { Scopes } from './pages/scopes.tsx';
+import { Settings } from './pages/settings.tsx';
+import { Tokens } from './pages/tokens.tsx';
+import { Frame } from './parts/frame.tsx';
+import { Page, usePath } from './parts/page.tsx';
+import { ProblemNote } from './parts/text.tsx';
+
+const pages: readonly (readonly [path: string, title: string, needs: Permission])[] = [
+  ['keys', 'Keys', 'key:read'],
+  ['customers', 'Customers', 'billing:read'],
+  ['scopes', 'Scopes', 'workspace:read'],
+  ['tokens', 'Tokens', 'token:write'],
+  ['audit-log', 'Audit log', 'audit:read'],
+  ['settings', 'Settings', 'workspace:read'],
+];
+
+/** The pages of the workspace that the address names. */
+export function InWorkspace() {
+  const { params } = useRoute();
+  const id = params['workspace'] ?? '';
+  const { value, problem } = useRead((signal) => call('get /api/v1/workspace/{id}', { id }, signal), [id]);
+  const [changed, setChanged] = useState<Workspace>();
+  const workspace = changed?.id === id ? changed : value?.workspace;
+  return (
+    <Frame workspaceName={workspace?.name}>
+      {problem && (
+        <>
+          <ProblemNote problem={problem} />
+          <a href="/console">Choose another workspace</a>
+        </>
+      )}
+      {workspace?.id === id && (
+        <WorkspaceContext.Provider value={{ workspace, onChanged: setChanged }}>
+          <Menu />
+          <main id="main">
+            <Router>
+              <Route path="/keys" component={Keys} />
+              <Route path="/keys/:key" component={Key} />
+              <Route path="/customers" component={Customers} />
+              <Route path="/customers/:billing" component={Customer} />
+              <Route path="/scopes" component={Scopes} />
+              <Route path="/tokens" component={Tokens} />
+              <Route path="/audit-log" component={Audit} />
+              <Route path="/settings" component={Settings} />
+              <Route default component={Nowhere} />
+            </Router>
+          </main>
+        </WorkspaceContext.Provider>
+      )}
+    </Frame>
+  );
+}
+
+function Menu() {
+  const may = useMay();
+  const pathOf = usePath();
+  const { path } = useLocation();
+  return (
+    <nav class="menu" aria-label="Pages">
+      <ul>
+        {pages
+          .filter(([, , needs]) => may(needs))
+          .map(([page, title]) => (
+            <li key={page}>
+              <a
+                href={pathOf(page)}
+                {...(`${path}/`.startsWith(`${pathOf(page)}/`) && { 'aria-current': 'page' as const })}
+              >
+                {title}
+              </a>
+            </li>
+          ))}
+      </ul>
+    </nav>
+  );
+}
+
+function Nowhere() {
+  const may = useMay();
+  const { route, path } = useLocation();
+  const pathOf = usePath();
+  const first = pages.find(([, , needs]) => may(needs))?.[0];
+  const isStart = /^\/console\/w\/[^/]+\/?$/.test(path);
+  useEffect(() => {
+    if (isStart && first) route(pathOf(first), true);
+  }, [isStart, first]);
+  if (isStart && first) return null;
+  return (
+    <Page title="Nothing here">
+      <p>The address leads nowhere, or the token may see no page of it.</p>
+    </Page>
+  );
+}

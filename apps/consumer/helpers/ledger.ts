@@ -1,0 +1,72 @@
+import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
+import { newId } from '../../../shared/values/ids.ts';
+import { testEvent, testLine } from '../../../tests/helpers/events.ts';
+
+type Hold = { holdId: string; micros: number };
+type Begin = { epoch: number; timeMs: number; sequence?: number; usedMicros?: number; keyId?: string };
+
+/** Writes lines of an account as its scripts do: numbered without a gap, each with what is used and reserved after it. */
+export function makeLedger(billingId: string, begin: Begin) {
+  const { epoch, keyId = newId('key') } = begin;
+  let { timeMs, sequence = 0, usedMicros = 0 } = begin;
+  let heldMicros = 0;
+  const events: UsageEvent[] = [];
+
+  /** Counts a line and gives its place; `made` makes it of that. */
+  function write(costMicros: number, heldChange: number, make: (place: Partial<UsageEvent>) => UsageEvent): UsageEvent {
+    sequence += 1;
+    usedMicros += costMicros;
+    heldMicros += heldChange;
+    const place = { billingId, epoch, sequence, timeMs, day: dayOf(timeMs), keyId, costMicros, usedMicros, heldMicros };
+    const line = make(place);
+    events.push(line);
+    return line;
+  }
+  const usageName = 'tokens';
+
+  return {
+    events,
+    /** Goes on at another time. */
+    at(ms: number) {
+      timeMs = ms;
+      return this;
+    },
+    verify: (micros: number) => write(micros, 0, (place) => testEvent({ ...place, usageName: 'calls' })),
+    hold(micros: number): Hold {
+      const { holdId } = write(0, micros, (place) => testLine('hold', { ...place, holdMicros: micros, usageName }));
+      return { holdId, micros };
+    },
+    extend: ({ holdId, micros }: Hold) =>
+      write(0, 0, (place) => testLine('extension', { ...place, holdId, holdMicros: micros, usageName })),
+    capture: ({ holdId, micros }: Hold, usage: number, detail = '') =>
+      write(usage, -micros, (place) =>
+        testLine('capture', { ...place, holdId, holdMicros: micros, usageName, detail }),
+      ),
+    release: ({ holdId, micros }: Hold) =>
+      write(0, -micros, (place) => testLine('release', { ...place, holdId, holdMicros: micros, usageName })),
+    correct: ({ holdId }: Hold, micros: number) =>
+      write(micros, 0, (place) => testLine('correction', { ...place, holdId, holdMicros: 0, usageName })),
+    turn: () => write(0, 0, (place) => testLine('turn', { ...place, keyId: '' })),
+  };
+}
+
+/** Lines of every kind, in one epoch: 31 micro-credits are used at the end, and 9 reserved. */
+export function everyKind(billingId: string, timeMs: number) {
+  const ledger = makeLedger(billingId, { epoch: 1, timeMs });
+  ledger.verify(3);
+  const [captured, charged, released] = [ledger.hold(10), ledger.hold(20), ledger.hold(30)];
+  ledger.capture(captured, 14);
+  ledger.capture(charged, 20, 'charged');
+  ledger.correct(charged, -6);
+  ledger.extend(released);
+  ledger.release(released);
+  ledger.turn();
+  ledger.hold(9);
+  return ledger;
+}
+
+/** The place of the last turn. */
+export function turnOf(events: UsageEvent[]) {
+  const { epoch, sequence: number, day } = events.findLast(({ kind }) => kind === 'turn')!;
+  return { epoch, number, day };
+}

@@ -1,0 +1,55 @@
+import { ClickHouseError } from '@clickhouse/client';
+import {
+  COUNTS_KEPT_MS,
+  outcomeTable,
+  REFUSALS_KEPT_MS,
+  type CarriedOutcome,
+  type OutcomeKind,
+} from '../../shared/events/outcome.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import { retry } from '../../shared/runtime/retry.ts';
+import type { Books } from '../../shared/stores/clickhouse.ts';
+import type { TellLimits } from './tell-limits.ts';
+
+// ClickHouse's own errors, such as of a query that was cut off, may pass; after so many it is the rows that it does not take.
+const REFUSED_AT_MOST = 10;
+const CLOCKS_DIFFER_MS = 3_600_000;
+
+const keptMs: Record<OutcomeKind, number> = { count: COUNTS_KEPT_MS, refusal: REFUSALS_KEPT_MS };
+
+type Options = { books: Pick<Books, 'client'>; tellLimits: TellLimits; metrics: Metrics; log: Logger };
+
+/**
+ * Inserts outcomes into the books; inserted again, they are the same rows. Usage events wait behind them, so what ClickHouse
+ * refuses again and again is dropped. While it is unavailable they wait for it, as events do. Then webhooks are told of limits.
+ */
+export function makeInsertOutcomes({ books, tellLimits, metrics, log }: Options) {
+  return async function insertOutcomes(outcomes: CarriedOutcome[], signal: AbortSignal): Promise<void> {
+    for (const [kind, some] of Map.groupBy(outcomes, (one) => one.kind)) {
+      const rows = some.filter((one) => isKept(one, Date.now())).map(({ row }) => row);
+      let refused = 0;
+      await retry(signal, log, 'inserting outcomes', async () => {
+        try {
+          if (rows.length > 0) await insert(books, kind, rows);
+        } catch (error) {
+          refused += error instanceof ClickHouseError ? 1 : 0;
+          if (refused < REFUSED_AT_MOST) throw error;
+          metrics.droppedOutcomes.inc(rows.length);
+          log.error({ error, rows: rows.length }, 'outcomes were dropped');
+        }
+      });
+    }
+    await retry(signal, log, 'telling webhooks of limits', () => tellLimits(outcomes));
+  };
+}
+
+// A row that is no longer kept would only make a partition of its own.
+function isKept({ kind, timeMs }: CarriedOutcome, nowMs: number): boolean {
+  return timeMs > nowMs - keptMs[kind] && timeMs < nowMs + CLOCKS_DIFFER_MS;
+}
+
+async function insert({ client }: Pick<Books, 'client'>, kind: OutcomeKind, values: unknown[]): Promise<void> {
+  const { table, columns } = outcomeTable(kind);
+  await client.insert({ table, columns, values, format: 'JSONCompactEachRow' });
+}

@@ -1,0 +1,415 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { connectClickHouse, IS_USAGE, type Books } from '../../../shared/stores/clickhouse.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import { newId } from '../../../shared/values/ids.ts';
+import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
+import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
+import { makeRandom } from '../../../tests/helpers/random.ts';
+import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { closeMonths } from './close-months.ts';
+
+const test = suite('closing months');
+const log = makeLogger('test', 'silent');
+const never = new AbortController().signal;
+let world: World;
+let redis: ShardedRedis;
+let books: Books;
+let consumer: Started | undefined;
+test.before(async () => {
+  world = await makeWorld(['verify']);
+  redis = connectRedis(world.env.REDIS_URL!, log);
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  await redis.connected(5_000);
+});
+test.after(async () => {
+  await Promise.all([redis?.close(), books?.close()]);
+  await world?.stop();
+});
+test.after.each(stopConsumer);
+
+test('statements of closed months, and what later ones tell late of them, are the usage of the month and of the balance', async () => {
+  const random = makeRandom(7);
+  const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z', 'Asia/Kathmandu');
+  const keys: TestKey[] = [];
+  for (let i = 0; i < 4; i++) keys.push(await customers.meteredKey('1000'));
+  await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
+  const months = ['2026-08', '2026-09', '2026-10'];
+  const traffic = async (month: string, calls: number) => {
+    for (let i = 0; i < calls; i++) {
+      const key = keys[random.between(0, keys.length - 1)]!;
+      const name = ['tokens', 'calls', 'images'][random.between(0, 3 - 1)]!;
+      if (random.between(0, 5 - 1) === 0 && month === '2026-10')
+        await adjust(customers, key, {
+          amount: `0.0${random.between(0, 9 - 1) + 1}`,
+          usageName: name,
+          reason: 'r',
+          day: `${month}-1${random.between(0, 9 - 1)}`,
+        });
+      else await spend(customers, key, `0.${String(random.between(0, 1_000_000 - 1)).padStart(6, '0')}`, name);
+      const day = String(random.between(0, 27 - 1) + 2).padStart(2, '0');
+      await backdate(redis, at(`${month}-${day}T${String(random.between(0, 24 - 1)).padStart(2, '0')}:00Z`));
+    }
+  };
+  for (const month of months) {
+    await traffic(month, 8);
+    // Late events of the months before, some of which are closed.
+    for (const earlier of months.filter((one) => one < month)) await traffic(earlier, 3);
+    consumer = await world.start('consumer');
+    await closed(workspaceId, month);
+    await stopConsumer();
+  }
+  await traffic('2026-08', 2);
+  await traffic('2026-11', 3);
+  consumer = await world.start('consumer');
+  await eventually('all is in the books', async () => {
+    const open = await statementsOf(workspaceId, 'month=2026-11');
+    return open.every(({ proof }) => proof === 'EXACT');
+  });
+
+  for (const key of keys) {
+    const { id, usedCredits } = await customers.billing(key.meter);
+    const all = [];
+    for (const month of [...months, '2026-11']) all.push(await statement(id, `month=${month}`));
+    for (const [i, one] of all.entries()) {
+      assert.is(one.closed, i < 3);
+      assert.equal(
+        one.opening,
+        i === 0 ? one.opening : all[i - 1].closing,
+        'it begins with what the one before ended with',
+      );
+      addsUp(one);
+    }
+    assert.is(all.at(-1).closing.used, usedCredits);
+    const own = all.flatMap(({ month, movements }) =>
+      movements
+        .filter(({ kind }: any) => ['usage', 'adjustment', 'late'].includes(kind))
+        .map((one: any) => ({ month: one.month ?? month, micros: micros(one.amount) })),
+    );
+    for (const month of [...months, '2026-11']) {
+      const told = own.filter((one) => one.month === month).reduce((sum, one) => sum + one.micros, 0n);
+      assert.is(told, await rawUsage(id, month), `${id} ${month}`);
+    }
+  }
+  const late = await world.sql`select from late_months where told::text <> '{}'`;
+  assert.ok(late.count > 0, 'something was late');
+});
+
+test('a closed month and its file are the same bytes ever after', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+  const [one, other] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
+  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+  for (const key of [one, other, one]) await spend(customers, key, '1.25', '=tokens');
+  await backdate(redis, at('2026-09-10T10:00Z'));
+  consumer = await world.start('consumer');
+  await closed(workspaceId, '2026-09');
+  const { id } = await customers.billing(one.meter);
+  const read = async () => [
+    (await must(200, world.call('get', `/api/v1/statements?workspaceId=${workspaceId}&month=2026-09&format=csv`))).text,
+    (await must(200, world.call('get', `/api/v1/customer-billing/${id}/statement?month=2026-09`))).text,
+    (await must(200, world.call('get', `/api/v1/customer-billing/${id}/statement?month=2026-09&format=csv`))).text,
+  ];
+  const before = await read();
+  assert.is(before[0]!.split('\r\n').length, 4, before[0]);
+  await stopConsumer();
+  await spend(customers, one, '4', 'late');
+  await backdate(redis, at('2026-09-11T10:00Z'));
+  await customers.newMeter({ totalCredits: '3' });
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { timezone: 'America/St_Johns' }));
+  await adjust(customers, one, { amount: '-1', reason: 'r', day: '2026-10-01' });
+  consumer = await world.start('consumer');
+  const next = await eventually('the late event is told', async () => {
+    const made = await statement(id, 'month=2026-10');
+    return made.movements.some(({ kind }: any) => kind === 'late') && made;
+  });
+  assert.equal(await read(), before);
+  await closed(workspaceId, '2026-10');
+  assert.equal(await read(), before);
+  assert.equal(
+    next.movements.map(({ day, kind, name, amount, events, month }: any) => [day, kind, name, amount, events, month]),
+    [
+      ['2026-10-01', 'adjustment', 'default', '-1', undefined, undefined],
+      ['2026-10-01', 'late', 'late', '4', 1, '2026-09'],
+    ],
+  );
+  assert.equal([next.timezone, next.opening.used], ['America/St_Johns', '2.5']);
+});
+
+test('after a change of the time zone the next month begins where the closed one ended', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');
+  const key = await customers.meteredKey('100');
+  await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
+  // In Tokyo the second one is of September, in Honolulu the third one of August.
+  for (const [usage, time] of [
+    ['1', '2026-08-31T14:59:59Z'],
+    ['2', '2026-08-31T16:00:00Z'],
+    ['4', '2026-09-01T01:00:00Z'],
+    ['8', '2026-09-30T16:00:00Z'],
+    ['16', '2026-10-01T01:00:00Z'],
+  ] as const) {
+    await spend(customers, key, usage, 'tokens');
+    await backdate(redis, at(time));
+  }
+  consumer = await world.start('consumer');
+  const { id } = await customers.billing(key.meter);
+  await closed(workspaceId, '2026-08');
+  for (const [timezone, used] of [
+    ['Asia/Tokyo', '7'],
+    ['Pacific/Honolulu', '31'],
+  ]) {
+    await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { timezone }));
+    const made = await statement(id, 'month=2026-09');
+    assert.equal([made.opening.used, made.closing.used], ['3', used], timezone);
+    assert.ok(made.movements.every(({ day }: any) => day >= '2026-09-01' && day <= '2026-09-30'));
+  }
+});
+
+test('an adjustment goes into a month before it closes, or is refused with the first open day, and none is lost between', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+  const key = await customers.meteredKey('100');
+  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+  consumer = await world.start('consumer');
+  const { id } = await customers.billing(key.meter);
+  const booked = Array.from({ length: 20 }, () => book(id, { amount: '0.5', reason: 'r', day: '2026-09-30' }));
+  const closing = close(workspaceId, { month: '2026-09' });
+  const more = Array.from({ length: 20 }, () => book(id, { amount: '0.5', reason: 'r', day: '2026-09-30' }));
+  const answers = await Promise.all([...booked, ...more]);
+  assert.is((await closing).status, 200);
+  const codes = new Set(answers.map(({ status, body }) => (status === 201 ? 201 : body.error.code)));
+  assert.equal(
+    [...codes].filter((code) => code !== 201 && code !== 40960),
+    [],
+  );
+  await closed(workspaceId, '2026-09');
+  const made = await statement(id, 'month=2026-09');
+  const stored = answers.filter(({ status }) => status === 201).length;
+  assert.equal(
+    [made.closing.used, made.movements.filter(({ kind }: any) => kind === 'adjustment').length],
+    [String(stored / 2).replace(/\.0$/, ''), stored],
+  );
+  const refused = await book(id, { amount: '1', reason: 'r', day: '2026-09-30' });
+  assert.equal([refused.status, refused.body.error.code], [409, 40960]);
+  assert.match(refused.body.error.message, /2026-10-01 or later/);
+  assert.is((await book(id, { amount: '1', reason: 'r', day: '2026-10-01' })).status, 201);
+});
+
+test('closing that dies, runs twice at once, or is asked for again stores each line once', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+  const keys: TestKey[] = [];
+  for (let i = 0; i < 5; i++) keys.push(await customers.meteredKey('10'));
+  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+  for (const key of keys) await spend(customers, key, '1', 'tokens');
+  await backdate(redis, at('2026-09-10T10:00Z'));
+  consumer = await world.start('consumer');
+  await eventually('all is in the books', async () =>
+    (await statementsOf(workspaceId, 'month=2026-09')).every(({ proof }) => proof === 'EXACT'),
+  );
+  await stopConsumer();
+  const audited = () =>
+    world.sql`select from audit_log where resource = 'workspace_month' and resource_id = ${workspaceId}`;
+  await must(200, close(workspaceId, { month: '2026-09' }));
+  await must(200, close(workspaceId, { month: '2026-09' }));
+  assert.is((await audited()).count, 1);
+
+  const lines = () =>
+    world.sql`select billing_id, closing.used_micros, created_at from statement_lines closing where workspace_id = ${workspaceId} order by 1`;
+  const dying = { ...stores(), sql: failingAfter('insert into statement_lines') };
+  await closeMonths(dying, Date.now(), log, never);
+  assert.is((await lines()).length, 0, 'what died has stored nothing');
+  await world.sql`update workspace_months set looked_at = null`;
+  await Promise.all([closeMonths(stores(), Date.now(), log, never), closeMonths(stores(), Date.now(), log, never)]);
+  const stored = await lines();
+  assert.equal(
+    stored.map(({ usedMicros }) => usedMicros),
+    [1, 1, 1, 1, 1].map((one) => one * 1_000_000),
+  );
+  await world.sql`update workspace_months set looked_at = null`;
+  await closeMonths(stores(), Date.now(), log, never);
+  assert.equal(await lines(), stored);
+  const { closing } = (await must(200, close(workspaceId, { month: '2026-09' }))).body;
+  assert.equal([closing.status, closing.records, closing.from, closing.to], ['CLOSED', 5, '2026-09-01', '2026-09-30']);
+  await assertRejected(() => world.sql`update statement_lines set used_micros = 0 where workspace_id = ${workspaceId}`);
+});
+
+test('a month closes by itself three days after its end, once the books of all its records are exact', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+  const [one, other] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
+  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+  for (const key of [one, other]) await spend(customers, key, '1', 'tokens');
+  await backdate(redis, at('2026-09-10T10:00Z'));
+  await world.sql`update workspaces set month_due_at = null where id = ${workspaceId}`;
+  const months = () => world.sql<{ month: string; closed: boolean; waiting: any }[]>`
+    select month, closed_at is not null as closed, waiting from workspace_months where workspace_id = ${workspaceId} order by month`;
+  await world.sql`
+    insert into webhooks (id, team_id, workspace_id, url, events)
+    values (${newId('hook')}, ${world.team.id}, ${workspaceId}, 'https://hooks.example.com', ${['month.closed']})`;
+  await closeMonths(stores(), at('2026-10-03T23:59:59Z'), log, never);
+  assert.is((await months()).length, 0);
+  await world.sql`update workspaces set month_due_at = null where id = ${workspaceId}`;
+  await closeMonths(stores(), at('2026-10-04T00:00:00Z'), log, never);
+  const [waits] = await months();
+  assert.equal([waits!.closed, waits!.waiting.pending, waits!.waiting.different], [false, 2, 0]);
+  assert.equal((await close(workspaceId, { month: '2026-09' })).body.closing.waitsFor.pending, 2);
+
+  consumer = await world.start('consumer');
+  const { id } = await customers.billing(one.meter);
+  await eventually('it is exact', async () => (await statement(id, 'month=2026-09')).proof.status === 'EXACT');
+  await eventually('the month is closed', async () => (await months())[0]!.closed);
+  assert.is((await statement(id, 'month=2026-09')).closed, true);
+  const told = await world.sql<{ data: object }[]>`select data from webhook_events where subject_id = ${workspaceId}`;
+  assert.equal(
+    told.map(({ data }) => data),
+    [{ month: '2026-09', timezone: 'UTC', records: 2 }],
+  );
+});
+
+test('a record whose books differ keeps its month open, and no other line, until the difference is accepted', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+  const [good, bad] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
+  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+  for (const key of [good, bad, bad, bad]) await spend(customers, key, '1', 'tokens');
+  await backdate(redis, at('2026-09-10T10:00Z'));
+  consumer = await world.start('consumer');
+  const [{ id: goodId }, { id: badId }] = [await customers.billing(good.meter), await customers.billing(bad.meter)];
+  await eventually('it is exact', async () => (await statement(badId, 'month=2026-09')).proof.status === 'EXACT');
+  await stopConsumer();
+  const sql = `alter table usage_events delete where billing_id = '${badId}' and seq = 2 settings mutations_sync = 2`;
+  await books.client.command({ query: sql });
+  await world.sql`update usage_marks set mark = mark + 1 where billing_id = ${badId}`;
+  consumer = await world.start('consumer');
+  await must(200, close(workspaceId, { month: '2026-09' }));
+  const { waitsFor } = await eventually('it waits', async () => {
+    const { closing } = (await close(workspaceId, { month: '2026-09' })).body;
+    return closing.waitsFor && closing;
+  });
+  assert.equal(waitsFor, { pending: 0, different: 1, billingIds: [badId] });
+  assert.is((await statement(goodId, 'month=2026-09')).closed, true);
+  await must(200, close(workspaceId, { month: '2026-09', acceptDifferences: true }));
+  await closed(workspaceId, '2026-09');
+  assert.equal((await statement(badId, 'month=2026-09')).proof, {
+    status: 'DIFFERENT',
+    differences: [{ what: 'used credits that the books lack', credits: '1' }],
+  });
+});
+
+test('only the next month can be closed, once it is over', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');
+  await customers.newMeter({});
+  await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
+  const code = async (month: unknown) => (await close(workspaceId, { month })).body.error?.code;
+  for (const month of ['2026-09', '2026-07']) assert.is(await code(month), 40961, month);
+  for (const month of ['2026-13', '2026', 8]) assert.is(await code(month), 40001, String(month));
+  const fresh = await newWorkspace(new Date().toISOString());
+  const refused = await close(fresh.workspaceId, { month: new Date().toISOString().slice(0, 7) });
+  assert.equal([refused.status, refused.body.error.details[0].path], [400, '/month']);
+  const reader = await world.newToken(world.team.id, ['billing:read', 'usage:read']);
+  const path = `/api/v1/workspace/${workspaceId}/close`;
+  assert.is((await world.call('post', path, { month: '2026-08' }, { token: reader })).body.error.code, 40301);
+});
+
+test.run();
+
+function stores() {
+  return { sql: world.sql, redis, books };
+}
+
+/** Postgres, until a statement that begins like this: from then on the transaction fails. */
+function failingAfter(text: string) {
+  const { sql } = world;
+  const failing = (tx: any) =>
+    new Proxy(tx, {
+      apply(target, self, [parts, ...values]) {
+        if (Array.isArray(parts?.raw) && parts[0].includes(text)) throw new Error('died');
+        return Reflect.apply(target, self, [parts, ...values]);
+      },
+    });
+  return Object.assign(((...args: [any]) => sql(...args)) as typeof sql, sql, {
+    begin: (work: (tx: any) => Promise<unknown>) => sql.begin((tx) => work(failing(tx))),
+  });
+}
+
+async function assertRejected(work: () => PromiseLike<unknown>): Promise<void> {
+  const failed = await Promise.resolve(work()).then(
+    () => false,
+    () => true,
+  );
+  assert.ok(failed);
+}
+
+async function stopConsumer(): Promise<void> {
+  await consumer?.stop();
+  consumer = undefined;
+}
+
+function at(text: string): number {
+  return Date.parse(text);
+}
+
+async function newWorkspace(madeAt: string, timezone = 'UTC') {
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', timezone }))).body;
+  // It closes no month by itself, however long ago it was made.
+  await world.sql`
+    update workspaces set created_at = ${new Date(madeAt)}, month_due_at = 9000000000000000 where id = ${workspace.id}`;
+  return { workspaceId: workspace.id as string, customers: makeCustomers(world, workspace.id) };
+}
+
+async function spend(customers: Customers, { key }: TestKey, usage: string, usageName: string): Promise<void> {
+  const { body } = await must(200, customers.verify({ key, billing: { usage, usageName } }));
+  assert.is(body.status, 'VALID');
+}
+
+function book(id: string, body: object) {
+  const headers = { 'Idempotency-Key': newId('evt') };
+  return world.call('post', `/api/v1/customer-billing/${id}/adjustment`, body, { headers });
+}
+
+async function adjust(customers: Customers, { meter }: TestKey, body: object): Promise<void> {
+  await must(201, book((await customers.billing(meter)).id, body));
+}
+
+function close(workspaceId: string, body: object) {
+  return world.call('post', `/api/v1/workspace/${workspaceId}/close`, body);
+}
+
+function closed(workspaceId: string, month: string) {
+  return eventually(`${month} is closed`, async () => {
+    const { closing } = (await must(200, close(workspaceId, { month }))).body;
+    return closing.status === 'CLOSED' && closing;
+  });
+}
+
+async function statement(id: string, query: string) {
+  return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/statement?${query}`))).body.statement;
+}
+
+async function statementsOf(workspaceId: string, query: string): Promise<{ proof: string }[]> {
+  return (await must(200, world.call('get', `/api/v1/statements?workspaceId=${workspaceId}&${query}`))).body.statements;
+}
+
+/** The usage of a record's month in Kathmandu, by a query of its own on the events. */
+async function rawUsage(id: string, month: string): Promise<bigint> {
+  const answer = await books.client.query({
+    query: `
+      select toString(sum(cost_micros)) from usage_events final
+      where billing_id = {id:String} and ${IS_USAGE}
+        and formatDateTime(if(kind = 'adjustment', toDateTime(day, 'UTC'), toDateTime(time, 'UTC') + 20700), '%Y-%m') = {month:String}`,
+    query_params: { id, month },
+    format: 'JSONCompactEachRow',
+  });
+  return BigInt((await answer.json<[string]>())[0]![0]);
+}
+
+function micros(text: string): bigint {
+  const [whole = '', fraction = ''] = text.replace('-', '').split('.');
+  return BigInt(whole + fraction.padEnd(6, '0')) * (text.startsWith('-') ? -1n : 1n);
+}
+
+function addsUp({ opening, movements, closing }: any): void {
+  for (const balance of ['total', 'used', 'expired']) {
+    const sum = movements
+      .filter((one: any) => one.balance === balance)
+      .reduce((all: bigint, { amount }: any) => all + micros(amount), micros(opening[balance]));
+    assert.is(sum, micros(closing[balance]), balance);
+  }
+}

@@ -1,0 +1,76 @@
+import { readBalances, type Balance } from '../../shared/books/balances.ts';
+import type { BillingRef } from '../../shared/books/billing-refs.ts';
+import { noteCredits, type CreditRecord } from '../../shared/books/credit-states.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+
+const EVERY_MS = 500;
+const RECORDS_AT_ONCE = 500;
+const AGAIN_SECONDS = 5;
+
+/**
+ * Looks at records whose credits may be exhausted or replenished, until stopped, and tells webhooks. A note that was taken comes
+ * again after 5 s unless it is removed: when the process dies, or a shard is closed, somebody looks later.
+ */
+export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
+  const loop = startLoop(EVERY_MS, log, 'looking at credits for webhooks', async () => {
+    const looks = await take(sql);
+    for (const ofShard of Map.groupBy(looks, ({ shard }) => shard).values())
+      await lookAt(sql, redis, ofShard).catch((error: unknown) =>
+        log.debug({ error, records: ofShard.length }, 'the credits of a shard are not known now'),
+      );
+    if (looks.length === RECORDS_AT_ONCE) loop.soon();
+  });
+  return loop;
+}
+
+type Look = CreditRecord &
+  BillingRef & {
+    mark: number;
+    totalMicros: number;
+    /** What has begun and is counted, or will be by the next turn. */
+    grantedMicros: number;
+  };
+
+async function take(sql: Sql): Promise<Look[]> {
+  return sql<Look[]>`
+    with taken as (
+      update credit_looks set look_at = now() + make_interval(secs => ${AGAIN_SECONDS})
+      where billing_id in (select billing_id from credit_looks where look_at <= now() order by look_at limit ${RECORDS_AT_ONCE}
+                           for update skip locked)
+      returning billing_id, mark)
+    select b.id, b.team_id, b.workspace_id, b.external_meter_id, b.shard, b.allow_overages, b.spend_cap_micros, b.total_micros,
+           (b.granted_micros + begun.micros)::bigint as granted_micros, taken.mark
+    from taken join billing_records b on b.id = taken.billing_id
+    cross join lateral (
+      select coalesce(sum(g.amount_micros), 0) as micros from grants g
+      where g.billing_id = b.id and g.before_micros is null and g.voided_at is null
+        and g.begins_at <= extract(epoch from now()) * 1000) begun
+    order by b.id`;
+}
+
+async function lookAt(sql: Sql, redis: ShardedRedis, looks: Look[]): Promise<void> {
+  const balances = new Map((await readBalances(redis, looks)).map((one) => [one.billing.id, one]));
+  for (const look of looks) {
+    const balance = balances.get(look.id);
+    // One that is held, or not in force yet, is looked at later.
+    if (!balance) continue;
+    await sql.begin(async (tx) => {
+      await noteCredits(tx, look, amountsOf(look, balance), balance.atMs);
+      await tx`delete from credit_looks where billing_id = ${look.id} and mark = ${look.mark}`;
+    });
+  }
+}
+
+/** What was added a moment ago is in Postgres before it is in Redis; totals never fall. */
+function amountsOf({ totalMicros, grantedMicros }: Look, balance: Balance) {
+  const { usedMicros, heldMicros = 0, expiredMicros = 0 } = balance;
+  return {
+    usedMicros,
+    heldMicros,
+    expiredMicros,
+    totalMicros: Math.max(balance.totalMicros ?? 0, totalMicros + grantedMicros),
+  };
+}

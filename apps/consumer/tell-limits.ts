@@ -1,0 +1,114 @@
+import { RATE_LIMIT_NAME, type Limit } from '../../shared/contract/limits.ts';
+import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
+import { refusalOf, type CarriedOutcome } from '../../shared/events/outcome.ts';
+import { withTimeout } from '../../shared/runtime/timeout.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import { tellWebhooks } from '../../shared/stores/tell-webhooks.ts';
+import { windowAt, type Span } from '../../shared/values/calendar.ts';
+import { chunks } from '../../shared/values/chunks.ts';
+import { wantingWorkspaces } from './wanting-workspaces.ts';
+
+/** Tells webhooks of limits that refused calls, by outcomes that were just inserted. */
+export type TellLimits = (outcomes: CarriedOutcome[]) => Promise<void>;
+
+const WITHIN_MS = 15_000;
+const REFUSALS_AT_ONCE = 500;
+const MOST_KNOWN = 10_000;
+const MINUTE_MS = 60_000;
+const slidingMs: Partial<Record<Limit['per'], number>> = { minute: MINUTE_MS, hour: 60 * MINUTE_MS };
+
+/**
+ * A limit is told once for its window, since the id follows from both. This process remembers for which minutes it told a limit of
+ * a key: one that refuses all day is looked at once a minute.
+ */
+export function makeTellLimits(sql: Sql): TellLimits {
+  const known = new Set<string>();
+  return async function tellLimits(outcomes) {
+    const refused = outcomes.filter(({ kind }) => kind === 'refusal').flatMap(refusedBy);
+    const fresh = new Map(refused.map((one) => [minuteOf(one), one] as const).filter(([minute]) => !known.has(minute)));
+    const workspaceIds = [...new Set([...fresh.values()].map(({ workspaceId }) => workspaceId))];
+    if (workspaceIds.length === 0) return;
+    const wanting = await wantingWorkspaces(sql, workspaceIds, ['limit.reached']);
+    const wanted = [...fresh.values()].filter(({ workspaceId }) => wanting.has(workspaceId));
+    for (const some of chunks(wanted, REFUSALS_AT_ONCE)) await withTimeout(WITHIN_MS, tell(sql, some));
+    for (const minute of fresh.keys()) {
+      if (known.size >= MOST_KNOWN) known.clear();
+      known.add(minute);
+    }
+  };
+}
+
+type Refused = {
+  timeMs: number;
+  workspaceId: string;
+  keyId: string;
+  meter: string;
+  on: 'key' | 'workspace' | 'billing';
+  name: string;
+};
+
+/** A refusal by a limit over a window that is longer than a second; nothing for any other. */
+function refusedBy(outcome: CarriedOutcome): Refused[] {
+  const { timeMs, workspaceId, keyId, meter, limitedBy } = refusalOf(outcome);
+  if (limitedBy === '') return [];
+  const { on, name } = JSON.parse(limitedBy) as Pick<Refused, 'on' | 'name'>;
+  return name === RATE_LIMIT_NAME ? [] : [{ timeMs, workspaceId, keyId, meter, on, name }];
+}
+
+function minuteOf({ keyId, on, name, timeMs }: Refused): string {
+  return `${Math.floor(timeMs / MINUTE_MS)} ${keyId} ${on} ${name}`;
+}
+
+type Row = {
+  place: number;
+  teamId: string;
+  limits: Limit[] | null;
+  defaultLimits: Limit[] | null;
+  billingId: string | null;
+  limitsOfRecord: Limit[] | null;
+};
+
+async function tell(sql: Sql, refused: Refused[]): Promise<void> {
+  const of = <Value>(read: (one: Refused) => Value): Value[] => refused.map(read);
+  // The settings as they are now: a limit that was removed since tells nothing.
+  const rows = await sql<Row[]>`
+    select told.place::int as place, k.team_id, k.limits, w.default_limits, b.id as billing_id, b.limits as limits_of_record
+    from unnest(${of(({ keyId }) => keyId)}::text[], ${of(({ meter }) => meter)}::text[]) with ordinality as told (key_id, meter, place)
+    join api_keys k on k.id = told.key_id
+    join workspaces w on w.id = k.workspace_id
+    left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = told.meter
+    order by told.place`;
+  const events = rows.flatMap((row) => eventOf(refused[row.place - 1]!, row));
+  await sql.begin((tx) => tellWebhooks(tx, events));
+}
+
+function eventOf(refused: Refused, row: Row): WebhookEvent[] {
+  const { on, name, keyId, meter, workspaceId, timeMs: atMs } = refused;
+  const { teamId, billingId } = row;
+  const list = { key: row.limits, workspace: row.defaultLimits, billing: row.limitsOfRecord }[on];
+  const limit = list?.find((one) => one.name === name);
+  const span = limit && windowOf(limit, atMs);
+  if (!limit || !span) return [];
+  const { startMs: windowStartsAt, endMs: windowEndsAt } = span;
+  const ofWhat = on === 'billing' ? { billingId: billingId!, externalMeterId: meter } : { apiKeyId: keyId };
+  return [
+    {
+      type: 'limit.reached',
+      teamId,
+      workspaceId,
+      subjectId: on === 'billing' ? billingId! : keyId,
+      cause: `${on} ${limit.per} ${windowStartsAt} ${name}`,
+      atMs,
+      data: { limit: { on, name, per: limit.per }, windowStartsAt, windowEndsAt, ...ofWhat },
+    },
+  ];
+}
+
+/** The window of the calendar, or the minute or hour of the clock; none for seconds. */
+function windowOf({ per, timezone = 'UTC' }: Limit, atMs: number): Span | undefined {
+  if (per === 'second') return undefined;
+  const lengthMs = slidingMs[per];
+  if (lengthMs === undefined) return windowAt(per as 'day' | 'week' | 'month', timezone, atMs);
+  const startMs = Math.floor(atMs / lengthMs) * lengthMs;
+  return { startMs, endMs: startMs + lengthMs };
+}

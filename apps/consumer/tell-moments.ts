@@ -1,0 +1,151 @@
+import { noteReplenished } from '../../shared/books/credit-states.ts';
+import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
+import type { Sql, Transaction } from '../../shared/stores/postgres.ts';
+import { tellWebhooks } from '../../shared/stores/tell-webhooks.ts';
+import { formatCredits } from '../../shared/values/credits.ts';
+
+const EVERY_MS = 1_000;
+const ROWS_AT_ONCE = 500;
+const DAY = 86_400_000;
+// How long a transaction may take: what it made may have begun before others could see it.
+const UNSEEN_MS = 60_000;
+const JOB = 'webhook_moments';
+
+type Moment = {
+  type: 'grant.began' | 'grant.expired' | 'grant.expiring' | 'key.expiring';
+  /** How long before the end; 0 of what is told when it is there. */
+  before: number;
+};
+
+const moments: Moment[] = [
+  { type: 'grant.began', before: 0 },
+  { type: 'grant.expired', before: 0 },
+  { type: 'grant.expiring', before: 7 * DAY },
+  { type: 'grant.expiring', before: DAY },
+  { type: 'key.expiring', before: 7 * DAY },
+  { type: 'key.expiring', before: DAY },
+];
+
+/**
+ * Tells webhooks what comes by the clock, until stopped: grants that begin, end, or end in 7 days and in one, and keys that expire
+ * in 7 days and in one. It keeps how far it came: after a time without any consumer it goes on from there. A moment that is told
+ * again has the same id.
+ */
+export function startTellingMoments(sql: Sql, log: Logger): Loop {
+  return startLoop(EVERY_MS, log, 'telling webhooks what the clock brings', async () => {
+    const [clock] = await sql<[{ now: number; at: number | null }]>`
+      select floor(extract(epoch from now()) * 1000)::bigint as now, (select at from job_watermarks where job = ${JOB}) as at`;
+    const { now, at } = clock;
+    if (at !== null) for (const moment of moments) await tellUntil(sql, moment, at, now);
+    await sql`
+      insert into job_watermarks as known (job, at) values (${JOB}, ${now})
+      on conflict (job) do update set at = greatest(known.at, excluded.at)`;
+  });
+}
+
+/** Those of a kind between two instants, and those that became visible only now; page by page. */
+async function tellUntil(sql: Sql, moment: Moment, from: number, to: number): Promise<void> {
+  let after = { at: from - UNSEEN_MS, id: '' };
+  for (;;) {
+    const rows = await (moment.type === 'key.expiring'
+      ? keysAt(sql, moment.before, after, { from, to })
+      : grantsAt(sql, moment, after, { from, to }));
+    if (rows.length > 0) await sql.begin((tx) => tell(tx, moment, rows));
+    if (rows.length < ROWS_AT_ONCE) return;
+    const { at, id } = rows.at(-1)!;
+    after = { at: at - moment.before, id };
+  }
+}
+
+type Row = {
+  id: string;
+  /** The instant that is looked for: when it begins or ends. */
+  at: number;
+  teamId: string;
+  workspaceId: string;
+  billingId?: string;
+  externalMeterId: string | null;
+  amountMicros?: number;
+  name: string | null;
+  beginsAt?: number;
+  expiresAt: number | null;
+  maskedKey?: string;
+  customerId?: string | null;
+};
+/** A row, as if it were told when it begins or ends. */
+type After = { at: number; id: string };
+type Window = { from: number; to: number };
+
+function grantsAt(sql: Sql, { type, before }: Moment, after: After, { from, to }: Window) {
+  const at = type === 'grant.began' ? sql`g.begins_at` : sql`coalesce(g.rolls_until, g.expires_at)`;
+  const isThere =
+    type === 'grant.began' ? sql`true` : sql`g.expires_at is not null and ${at} - ${before} >= g.begins_at`;
+  return sql<Row[]>`
+    select g.id, ${at} as at, b.team_id, b.workspace_id, b.id as billing_id, b.external_meter_id, g.amount_micros, g.name, g.begins_at,
+           coalesce(g.rolls_until, g.expires_at) as expires_at
+    from grants g join billing_records b on b.id = g.billing_id
+    where g.voided_at is null and ${isThere} and ${at} >= ${after.at + before}::bigint and ${at} <= ${to + before}::bigint
+      and (${at}, g.id) > (${after.at + before}::bigint, ${after.id})
+      and (${at} > ${from + before}::bigint or g.created_at > now() - ${2 * UNSEEN_MS} * interval '1 millisecond')
+    order by ${at}, g.id limit ${ROWS_AT_ONCE}`;
+}
+
+function keysAt(sql: Sql, before: number, after: After, { from, to }: Window) {
+  return sql<Row[]>`
+    select k.id, k.expires_at as at, k.team_id, k.workspace_id, k.external_meter_id, k.name, k.expires_at, k.masked_key, k.customer_id
+    from api_keys k
+    where k.deleted_at is null and k.expires_at is not null
+      and k.expires_at >= ${after.at + before}::bigint and k.expires_at <= ${to + before}::bigint
+      and (k.expires_at, k.id) > (${after.at + before}::bigint, ${after.id})
+      and k.expires_at - ${before} >= extract(epoch from k.created_at) * 1000
+      and (k.expires_at > ${from + before}::bigint or k.updated_at > now() - ${2 * UNSEEN_MS} * interval '1 millisecond')
+    order by k.expires_at, k.id limit ${ROWS_AT_ONCE}`;
+}
+
+async function tell(tx: Transaction, moment: Moment, rows: Row[]): Promise<void> {
+  await tellWebhooks(
+    tx,
+    rows.map((row) => eventOf(moment, row)),
+  );
+  if (moment.type === 'grant.began')
+    await noteReplenished(
+      tx,
+      rows.map(({ billingId }) => billingId!),
+    );
+}
+
+function eventOf({ type, before }: Moment, row: Row): WebhookEvent {
+  const { id, at, teamId, workspaceId } = row;
+  const of = { teamId, workspaceId, atMs: at - before };
+  if (type === 'key.expiring')
+    return { ...of, type, subjectId: id, cause: `${at} ${before}`, data: { ...keyOf(row), daysLeft: before / DAY } };
+  const subjectId = row.billingId!;
+  if (type === 'grant.expiring')
+    return { ...of, type, subjectId, cause: `${id} ${before}`, data: { ...grantOf(row), daysLeft: before / DAY } };
+  return { ...of, type, subjectId, cause: id, data: grantOf(row) };
+}
+
+function grantOf({ id, billingId, externalMeterId, amountMicros, name, beginsAt, expiresAt }: Row) {
+  return {
+    billingId: billingId!,
+    externalMeterId: externalMeterId!,
+    grantId: id,
+    credits: formatCredits(amountMicros!),
+    name: name ?? undefined,
+    beginsAt: beginsAt!,
+    expiresAt: expiresAt ?? undefined,
+  };
+}
+
+function keyOf({ id, name, maskedKey, customerId, externalMeterId, expiresAt }: Row) {
+  return {
+    apiKeyId: id,
+    name: name!,
+    maskedKey: maskedKey!,
+    customerId: customerId ?? undefined,
+    externalMeterId: externalMeterId ?? undefined,
+    expiresAt: expiresAt ?? undefined,
+  };
+}

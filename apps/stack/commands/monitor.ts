@@ -1,0 +1,51 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StackError } from '../process/errors.ts';
+import { findSupervisor, type Home } from '../process/home.ts';
+import { readRecords } from '../process/leftovers.ts';
+import { freePorts, isFree } from '../process/ports.ts';
+import { ensurePrometheus, prometheusProgram, writeTargets } from '../servers/prometheus.ts';
+
+const LOOK_EVERY_MS = 2_000;
+const servers = ['postgres', 'redis', 'clickhouse', 'kafka'];
+
+/** Runs Prometheus beside the stack until it is told to stop; its data stays in the home. */
+export async function monitor(home: Home): Promise<void> {
+  if (!findSupervisor(home)) throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
+  await ensurePrometheus(console.log);
+  const folder = join(home.folder, 'prometheus');
+  const program = prometheusProgram(folder, await choosePort(process.env.PROMETHEUS_PORT));
+  let told = '';
+  const tell = () => {
+    const targets = readRecords(home.folder).filter(({ name }) => !servers.includes(name));
+    const text = JSON.stringify(targets);
+    if (text !== told) writeTargets(folder, targets);
+    told = text;
+  };
+  tell();
+
+  const child = spawn(program.command, program.args, { env: program.env, stdio: ['ignore', 'inherit', 'inherit'] });
+  let ended = false;
+  const end = once(child, 'exit').finally(() => (ended = true));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill('SIGTERM'));
+  let announced = false;
+  while (!ended) {
+    if (!announced && (announced = await program.isReady()))
+      console.log(`Prometheus on http://127.0.0.1:${program.port} (alerts: /alerts). Ctrl-C stops it.`);
+    await Promise.race([sleep(announced ? LOOK_EVERY_MS : 100), end]);
+    // A stack that is started again may have other ports.
+    tell();
+  }
+  const [code] = (await end) as [number | null];
+  if (code !== 0) throw new StackError(`Prometheus ended with ${code ?? 'a signal'}: see its lines above`);
+}
+
+async function choosePort(wanted: string | undefined): Promise<number> {
+  if (!wanted) return (await isFree(9090)) ? 9090 : (await freePorts(1))[0]!;
+  const port = /^\d+$/.test(wanted) ? Number(wanted) : 0;
+  if (port < 1 || port > 65_535) throw new StackError(`PROMETHEUS_PORT must be a port from 1 to 65535, not ${wanted}`);
+  if (!(await isFree(port))) throw new StackError(`the port ${port} of PROMETHEUS_PORT is in use`);
+  return port;
+}

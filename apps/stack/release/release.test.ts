@@ -1,0 +1,152 @@
+// `make release` and `make sbom`, in a repository of its own that has the files of this checkout.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkout } from '../process/home.ts';
+
+const folder = join(process.env.TEST_FOLDER ?? '', 'work', 'a-name-of-its-own');
+const { version } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as { version: string };
+const files = join(folder, 'release', version);
+const test = suite('releases');
+test.before(() => {
+  mkdirSync(folder, { recursive: true });
+  const listed = ['ls-files', '-z', '--cached', '--others', '--exclude-standard'];
+  const names = execFileSync('git', listed, { cwd: checkout, encoding: 'utf8' }).split('\0').filter(Boolean);
+  for (const name of names) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    cpSync(join(checkout, name), join(folder, name), { verbatimSymlinks: true });
+  }
+  symlinkSync(join(checkout, 'node_modules'), join(folder, 'node_modules'));
+  writeFileSync(join(folder, '.git-exclude'), '/node_modules\n/.git-exclude\n');
+  git('init', '--quiet');
+  git('config', 'core.excludesFile', join(folder, '.git-exclude'));
+  for (const [name, value] of [
+    ['user.name', 'Releaser'],
+    ['user.email', 'releaser@example.com'],
+    ['tag.gpgSign', 'false'],
+    ['commit.gpgSign', 'false'],
+  ] as const)
+    git('config', name, value);
+  git('add', '--all');
+  git('commit', '--quiet', '--message', 'All files');
+});
+
+test('a dry run writes every file of the release, and neither commits nor tags', () => {
+  const head = git('rev-parse', 'HEAD');
+  const { status, stdout, stderr } = release('--version', version, '--dry-run');
+  assert.is(status, 0, stderr);
+  assert.match(stdout, /^dry run: CHANGELOG\.md stays, and nothing is tagged/m);
+  assert.equal([git('rev-parse', 'HEAD'), git('tag', '--list'), git('status', '--porcelain')], [head, '', '']);
+
+  const sums = readFileSync(join(files, 'SHA256SUMS'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => line.split('  '));
+  for (const [sum, name = ''] of sums)
+    assert.is(
+      createHash('sha256')
+        .update(readFileSync(join(files, name)))
+        .digest('hex'),
+      sum,
+      name,
+    );
+  const names = sums.map(([, name]) => name);
+  for (const name of [`keytally-${version}.tar.gz`, `keytally-client-${version}.tgz`, `keytally-${version}.cdx.json`])
+    assert.ok(names.includes(name), `${name} is among ${names.join(' ')}`);
+  const provenance = JSON.parse(readFileSync(join(files, 'PROVENANCE.json'), 'utf8')) as Record<string, string>;
+  assert.equal([provenance.commit, provenance.tree], [head, git('rev-parse', 'HEAD^{tree}')]);
+  assert.match(readFileSync(join(files, 'NOTES.md'), 'utf8'), new RegExp(`^# keytally ${version}\n\n### `));
+  assert.match(list(`keytally-client-${version}.tgz`), /^package\/dist\/index\.js$/m);
+  assert.match(list(`keytally-${version}.tar.gz`), new RegExp(`^keytally-${version}/deploy/helm/Chart\\.yaml$`, 'm'));
+});
+
+test('the bill of materials has every package that is shipped, with its hash, and no other', () => {
+  type Component = { name: string; version: string; hashes?: unknown[] };
+  const bom = JSON.parse(readFileSync(join(files, `keytally-${version}.cdx.json`), 'utf8')) as {
+    bomFormat: string;
+    metadata: { component: Component };
+    components: Component[];
+  };
+  assert.equal(
+    [bom.bomFormat, bom.metadata.component.name, bom.metadata.component.version],
+    ['CycloneDX', 'keytally', version],
+  );
+  const { packages } = JSON.parse(readFileSync(join(checkout, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { version: string; dev?: boolean; optional?: boolean; link?: boolean }>;
+  };
+  const shipped = Object.entries(packages)
+    .filter(([path, { dev, optional, link }]) => path.startsWith('node_modules/') && !dev && !optional && !link)
+    .map(([path, one]) => `${path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)}@${one.version}`);
+  const listed = bom.components.filter(({ name }) => !name.startsWith('@keytally/'));
+  assert.equal(listed.map((one) => `${one.name}@${one.version}`).toSorted(), [...new Set(shipped)].toSorted());
+  for (const { name, hashes = [] } of listed) assert.ok(hashes.length > 0, name);
+});
+
+test('the same commit gives the same bytes, in another folder and at another time', () => {
+  const first = readFileSync(join(files, 'SHA256SUMS'), 'utf8');
+  const other = `${folder}-moved`;
+  git('clone', '--quiet', folder, other);
+  symlinkSync(join(checkout, 'node_modules'), join(other, 'node_modules'));
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ['apps/stack/release/main.ts', '--version', version, '--dry-run'],
+    {
+      cwd: other,
+      env: {
+        ...process.env,
+        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_KEY_0: 'core.excludesFile',
+        GIT_CONFIG_VALUE_0: join(folder, '.git-exclude'),
+        TZ: 'Asia/Tokyo',
+      },
+      encoding: 'utf8',
+    },
+  );
+  assert.is(status, 0, stderr);
+  assert.is(readFileSync(join(other, 'release', version, 'SHA256SUMS'), 'utf8'), first);
+});
+
+test('what is not ready is refused by its reason, and leaves nothing', () => {
+  assert.match(release().stderr, /^keytally: name the version: make release VERSION=1\.2\.3/);
+  assert.match(release('--version', '9.9.9').stderr, /^keytally: not 9\.9\.9: package\.json says /);
+  assert.match(release('--version', version, '--repeat').stderr, new RegExp(`no tag v${version} to repeat`));
+  const stray = join(folder, 'stray.ts');
+  writeFileSync(stray, '');
+  assert.match(release('--version', version, '--dry-run').stderr, /changes that are not committed/);
+  rmSync(stray);
+  assert.equal([git('tag', '--list'), git('status', '--porcelain')], ['', '']);
+});
+
+test('a release dates the changelog, tags the commit, and can be made again from its tag', () => {
+  const { status, stderr } = release('--version', version);
+  assert.is(status, 0, stderr);
+  const day = new Date().toISOString().slice(0, 4);
+  assert.match(
+    git('show', `v${version}:CHANGELOG.md`),
+    new RegExp(`^## \\[${version.replaceAll('.', '\\.')}\\] - ${day}-`, 'm'),
+  );
+  assert.is(git('rev-parse', `v${version}^{commit}`), git('rev-parse', 'HEAD'));
+  assert.is(git('log', '-1', '--format=%s'), `Release ${version}`);
+  const first = readFileSync(join(files, 'SHA256SUMS'), 'utf8');
+
+  assert.match(release('--version', version).stderr, /is there already; REPEAT=1 makes its files again/);
+  assert.is(release('--version', version, '--repeat').status, 0);
+  assert.is(readFileSync(join(files, 'SHA256SUMS'), 'utf8'), first);
+});
+
+test.run();
+
+function release(...args: string[]) {
+  return spawnSync(process.execPath, ['apps/stack/release/main.ts', ...args], { cwd: folder, encoding: 'utf8' });
+}
+
+function git(...args: string[]): string {
+  return execFileSync('git', args, { cwd: folder, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 }).trim();
+}
+
+function list(name: string): string {
+  return execFileSync('tar', ['-tzf', join(files, name)], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
+}

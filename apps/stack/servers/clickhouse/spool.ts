@@ -1,0 +1,89 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, rmSync } from 'node:fs';
+import { open, rm, stat, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Engine, Statement } from './engine.ts';
+import { RequestError } from './limits.ts';
+
+/** An answer that lies on disk. Its file has no name any more, and is gone when it is closed. */
+export type SpooledAnswer = { file: FileHandle; bytes: number };
+
+/** Writes answers to disk: the engine would hold each in memory, several times. */
+export type Spool = {
+  /** Runs a select to its end; when the signal says that nobody waits for it any more, it is ended. */
+  write(statement: Statement, signal: AbortSignal): Promise<SpooledAnswer>;
+};
+
+const LOOK_EVERY_MS = 100;
+// The engine's numbers of errors.
+const TOO_MANY_ROWS_OR_BYTES = 396;
+const QUERY_WAS_CANCELLED = 394;
+
+/** Makes a spool in a folder of its own; whatever a process before left there is removed. */
+export function makeSpool(engine: Engine, folder: string): Spool {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  return {
+    async write(statement, signal) {
+      const { query, format } = splitFormat(statement);
+      const path = join(folder, `answer-${randomUUID()}`);
+      const sql = `insert into function file('${path}', '${format}') ${query}`;
+      // The statement is a select, but the file must be written.
+      const { readonly: _, max_result_bytes: most = '0', ...settings } = statement.settings;
+      const watch = watchFile(engine, path, { most: Number(most), signal });
+      try {
+        if (signal.aborted) throw cancelled();
+        await engine.run({ ...statement, sql, data: undefined, settings });
+        const file = await open(path);
+        const bytes = (await file.stat()).size;
+        if (Number(most) === 0 || bytes <= Number(most)) return { file, bytes };
+        await file.close();
+        throw tooLarge(most);
+      } catch (error) {
+        throw watch.isTooLarge() ? tooLarge(most) : error;
+      } finally {
+        watch.stop();
+        await rm(path, { force: true });
+      }
+    },
+  };
+}
+
+/** Whether a statement is a select, whose answer a spool can write. */
+export function isSelect({ sql, data }: Statement): boolean {
+  return data === undefined && /^\s*(?:select|with)\b/i.test(sql);
+}
+
+function splitFormat({ sql, format }: Statement): { query: string; format: string } {
+  const named = /\bformat\s+(?<format>\w+)\s*;?\s*$/i.exec(sql);
+  return named ? { query: sql.slice(0, named.index), format: named.groups!.format! } : { query: sql, format };
+}
+
+// The engine limits what it answers, not what it writes to a file. A statement that has not begun can't be ended, so that is
+// tried again until it has ended.
+function watchFile(engine: Engine, path: string, { most, signal }: { most: number; signal: AbortSignal }) {
+  let isTooLarge = false;
+  const timer = setInterval(() => {
+    if (signal.aborted || isTooLarge) return void engine.run(killing(path)).catch(() => {});
+    if (most === 0) return;
+    stat(path).then(
+      ({ size }) => (isTooLarge ||= size > most),
+      () => {},
+    );
+  }, LOOK_EVERY_MS);
+  return { isTooLarge: () => isTooLarge, stop: () => clearInterval(timer) };
+}
+
+function killing(path: string): Statement {
+  const sql = `kill query where position(query, 'function file(''${path}''') > 0 and position(query, 'kill query') = 0 async`;
+  return { sql, format: 'TabSeparated', settings: {}, parameters: {} };
+}
+
+function tooLarge(most: string): RequestError {
+  const text = `Limit for result exceeded, max bytes: ${most}`;
+  return new RequestError(TOO_MANY_ROWS_OR_BYTES, `Code: 396. DB::Exception: ${text} (TOO_MANY_ROWS_OR_BYTES)`);
+}
+
+function cancelled(): RequestError {
+  return new RequestError(QUERY_WAS_CANCELLED, 'Code: 394. DB::Exception: Query was cancelled (QUERY_WAS_CANCELLED)');
+}

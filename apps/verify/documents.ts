@@ -1,0 +1,30 @@
+import type { IncomingMessage } from 'node:http';
+import { ApiError } from '../../shared/contract/errors.ts';
+import { openApi } from '../../shared/contract/openapi.ts';
+import type { Operation } from '../../shared/contract/route.ts';
+import { makeDocs } from '../../shared/http/docs.ts';
+import type { Probe } from '../../shared/http/probes.ts';
+import { verifyBatchOperation, verifyOperation } from '../../shared/verification/operation.ts';
+import { gatewayPaths } from './gateway/openapi.ts';
+import { holdOperations } from './holds.ts';
+
+export type DocumentOptions = {
+  probe: Probe;
+  /** Whether it serves /docs and /openapi.json. */
+  hasDocs: boolean;
+  publicUrl: string;
+};
+
+/** Answers what needs no token: probes, metrics and documents. Any other path is a 404. */
+export function makeDocuments({ probe, hasDocs, publicUrl }: DocumentOptions) {
+  const operations: Operation[] = [verifyOperation, verifyBatchOperation, ...holdOperations];
+  const document = () => openApi(operations, [{ url: publicUrl, description: 'Verify' }], gatewayPaths);
+  const docs = hasDocs ? makeDocs(document()) : () => undefined;
+
+  return async function documents(request: IncomingMessage, path: string) {
+    const found = (await probe(path)) ?? docs(path, request.headers);
+    if (!found) throw new ApiError('route_not_found');
+    if (request.method === 'GET' || request.method === 'HEAD') return found;
+    throw new ApiError('method_not_allowed', { headers: { Allow: 'GET, HEAD' } });
+  };
+}

@@ -1,0 +1,273 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { windowAt } from '../../../shared/values/calendar.ts';
+import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
+import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+
+// The section "Limits over any window" of the contract, line by line.
+
+let world: World;
+let customers: Customers;
+let workspaceId: string;
+
+const test = suite('limits over windows in a verification');
+test.before(async () => {
+  // Nothing here is about deadlines, and the machine may be busy.
+  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '10000' });
+  workspaceId = await newWorkspace();
+  customers = makeCustomers(world, workspaceId);
+});
+test.after(() => world?.stop());
+
+const requests = (limit: number, more: object = {}) => ({
+  name: 'daily',
+  unit: 'requests',
+  limit,
+  per: 'day',
+  ...more,
+});
+const credits = (limit: string, more: object = {}) => ({ name: 'spend', unit: 'credits', limit, per: 'day', ...more });
+
+test('never more than limit + limit × t pass in any t of a sliding window, under 64 concurrent clients', async () => {
+  const limit = 120;
+  const { key } = await customers.newKey({ limits: [requests(limit, { per: 'minute' })] });
+  const began = performance.now();
+  let passed = 0;
+  const client = async () => {
+    for (let i = 0; i < 6; i++) if ((await verify({ key })).status === 'VALID') passed += 1;
+  };
+  await Promise.all(Array.from({ length: 64 }, client));
+  const seconds = (performance.now() - began) / 1000;
+  assert.ok(passed >= limit, `${passed} passed`);
+  assert.ok(passed <= limit + (limit * seconds) / 60, `${passed} passed in ${seconds} s`);
+});
+
+test('a day, week or month is that of the zone, and ends at the first instant of the next one', async () => {
+  for (const timezone of ['UTC', 'Asia/Kathmandu', 'America/St_Johns']) {
+    const limits = (['day', 'week', 'month'] as const).map((per) => requests(5, { name: per, per, timezone }));
+    const { key } = await customers.newKey({ limits });
+    const answer = await verify({ key });
+    for (const [i, per] of (['day', 'week', 'month'] as const).entries()) {
+      const { endMs } = windowAt(per, timezone, Date.now());
+      assert.equal(answer.limits[i], { on: 'key', name: per, remaining: 4, resetAt: endMs });
+    }
+  }
+});
+
+test('`usageName` counts only calls under that name', async () => {
+  const { key } = await customers.newKey({ limits: [credits('10', { usageName: 'tokens' })] });
+  const remaining = async (usageName: string) =>
+    (await verify({ key, billing: { usage: '4', usageName } })).limits[0].remaining;
+  assert.is(await remaining('tokens'), '6');
+  assert.is(await remaining('images'), '6');
+  assert.is(await remaining('tokens'), '2');
+});
+
+test('`rateLimitPerSecond` stays and is one more of them, under that name', async () => {
+  const { key } = await customers.newKey({ rateLimitPerSecond: 1, limits: [requests(100)] });
+  const [first, refused] = await verifyTogether(key, 2);
+  const names = first.limits.map(({ name }: { name: string }) => name);
+  assert.equal(names, ['rateLimitPerSecond', 'daily']);
+  assert.is(refused.status, 'RATE_LIMITED');
+  const { resetAt, ...by } = refused.limitedBy;
+  assert.equal(by, { on: 'key', name: 'rateLimitPerSecond', limit: 1 });
+  assert.is(resetAt, refused.rateLimit.resetAt);
+});
+
+test('a key without limits over windows says who refused, and lists none', async () => {
+  const id = await newWorkspace({ defaultRateLimitPerSecond: 1 });
+  const { key } = await newKeyIn(id);
+  const answers = await verifyTogether(key, 2);
+  assert.equal([answers[0].status, answers[1].limitedBy.on], ['VALID', 'workspace']);
+  assert.not(answers.some(({ limits }) => limits));
+});
+
+test('VALID takes all of the limits and the credits, and a refusal takes none', async () => {
+  const meter = await customers.newMeter({ totalCredits: '100' });
+  const limits = [requests(3), credits('10'), credits('7', { name: 'hourly', per: 'hour' })];
+  const { key } = await customers.newKey({ externalMeterId: meter, limits });
+  const first = await verify({ key, billing: { usage: '4' } });
+  assert.equal(remainingOf(first), [2, '6', '3']);
+  const refused = await verify({ key, billing: { usage: '5' } });
+  assert.is(refused.limitedBy.name, 'hourly');
+  assert.ok(Number(remainingOf(refused)[2]) < 3.1);
+  assert.equal(remainingOf(refused).slice(0, 2), [2, '6']);
+  assert.is(refused.billing.usedCredits, '4');
+});
+
+test('requests are RATE_LIMITED, and credits USAGE_LIMITED by LIMIT_REACHED, on unmetered keys too', async () => {
+  const { key } = await customers.newKey({ limits: [requests(2), credits('1.5')] });
+  await verify({ key, billing: { usage: '1' } });
+  const byCredits = await verify({ key, billing: { usage: '0.500001' } });
+  assert.equal([byCredits.status, byCredits.reason], ['USAGE_LIMITED', 'LIMIT_REACHED']);
+  const { endMs } = windowAt('day', 'UTC', Date.now());
+  assert.equal(byCredits.limitedBy, { on: 'key', name: 'spend', limit: '1.5', resetAt: endMs });
+  assert.is((await verify({ key, billing: { usage: '0.5' } })).status, 'VALID');
+  const byRequests = await verify({ key });
+  assert.equal([byRequests.status, byRequests.reason], ['RATE_LIMITED', 'RATE_LIMIT']);
+  assert.equal(byRequests.limitedBy, { on: 'key', name: 'daily', limit: 2, resetAt: endMs });
+});
+
+test('a cost above a whole limit is refused without `resetAt`, and a cost of 0 passes a limit that is used up', async () => {
+  const { key } = await customers.newKey({ limits: [credits('2')] });
+  const refused = await verify({ key, billing: { usage: '2.000001' } });
+  assert.equal(refused.limitedBy, { on: 'key', name: 'spend', limit: '2' });
+  assert.is((await verify({ key, billing: { usage: '2' } })).status, 'VALID');
+  assert.is((await verify({ key })).status, 'VALID');
+});
+
+test('the order of refusal is requests of the key, of the record, then credits, then limits on credits', async () => {
+  const order = async (total: string, ofKey: object[], ofRecord: object[]) => {
+    const meter = await customers.newMeter({ totalCredits: total, limits: ofRecord });
+    const { key } = await customers.newKey({ externalMeterId: meter, limits: ofKey });
+    await verify({ key, billing: { usage: '1' } });
+    const { reason, limitedBy } = await verify({ key, billing: { usage: '1' } });
+    return [reason, limitedBy?.on, limitedBy?.name].join(' ').trimEnd();
+  };
+  const [one, other] = [requests(1), requests(1, { name: 'other' })];
+  const [much, more] = [credits('1'), credits('1', { name: 'more' })];
+  assert.is(await order('1', [much, one, other], [requests(1), more]), 'RATE_LIMIT key daily');
+  assert.is(await order('1', [much], [more, other]), 'RATE_LIMIT billing other');
+  assert.is(await order('1', [much], [more]), 'CREDITS_USED_UP');
+  assert.is(await order('5', [much], [more]), 'LIMIT_REACHED key spend');
+  assert.is(await order('5', [], [more, much]), 'LIMIT_REACHED billing more');
+});
+
+test('limits of a record are shared by all its keys', async () => {
+  const meter = await customers.newMeter({ totalCredits: '100', limits: [requests(3)] });
+  const keys = await Promise.all([1, 2].map(() => customers.newKey({ externalMeterId: meter })));
+  assert.equal(remainingOf(await verify({ key: keys[0]!.key })), [2]);
+  assert.equal(remainingOf(await verify({ key: keys[1]!.key })), [1]);
+  assert.is((await verify({ key: keys[0]!.key })).limits[0].on, 'billing');
+  const record = (await customers.billing(meter)) as { id: string; limits?: unknown };
+  assert.equal(record.limits, [requests(3)]);
+  const path = `/api/v1/customer-billing/${record.id}`;
+  await must(200, world.call('patch', path, { limits: null }));
+  assert.is((await verify({ key: keys[0]!.key })).limits, undefined);
+});
+
+test("a workspace's `defaultLimits` count for each key; `[]` of a key is none, and `null` goes back to them", async () => {
+  const id = await newWorkspace({ defaultLimits: [requests(2)] });
+  const [one, other] = [await newKeyIn(id), await newKeyIn(id)];
+  assert.equal(remainingOf(await verify({ key: one.key })), [1]);
+  assert.equal(remainingOf(await verify({ key: one.key })), [0]);
+  const otherAnswer = await verify({ key: other.key });
+  assert.equal([remainingOf(otherAnswer), otherAnswer.limits[0].on], [[1], 'workspace']);
+  const patch = (limits: unknown) => world.call('patch', `/api/v1/workspace/${id}/api-key/${one.id}`, { limits });
+  assert.equal((await must(200, patch([]))).body.apiKey.limits, []);
+  assert.is((await verify({ key: one.key })).limits, undefined);
+  assert.is((await must(200, patch(null))).body.apiKey.limits, undefined);
+  assert.is((await verify({ key: one.key })).status, 'RATE_LIMITED');
+  await must(200, world.call('patch', `/api/v1/workspace/${id}`, { defaultLimits: null }));
+  assert.is((await verify({ key: one.key })).status, 'VALID');
+});
+
+test('`rateLimit` is the tightest of those on requests', async () => {
+  const { key } = await customers.newKey({
+    rateLimitPerSecond: 100,
+    limits: [requests(5), requests(9, { name: 'b' })],
+  });
+  const { rateLimit } = await verify({ key });
+  assert.equal(rateLimit, { remaining: 4, resetAt: windowAt('day', 'UTC', Date.now()).endMs });
+});
+
+test('a changed amount keeps the count, and anything else begins anew', async () => {
+  const { id, key } = await customers.newKey({ limits: [requests(5)] });
+  await verify({ key });
+  const left = async (limit: object) => {
+    const path = `/api/v1/workspace/${workspaceId}/api-key/${id}`;
+    await must(200, world.call('patch', path, { limits: [limit] }));
+    return (await verify({ key })).limits[0].remaining;
+  };
+  assert.is(await left(requests(10)), 8);
+  assert.is(await left(requests(10, { shadow: true })), 7);
+  assert.is(await left(requests(10, { name: 'other' })), 9);
+  assert.is(await left(requests(10, { name: 'other', per: 'week' })), 9);
+  assert.is(await left(requests(10, { name: 'other', per: 'week', timezone: 'Asia/Tokyo' })), 9);
+});
+
+test('a `shadow` limit is counted and told, and never refuses', async () => {
+  const { key } = await customers.newKey({ limits: [requests(1, { shadow: true })] });
+  const answers = [await verify({ key }), await verify({ key })];
+  const told = answers.map(({ status, limits: [{ remaining, wouldRefuse }] }) => [status, remaining, wouldRefuse]);
+  assert.equal(told, [
+    ['VALID', 0, false],
+    ['VALID', 0, true],
+  ]);
+});
+
+test('a batch counts exactly, and a repeated Idempotency-Key counts once and answers the same', async () => {
+  const { key } = await customers.newKey({ limits: [requests(5)] });
+  const valid = (await verifyTogether(key, 8)).filter(({ status }) => status === 'VALID');
+  assert.equal(new Set(valid.flatMap(remainingOf)), new Set([4, 3, 2, 1, 0]));
+  assert.is(valid.length, 5);
+
+  const once = await customers.newKey({ limits: [requests(5)] });
+  const repeat = () => customers.verify({ key: once.key }, { headers: { 'Idempotency-Key': 'x' } });
+  const first = await repeat();
+  await verify({ key: once.key });
+  assert.is((await repeat()).text, first.text);
+  assert.equal(remainingOf(await verify({ key: once.key })), [2]);
+});
+
+test('held credits count from the hold on, and a capture, a release and an end correct that while the window runs', async () => {
+  const limits = [credits('10', { per: 'month' }), credits('10', { name: 'hourly', per: 'hour' })];
+  const meter = await customers.newMeter({ totalCredits: '100', limits: [credits('20', { per: 'month' })] });
+  const { key } = await customers.newKey({ externalMeterId: meter, limits });
+  const counted = async () => {
+    const [monthly, hourly, shared] = remainingOf(await verify({ key })).map(
+      (left) => Math.floor(Number(left) * 10) / 10,
+    );
+    assert.ok(Math.abs(hourly! - monthly!) <= 1, `${hourly} of an hour, ${monthly} of a month`);
+    assert.is(shared, monthly! + 10);
+    return monthly;
+  };
+  const hold = async (usage: string, more: object = {}): Promise<string> => {
+    const { status, hold } = await verify({ key, billing: { usage, hold: { expiresIn: 60, ...more } } });
+    assert.is(status, 'VALID');
+    return hold.id;
+  };
+  const settle = (what: string, body: object) =>
+    must(200, request(`${world.verify!.url}/api/v1/usage/${what}`, 'post', { token: world.team.token, body }));
+  const [captured, released] = [await hold('6'), await hold('4')];
+  assert.is(await counted(), 0);
+  assert.is((await verify({ key, billing: { usage: '0.5' } })).limitedBy.name, 'spend');
+  await settle('release', { holdId: released });
+  assert.is(await counted(), 4);
+  for (const again of ['first', 'repeated']) {
+    await settle('capture', { holdId: captured, usage: '1.5' });
+    assert.is(await counted(), 8.5, again);
+  }
+  // One is settled by its end, and then captured late.
+  const [expired] = [await hold('3', { expiresIn: 1 }), await hold('2', { expiresIn: 1, onExpiry: 'charge' })];
+  await eventually('both have ended', async () => (await counted()) === 6.5);
+  await settle('capture', { holdId: expired, usage: '1' });
+  assert.is(await counted(), 5.5);
+});
+
+test.run();
+
+async function verify(body: object) {
+  return (await must(200, customers.verify(body))).body;
+}
+
+/** Verifies a key so many times in one batch: at one instant, or nearly. */
+async function verifyTogether(key: string, times: number): Promise<Answer['body'][]> {
+  const verifications = Array.from({ length: times }, () => ({ key }));
+  const url = world.verify!.url + VERIFY_BATCH_PATH;
+  return (await must(200, request(url, 'post', { token: world.team.token, body: { verifications } }))).body.results;
+}
+
+function remainingOf({ limits }: { limits: { remaining: number | string }[] }) {
+  return limits.map(({ remaining }) => remaining);
+}
+
+async function newWorkspace(fields: object = {}): Promise<string> {
+  return (await must(201, world.call('post', '/api/v1/workspace', { name: 'w', ...fields }))).body.workspace.id;
+}
+
+async function newKeyIn(id: string): Promise<{ id: string; key: string }> {
+  const body = { name: 'k', workspaceId: id };
+  return (await must(201, world.call('post', '/api/v1/api-key', body))).body.apiKey;
+}

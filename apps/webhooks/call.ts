@@ -1,0 +1,95 @@
+import { Agent, request, type RequestOptions } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import type { LookupFunction } from 'node:net';
+import { isIP } from 'node:net';
+import { once } from 'node:events';
+import { readWebhookTarget, type WebhookTarget } from '../../shared/values/webhook-target.ts';
+import type { Address, Resolve } from './resolve.ts';
+
+/** What came of one try: an answer, or why there was none. */
+export type Outcome = { status?: number; answer?: string; error?: string; durationMs: number };
+
+type Call = { url: string; headers: Record<string, string>; body: string };
+
+const ANSWER_BYTES = 65_536;
+const KEPT_BYTES = 1_024;
+const MOST_ERROR = 256;
+
+/**
+ * Posts to a webhook's URL, and never throws. It connects to an address that was checked, under the name for TLS: what the name
+ * says a moment later does not matter. It follows no redirect and asks no proxy.
+ */
+export function makeCall(resolve: Resolve, allowedTargets: readonly string[], withinMs = 10_000) {
+  return async function call({ url, headers, body }: Call): Promise<Outcome> {
+    const started = performance.now();
+    const took = () => Math.round(performance.now() - started);
+    const signal = AbortSignal.timeout(withinMs);
+    let status: number | undefined;
+    try {
+      const target = readWebhookTarget(url, allowedTargets);
+      if (typeof target === 'string') throw new Error(`the URL ${target}`);
+      const addresses = await inTime(signal, resolve(target, signal));
+      const response = await post(target, { headers, body, addresses, signal });
+      status = response.statusCode!;
+      const answer = await readStart(response);
+      return { status, answer, durationMs: took() };
+    } catch (error) {
+      const why = signal.aborted ? `no whole answer within ${withinMs / 1000} s` : describe(error);
+      return { ...(status !== undefined && { status }), error: why, durationMs: took() };
+    }
+  };
+}
+
+type Post = { headers: Record<string, string>; body: string; addresses: Address[]; signal: AbortSignal };
+
+async function post(
+  { url, host }: WebhookTarget,
+  { headers, body, addresses, signal }: Post,
+): Promise<IncomingMessage> {
+  // A connection of its own: one that is kept was checked for an earlier delivery.
+  const agent = new Agent({ keepAlive: false, maxCachedSessions: 0 });
+  const options: RequestOptions = {
+    method: 'POST',
+    headers: { ...headers, 'content-length': Buffer.byteLength(body) },
+    agent,
+    signal,
+    lookup: only(addresses),
+    rejectUnauthorized: true,
+    ...(isIP(host) === 0 && { servername: host }),
+  };
+  const sent = request(url, options);
+  sent.end(body);
+  const [response] = (await once(sent, 'response', { signal })) as [IncomingMessage];
+  return response;
+}
+
+function only(addresses: Address[]): LookupFunction {
+  return (_, { all }, callback) => {
+    if (all) callback(null, addresses);
+    else callback(null, addresses[0]!.address, addresses[0]!.family);
+  };
+}
+
+/** Reads an answer as far as we read any, and gives the start of it. */
+async function readStart(response: IncomingMessage): Promise<string> {
+  const kept: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    if (bytes < KEPT_BYTES) kept.push(chunk.subarray(0, KEPT_BYTES - bytes));
+    bytes += chunk.length;
+    if (bytes >= ANSWER_BYTES) break;
+  }
+  response.destroy();
+  // Postgres takes no NUL.
+  return Buffer.concat(kept).toString('utf8').replaceAll('\0', '\ufffd');
+}
+
+function inTime<Result>(signal: AbortSignal, work: Promise<Result>): Promise<Result> {
+  return Promise.race([work, once(signal, 'abort').then(() => Promise.reject(new Error('late')))]);
+}
+
+function describe(error: unknown): string {
+  // Of several addresses that could not be connected to, the first tells enough.
+  const one = error instanceof AggregateError ? (error.errors[0] as Error) : (error as Error);
+  return one.message.replaceAll('\0', '').slice(0, MOST_ERROR);
+}

@@ -1,0 +1,191 @@
+import { Webhook } from 'standardwebhooks';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { must } from '../../tests/helpers/customers.ts';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import type { Got } from './helpers/receiver.ts';
+import { makeWebhooksWorld, type WebhooksWorld } from './helpers/webhooks-world.ts';
+
+const test = suite('delivering to webhooks');
+let own: WebhooksWorld;
+// What the second receiver answers, and whether the third answers at all.
+let status = 200;
+let isSilent = true;
+
+test.before(async () => {
+  own = await makeWebhooksWorld({
+    receivers: 3,
+    answers: [
+      undefined,
+      (_, response) => void response.writeHead(status).end(`status ${status}`),
+      (_, response) => {
+        if (!isSilent) response.end();
+      },
+    ],
+  });
+});
+test.after(() => own?.stop());
+
+const idOf = ({ headers }: Got) => headers['webhook-id'] as string;
+const headersOf = ({ headers }: Got) => headers as Record<string, string>;
+
+test('an event arrives signed as the standard says, with its sequence and no secret', async () => {
+  const receiver = own.receivers[0]!;
+  const webhook = await own.newWebhook(receiver.url, ['key.created', 'key.rotated', 'key.deleted']);
+  assert.match(webhook.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+  const key = (
+    await must(201, own.world.call('post', '/api/v1/api-key', { name: 'first', workspaceId: own.workspaceId }))
+  ).body.apiKey;
+  await eventually('it arrives', async () => receiver.got.length === 1, 30_000);
+  await own.ended(webhook.id, 'DELIVERED', 1);
+  const keyPath = `/api/v1/workspace/${own.workspaceId}/api-key/${key.id}`;
+  await must(200, own.world.call('post', `${keyPath}/rotate`));
+  await must(200, own.world.call('delete', keyPath));
+  await must(200, own.world.call('delete', keyPath));
+  await eventually('the others arrive', async () => receiver.got.length === 3);
+  const verified = receiver.got.map((got) => new Webhook(webhook.secret).verify(got.body, headersOf(got)) as Body);
+  const told = verified.toSorted((a, b) => a.sequence - b.sequence);
+  assert.equal(
+    told.map(({ type, sequence, workspaceId, data }) => [type, sequence, workspaceId, data['apiKeyId'], data['name']]),
+    ['key.created', 'key.rotated', 'key.deleted'].map((type, i) => [type, i + 1, own.workspaceId, key.id, 'first']),
+  );
+  assert.not.match(JSON.stringify(receiver.got), key.key);
+  assert.is(new Set(receiver.got.map(idOf)).size, 3);
+  assert.throws(() =>
+    new Webhook(`whsec_${'A'.repeat(43)}=`).verify(receiver.got[0]!.body, headersOf(receiver.got[0]!)),
+  );
+  await must(200, own.world.call('delete', `/api/v1/webhook/${webhook.id}`));
+});
+
+type Body = { type: string; timestamp: string; sequence: number; workspaceId: string; data: Record<string, unknown> };
+
+test('for a day after a rotation both secrets sign, then the new one alone', async () => {
+  const receiver = own.receivers[0]!;
+  const old = await own.newWebhook(receiver.url, ['key.created']);
+  const { secret } = (await must(200, own.world.call('post', `/api/v1/webhook/${old.id}/rotate`))).body.webhook;
+  assert.is.not(secret, old.secret);
+  const next = async () => {
+    const before = receiver.got.length;
+    await own.sendTest(old.id);
+    await eventually('it arrives', async () => receiver.got.length > before);
+    return receiver.got.at(-1)!;
+  };
+  const both = await next();
+  for (const one of [old.secret, secret]) new Webhook(one).verify(both.body, headersOf(both));
+  await own.world.sql`update webhooks set previous_until = now() where id = ${old.id}`;
+  const alone = await next();
+  new Webhook(secret).verify(alone.body, headersOf(alone));
+  assert.throws(() => new Webhook(old.secret).verify(alone.body, headersOf(alone)), /No matching signature/);
+  await must(200, own.world.call('delete', `/api/v1/webhook/${old.id}`));
+});
+
+test('a refused event is tried again after 5 s, 5 min, 30 min, 2 h … with jitter under one id, and fails after ten tries', async () => {
+  const receiver = own.receivers[1]!;
+  status = 500;
+  const webhook = await own.newWebhook(receiver.url, ['key.created']);
+  await own.sendTest(webhook.id);
+  const pauses: number[] = [];
+  for (let tries = 1; tries <= 9; tries++) {
+    const { nextTryAt, tries: made } = await own.ended(webhook.id, 'WAITING', tries);
+    pauses.push((Date.parse(nextTryAt!) - Date.parse(made.at(-1)!.at)) / 1000);
+    await own.dueNow(webhook.id);
+  }
+  const { tries } = await own.ended(webhook.id, 'FAILED', 10);
+  const seconds = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+  for (const [i, pause] of pauses.entries())
+    assert.ok(pause >= seconds[i]! && pause < seconds[i]! * 1.1 + 15, `pause ${i + 1}: ${pause} s`);
+  assert.equal([tries[0]!.status, tries[0]!.answer], [500, 'status 500']);
+  assert.is(new Set(receiver.got.map(idOf)).size, 1);
+
+  status = 200;
+  const [failed] = await own.deliveries(webhook.id);
+  const path = `/api/v1/webhook/${webhook.id}/delivery/${failed!.id}/redeliver`;
+  assert.is((await must(200, own.world.call('post', path))).body.delivery.state, 'WAITING');
+  await own.ended(webhook.id, 'DELIVERED', 11);
+  assert.is((await own.read(webhook.id)).failingSince, undefined);
+  await must(200, own.world.call('post', path));
+  await own.ended(webhook.id, 'DELIVERED', 12);
+  assert.is(new Set(receiver.got.map(idOf)).size, 1);
+});
+
+test('an answer 410 disables a webhook at once; the audit log and the list tell', async () => {
+  status = 410;
+  const webhook = await own.newWebhook(own.receivers[1]!.url, ['key.created']);
+  await own.sendTest(webhook.id);
+  await own.ended(webhook.id, 'FAILED', 1);
+  const read = await own.read(webhook.id);
+  assert.equal([read.enabled, read.disabledReason], [false, 'GONE']);
+  const { auditLog } = (await must(200, own.world.call('get', `/api/v1/audit-log?resourceId=${webhook.id}`))).body;
+  assert.ok(
+    auditLog.some((entry: Record<string, unknown>) => entry['operation'] === 'webhook disabled' && !entry['tokenId']),
+    JSON.stringify(auditLog),
+  );
+  await own.newKey();
+  const refused = await own.world.call('post', `/api/v1/webhook/${webhook.id}/test`);
+  assert.is(refused.body.error.code, 40961);
+  assert.is((await own.deliveries(webhook.id)).length, 1, 'it was told nothing while disabled');
+  status = 200;
+  const body = { enabled: true };
+  const { webhook: enabled } = (await must(200, own.world.call('patch', `/api/v1/webhook/${webhook.id}`, body))).body;
+  assert.equal([enabled.enabled, enabled.disabledReason, enabled.failingSince], [true, undefined, undefined]);
+});
+
+test('five days of failure disable a webhook, less do not, and a success between them starts again', async () => {
+  status = 500;
+  const webhook = await own.newWebhook(own.receivers[1]!.url, ['key.created']);
+  await own.sendTest(webhook.id);
+  await own.ended(webhook.id, 'WAITING', 1);
+  const failingFor = (days: number) =>
+    own.world.sql`update webhooks set failing_since = now() - ${days} * interval '1 day' where id = ${webhook.id}`;
+  await failingFor(4.9);
+  await own.dueNow(webhook.id);
+  await own.ended(webhook.id, 'WAITING', 2);
+  assert.is((await own.read(webhook.id)).enabled, true);
+  await failingFor(5.1);
+  await own.dueNow(webhook.id);
+  await own.ended(webhook.id, 'WAITING', 3);
+  const read = await own.read(webhook.id);
+  assert.equal([read.enabled, read.disabledReason], [false, 'FAILING']);
+  status = 200;
+  await must(200, own.world.call('patch', `/api/v1/webhook/${webhook.id}`, { enabled: true }));
+  await own.dueNow(webhook.id);
+  await own.ended(webhook.id, 'DELIVERED', 4);
+});
+
+test('a receiver that never answers has at most eight under way, and holds up nobody else', async () => {
+  const [quick, , silent] = own.receivers;
+  const stuck = await own.newWebhook(silent!.url, ['key.deleted']);
+  for (let i = 0; i < 20; i++) await own.sendTest(stuck.id);
+  await eventually('eight are under way', async () => silent!.got.length === 8);
+  const webhook = await own.newWebhook(quick!.url, ['key.created']);
+  const before = quick!.got.length;
+  for (let i = 0; i < 50; i++) await own.newKey();
+  await eventually('all arrive', async () => quick!.got.length === before + 50);
+  assert.is(silent!.got.length, 8);
+  const [{ slowest }] = await own.world.sql<[{ slowest: number }]>`
+    select max(extract(epoch from d.ended_at - d.created_at))::float as slowest from webhook_deliveries d
+    where d.webhook_id = ${webhook.id} and state = 'DELIVERED'`;
+  // The silent one is waited for 10 s.
+  assert.ok(slowest < 9, `${slowest} s`);
+  await must(200, own.world.call('delete', `/api/v1/webhook/${webhook.id}`));
+});
+
+test('a program that is killed while it tries loses nothing: another one delivers under the same id', async () => {
+  const silent = own.receivers[2]!;
+  const webhook = await own.newWebhook(silent.url, ['key.rotated']);
+  const before = silent.got.length;
+  const { eventId } = await own.sendTest(webhook.id);
+  await eventually('it is being tried', async () => silent.got.slice(before).some((got) => idOf(got) === eventId));
+  await own.delivering.stop('SIGKILL');
+  isSilent = false;
+  // As if the 30 s had passed, after which a claim ends.
+  await own.world
+    .sql`update webhook_deliveries set claimed_until = now(), next_at = now() where claimed_until is not null`;
+  const next = await own.startDelivering();
+  await eventually('it is delivered', async () => (await own.deliveries(webhook.id))[0]!.state === 'DELIVERED');
+  assert.ok(silent.got.filter((got) => idOf(got) === eventId).length >= 2);
+  await next.stop('SIGTERM');
+  assert.is(next.process.exitCode, 0);
+});
+
+test.run();

@@ -1,0 +1,132 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { startLoop } from '../../shared/runtime/loop.ts';
+import type { Metrics } from '../../shared/runtime/metrics.ts';
+import type { Running } from '../../shared/runtime/run.ts';
+import type { Sql } from '../../shared/stores/postgres.ts';
+import { WEBHOOKS_CHANNEL } from '../../shared/stores/tell-webhooks.ts';
+import type { Sealer } from '../../shared/values/seal.ts';
+import type { makeCall, Outcome } from './call.ts';
+import { claim, type Claimed } from './claim.ts';
+import { messageOf } from './message.ts';
+import { isDelivered, noteTry } from './note-try.ts';
+
+type DeliverOptions = {
+  sql: Sql;
+  call: ReturnType<typeof makeCall>;
+  sealer: Sealer;
+  retriesMs: readonly number[];
+  metrics: Metrics;
+  log: Logger;
+};
+
+// What one process has under way: the most for one webhook, for all that answer soon, and for all that are slow. The slow ones
+// fill their own room, never that of the others.
+const PER_WEBHOOK = 8;
+const ROOM = { quick: 192, slow: 64 };
+const EVERY_MS = 1_000;
+const NOTE_TIMES = 3;
+const NOTE_AGAIN_MS = 1_000;
+
+/**
+ * Delivers what waits, until stopped; then what is under way ends.
+ * 1. Claim deliveries. A crash after it holds these up until the claim ends by itself, at most 30 s.
+ * 2. Call. A crash after it calls again, under the same id.
+ * 3. Note the try. From then on it is delivered, or waits for its next try.
+ */
+export async function startDelivering(options: DeliverOptions): Promise<Running> {
+  const { sql, log, metrics } = options;
+  const lanes = [makeLane(options, false, ROOM.quick), makeLane(options, true, ROOM.slow)];
+  const loops = lanes.map(({ work, freed }) => {
+    const loop = startLoop(EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
+      if (await work()) loop.soon();
+    });
+    freed(loop.soon);
+    return loop;
+  });
+  const soon = () => {
+    for (const loop of loops) loop.soon();
+  };
+  const { unlisten } = await sql.listen(WEBHOOKS_CHANNEL, soon, soon);
+  return {
+    async stop() {
+      await unlisten().catch((error: unknown) => log.debug({ error }, 'no connection listens any more'));
+      await Promise.all(loops.map((loop) => loop.stop()));
+      await Promise.all(lanes.map((lane) => lane.ended()));
+      metrics.webhooksUnderWay.set(0);
+    },
+  };
+}
+
+/** Room for deliveries of one kind of webhooks. */
+function makeLane(options: DeliverOptions, slow: boolean, room: number) {
+  const { sql, metrics, log } = options;
+  const underWay = new Set<Promise<void>>();
+  let after = '';
+  let soon = () => {};
+
+  return {
+    freed: (tell: () => void) => void (soon = tell),
+    ended: async () => void (await Promise.all(underWay)),
+    /** Claims what there is room for; gives whether more may be waiting. */
+    async work(): Promise<boolean> {
+      const most = room - underWay.size;
+      if (most <= 0) return false;
+      const { claimed, next } = await claim(sql, { slow, after, most, perWebhook: PER_WEBHOOK });
+      after = next;
+      for (const one of claimed) begin(one);
+      return next !== '' || claimed.length > 0;
+    },
+  };
+
+  function begin(claimed: Claimed): void {
+    const work = deliver(options, claimed)
+      .catch((error: unknown) =>
+        log.warn({ error, deliveryId: claimed.id }, 'a try could not be noted; it comes again'),
+      )
+      .finally(() => {
+        underWay.delete(work);
+        metrics.webhooksUnderWay.dec();
+        soon();
+      });
+    metrics.webhooksUnderWay.inc();
+    underWay.add(work);
+  }
+}
+
+async function deliver(options: DeliverOptions, claimed: Claimed): Promise<void> {
+  const { sql, retriesMs, metrics } = options;
+  const atMs = Date.now();
+  const outcome = await tryOnce(options, claimed, new Date(atMs));
+  metrics.webhookSeconds.observe(outcome.durationMs / 1000);
+  const tried = { claimed, outcome, atMs, retriesMs, random: Math.random() };
+  const noted = await again(() => noteTry(sql, tried));
+  metrics.webhookTries.inc({
+    outcome: isDelivered(outcome) ? 'delivered' : outcome.error === undefined ? 'refused' : 'failed',
+  });
+  if (noted === 'FAILED') metrics.webhooksGivenUp.inc();
+  if (noted === 'DELIVERED' && claimed.attempts === 0)
+    metrics.webhookDelaySeconds.observe((Date.now() - claimed.toldAt.getTime()) / 1000);
+}
+
+async function tryOnce({ call, sealer, log }: DeliverOptions, claimed: Claimed, now: Date): Promise<Outcome> {
+  let message;
+  try {
+    message = messageOf(claimed, sealer, now);
+  } catch (error) {
+    log.error({ error, webhookId: claimed.webhookId }, 'the secret of a webhook does not open under MASTER_KEY');
+    return { error: 'the message could not be signed', durationMs: 0 };
+  }
+  return call({ url: claimed.url, ...message });
+}
+
+async function again<Result>(work: () => Promise<Result>): Promise<Result> {
+  for (let times = 1; ; times++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (times === NOTE_TIMES) throw error;
+      await sleep(NOTE_AGAIN_MS);
+    }
+  }
+}

@@ -1,0 +1,238 @@
+package keytally
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options are what New needs to know.
+type Options struct {
+	// URL is verify's address for a client that only verifies, as guards do; else the api's, which answers verifications too.
+	URL string
+	// VerifyURL is verify's address; default URL.
+	VerifyURL string
+	// Token is an access token. To verify keys, it needs the permission key:verify alone.
+	Token string
+	// Timeout ends a call, retries included; default 30 s. The context of a call may end it earlier.
+	Timeout time.Duration
+	// VerifyTimeout does the same for a verification, which one of your requests waits for; default 1 s.
+	VerifyTimeout time.Duration
+	// Transport sends the requests; default one of the client's own, which keeps connections open. It must not follow redirects.
+	Transport http.RoundTripper
+	// OnRetry is called with the error of a failed attempt, before the next attempt.
+	OnRetry func(*Error)
+}
+
+// Client has each operation of keytally as a method. It is safe for use by many goroutines: make one, and keep it.
+type Client struct {
+	apiURL, verifyURL      string
+	timeout, verifyTimeout time.Duration
+	sender                 *sender
+	gatherer               *gatherer
+	// What guards still do for requests that are over.
+	settling sync.WaitGroup
+}
+
+const (
+	defaultTimeout       = 30 * time.Second
+	defaultVerifyTimeout = time.Second
+	// More requests wait for one of them, and have their deadlines there too.
+	mostConnections = 256
+	// Less than the 75 s after which keytally closes a connection that nothing uses.
+	idleTimeout = 60 * time.Second
+
+	longestHeader = 255
+)
+
+// New makes a client. It asks nothing of keytally: Ready does.
+func New(options Options) (*Client, error) {
+	api, err := baseURL("URL", options.URL)
+	if err != nil {
+		return nil, err
+	}
+	verify := api
+	if options.VerifyURL != "" {
+		if verify, err = baseURL("VerifyURL", options.VerifyURL); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkToken(options.Token); err != nil {
+		return nil, err
+	}
+	if options.Timeout < 0 || options.VerifyTimeout < 0 {
+		return nil, errors.New("keytally.New: Timeout and VerifyTimeout must not be below 0")
+	}
+	transport := options.Transport
+	if transport == nil {
+		transport = newTransport()
+	}
+	sender := &sender{token: options.Token, transport: transport, onRetry: options.OnRetry}
+	return &Client{
+		apiURL:        api,
+		verifyURL:     verify,
+		timeout:       orDefault(options.Timeout, defaultTimeout),
+		verifyTimeout: orDefault(options.VerifyTimeout, defaultVerifyTimeout),
+		sender:        sender,
+		gatherer:      newGatherer(sender, verify+verifyPath),
+	}, nil
+}
+
+// CallOption changes one call.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	idempotencyKey, requestID string
+	timeout                   time.Duration
+}
+
+// WithIdempotencyKey sends this key: give the same one again when you repeat a call yourself. By default each call gets a new one.
+func WithIdempotencyKey(key string) CallOption {
+	return func(options *callOptions) { options.idempotencyKey = key }
+}
+
+// WithRequestID names the request in the answer and in keytally's logs; a verification that left in a batch has the batch's there.
+func WithRequestID(id string) CallOption {
+	return func(options *callOptions) { options.requestID = id }
+}
+
+// WithTimeout ends this call after that time, retries included.
+func WithTimeout(timeout time.Duration) CallOption {
+	return func(options *callOptions) { options.timeout = timeout }
+}
+
+// Verify verifies an API key and debits its cost: once, even if the request had to be sent several times. A refusal is no error:
+// look at the answer's Status.
+func (c *Client) Verify(ctx context.Context, verification Verification, options ...CallOption) (*Decision, error) {
+	given, err := optionsOf(options, c.verifyTimeout)
+	if err != nil {
+		return nil, err
+	}
+	if given.idempotencyKey == "" {
+		given.idempotencyKey = newID()
+	}
+	fields, err := encode(verification)
+	if err != nil {
+		return nil, err
+	}
+	var decision *Decision
+	err = c.sender.repeat(ctx, given.timeout, func(ctx context.Context) error {
+		decision, err = c.gatherer.verify(ctx, fields, given)
+		return err
+	})
+	return decision, err
+}
+
+// VerifyBatch verifies up to 100 API keys, each by itself. A verification without an IdempotencyKey gets one, so each is debited once.
+func (c *Client) VerifyBatch(ctx context.Context, verifications []BatchedVerification, options ...CallOption) (*VerifyKeysResult, error) {
+	keyed := append([]BatchedVerification{}, verifications...)
+	for i := range keyed {
+		if keyed[i].IdempotencyKey == "" {
+			keyed[i].IdempotencyKey = newID()
+		}
+	}
+	given := append([]CallOption{WithTimeout(c.verifyTimeout)}, options...)
+	done := operation{method: "POST", path: verifyPath + "/batch", accept: "application/json", ofVerify: true}
+	return call[VerifyKeysResult](ctx, c, done, input{body: VerifyKeysRequest{Verifications: keyed}}, given)
+}
+
+// Ready says whether keytally can verify keys now; where its readiness has a port of its own (OPS_PORT), whether verify answers.
+func (c *Client) Ready(ctx context.Context) bool {
+	done := operation{method: "GET", path: "/readyz", accept: "application/json", ofVerify: true}
+	_, err := callText[string](ctx, c, done, input{}, []CallOption{WithTimeout(c.verifyTimeout)})
+	var failed *Error
+	return err == nil || errors.As(err, &failed) && !failed.Unavailable()
+}
+
+// Drain waits until what guards held is settled for every request that is over. Call it after the Shutdown of your server; it ends
+// with ctx at the latest, and what was not settled then ends by itself.
+func (c *Client) Drain(ctx context.Context) error {
+	settled := make(chan struct{})
+	go func() {
+		c.settling.Wait()
+		close(settled)
+	}()
+	select {
+	case <-settled:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func optionsOf(options []CallOption, timeout time.Duration) (callOptions, error) {
+	given := callOptions{timeout: timeout}
+	for _, option := range options {
+		option(&given)
+	}
+	for _, text := range []string{given.idempotencyKey, given.requestID} {
+		if text != "" && !isPrintable(text, longestHeader) {
+			return given, errors.New("keytally: an idempotency key or a request id holds what no header may hold; use up to 255 visible ASCII characters")
+		}
+	}
+	return given, nil
+}
+
+func newTransport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxConnsPerHost:     mostConnections,
+		MaxIdleConns:        mostConnections,
+		MaxIdleConnsPerHost: mostConnections,
+		IdleConnTimeout:     idleTimeout,
+		DisableCompression:  true,
+	}
+}
+
+var (
+	secret         = regexp.MustCompile(`^[A-Za-z]\w*_\w{20,}$`)
+	tokenText      = regexp.MustCompile(`^[!-~]+$`)
+	expectedValues = map[string]string{
+		"URL":       "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
+		"VerifyURL": "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
+	}
+)
+
+func baseURL(option, value string) (string, error) {
+	if value == "" {
+		return "", fmt.Errorf("keytally.New: %s is missing; give %s", option, expectedValues[option])
+	}
+	parsed, err := url.Parse(value)
+	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		// A token that was given as URL by mistake must not end up in a log.
+		shown := fmt.Sprintf("%q", value)
+		if secret.MatchString(value) {
+			shown = "a token"
+		}
+		return "", fmt.Errorf("keytally.New: %s is %s; it must start with http:// or https://", option, shown)
+	}
+	return strings.TrimRight(value, "/"), nil
+}
+
+// The messages never repeat the token: they end up in logs.
+func checkToken(token string) error {
+	if token == "" {
+		return errors.New("keytally.New: Token is missing; give an access token, e.g. KEYTALLY_TOKEN")
+	}
+	if !tokenText.MatchString(token) {
+		return errors.New("keytally.New: Token is wrong; it holds a space, a line break or another character that no access token has")
+	}
+	return nil
+}
+
+func orDefault(value, other time.Duration) time.Duration {
+	if value == 0 {
+		return other
+	}
+	return value
+}

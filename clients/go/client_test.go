@@ -1,0 +1,199 @@
+package keytally
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMakesACustomerVerifiesItsKeyAndReadsItsBooks(t *testing.T) {
+	acme := newCustomer(t, "10")
+	client, id, ctx := acme.client, acme.workspace, context.Background()
+	scope, err := client.CreateScope(ctx, id, CreateScopeRequest{Name: "Documents", Representation: "documents"})
+	must(t, err)
+	wanted := []WantedScope{{Representation: "documents", Read: true}}
+	made, err := client.CreateKey(ctx, CreateKeyRequest{
+		Name: "k", WorkspaceID: id, ExternalMeterID: "acme", Scopes: wanted,
+		Limits: []Limit{
+			{Name: "calls", Unit: "requests", Limit: Requests(1000), Per: "day"},
+			{Name: "credits", Unit: "credits", Limit: Credits("12.5"), Per: "month"},
+		},
+	})
+	must(t, err)
+	equal(t, made.APIKey.Limits[0].Limit.String()+" "+made.APIKey.Limits[1].Limit.String(), "1000 12.5")
+	decision, err := client.Verify(ctx, Verification{
+		Key: made.APIKey.Key, RequestedScopes: wanted, Billing: &VerificationBilling{Usage: "0.25", UsageName: "tokens"},
+	})
+	must(t, err)
+	equal(t, decision.Status, StatusValid)
+	equal(t, decision.Status.Display(), "Active")
+	equal(t, decision.Billing.UsedCredits, "0.25")
+	refilled, err := client.RefillBilling(ctx, RefillBillingRequest{WorkspaceID: id, ExternalMeterID: "acme", Refill: Credits("5")})
+	must(t, err)
+	equal(t, refilled.Billing.TotalCredits, "15")
+	found, err := client.GetBillingOfMeter(ctx, GetBillingOfMeterQuery{WorkspaceID: id, ExternalMeterID: "acme"})
+	must(t, err)
+	equal(t, found.Billing.ID, acme.billing)
+	csv, err := client.GetUsageAsCSV(ctx, acme.billing, GetUsageQuery{})
+	must(t, err)
+	equal(t, strings.HasPrefix(csv, "billingId,day"), true)
+	scopes, err := client.ListScopes(ctx, id)
+	must(t, err)
+	equal(t, scopes.Scopes[0].ID, scope.Scope.ID)
+}
+
+func TestAFieldThatIsLeftOutStaysAsItIsAndNullClearsIt(t *testing.T) {
+	acme := newCustomer(t, "10")
+	client, ctx := acme.client, context.Background()
+	change := func(body UpdateBillingRequest) BillingRecord {
+		changed, err := client.UpdateBilling(ctx, acme.billing, body)
+		must(t, err)
+		return changed.Billing
+	}
+	equal(t, change(UpdateBillingRequest{SpendCap: Set("12"), AllowOverages: Ptr(true)}).SpendCap, "12")
+	kept := change(UpdateBillingRequest{AllowOverages: Ptr(false)})
+	equal(t, fmt.Sprintf("%s %t", kept.SpendCap, kept.AllowOverages), "12 false")
+	equal(t, change(UpdateBillingRequest{SpendCap: Null[string]()}).SpendCap, "")
+	disabled, err := client.CreateKey(ctx, CreateKeyRequest{Name: "k", WorkspaceID: acme.workspace, Enabled: Ptr(false)})
+	must(t, err)
+	equal(t, disabled.APIKey.Enabled, false)
+}
+
+func TestAListIsVisitedWholeWhateverThePageSize(t *testing.T) {
+	acme := newCustomer(t, "")
+	ctx := context.Background()
+	for i := 0; i < 4; i++ {
+		_, err := acme.client.CreateKey(ctx, CreateKeyRequest{WorkspaceID: acme.workspace, Name: fmt.Sprint("k", i)})
+		must(t, err)
+	}
+	for _, limit := range []int64{1, 2, 5, 200} {
+		names := ""
+		err := acme.client.ListAllKeys(ctx, acme.workspace, ListKeysQuery{Limit: limit}, func(key APIKey) error {
+			names += key.Name + " "
+			return nil
+		})
+		must(t, err)
+		equal(t, names, "k k0 k1 k2 k3 ")
+	}
+	enough := errors.New("enough")
+	err := acme.client.ListAllKeys(ctx, acme.workspace, ListKeysQuery{}, func(APIKey) error { return enough })
+	equal(t, err, enough)
+}
+
+func TestAnErrorHasItsStatusCodeRequestIDAndDetails(t *testing.T) {
+	stack := requireStack(t)
+	client := newTestClient(t, Options{URL: stack.api, Token: stack.token})
+	_, err := client.CreateWorkspace(context.Background(), CreateWorkspaceRequest{}, WithRequestID("mine"))
+	failed := failure(t, err)
+	equal(t, fmt.Sprintf("%d %d %s %s", failed.Status, failed.Code, failed.RequestID, failed.Details[0].Path), "400 40001 mine /name")
+	equal(t, failed.Unavailable(), false)
+	equal(t, strings.HasPrefix(err.Error(), "keytally answered 40001: "), true)
+	unknown := newTestClient(t, Options{URL: stack.api, Token: "kt_nobody"})
+	_, err = unknown.ListWorkspaces(context.Background(), ListWorkspacesQuery{})
+	equal(t, failure(t, err).Code, 40102)
+}
+
+func TestACallWhoseAnswerIsLostIsRepeatedAndCountsOnce(t *testing.T) {
+	acme := newCustomer(t, "100")
+	stack := requireStack(t)
+	api, verify := newProxy(t, stack.api), newProxy(t, stack.verify)
+	retried := 0
+	client := newTestClient(t, Options{URL: api.url, VerifyURL: verify.url, Token: stack.token, OnRetry: func(*Error) { retried++ }})
+	ctx := context.Background()
+	api.then("lose", "html", "lose")
+	refilled, err := client.RefillBilling(ctx, RefillBillingRequest{WorkspaceID: acme.workspace, ExternalMeterID: "acme", Refill: Credits("1")})
+	must(t, err)
+	equal(t, refilled.Billing.TotalCredits, "101")
+	equal(t, api.idempotencyKeys(), 1)
+	verify.then("lose", "refuse", "html")
+	decision, err := client.Verify(ctx, Verification{Key: acme.key, Billing: &VerificationBilling{Usage: "3"}})
+	must(t, err)
+	equal(t, decision.Billing.UsedCredits, "3")
+	equal(t, verify.idempotencyKeys(), 1)
+	equal(t, retried >= 2, true)
+}
+
+func TestACallThatHangsIsAskedAgainInTimeAndOneWithoutAnAnswerFails(t *testing.T) {
+	stack := requireStack(t)
+	verify := newProxy(t, stack.verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
+	ctx := context.Background()
+	verify.then("hang")
+	decision, err := client.Verify(ctx, Verification{Key: "x"}, WithTimeout(6*time.Second))
+	must(t, err)
+	equal(t, decision.Status, StatusInvalid)
+	verify.become("hang")
+	_, err = client.Verify(ctx, Verification{Key: "x"}, WithTimeout(100*time.Millisecond))
+	equal(t, failure(t, err).Message, "keytally did not answer in time")
+	equal(t, failure(t, err).Unavailable(), true)
+	nobody := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x", VerifyTimeout: 100 * time.Millisecond})
+	_, err = nobody.ListWorkspaces(ctx, ListWorkspacesQuery{}, WithTimeout(100*time.Millisecond))
+	equal(t, failure(t, err).Message, "keytally cannot be reached at http://127.0.0.1:1")
+	equal(t, nobody.Ready(ctx), false)
+	verify.become("pass")
+	equal(t, client.Ready(ctx), true)
+}
+
+func TestACallEndsWithItsContextBetweenTwoAttemptsToo(t *testing.T) {
+	verify := newProxy(t, "http://127.0.0.1:1")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	client := newTestClient(t, Options{URL: verify.url, Token: "x", OnRetry: func(*Error) { cancel() }})
+	verify.become("refuse")
+	_, err := client.Verify(ctx, Verification{Key: "x"})
+	equal(t, err, context.Canceled)
+	_, err = client.GetQuota(ctx)
+	equal(t, err, context.Canceled)
+}
+
+func TestATokenIsNotSentToWhereARedirectPointsAndAnIDLeadsToNoOtherPath(t *testing.T) {
+	stack := requireStack(t)
+	api := newProxy(t, stack.api)
+	client := newTestClient(t, Options{URL: api.url, Token: stack.token})
+	ctx := context.Background()
+	api.then("redirect")
+	_, err := client.ListWorkspaces(ctx, ListWorkspacesQuery{})
+	equal(t, failure(t, err).Status, 307)
+	api.then()
+	for _, id := range []string{"..", ".", ""} {
+		if _, err := client.GetWorkspace(ctx, id); err == nil {
+			t.Fatalf("%q was taken for an id", id)
+		}
+	}
+	equal(t, api.paths(), "")
+	_, err = client.GetWorkspace(ctx, "a/../b?c#d")
+	equal(t, failure(t, err).Status, 403)
+	equal(t, api.seen[0].RequestURI, "/api/v1/workspace/a%2F..%2Fb%3Fc%23d")
+}
+
+func TestAKeyThatNoHeaderMayHoldIsRefusedBeforeItIsSent(t *testing.T) {
+	client := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x"})
+	for _, key := range []string{"a\nb", "é", strings.Repeat("a", 256)} {
+		_, err := client.Verify(context.Background(), Verification{Key: "x"}, WithIdempotencyKey(key))
+		equal(t, err != nil && strings.Contains(err.Error(), "no header may hold"), true)
+		_, err = client.GetQuota(context.Background(), WithRequestID(key))
+		equal(t, err != nil && strings.Contains(err.Error(), "no header may hold"), true)
+	}
+}
+
+func TestAMissingOrWrongOptionIsNamedAndATokenIsNeverRepeated(t *testing.T) {
+	url, token := "http://127.0.0.1:1", "kt_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1"
+	for message, options := range map[string]Options{
+		"keytally.New: URL is missing; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else": {Token: token},
+		`keytally.New: URL is "ftp://a"; it must start with http:// or https://`:                                                                    {URL: "ftp://a", Token: token},
+		`keytally.New: URL is "a:8081"; it must start with http:// or https://`:                                                                     {URL: "a:8081", Token: token},
+		`keytally.New: URL is a token; it must start with http:// or https://`:                                                                      {URL: token, Token: token},
+		`keytally.New: VerifyURL is "b"; it must start with http:// or https://`:                                                                    {URL: url, VerifyURL: "b", Token: token},
+		"keytally.New: Token is missing; give an access token, e.g. KEYTALLY_TOKEN":                                                                 {URL: url},
+		"keytally.New: Token is wrong; it holds a space, a line break or another character that no access token has":                                {URL: url, Token: token + "\n"},
+		"keytally.New: Timeout and VerifyTimeout must not be below 0":                                                                               {URL: url, Token: token, Timeout: -1},
+	} {
+		_, err := New(options)
+		if err == nil || err.Error() != message {
+			t.Errorf("got %v, and wanted %s", err, message)
+		}
+	}
+}

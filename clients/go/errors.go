@@ -1,0 +1,111 @@
+package keytally
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Error is the error of a failed call: keytally answered with an error, or did not answer at all (Status and Code are 0 then).
+type Error struct {
+	// Status is the HTTP status.
+	Status int
+	// Code is the code from keytally's table of errors; 0 if something other than keytally answered.
+	Code int
+	// Message is for people.
+	Message string
+	// RequestID is in keytally's logs too; empty without an answer.
+	RequestID string
+	// Details say of a request that was not valid which fields were wrong, and why.
+	Details []Detail
+	// RetryAfter is for how long to wait before the next attempt; 0 if keytally did not say.
+	RetryAfter time.Duration
+
+	cause error
+}
+
+// Detail says what is wrong with a field of a request.
+type Detail struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
+}
+
+// Error says what went wrong, for logs.
+func (e *Error) Error() string {
+	if e.Code == 0 {
+		return e.Message
+	}
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "keytally answered %d: %s", e.Code, e.Message)
+	for _, detail := range e.Details {
+		fmt.Fprintf(text, " (%s %s)", detail.Path, detail.Message)
+	}
+	return text.String()
+}
+
+// Unwrap gives the error below, such as that of a refused connection.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Unavailable says whether nothing was decided, because keytally or a server before it is unavailable or overloaded.
+func (e *Error) Unavailable() bool {
+	return e.Status == 0 || e.Status == 408 || e.Status == 429 || e.Status >= 500
+}
+
+const firstRequestStillRuns = 40905
+
+// passing says whether the same request may succeed a moment later.
+func (e *Error) passing() bool {
+	return e.Unavailable() || e.Code == firstRequestStillRuns
+}
+
+type errorBody struct {
+	Code    int      `json:"code"`
+	Message string   `json:"message"`
+	Details []Detail `json:"details"`
+}
+
+// errorOf turns an answer that is not a success into an error.
+func errorOf(status int, header http.Header, text []byte) *Error {
+	failed := &Error{
+		Status:    status,
+		Message:   fmt.Sprintf("HTTP %d, but the answer is not from keytally; check the address", status),
+		RequestID: header.Get("X-Request-Id"),
+	}
+	if seconds, err := strconv.ParseFloat(header.Get("Retry-After"), 64); err == nil && seconds >= 0 && seconds < 1e6 {
+		failed.RetryAfter = time.Duration(seconds * float64(time.Second))
+	}
+	var envelope struct{ Error *errorBody }
+	if json.Unmarshal(text, &envelope) == nil && envelope.Error != nil {
+		failed.Code, failed.Message, failed.Details = envelope.Error.Code, envelope.Error.Message, envelope.Error.Details
+	}
+	return failed
+}
+
+// What keytally's Retry-After says with each 429 and 503 of a verification.
+const retryAfter = time.Second
+
+// errorInBatch is the error of one verification of a batch, as it would be if that had been sent alone.
+func errorInBatch(body *errorBody, requestID string) *Error {
+	failed := &Error{Status: body.Code / 100, Code: body.Code, Message: body.Message, Details: body.Details, RequestID: requestID}
+	if failed.Status == http.StatusTooManyRequests || failed.Status == http.StatusServiceUnavailable {
+		failed.RetryAfter = retryAfter
+	}
+	return failed
+}
+
+// unanswered is the error of a request without an answer.
+func unanswered(base string, isLate bool, cause error) *Error {
+	if isLate {
+		return &Error{Message: "keytally did not answer in time", cause: cause}
+	}
+	return &Error{Message: "keytally cannot be reached at " + base, cause: cause}
+}
+
+func isUnavailable(err error) bool {
+	var failed *Error
+	return errors.As(err, &failed) && failed.Unavailable()
+}

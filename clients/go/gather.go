@@ -1,0 +1,299 @@
+package keytally
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	verifyPath = "/api/v1/api-key/verify"
+
+	mostCalls = 100
+	// A batch has at most 256 KiB.
+	mostBytes = 250_000
+	// A verification has at most 16 KiB: what is longer is refused by itself.
+	longest = 16_384
+	// What a call takes in a batch besides its fields and its key.
+	besides = 25
+	wait    = time.Millisecond
+	// After that time a server that knew no batches is asked for one again: it may have been replaced.
+	singleFor = time.Minute
+)
+
+// gatherer sends verifications. Those that goroutines make at the same moment leave together, and so do those that come while others
+// are on their way: they wait for these, but at most a millisecond. One alone leaves at once, by itself.
+type gatherer struct {
+	sender *sender
+	url    string
+	origin string
+
+	mutex       sync.Mutex
+	line        []*verification
+	isPlanned   bool
+	underWay    int
+	timer       *time.Timer
+	singleUntil time.Time
+}
+
+// verification is one attempt of a call: it stands in the line first, and then waits for an answer.
+type verification struct {
+	fields         []byte
+	idempotencyKey string
+	requestID      string
+	outcome        chan outcome
+	// The next two belong to the gatherer's mutex.
+	exchange *exchange
+	hasLeft  bool
+}
+
+type outcome struct {
+	decision *Decision
+	err      error
+}
+
+// exchange is a request on its way; when no call waits for it any more, it is given up.
+type exchange struct {
+	waiting int
+	cancel  context.CancelFunc
+}
+
+func newGatherer(sender *sender, url string) *gatherer {
+	return &gatherer{sender: sender, url: url, origin: originOf(url)}
+}
+
+// verify makes one attempt, which ends with ctx.
+func (g *gatherer) verify(ctx context.Context, fields []byte, given callOptions) (*Decision, error) {
+	one := &verification{
+		fields:         fields,
+		idempotencyKey: given.idempotencyKey,
+		requestID:      given.requestID,
+		outcome:        make(chan outcome, 1),
+	}
+	g.add(one)
+	select {
+	case found := <-one.outcome:
+		return found.decision, found.err
+	case <-ctx.Done():
+		g.leave(one)
+		return nil, unanswered(g.origin, true, ctx.Err())
+	}
+}
+
+func (g *gatherer) add(one *verification) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if len(one.fields) > longest || !g.singleUntil.IsZero() && time.Now().Before(g.singleUntil) {
+		g.sendTogether([]*verification{one})
+		return
+	}
+	g.line = append(g.line, one)
+	switch {
+	case len(g.line) >= mostCalls:
+		g.sendLine()
+	case g.underWay == 0 && !g.isPlanned:
+		g.isPlanned = true
+		go g.sendSoon()
+	case g.timer == nil && !g.isPlanned:
+		g.timer = time.AfterFunc(wait, g.sendLate)
+	}
+}
+
+// sendSoon lets the goroutines run that can: those that verify join the line.
+func (g *gatherer) sendSoon() {
+	runtime.Gosched()
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.isPlanned = false
+	if g.underWay == 0 {
+		g.sendLine()
+	} else if g.timer == nil && len(g.line) > 0 {
+		g.timer = time.AfterFunc(wait, g.sendLate)
+	}
+}
+
+func (g *gatherer) sendLate() {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.sendLine()
+}
+
+// leave gives a call up.
+func (g *gatherer) leave(one *verification) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	one.hasLeft = true
+	if one.exchange == nil {
+		return
+	}
+	one.exchange.waiting--
+	if one.exchange.waiting == 0 {
+		one.exchange.cancel()
+	}
+}
+
+// sendLine sends all that stand in the line. The mutex is held, here and in what it calls.
+func (g *gatherer) sendLine() {
+	if g.timer != nil {
+		g.timer.Stop()
+		g.timer = nil
+	}
+	var together []*verification
+	size := 0
+	for _, one := range g.line {
+		if one.hasLeft {
+			continue
+		}
+		length := len(one.fields) + len(one.idempotencyKey) + besides
+		if len(together) == mostCalls || len(together) > 0 && size+length > mostBytes {
+			g.sendTogether(together)
+			together, size = nil, 0
+		}
+		together = append(together, one)
+		size += length
+	}
+	g.line = nil
+	if len(together) > 0 {
+		g.sendTogether(together)
+	}
+}
+
+func (g *gatherer) sendTogether(calls []*verification) {
+	ctx, cancel := context.WithCancel(context.Background())
+	sent := &exchange{cancel: cancel}
+	for _, one := range calls {
+		if !one.hasLeft {
+			one.exchange = sent
+			sent.waiting++
+		}
+	}
+	g.underWay++
+	go func() {
+		defer cancel()
+		received, err := g.sender.exchange(ctx, g.requestOf(calls))
+		g.deliver(calls, received, err)
+		g.end()
+	}()
+}
+
+// end lets the calls that follow from an answer join those that wait, and sends these if nothing else is on its way.
+func (g *gatherer) end() {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.underWay--
+	if g.underWay == 0 && len(g.line) > 0 && !g.isPlanned {
+		g.isPlanned = true
+		go g.sendSoon()
+	}
+}
+
+func (g *gatherer) deliver(calls []*verification, received *answer, err error) {
+	if err != nil {
+		failAll(calls, unanswered(g.origin, false, err))
+		return
+	}
+	if len(calls) == 1 {
+		calls[0].outcome <- outcomeOf(received)
+		return
+	}
+	if received.status == http.StatusNotFound {
+		g.sendApart(calls)
+		return
+	}
+	decisions, err := decisionsOf(received, len(calls))
+	if err != nil {
+		failAll(calls, err)
+		return
+	}
+	for i, one := range calls {
+		one.outcome <- decisions[i]
+	}
+}
+
+// sendApart sends calls alone, to a server that knows no batches.
+func (g *gatherer) sendApart(calls []*verification) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.singleUntil = time.Now().Add(singleFor)
+	for _, one := range calls {
+		if !one.hasLeft {
+			g.sendTogether([]*verification{one})
+		}
+	}
+}
+
+func failAll(calls []*verification, err error) {
+	for _, one := range calls {
+		one.outcome <- outcome{err: err}
+	}
+}
+
+func outcomeOf(received *answer) outcome {
+	if err := received.failure(); err != nil {
+		return outcome{err: err}
+	}
+	decision := &Decision{}
+	if err := decode(received, decision); err != nil {
+		return outcome{err: err}
+	}
+	return outcome{decision: decision}
+}
+
+// decisionsOf gives the outcomes of a batch, in order.
+func decisionsOf(received *answer, count int) ([]outcome, error) {
+	if err := received.failure(); err != nil {
+		return nil, err
+	}
+	var batch struct {
+		Results []struct {
+			Decision
+			Error *errorBody `json:"error"`
+		} `json:"results"`
+	}
+	if err := json.Unmarshal(received.text, &batch); err != nil || len(batch.Results) != count {
+		return nil, &Error{Status: received.status, Message: "the answer to a batch is not from keytally", cause: err}
+	}
+	outcomes := make([]outcome, count)
+	for i := range batch.Results {
+		result := &batch.Results[i]
+		if result.Error != nil {
+			outcomes[i].err = errorInBatch(result.Error, received.header.Get("X-Request-Id"))
+		} else {
+			// A copy: a decision that a handler keeps must not keep those of the others.
+			decision := result.Decision
+			outcomes[i].decision = &decision
+		}
+	}
+	return outcomes, nil
+}
+
+func (g *gatherer) requestOf(calls []*verification) *request {
+	header := g.sender.header("application/json")
+	header["Content-Type"] = []string{"application/json"}
+	if len(calls) == 1 {
+		header["Idempotency-Key"] = []string{calls[0].idempotencyKey}
+		if calls[0].requestID != "" {
+			header["X-Request-Id"] = []string{calls[0].requestID}
+		}
+		return &request{method: http.MethodPost, url: g.url, header: header, body: calls[0].fields}
+	}
+	// Each call has a key of its own: net/http may send the whole again on another connection.
+	header["Idempotency-Key"] = []string{}
+	body := bytes.NewBufferString(`{"verifications":[`)
+	for i, one := range calls {
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		body.Write(one.fields[:len(one.fields)-1])
+		body.WriteString(`,"idempotencyKey":`)
+		key, _ := json.Marshal(one.idempotencyKey)
+		body.Write(key)
+		body.WriteByte('}')
+	}
+	body.WriteString(`]}`)
+	return &request{method: http.MethodPost, url: g.url + "/batch", header: header, body: body.Bytes()}
+}

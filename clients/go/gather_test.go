@@ -1,0 +1,219 @@
+package keytally
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func verifyOnce(client *Client, key string) string {
+	decision, err := client.Verify(context.Background(), Verification{Key: key, Billing: &VerificationBilling{Usage: "1"}})
+	if err != nil {
+		return err.Error()
+	}
+	return string(decision.Status)
+}
+
+func TestCallsOfOneMomentLeaveTogetherAndOneAloneBySelf(t *testing.T) {
+	acme := newCustomer(t, "1000")
+	stack := requireStack(t)
+	verify := newProxy(t, stack.verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
+	equal(t, verifyOnce(client, acme.key), "VALID")
+	equal(t, verify.paths(), verifyPath)
+	verify.then()
+	equal(t, together(64, func(int) string { return verifyOnce(client, acme.key) }), "map[VALID:64]")
+	if requests := len(strings.Fields(verify.paths())); requests > 32 {
+		t.Fatalf("64 calls left as %d requests", requests)
+	}
+	acme.become(t, "65 used 0 held")
+}
+
+func TestMoreCallsThanABatchTakesOrLongerOnesLeaveAsSeveral(t *testing.T) {
+	acme := newCustomer(t, "1000")
+	equal(t, together(250, func(int) string { return verifyOnce(acme.client, acme.key) }), "map[VALID:250]")
+	scopes := make([]WantedScope, 30)
+	for i := range scopes {
+		scopes[i].Representation = strings.Repeat("s", 120) + fmt.Sprint(i)
+	}
+	long := Verification{Key: acme.key, RequestedScopes: scopes, Billing: &VerificationBilling{Usage: "1"}}
+	outcomes := together(100, func(int) string {
+		decision, err := acme.client.Verify(context.Background(), long)
+		if err != nil {
+			return err.Error()
+		}
+		return string(decision.Status)
+	})
+	equal(t, outcomes, "map[INVALID_SCOPES:100]")
+	acme.become(t, "250 used 0 held")
+}
+
+func TestWhatIsWrongWithOneCallOfABatchIsItsOwnError(t *testing.T) {
+	acme := newCustomer(t, "10")
+	outcomes := together(30, func(i int) string {
+		usage := []string{"1", "much"}[i%2]
+		_, err := acme.client.Verify(context.Background(), Verification{Key: acme.key, Billing: &VerificationBilling{Usage: usage}})
+		if err == nil {
+			return "fine"
+		}
+		failed := failure(t, err)
+		return fmt.Sprint(failed.Status, failed.Code, failed.Details[0].Path != "", failed.RequestID != "")
+	})
+	equal(t, outcomes, "map[400 40001 true true:15 fine:15]")
+	acme.become(t, "10 used 0 held")
+}
+
+// answering is a server that answers each request when it is told to.
+type answering struct {
+	*httptest.Server
+	mutex sync.Mutex
+	held  []heldRequest
+}
+
+type heldRequest struct {
+	calls   int
+	release chan struct{}
+}
+
+func newAnswering(t *testing.T) *answering {
+	server := &answering{}
+	server.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Verifications []json.RawMessage }
+		text, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(text, &body)
+		one := heldRequest{calls: len(body.Verifications), release: make(chan struct{})}
+		server.mutex.Lock()
+		server.held = append(server.held, one)
+		server.mutex.Unlock()
+		<-one.release
+		if one.calls == 0 {
+			_, _ = io.WriteString(w, `{"status":"VALID"}`)
+			return
+		}
+		results := strings.Repeat(`{"status":"INVALID"},`, one.calls)
+		_, _ = io.WriteString(w, `{"results":[`+strings.TrimSuffix(results, ",")+`]}`)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func (a *answering) calls() int {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	calls := 0
+	for _, one := range a.held {
+		if one.calls == 0 {
+			calls++
+		}
+		calls += one.calls
+	}
+	return calls
+}
+
+func TestCallsThatComeWhileOthersAreOnTheirWayHoldUpNobody(t *testing.T) {
+	server := newAnswering(t)
+	client := newTestClient(t, Options{URL: server.URL, Token: "x"})
+	first := make(chan string, 1)
+	go func() { first <- verifyOnce(client, "first") }()
+	eventually(t, "the first is on its way", func() bool { return server.calls() == 1 })
+	others := make(chan string, 1)
+	go func() { others <- together(20, func(int) string { return verifyOnce(client, "other") }) }()
+	// The server answers nothing: they leave after a millisecond.
+	eventually(t, "they left too", func() bool { return server.calls() == 21 })
+	server.mutex.Lock()
+	for _, one := range server.held {
+		close(one.release)
+	}
+	server.mutex.Unlock()
+	equal(t, <-first, "VALID")
+	equal(t, strings.Contains(<-others, "INVALID"), true)
+}
+
+func TestABatchWhoseAnswerIsLostIsRepeatedAndEachCallCountsOnce(t *testing.T) {
+	acme := newCustomer(t, "1000")
+	stack := requireStack(t)
+	verify := newProxy(t, stack.verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
+	verify.then("lose", "html", "refuse")
+	equal(t, together(20, func(int) string { return verifyOnce(client, acme.key) }), "map[VALID:20]")
+	acme.become(t, "20 used 0 held")
+}
+
+func TestEachCallOfABatchHasItsOwnDeadlineAndItsOwnContext(t *testing.T) {
+	server := newAnswering(t)
+	client := newTestClient(t, Options{URL: server.URL, Token: "x"})
+	canceled, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	outcomes := make(chan error, 3)
+	verify := func(ctx context.Context, options ...CallOption) {
+		_, err := client.Verify(ctx, Verification{Key: "x"}, options...)
+		outcomes <- err
+	}
+	go verify(canceled)
+	eventually(t, "it is on its way", func() bool { return server.calls() == 1 })
+	cancel()
+	equal(t, <-outcomes, context.Canceled)
+	go verify(context.Background(), WithTimeout(60*time.Millisecond))
+	equal(t, failure(t, <-outcomes).Message, "keytally did not answer in time")
+	soon, cancelSoon := context.WithTimeout(context.Background(), 30*time.Millisecond)
+	defer cancelSoon()
+	go verify(soon)
+	if err := <-outcomes; !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	server.mutex.Lock()
+	defer server.mutex.Unlock()
+	for _, one := range server.held {
+		close(one.release)
+	}
+}
+
+func TestAServerThatKnowsNoBatchesIsAskedWithSingleCalls(t *testing.T) {
+	acme := newCustomer(t, "1000")
+	verify := newProxy(t, requireStack(t).verify)
+	var mutex sync.Mutex
+	asked := 0
+	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/batch") {
+			mutex.Lock()
+			asked++
+			mutex.Unlock()
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		verify.handle(w, r, requireStack(t).verify)
+	}))
+	defer old.Close()
+	client := newTestClient(t, Options{URL: old.URL, Token: requireStack(t).token})
+	for round := 0; round < 2; round++ {
+		equal(t, together(40, func(int) string { return verifyOnce(client, acme.key) }), "map[VALID:40]")
+	}
+	// Batches that were on their way already may be more than one, those of the second round none.
+	equal(t, asked >= 1 && asked <= 20, true)
+	acme.become(t, "80 used 0 held")
+}
+
+func TestVerifyBatchGivesEachVerificationAKeyOfItsOwnAndCanBeRepeated(t *testing.T) {
+	acme := newCustomer(t, "10")
+	stack := requireStack(t)
+	verify := newProxy(t, stack.verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
+	verify.then("lose")
+	one := BatchedVerification{Key: acme.key, Billing: &VerificationBilling{Usage: "1"}}
+	wrong := BatchedVerification{Key: acme.key, Billing: &VerificationBilling{Usage: "much"}}
+	found, err := client.VerifyBatch(context.Background(), []BatchedVerification{one, one, wrong})
+	must(t, err)
+	equal(t, found.Results[0].Status, StatusValid)
+	equal(t, found.Results[1].Status, StatusValid)
+	equal(t, found.Results[2].Error.Code, 40001)
+	equal(t, found.Results[2].Decision == nil, true)
+	acme.become(t, "2 used 0 held")
+}

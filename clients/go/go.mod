@@ -1,0 +1,3 @@
+module keytally.dev/keytally
+
+go 1.19

@@ -1,0 +1,168 @@
+package keytally
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// StatusUndecided is that of a request which passed while keytally was unavailable.
+const StatusUndecided Status = "UNDECIDED"
+
+type guard struct {
+	client  *Client
+	options GuardOptions
+	onError func(error, *http.Request)
+}
+
+// Guard makes middleware for net/http, and for every router that takes it: it verifies the key of each request, debits its cost, and
+// refuses the request unless the key is valid. IdentityOf tells the handler behind it whose request it is.
+func (c *Client) Guard(options GuardOptions) (func(http.Handler) http.Handler, error) {
+	if err := options.check(); err != nil {
+		return nil, fmt.Errorf("keytally guard: %w", err)
+	}
+	g := &guard{client: c, options: options, onError: options.OnError}
+	if g.onError == nil {
+		g.onError = logEachSecond()
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
+	}, nil
+}
+
+// IdentityOf tells a handler behind a guard whose request it is: the verification's answer, whose status is StatusValid, or
+// StatusUndecided where GuardOptions.Open let the request pass. It panics where no guard ran before.
+func IdentityOf(ctx context.Context) *Decision {
+	found, ok := ctx.Value(passedKey{}).(*passed)
+	if !ok {
+		panic("keytally.IdentityOf: no guard ran before this handler")
+	}
+	return found.identity
+}
+
+// passed is what a guard tells the handler behind it.
+type passed struct {
+	identity *Decision
+	hold     *Held
+}
+
+type passedKey struct{}
+
+func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	requestID := requestIDOf(r)
+	found, why := g.decide(w, r, requestID)
+	if why != "" {
+		refuse(w, why, requestID)
+		return
+	}
+	r = r.WithContext(context.WithValue(r.Context(), passedKey{}, found))
+	if found.hold != nil {
+		// Also when the handler panics.
+		defer found.hold.end()
+	}
+	next.ServeHTTP(w, r)
+}
+
+// decide gives what the handler is told, or the reason to refuse the request.
+func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string) (*passed, string) {
+	tell := func(err error) {
+		g.onError(fmt.Errorf("keytally guard, request %s: %w", requestID, err), r)
+	}
+	keys := KeysOf(r.Header)
+	switch {
+	case len(keys) == 0:
+		return nil, "NO_KEY"
+	case len(keys) > 1:
+		return nil, "TWO_KEYS"
+	case !isKeyText(keys[0]):
+		return nil, string(StatusInvalid)
+	}
+	asked, err := g.options.verification(keys[0], r)
+	if err != nil {
+		tell(err)
+		return nil, "FAILED"
+	}
+	call := keptCall{verification: asked, idempotencyKey: newID()}
+	open := g.options.Open
+	if open != nil && open.Unavailable() {
+		if open.keep(call) {
+			return &passed{identity: &Decision{Status: StatusUndecided}}, ""
+		}
+		tell(errors.New("keytally is unavailable, and no more usage can be kept"))
+		return nil, "AWAY"
+	}
+	call.sentAt = time.Now()
+	// An end client that leaves does not end the call: what it debited or held would stay unknown.
+	ctx := detached{r.Context()}
+	decision, err := g.client.Verify(ctx, asked, WithIdempotencyKey(call.idempotencyKey), WithRequestID(requestID))
+	if err != nil {
+		return g.failed(err, call, tell)
+	}
+	setRateLimit(w.Header(), decision.RateLimit, time.Now())
+	if why := refusedFor(decision); why != "" {
+		return nil, why
+	}
+	found := &passed{identity: decision}
+	if g.options.holds() {
+		found.hold = &Held{client: g.client, onError: tell}
+		if decision.Hold != nil {
+			found.hold.id = decision.Hold.ID
+		}
+	}
+	return found, ""
+}
+
+// failed decides on a request whose verification failed. The end client did nothing wrong, and must not see the status that the
+// error has for this server.
+func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, string) {
+	if !isUnavailable(err) {
+		tell(err)
+		return nil, "FAILED"
+	}
+	if open := g.options.Open; open != nil && open.keep(call) {
+		return &passed{identity: &Decision{Status: StatusUndecided}}, ""
+	}
+	tell(err)
+	return nil, "AWAY"
+}
+
+// detached has the values of a context, and does not end with it.
+type detached struct{ context.Context }
+
+func (detached) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (detached) Done() <-chan struct{}       { return nil }
+func (detached) Err() error                  { return nil }
+
+const logEvery = time.Second
+
+// A wrong token fails every request: one line a second says it, and how many more there were.
+func logEachSecond() func(error, *http.Request) {
+	var mutex sync.Mutex
+	var next time.Time
+	left := 0
+	return func(err error, _ *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		now := time.Now()
+		if now.Before(next) {
+			left++
+			return
+		}
+		if left > 0 {
+			err = fmt.Errorf("%w (and %d more since the last line)", err, left)
+		}
+		log.Print(err)
+		next, left = now.Add(logEvery), 0
+	}
+}
+
+func requestIDOf(r *http.Request) string {
+	if given := r.Header.Get("X-Request-Id"); isPrintable(given, 128) {
+		return given
+	}
+	return newID()
+}

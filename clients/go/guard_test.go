@@ -1,0 +1,198 @@
+package keytally
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// serve starts an API behind a guard.
+func serve(t testing.TB, client *Client, options GuardOptions, handler http.HandlerFunc) string {
+	t.Helper()
+	guard, err := client.Guard(options)
+	must(t, err)
+	server := httptest.NewServer(guard(handler))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func get(t testing.TB, url, key string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	must(t, err)
+	r.Header.Set("X-Api-Key", key)
+	received, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer received.Body.Close()
+	text, _ := io.ReadAll(received.Body)
+	return received.StatusCode, string(text)
+}
+
+func TestThousandsOfGuardedRequestsAreEachDebitedAndBookedOnce(t *testing.T) {
+	acme := newCustomer(t, "1000")
+	const requests, atOnce = 4_000, 64
+	var mutex sync.Mutex
+	balances := map[string]bool{}
+	options := GuardOptions{Cost: Cost{Usage: "0.25"}}
+	url := serve(t, acme.client, options, func(_ http.ResponseWriter, r *http.Request) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		balances[IdentityOf(r.Context()).Billing.UsedCredits] = true
+	})
+	transport := &http.Transport{MaxIdleConnsPerHost: atOnce}
+	defer transport.CloseIdleConnections()
+	statuses := together(atOnce, func(i int) string {
+		for n := i; n < requests; n += atOnce {
+			r, _ := http.NewRequest(http.MethodGet, url, nil)
+			r.Header.Set("X-Api-Key", acme.key)
+			received, err := transport.RoundTrip(r)
+			if err != nil {
+				return err.Error()
+			}
+			received.Body.Close()
+			if received.StatusCode != http.StatusOK {
+				return received.Status
+			}
+		}
+		return "all passed"
+	})
+	equal(t, statuses, "map[all passed:64]")
+	// Each had an answer of its own.
+	equal(t, len(balances), requests)
+	acme.become(t, "1000 used 0 held")
+	eventually(t, "all are in the books", func() bool {
+		found, err := acme.client.GetUsage(context.Background(), acme.billing, GetUsageQuery{})
+		must(t, err)
+		events := int64(0)
+		for _, row := range found.Data {
+			events += row.Events
+		}
+		return events == requests
+	})
+}
+
+func TestACostThatIsWrongKeepsTheProgramFromStartingOrRefusesTheRequest(t *testing.T) {
+	client := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x"})
+	for _, usage := range []string{"", "abc", "-1", "0.0000001", "9000000001", "9000000000.000001", "1."} {
+		said := `cost is "` + usage + `"; it must be decimal text such as "1" or "0.25"`
+		_, err := client.Guard(GuardOptions{Cost: Cost{Usage: usage}})
+		if err == nil || !strings.Contains(err.Error(), said) {
+			t.Fatalf("%q: %v", usage, err)
+		}
+		var told error
+		cost := CostFunc(func(*http.Request) (Cost, error) { return Cost{Usage: usage}, nil })
+		onError := func(err error, _ *http.Request) { told = err }
+		url := serve(t, client, GuardOptions{Cost: cost, OnError: onError}, func(http.ResponseWriter, *http.Request) {
+			t.Error("the handler was reached")
+		})
+		status, _ := get(t, url, "key_x")
+		equal(t, status, http.StatusInternalServerError)
+		equal(t, strings.Contains(told.Error(), said), true)
+	}
+	_, err := client.Guard(GuardOptions{Cost: Cost{Usage: "9000000000.000000"}})
+	must(t, err)
+}
+
+func TestAFunctionThatFailsOrGivesNothingRefusesTheRequest(t *testing.T) {
+	client := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x"})
+	missing := errors.New("the price list is missing")
+	for said, options := range map[string]GuardOptions{
+		"the price list is missing": {Cost: CostFunc(func(*http.Request) (Cost, error) { return Cost{}, missing })},
+		"scopes is nil":             {ScopesFunc: func(*http.Request) ([]WantedScope, error) { return nil, nil }},
+		"hold.expiresIn is 0":       {HoldFunc: func(*http.Request) (HoldOptions, error) { return HoldOptions{}, nil }},
+	} {
+		var told error
+		options.OnError = func(err error, _ *http.Request) { told = err }
+		url := serve(t, client, options, func(http.ResponseWriter, *http.Request) { t.Error("the handler was reached") })
+		status, text := get(t, url, "key_x")
+		equal(t, status, http.StatusInternalServerError)
+		equal(t, strings.Contains(text, `"code":50001`), true)
+		equal(t, strings.Contains(told.Error(), said), true)
+	}
+}
+
+func TestOptionsThatExcludeEachOtherKeepTheProgramFromStarting(t *testing.T) {
+	client := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x"})
+	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}})
+	must(t, err)
+	hold := &HoldOptions{ExpiresIn: 60}
+	holdFunc := func(*http.Request) (HoldOptions, error) { return *hold, nil }
+	scopesFunc := func(*http.Request) ([]WantedScope, error) { return []WantedScope{}, nil }
+	for said, options := range map[string]GuardOptions{
+		"hold.expiresIn is 86401":   {Hold: &HoldOptions{ExpiresIn: 86_401}},
+		"Hold is there beside Open": {Hold: hold, Open: kept},
+		"beside HoldFunc":           {Hold: hold, HoldFunc: holdFunc},
+		"beside ScopesFunc":         {Scopes: []WantedScope{}, ScopesFunc: scopesFunc},
+	} {
+		if _, err := client.Guard(options); err == nil || !strings.Contains(err.Error(), said) {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+	if _, err := client.KeepUsage(KeepUsageOptions{}); err == nil {
+		t.Error("usage may be lost without a function that is told")
+	}
+}
+
+func TestARefusalIsToTheByteThatOfTheOtherClients(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	refuse(recorder, "NO_KEY", `<"\>`)
+	message := "The API key is missing; send it as Authorization: Bearer, x-api-key or Authorization: Basic."
+	equal(t, recorder.Body.String(), `{"error":{"code":40110,"message":"`+message+`","requestId":"<\"\\>"}}`)
+	equal(t, recorder.Header().Get("WWW-Authenticate"), "Bearer")
+}
+
+func TestARouteIsPrintableAndIsCutAtASlash(t *testing.T) {
+	options := GuardOptions{}
+	r := httptest.NewRequest(http.MethodGet, "/a%20b?c=d", nil)
+	equal(t, options.routeOf(r), "GET /a%20b")
+	options.Route = func(*http.Request) string { return "GET /é\n" }
+	equal(t, options.routeOf(r), "GET /??")
+	long := "GET /" + strings.Repeat("a", 1000) + "/"
+	options.Route = func(*http.Request) string { return long + strings.Repeat("b", 100) }
+	equal(t, options.routeOf(r), long)
+	options.Route = func(*http.Request) string { return strings.Repeat("b", 2000) }
+	equal(t, len(options.routeOf(r)), 1024)
+}
+
+func TestAHandlerWithoutAGuardIsToldSo(t *testing.T) {
+	for _, call := range []func(){
+		func() { IdentityOf(context.Background()) },
+		func() { HoldOf(context.Background()) },
+	} {
+		func() {
+			defer func() {
+				if said := fmt.Sprint(recover()); !strings.Contains(said, "ran before this handler") {
+					t.Error(said)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
+func TestAnEndClientThatLeavesDoesNotEndItsVerification(t *testing.T) {
+	acme := newCustomer(t, "10")
+	verify := newProxy(t, requireStack(t).verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, VerifyTimeout: 4 * time.Second})
+	reached := make(chan error, 1)
+	handler := func(_ http.ResponseWriter, r *http.Request) { reached <- r.Context().Err() }
+	url := serve(t, client, GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}, handler)
+	// The first answer never comes; the second attempt comes long after the end client left.
+	verify.then("hang")
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	r.Header.Set("X-Api-Key", acme.key)
+	if _, err := http.DefaultClient.Do(r); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	equal(t, <-reached, context.Canceled)
+	acme.become(t, "0 used 0 held")
+}

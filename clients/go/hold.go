@@ -1,0 +1,105 @@
+package keytally
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Held is the hold of a request, until it is captured or released.
+type Held struct {
+	client  *Client
+	id      string
+	onError func(error)
+
+	mutex     sync.Mutex
+	isSettled bool
+	costAtEnd func() string
+}
+
+// HoldOf gives a handler behind a guard with a hold that of its request. It panics where no such guard ran before.
+func HoldOf(ctx context.Context) *Held {
+	found, ok := ctx.Value(passedKey{}).(*passed)
+	if !ok || found.hold == nil {
+		panic("keytally.HoldOf: no guard with a hold ran before this handler")
+	}
+	return found.hold
+}
+
+// Capture debits what a request did cost, and releases the rest. Call it before the handler ends: then what was not captured is
+// released. Of a key without a billing record nothing is held, and nil comes back.
+func (h *Held) Capture(ctx context.Context, usage string) (*CaptureHoldResult, error) {
+	h.settle()
+	if h.id == "" {
+		return nil, nil
+	}
+	return h.client.CaptureHold(ctx, CaptureHoldRequest{HoldID: h.id, Usage: usage})
+}
+
+// CaptureAtEnd captures once the handler has ended, also because the end client went away or the handler panicked: for streams, whose
+// cost grows until then. cost is called then; a cost of 0 releases. Should it fail, the guard's OnError hears of it, and the hold ends
+// by itself.
+func (h *Held) CaptureAtEnd(cost func() string) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.costAtEnd = cost
+}
+
+// settle marks the hold; false if it was marked before.
+func (h *Held) settle() bool {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if h.isSettled {
+		return false
+	}
+	h.isSettled = true
+	return true
+}
+
+// end settles the hold of a handler that has ended. The answer's end must not wait for it.
+func (h *Held) end() {
+	if !h.settle() || h.id == "" {
+		return
+	}
+	h.client.settling.Add(1)
+	go func() {
+		defer h.client.settling.Done()
+		if err := h.captureOrRelease(); err != nil {
+			h.onError(err)
+		}
+	}()
+}
+
+func (h *Held) captureOrRelease() error {
+	usage, err := h.cost()
+	if err != nil {
+		return err
+	}
+	if isZero(usage) {
+		_, err = h.client.ReleaseHold(context.Background(), ReleaseHoldRequest{HoldID: h.id})
+	} else {
+		_, err = h.client.CaptureHold(context.Background(), CaptureHoldRequest{HoldID: h.id, Usage: usage})
+	}
+	return err
+}
+
+// A function that panics must not end the program: no server waits for it any more.
+func (h *Held) cost() (usage string, err error) {
+	h.mutex.Lock()
+	cost := h.costAtEnd
+	h.mutex.Unlock()
+	if cost == nil {
+		return "0", nil
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("the function given to CaptureAtEnd panicked: %v", cause)
+		}
+	}()
+	return cost(), nil
+}
+
+func isZero(usage string) bool {
+	return decimal.MatchString(usage) && strings.Trim(usage, "0.") == ""
+}

@@ -1,0 +1,81 @@
+package keytally
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestHoldsAreCapturedReleasedExtendedAndListedByMethods(t *testing.T) {
+	acme := newCustomer(t, "100")
+	client, ctx := acme.client, context.Background()
+	hold := func() string {
+		held := &HoldOptions{ExpiresIn: 600, OnExpiry: "charge"}
+		decision, err := client.Verify(ctx, Verification{Key: acme.key, Billing: &VerificationBilling{Usage: "10", Hold: held}})
+		must(t, err)
+		return decision.Hold.ID
+	}
+	first, second := hold(), hold()
+	open, err := client.ListHolds(ctx, acme.billing, ListHoldsQuery{})
+	must(t, err)
+	equal(t, len(open.Holds), 2)
+	extended, err := client.ExtendHold(ctx, ExtendHoldRequest{HoldID: second, ExpiresIn: 900})
+	must(t, err)
+	equal(t, extended.Hold.Credits, "10")
+	captured, err := client.CaptureHold(ctx, CaptureHoldRequest{HoldID: first, Usage: "2.5"})
+	must(t, err)
+	equal(t, captured.Capture.Usage+" "+captured.Billing.HeldCredits, "2.5 10")
+	_, err = client.ReleaseHold(ctx, ReleaseHoldRequest{HoldID: second})
+	must(t, err)
+	_, err = client.CaptureHold(ctx, CaptureHoldRequest{HoldID: second, Usage: "1"})
+	equal(t, failure(t, err).Code, 40951)
+	acme.become(t, "2.5 used 0 held")
+}
+
+func TestDrainWaitsUntilWhatWasHeldIsSettled(t *testing.T) {
+	acme := newCustomer(t, "100")
+	options := GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}
+	url := serve(t, acme.client, options, func(_ http.ResponseWriter, r *http.Request) {
+		HoldOf(r.Context()).CaptureAtEnd(func() string { return "4" })
+	})
+	status, _ := get(t, url, acme.key)
+	equal(t, status, http.StatusOK)
+	// The handler ends after its answer, which has no body.
+	eventually(t, "it is settled", func() bool {
+		must(t, acme.client.Drain(context.Background()))
+		return acme.amounts(t) == "4 used 0 held"
+	})
+}
+
+func TestWhatAHandlerStreamedBeforeItPanickedIsPaidFor(t *testing.T) {
+	acme := newCustomer(t, "100")
+	told := make(chan error, 1)
+	options := GuardOptions{
+		Cost:    Cost{Usage: "10"},
+		Hold:    &HoldOptions{ExpiresIn: 600},
+		OnError: func(err error, _ *http.Request) { told <- err },
+	}
+	for _, one := range []struct {
+		cost   func() string
+		become string
+	}{
+		{func() string { return "4" }, "4 used 0 held"},
+		// The hold ends by itself.
+		{func() string { panic("no price") }, "4 used 10 held"},
+	} {
+		cost := one.cost
+		url := serve(t, acme.client, options, func(w http.ResponseWriter, r *http.Request) {
+			HoldOf(r.Context()).CaptureAtEnd(cost)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		r, _ := http.NewRequest(http.MethodGet, url, nil)
+		r.Header.Set("X-Api-Key", acme.key)
+		if received, err := http.DefaultClient.Do(r); err == nil {
+			received.Body.Close()
+		}
+		acme.become(t, one.become)
+	}
+	equal(t, strings.Contains((<-told).Error(), "panicked: no price"), true)
+}

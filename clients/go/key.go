@@ -1,0 +1,85 @@
+package keytally
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+// KeysOf gives the API keys that a request carries; it should be one. A key may come as Authorization: Bearer, as X-Api-Key, or in
+// Authorization: Basic as the user name or the password, with the other one empty. The same key twice counts as one.
+func KeysOf(header http.Header) []string {
+	var found []string
+	// A header that was sent more than once holds all that it was sent with.
+	for _, keys := range header["X-Api-Key"] {
+		for _, key := range strings.Split(keys, ",") {
+			found = addKey(found, strings.TrimFunc(key, isSpace))
+		}
+	}
+	for _, authorization := range header["Authorization"] {
+		for _, key := range keysInAuthorization(strings.TrimFunc(authorization, isSpace)) {
+			found = addKey(found, key)
+		}
+	}
+	return found
+}
+
+func addKey(keys []string, key string) []string {
+	if key == "" {
+		return keys
+	}
+	for _, other := range keys {
+		if other == key {
+			return keys
+		}
+	}
+	return append(keys, key)
+}
+
+func keysInAuthorization(authorization string) []string {
+	end := strings.IndexFunc(authorization, isSpace)
+	if end < 0 {
+		return nil
+	}
+	credentials := strings.TrimLeftFunc(authorization[end:], isSpace)
+	switch strings.ToLower(authorization[:end]) {
+	case "bearer":
+		return []string{credentials}
+	case "basic":
+		return userAndPassword(credentials)
+	}
+	return nil
+}
+
+// Some senders leave the padding out, so none is asked for.
+func userAndPassword(encoded string) []string {
+	text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
+	if err != nil {
+		return nil
+	}
+	user, password, hasColon := strings.Cut(string(text), ":")
+	if !hasColon {
+		return nil
+	}
+	return []string{user, password}
+}
+
+func isSpace(r rune) bool {
+	return r == ' ' || '\t' <= r && r <= '\r'
+}
+
+// isKeyText says whether a text may be a key: none is longer or has other characters, also none that was imported.
+func isKeyText(text string) bool { return isPrintable(text, 512) }
+
+// isPrintable says whether a text has visible ASCII characters alone, at least one and at most so many.
+func isPrintable(text string, most int) bool {
+	if text == "" || len(text) > most {
+		return false
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] < '!' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

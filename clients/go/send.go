@@ -1,0 +1,322 @@
+package keytally
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// operation says how an operation is sent.
+type operation struct {
+	// path has a pair of braces for each id.
+	method, path, accept string
+	// ofVerify tells that verify serves it, and that its parts have keys of their own: the whole takes none.
+	ofVerify bool
+}
+
+type input struct {
+	path  []string
+	query url.Values
+	body  any
+}
+
+// sender sends requests once, with the access token.
+type sender struct {
+	token     string
+	transport http.RoundTripper
+	onRetry   func(*Error)
+}
+
+type request struct {
+	method, url string
+	header      http.Header
+	body        []byte
+}
+
+type answer struct {
+	status int
+	header http.Header
+	text   []byte
+}
+
+const (
+	firstPause   = 50 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// call sends an operation and decodes its answer.
+func call[Answer any](ctx context.Context, c *Client, done operation, in input, options []CallOption) (*Answer, error) {
+	sent, err := c.send(ctx, done, in, options)
+	if err != nil {
+		return nil, err
+	}
+	decoded := new(Answer)
+	return decoded, decode(sent, decoded)
+}
+
+// callText does so for an operation whose answer is not JSON.
+func callText[Text string | []byte](ctx context.Context, c *Client, done operation, in input, options []CallOption) (Text, error) {
+	sent, err := c.send(ctx, done, in, options)
+	if err != nil {
+		return Text(""), err
+	}
+	return Text(sent.text), nil
+}
+
+// send sends an operation, and repeats it while that may help and time is left. Repeating is safe: every call that creates something
+// or takes credits sends the same Idempotency-Key each time.
+func (c *Client) send(ctx context.Context, done operation, in input, options []CallOption) (*answer, error) {
+	given, err := optionsOf(options, c.timeout)
+	if err != nil {
+		return nil, err
+	}
+	base := c.apiURL
+	if done.ofVerify {
+		base = c.verifyURL
+	}
+	path, err := fillPath(done.path, in)
+	if err != nil {
+		return nil, err
+	}
+	outgoing := &request{method: done.method, url: base + path, header: c.sender.header(done.accept)}
+	if in.body != nil {
+		if outgoing.body, err = encode(in.body); err != nil {
+			return nil, err
+		}
+		outgoing.header.Set("Content-Type", "application/json")
+	}
+	if done.method == http.MethodPost {
+		outgoing.header["Idempotency-Key"] = idempotencyKeyOf(done, given)
+	}
+	if given.requestID != "" {
+		outgoing.header.Set("X-Request-Id", given.requestID)
+	}
+	var received *answer
+	err = c.sender.repeat(ctx, given.timeout, func(ctx context.Context) error {
+		received, err = c.sender.sendOnce(ctx, outgoing)
+		return err
+	})
+	return received, err
+}
+
+// Without a value the header is not sent, but net/http sees that the request may be sent again on another connection.
+func idempotencyKeyOf(done operation, given callOptions) []string {
+	if done.ofVerify {
+		return []string{}
+	}
+	if given.idempotencyKey != "" {
+		return []string{given.idempotencyKey}
+	}
+	return []string{newID()}
+}
+
+// repeat attempts something with a part of the time that is left, and again while that may help.
+func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func(context.Context) error) error {
+	until := time.Now().Add(timeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	for attempts := 0; ; attempts++ {
+		// Half of the time left: if this answer is lost, another attempt still has time.
+		limited, cancel := context.WithTimeout(ctx, time.Until(until)/2)
+		err := attempt(limited)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var failed *Error
+		if !errors.As(err, &failed) || !failed.passing() {
+			return err
+		}
+		pause := pauseAfter(attempts, failed.RetryAfter)
+		if !time.Now().Add(pause).Before(until) {
+			return err
+		}
+		if s.onRetry != nil {
+			s.onRetry(failed)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// sendOnce sends a request; an answer that is not a success is an *Error.
+func (s *sender) sendOnce(ctx context.Context, outgoing *request) (*answer, error) {
+	received, err := s.exchange(ctx, outgoing)
+	if err != nil {
+		return nil, unanswered(originOf(outgoing.url), ctx.Err() != nil, err)
+	}
+	return received, received.failure()
+}
+
+// exchange sends a request, and reads its answer to the end.
+func (s *sender) exchange(ctx context.Context, outgoing *request) (*answer, error) {
+	var body io.Reader
+	if outgoing.body != nil {
+		body = bytes.NewReader(outgoing.body)
+	}
+	sent, err := http.NewRequestWithContext(ctx, outgoing.method, outgoing.url, body)
+	if err != nil {
+		return nil, err
+	}
+	sent.Header = outgoing.header
+	// The transport follows no redirect, which would send the token elsewhere.
+	received, err := s.transport.RoundTrip(sent)
+	if err != nil {
+		return nil, err
+	}
+	defer received.Body.Close()
+	text, err := io.ReadAll(received.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{status: received.StatusCode, header: received.Header, text: text}, nil
+}
+
+func (a *answer) failure() error {
+	if a.status < 200 || a.status > 299 {
+		return errorOf(a.status, a.header, a.text)
+	}
+	return nil
+}
+
+// header has what requests have alike.
+func (s *sender) header(accept string) http.Header {
+	return http.Header{"Authorization": {"Bearer " + s.token}, "Accept": {accept}}
+}
+
+func fillPath(template string, in input) (string, error) {
+	parts := strings.Split(template, "{}")
+	path := parts[0]
+	for i, id := range in.path {
+		// "." and ".." would change the path.
+		if id == "" || id == "." || id == ".." {
+			return "", fmt.Errorf("keytally: %q is no id for %s", id, template)
+		}
+		path += url.PathEscape(id) + parts[i+1]
+	}
+	if query := in.query.Encode(); query != "" {
+		path += "?" + query
+	}
+	return path, nil
+}
+
+// set adds a parameter, unless it was left out.
+func set(values url.Values, name string, value any) {
+	switch given := value.(type) {
+	case string:
+		if given != "" {
+			values.Set(name, given)
+		}
+	case int64:
+		if given != 0 {
+			values.Set(name, fmt.Sprint(given))
+		}
+	case *int64:
+		if given != nil {
+			values.Set(name, fmt.Sprint(*given))
+		}
+	case bool:
+		if given {
+			values.Set(name, "true")
+		}
+	case *bool:
+		if given != nil {
+			values.Set(name, fmt.Sprint(*given))
+		}
+	default:
+		panic(fmt.Sprintf("keytally: no query holds a %T", value))
+	}
+}
+
+// eachPage visits the items of a list, page after page.
+func eachPage[Item any](cursor string, visit func(Item) error, fetch func(cursor string) (string, []Item, error)) error {
+	for {
+		next, items, err := fetch(cursor)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			if err := visit(item); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		cursor = next
+	}
+}
+
+func encode(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("keytally: what was given is no JSON: %w", err)
+	}
+	return text, nil
+}
+
+func decode(received *answer, into any) error {
+	if err := json.Unmarshal(received.text, into); err != nil {
+		return &Error{Status: received.status, Message: "the answer is not keytally's JSON", cause: err}
+	}
+	return nil
+}
+
+func originOf(address string) string {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return parsed.Scheme + "://" + parsed.Host
+}
+
+func pauseAfter(attempts int, retryAfter time.Duration) time.Duration {
+	pause := longestPause
+	if attempts < 6 {
+		pause = firstPause << attempts
+	}
+	var random [1]byte
+	// Without chance the pause is the longest.
+	_, _ = rand.Read(random[:])
+	pause -= pause / 2 * time.Duration(random[0]) / 255
+	if pause < retryAfter {
+		return retryAfter
+	}
+	return pause
+}
+
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// newID makes a random UUID.
+func newID() string {
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		panic("keytally: the system has no random numbers: " + err.Error())
+	}
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	digits := hex.EncodeToString(id[:])
+	return digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
+}

@@ -1,0 +1,81 @@
+// The Go client's own tests, on a real keytally. clients/go/README.md says how to run them by hand.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers } from '../../tests/helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
+import { checkout } from '../../apps/stack/process/home.ts';
+import { gofmt, module, raceFlag, runGo } from './helpers/go.ts';
+
+let world: World;
+
+const test = suite('the Go client');
+test.before(async () => {
+  // A busy machine needs more time.
+  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '5000' });
+});
+test.after(() => world?.stop());
+
+test('its files are as gofmt writes them', async () => {
+  const { stdout } = await promisify(execFile)(await gofmt(), ['-l', import.meta.dirname]);
+  assert.is(stdout, '');
+});
+
+test('its tests pass on a real stack, and find no data race where cgo is there', async () => {
+  const env = {
+    KEYTALLY_API_URL: world.api.url,
+    KEYTALLY_VERIFY_URL: world.verify!.url,
+    KEYTALLY_TOKEN: world.team.token,
+  };
+  // `go test` runs the most useful part of vet by itself; the rest reads what is compiled already.
+  const output = await runGo(['test', '-count=1', '-v', ...(await raceFlag()), './...'], env);
+  process.stdout.write(output);
+  const passed = output.match(/^--- PASS/gm)?.length ?? 0;
+  assert.ok(passed >= 30, `${passed} tests passed`);
+  assert.not.match(output, /^--- (?:SKIP|FAIL)/m);
+});
+
+test('go vet finds nothing', async () => {
+  await runGo(['vet', ...(await raceFlag()), './...']);
+});
+
+test('the program of the page protects an API as it stands, in a module of its own', async () => {
+  const page = readFileSync(join(checkout, 'docs/protect-go.md'), 'utf8');
+  const [, program = ''] = /^```go\n(package main\n[^]*?)^```$/m.exec(page) ?? [];
+  const [, edit = ''] = /^go mod edit (.*)$/m.exec(page) ?? [];
+  const folder = join(process.env.TEST_FOLDER ?? '', 'my-go-api');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'main.go'), program);
+  await runGo(['mod', 'init', 'example.com/my-go-api'], {}, folder);
+  const flags = edit.replaceAll('"', '').replace('$KEYTALLY/clients/go', module).split(' ');
+  await runGo(['mod', 'edit', ...flags], {}, folder);
+  // With the race detector all that it needs is compiled already.
+  await runGo(['build', ...(await raceFlag()), '-o', 'my-go-api', '.'], {}, folder);
+
+  const [port = 0] = await freePorts(1);
+  const env = { KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token, PORT: String(port) };
+  const server = spawn(join(folder, 'my-go-api'), { env, stdio: 'inherit' });
+  try {
+    const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+    const { key } = await makeCustomers(world, workspace.id).newKey({ customerId: 'cus_acme' });
+    const get = (key: string) => fetch(`http://127.0.0.1:${port}/`, { headers: { Authorization: `Bearer ${key}` } });
+    // On a busy machine a verification may take longer than its second: then the answer is 503.
+    const decided = (key: string) =>
+      eventually('it decides', async () => {
+        const answer = await get(key).catch(() => undefined);
+        return answer && answer.status !== 503 ? answer : undefined;
+      });
+    assert.is((await decided('key_wrong')).status, 401);
+    assert.is(await (await decided(key)).text(), 'Hello cus_acme\n');
+  } finally {
+    server.kill();
+    await once(server, 'exit');
+  }
+});
+
+test.run();

@@ -1,0 +1,299 @@
+// Runs clients/cases.json against an app that a client of some language guards: all clients promise the same.
+//
+// A language has a small "case app", a program that its test file starts by `runCases`. It reads VERIFY_URL, TOKEN and
+// VERIFY_TIMEOUT_MS, listens on a free port of 127.0.0.1, prints `listening on PORT`, and ends on SIGTERM. Its client has
+// that time for a verification; a second, impatient client has 500 ms, and a third the token "kt_wrong".
+//
+// Behind guards, whose onError keeps the messages:
+//   GET /documents/…   scopes [documents: read]; the end client's address is X-Forwarded-For; the cost is the query's `n` (default
+//                      1) under the name "requests", and "0" where `n` is "free". Answers the identity as JSON.
+//   GET /impatient     by the impatient client, cost 1. Answers the identity.
+//   GET /open          by the impatient client, cost 1; open: usage kept by the first client, at most 8, reported each 50 ms.
+//                      Answers the identity.
+//   GET /wrong-cost    a cost function that gives no decimal text ("much").
+//   GET /wrong-token   by the client with the wrong token, cost 1.
+//   GET /hold/…        cost 10, held for 600 s. `capture` captures 3, and answers {"captured": usage, or null if nothing was
+//                      held}; `forgotten` captures nothing; `fail` throws, which is a 500; `at-end` captures 4 at the end,
+//                      `nothing-at-end` 0.000000, `fail-at-end` "much"; `stream` writes a line each 20 ms until the end client
+//                      leaves, and `stream-at-end` does so too and captures 4 at the end.
+// Without a guard:
+//   GET /errors        {"errors": messages that onError got since the last time}
+//   GET /kept          {"size", "away", "lost": what onLost was told: statuses, "DOUBTFUL", or the codes of errors, sorted}
+//   POST /verify       the body is a list of verifications; all are verified at once by the first client. Answers the list of
+//                      outcomes: {"status"}, or {"error": {"status", "code"}}.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { errors } from '../../shared/contract/errors.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { keyShard } from '../../shared/values/key-text.ts';
+import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';
+import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { makeProxy, type Fate, type Proxy } from '../node/helpers/proxy.ts';
+
+type Send = {
+  path: string;
+  headers?: Record<string, string>;
+  /** User name and password for `Authorization: Basic`. */
+  basic?: string;
+  /** How many are sent at once; each must be answered as expected. */
+  times?: number;
+  /** Send again until one answer has the expected status, and its body what is expected. */
+  untilOne?: boolean;
+};
+type Expected = {
+  status: number;
+  /** The code of the error; its message is that of the catalogue. */
+  code?: number;
+  /** A part of the body. */
+  body?: object;
+  /** A pattern that the body's text matches. */
+  matches?: string;
+  /** A pattern for each header, `null` where there must be none. */
+  headers?: Record<string, string | null>;
+};
+type Step =
+  | { send: Send; expect: Expected }
+  /** Sends, reads the first bytes of the answer, and leaves at `leave`. */
+  | { open: Send; expect: Expected }
+  | { leave: true }
+  | { verifyEach: object[]; expect: { outcomes: object[] } }
+  | { verifyTogether: { input: object; times: number }; expect: { statuses: Record<string, number> } }
+  /** What becomes of requests to verify, until it is said again; at first they pass. */
+  | { verify: Fate }
+  /** What becomes of the next ones. */
+  | { next: Fate[] }
+  /** What verify was asked since the last such step, readiness left out. */
+  | { asked: { requests?: number; requestsAtMost?: number; paths?: string[]; idempotencyKeys?: number } }
+  /** The credits of the case's own customer, eventually. */
+  | { credits: { used: string; held: string } }
+  /** The newest usage event of the case's own key. */
+  | { recorded: { route: string; usageName: string } };
+type Case = {
+  title: string;
+  /** Credits of a customer of the case's own, whose key is `{key}`. */
+  credits?: string;
+  steps: Step[];
+};
+/** A case app: its command, and what is added to its environment. */
+export type CaseApp = { command: string[]; env?: Record<string, string> };
+
+const cases = (JSON.parse(readFileSync(new URL('../cases.json', import.meta.url), 'utf8')) as { cases: Case[] }).cases;
+const messages = new Map<number, string>(Object.values(errors).map(([code, message]) => [code, message]));
+
+/** Adds a test for each case and app to a suite of that name, and runs it. */
+export function runCases(name: string, apps: Record<string, CaseApp>): void {
+  const test = suite(name);
+  let world: World;
+  let proxy: Proxy;
+  let redis: Redis;
+  let clients: EndClients;
+  const started = new Map<string, { url: string; stop(): Promise<void> }>();
+
+  test.before(async () => {
+    // A busy machine needs more time.
+    world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+    proxy = await makeProxy(world.verify!.url);
+    redis = new Redis(world.env.REDIS_URL!);
+    clients = await makeEndClients(world);
+    const env = { VERIFY_URL: proxy.url, TOKEN: world.team.token, VERIFY_TIMEOUT_MS: '20000' };
+    for (const [app, { command, env: more }] of Object.entries(apps)) {
+      started.set(app, await startApp(command, { ...env, ...more }));
+    }
+  });
+  test.after(async () => {
+    redis?.disconnect();
+    await Promise.all([...started.values()].map((app) => app.stop()));
+    proxy?.stop();
+    await world?.stop();
+  });
+
+  for (const app of Object.keys(apps)) {
+    for (const { title, credits, steps } of cases) {
+      test(`${app}: ${title}`, async () => {
+        proxy.fate = 'pass';
+        proxy.next();
+        const own = credits === undefined ? undefined : await newCustomer(clients, credits);
+        const keys = { ...clients.keys, good: clients.good.key, ...(own && { key: own.key }) };
+        const run = makeSteps({ url: started.get(app)!.url, keys, proxy });
+        try {
+          for (const step of steps) {
+            if ('credits' in step) {
+              const { used, held } = step.credits;
+              await eventually(`${used} used, ${held} held`, async () => {
+                const { usedCredits, heldCredits } = await clients.customers.billing(own!.meter);
+                return usedCredits === used && heldCredits === held;
+              });
+            } else if ('recorded' in step) {
+              const [[, [, json = '']] = ['', []]] = await redis.xrevrange(
+                keyspace.outbox(keyShard(own!.key)!),
+                '+',
+                '-',
+                'COUNT',
+                1,
+              );
+              const { r: route, n: usageName } = JSON.parse(json) as { r: string; n: string };
+              assert.equal({ route, usageName }, step.recorded);
+            } else await run(step);
+          }
+        } finally {
+          await run({ leave: true });
+        }
+      });
+    }
+  }
+  test.run();
+}
+
+/** A key that may read documents, with a billing record of its own. */
+async function newCustomer({ customers }: EndClients, totalCredits: string) {
+  const meter = await customers.newMeter({ totalCredits });
+  const scopes = [{ representation: 'documents', read: true }];
+  return { ...(await customers.newKey({ externalMeterId: meter, scopes })), meter };
+}
+
+type OwnStep = Exclude<Step, { credits: unknown } | { recorded: unknown }>;
+
+/** The function that takes a step between the app and the proxy before verify. */
+function makeSteps({ url, keys, proxy }: { url: string; keys: Record<string, string>; proxy: Proxy }) {
+  let leaving = new AbortController();
+
+  async function sendOnce({ path, headers = {}, basic }: Send): Promise<Response> {
+    const sent = Object.entries(headers).map(([name, value]): [string, string] => [name, filled(value)]);
+    if (basic !== undefined) sent.push(['Authorization', `Basic ${btoa(filled(basic))}`]);
+    return fetch(url + path, { headers: Object.fromEntries(sent), signal: leaving.signal });
+  }
+
+  function filled(text: string): string {
+    return text.replace(/\{([^{}]+)\}/g, (_, name: string) => {
+      if (name === '513 characters') return 'x'.repeat(513);
+      if (keys[name] === undefined) throw new Error(`there is no key {${name}}`);
+      return keys[name];
+    });
+  }
+
+  async function verify(inputs: object[]): Promise<{ status?: string; error?: object }[]> {
+    const answer = await fetch(`${url}/verify`, { method: 'POST', body: filledJson(inputs) });
+    assert.is(answer.status, 200);
+    return (await answer.json()) as object[];
+  }
+
+  function filledJson(value: object): string {
+    return JSON.stringify(value, (_, one: unknown) => (typeof one === 'string' ? filled(one) : one));
+  }
+
+  async function send(what: Send, expected: Expected): Promise<void> {
+    const all = () => Promise.all(Array.from({ length: what.times ?? 1 }, () => sendOnce(what)));
+    if (!what.untilOne) {
+      for (const answer of await all()) await check(answer, expected);
+      return;
+    }
+    let problem: unknown;
+    await eventually(`one is answered ${expected.status}`, async () => {
+      for (const answer of await all()) {
+        try {
+          await check(answer, expected);
+          return true;
+        } catch (error) {
+          problem = error;
+        }
+      }
+      return false;
+    }).catch(() => {
+      throw problem;
+    });
+  }
+
+  return async function take(step: OwnStep): Promise<void> {
+    if ('verify' in step) proxy.fate = step.verify;
+    else if ('next' in step) proxy.next(...step.next);
+    else if ('send' in step) await send(step.send, step.expect);
+    else if ('open' in step) {
+      const answer = await sendOnce(step.open);
+      assert.is(answer.status, step.expect.status);
+      await answer.body!.getReader().read();
+    } else if ('leave' in step) {
+      leaving.abort();
+      leaving = new AbortController();
+    } else if ('verifyEach' in step) assert.equal(await verify(step.verifyEach), step.expect.outcomes);
+    else if ('verifyTogether' in step) {
+      const { input, times } = step.verifyTogether;
+      const counts: Record<string, number> = {};
+      for (const one of await verify(Array<object>(times).fill(input))) {
+        const outcome = one.status ?? JSON.stringify(one);
+        counts[outcome] = (counts[outcome] ?? 0) + 1;
+      }
+      assert.equal(counts, step.expect.statuses);
+    } else checkAsked(step.asked, proxy);
+  };
+}
+
+function checkAsked(expected: Extract<Step, { asked: unknown }>['asked'], proxy: Proxy): void {
+  const seen = proxy.seen.splice(0).filter(({ url }) => url !== '/readyz');
+  const { requests, requestsAtMost = Infinity, paths, idempotencyKeys } = expected;
+  if (requests !== undefined) assert.is(seen.length, requests);
+  assert.ok(seen.length <= requestsAtMost, `${seen.length} requests`);
+  if (paths)
+    assert.equal(
+      seen.map(({ url }) => url),
+      paths,
+    );
+  if (idempotencyKeys !== undefined)
+    assert.is(new Set(seen.map(({ headers }) => headers['idempotency-key'])).size, idempotencyKeys);
+}
+
+async function check(answer: Response, { status, code, body, matches, headers = {} }: Expected): Promise<void> {
+  const text = await answer.text();
+  assert.is(answer.status, status, text);
+  for (const [name, pattern] of Object.entries(headers)) {
+    const value = answer.headers.get(name);
+    if (pattern === null) assert.is(value, null, name);
+    else assert.match(value ?? '', new RegExp(pattern), `${name}: ${value}`);
+  }
+  if (code !== undefined) {
+    assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
+    const requestId = answer.headers.get('x-request-id') ?? '';
+    assert.match(requestId, /^[!-~]{1,128}$/);
+    assert.equal(JSON.parse(text), { error: { code, message: messages.get(code), requestId } });
+  }
+  if (matches !== undefined) assert.match(text, new RegExp(matches));
+  if (body) assert.equal(partLike(JSON.parse(text), body), body);
+}
+
+/** The fields of a value that another one has. */
+function partLike(value: unknown, wanted: unknown): unknown {
+  if (typeof wanted !== 'object' || wanted === null || Array.isArray(wanted)) return value;
+  const fields = (value ?? {}) as Record<string, unknown>;
+  return Object.fromEntries(Object.entries(wanted).map(([name, one]) => [name, partLike(fields[name], one)]));
+}
+
+/** Starts a case app and waits until it says on which port it listens. */
+async function startApp([command, ...args]: string[], env: Record<string, string>) {
+  const child = spawn(command!, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'exit');
+  const port = await new Promise<string>((resolve, reject) => {
+    let said = '';
+    child.once('error', reject);
+    child.once('exit', (code) => reject(new Error(`the case app ended with ${code}`)));
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+      const found = /listening on (\d+)\n/.exec(said)?.[1];
+      if (found) resolve(found);
+    });
+  });
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async stop() {
+      child.kill('SIGTERM');
+      await Promise.race([ended, sleep(5_000, undefined, { ref: false })]);
+      child.kill('SIGKILL');
+    },
+  };
+}

@@ -1,0 +1,232 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import express from 'express';
+import fastify from 'fastify';
+import { Hono } from 'hono';
+import Koa from 'koa';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import {
+  capture,
+  captureAtEnd,
+  fastifyGuard,
+  honoGuard,
+  keytally,
+  koaGuard,
+  KeytallyError,
+  nodeGuard,
+  type Keytally,
+} from './index.ts';
+
+// Guards that hold, and the client's operations on holds.
+
+let world: World;
+let client: Keytally;
+let customers: Customers;
+const servers: Server[] = [];
+
+const test = suite('holds by the client');
+test.before(async () => {
+  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  client = keytally({
+    url: world.api.url,
+    verifyUrl: world.verify!.url,
+    token: world.team.token,
+    verifyTimeoutMs: 20_000,
+  });
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+  customers = makeCustomers(world, workspace.id);
+});
+test.after(async () => {
+  for (const server of servers) {
+    server.close();
+    server.closeAllConnections();
+  }
+  await world?.stop();
+});
+
+test('verify holds, and holds are captured, released, extended and listed by methods with types', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const hold = async () => {
+    const { hold } = await client.verify({
+      key,
+      billing: { usage: '10', hold: { expiresIn: 600, onExpiry: 'charge' } },
+    });
+    return hold!.id;
+  };
+  const [first, second] = [await hold(), await hold()];
+  const { id } = await customers.billing(meter);
+  assert.equal(
+    (await client.holds.list({ bid: id })).holds.map((one) => one.id),
+    [first, second],
+  );
+  assert.is((await client.holds.extend({ holdId: second, expiresIn: 900 })).hold.credits, '10');
+  const { capture: captured, billing } = await client.holds.capture({ holdId: first, usage: '2.5' });
+  assert.equal([captured.usage, billing.heldCredits], ['2.5', '10']);
+  assert.is((await client.holds.release({ holdId: second })).billing.availableCredits, '97.5');
+  const error = await client.holds.capture({ holdId: second, usage: '1' }).catch((thrown: unknown) => thrown);
+  assert.is((error as KeytallyError).code, 40951);
+});
+
+const errors: Error[] = [];
+const options = { cost: '10', hold: { expiresIn: 600 }, onError: (error: Error) => void errors.push(error) };
+async function finish(path: string, request: object): Promise<void> {
+  if (path === '/capture') await capture(request, '3');
+  if (path.endsWith('/at-end')) captureAtEnd(request, () => '4');
+  if (path === '/nothing-at-end') captureAtEnd(request, () => '0.000000');
+  if (path === '/fail-at-end') captureAtEnd(request, () => 'much');
+}
+async function* slowly() {
+  for (let i = 0; ; i++) {
+    yield `${i}\n`;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+// Each answers `/capture` after a capture, `/forgotten` without one, fails at `/fail`, and at `/stream` never ends.
+const frameworks: Record<string, () => Promise<string>> = {
+  Koa() {
+    const app = new Koa();
+    app.silent = true;
+    app.use(koaGuard(client, options));
+    app.use(async (ctx) => {
+      if (ctx.path === '/fail') throw new Error('failed');
+      await finish(ctx.path, ctx);
+      ctx.body = ctx.path.startsWith('/stream') ? ReadableStream.from(slowly()) : 'done';
+    });
+    return listen(app.callback());
+  },
+  Express() {
+    const app = express().set('env', 'test');
+    app.use(nodeGuard(client, options));
+    app.get('/*path', async (request, response) => {
+      if (request.path === '/fail') throw new Error('failed');
+      await finish(request.path, request);
+      if (!request.path.startsWith('/stream')) return void response.end('done');
+      for await (const text of slowly()) if (!response.write(text) || response.closed) break;
+    });
+    return listen(app);
+  },
+  async Fastify() {
+    const app = fastify();
+    app.addHook('onRequest', fastifyGuard(client, options));
+    app.get('/*', async (request, reply) => {
+      if (request.url === '/fail') throw new Error('failed');
+      await finish(request.url, request);
+      return request.url.startsWith('/stream') ? reply.send(ReadableStream.from(slowly())) : 'done';
+    });
+    await app.listen({ port: 0, host: '127.0.0.1' });
+    servers.push(app.server);
+    return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+  },
+  Hono() {
+    const app = new Hono();
+    app.use(honoGuard(client, options));
+    app.get('/*', async (c) => {
+      if (c.req.path === '/fail') throw new Error('failed');
+      await finish(c.req.path, c);
+      const stream = ReadableStream.from(slowly()).pipeThrough(new TextEncoderStream());
+      return c.req.path.startsWith('/stream') ? new Response(stream) : c.text('done');
+    });
+    return listen((request, response) => void bridge(app, request, response));
+  },
+};
+
+for (const [name, start] of Object.entries(frameworks)) {
+  test(`${name}: a handler captures what the request did cost; one that ends without it, or whose stream does, releases`, async () => {
+    const { key, meter } = await customers.meteredKey('100');
+    const url = await start();
+    const get = (path: string, more: object = {}) => fetch(url + path, { headers: { 'X-API-Key': key }, ...more });
+    const amounts = async () => {
+      const { usedCredits, heldCredits } = await customers.billing(meter);
+      return `${usedCredits} used ${heldCredits} held`;
+    };
+    assert.is(await (await get('/capture')).text(), 'done');
+    assert.is(await amounts(), '3 used 0 held');
+    assert.is(await (await get('/forgotten')).text(), 'done');
+    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+    assert.is((await get('/fail')).status, 500);
+    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+    const leaving = new AbortController();
+    const { body } = await get('/stream', { signal: leaving.signal });
+    await body!.getReader().read();
+    assert.is(await amounts(), '3 used 10 held');
+    leaving.abort();
+    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+  });
+}
+
+for (const [name, start] of Object.entries(frameworks)) {
+  test(`${name}: what is captured at the end is captured when the answer ends, or the end client goes away`, async () => {
+    const { key, meter } = await customers.meteredKey('100');
+    const url = await start();
+    const get = (path: string, more: object = {}) => fetch(url + path, { headers: { 'X-API-Key': key }, ...more });
+    const become = (expected: string) =>
+      eventually(expected, async () => {
+        const { usedCredits, heldCredits } = await customers.billing(meter);
+        return `${usedCredits} used ${heldCredits} held` === expected;
+      });
+    assert.is(await (await get('/at-end')).text(), 'done');
+    await become('4 used 0 held');
+    assert.is(await (await get('/nothing-at-end')).text(), 'done');
+    await become('4 used 0 held');
+    const leaving = new AbortController();
+    const { body } = await get('/stream/at-end', { signal: leaving.signal });
+    await body!.getReader().read();
+    await become('4 used 10 held');
+    leaving.abort();
+    await become('8 used 0 held');
+    errors.length = 0;
+    assert.is(await (await get('/fail-at-end')).text(), 'done');
+    await eventually('onError hears of it', async () => errors.length === 1);
+    assert.match(errors[0]!.message, /usage/);
+    await become('8 used 10 held');
+  });
+}
+
+test('a key without a billing record holds nothing, and its capture does nothing', async () => {
+  const { key } = await customers.newKey();
+  const answer = await fetch(`${await frameworks['Koa']!()}/capture`, { headers: { 'X-API-Key': key } });
+  assert.is(await answer.text(), 'done');
+});
+
+test('a handler without a guard that holds is told so', async () => {
+  assert.throws(() => captureAtEnd({}, () => '1'), /captureAtEnd\(\): no keytally guard with a hold/);
+  const error = await capture({}, '1').catch((thrown: unknown) => thrown);
+  assert.match((error as Error).message, /capture\(\): no keytally guard with a hold/);
+});
+
+test('a wrong hold, and one beside open, end the program at its start', () => {
+  assert.throws(() => koaGuard(client, { hold: { expiresIn: 0 } }), /hold\.expiresIn is 0/);
+  const open = { size: 0, away: false, keep: () => true, flush: async () => 0 };
+  assert.throws(() => koaGuard(client, { ...options, open }), /open/);
+});
+
+test.run();
+
+async function listen(listener: RequestListener): Promise<string> {
+  const server = createServer(listener);
+  servers.push(server);
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** Hands a request of node:http to Hono, and its answer back. */
+async function bridge(app: Hono, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const headers = Object.entries(request.headers).flatMap(([name, value]): [string, string][] =>
+    typeof value === 'string' ? [[name, value]] : [],
+  );
+  const answer = await app.fetch(new Request(`http://localhost${request.url}`, { headers }));
+  response.writeHead(answer.status);
+  const reader = answer.body?.getReader();
+  response.once('close', () => void reader?.cancel().catch(() => {}));
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true };
+    if (done) break;
+    response.write(value);
+  }
+  response.end();
+}

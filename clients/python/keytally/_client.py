@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+import httpx
+from typing_extensions import Self, Unpack
+
+from keytally import types
+from keytally._gather import AsyncGatherer, Gatherer
+from keytally._operations import AsyncOperations, Operations
+from keytally._options import CallOptions
+from keytally._wire import (
+    KEEP_SECONDS,
+    MOST_CONNECTIONS,
+    OF_VERIFY,
+    VERIFY_BATCH,
+    Answer,
+    Outgoing,
+    Retry,
+    checked_header,
+    request_of,
+    result_of,
+    unanswered,
+)
+from keytally.errors import KeytallyError
+
+OnRetry = Callable[[KeytallyError], None]
+
+_LIMITS = httpx.Limits(
+    max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=KEEP_SECONDS
+)
+_EXPECTED_URL = {
+    "url": "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
+    "verify_url": "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
+}
+
+
+class _Settings:
+    """What a client was given, checked. The messages never repeat the token: they end up in logs."""
+
+    def __init__(
+        self,
+        url: str | None,
+        token: str | None,
+        verify_url: str | None,
+        timeout: float,
+        verify_timeout: float,
+        on_retry: OnRetry | None,
+    ) -> None:
+        self.api = _base_url("url", url)
+        self.verify = self.api if verify_url is None else _base_url("verify_url", verify_url)
+        self.token = _checked_token(token)
+        self.timeout = timeout
+        self.verify_timeout = verify_timeout
+        self.on_retry: OnRetry = on_retry or (lambda _: None)
+
+    def retry(self, options: CallOptions, seconds: float) -> Retry:
+        return Retry(options.get("timeout", seconds), self.on_retry)
+
+    def attempt(self, input: Mapping[str, Any], options: CallOptions) -> tuple[Mapping[str, Any], str, str | None]:
+        """What the gatherer takes of a verification."""
+        key = checked_header("idempotency_key", options.get("idempotency_key", str(uuid.uuid4())))
+        request_id = options.get("request_id")
+        return input, key, request_id and checked_header("request_id", request_id)
+
+    def request(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> tuple[str, Outgoing]:
+        """The request of an operation, and the address of its server. One that creates something sends the same key each time."""
+        request = request_of(operation, input, self.token)
+        is_of_verify = operation in OF_VERIFY or operation == VERIFY_BATCH
+        if request.method == "POST" and not is_of_verify:
+            key = options.get("idempotency_key", str(uuid.uuid4()))
+            request.headers["Idempotency-Key"] = checked_header("idempotency_key", key)
+        if "request_id" in options:
+            request.headers["X-Request-Id"] = checked_header("request_id", options["request_id"])
+        return self.verify if is_of_verify else self.api, request
+
+
+class Client(Operations):
+    """
+    A client of keytally: each operation is a method that takes its path, query and body as one dictionary. Threads may share it.
+
+    `url` is verify's address for a client that only verifies, as guards do; else the api's, which answers verifications too.
+    `verify_url` is verify's address, by default `url`. `token` is an access token; to verify keys, it needs `key:verify` alone.
+    A call fails after `timeout` seconds, a verification, which one of your requests waits for, after `verify_timeout`; retries
+    included. `on_retry` is called with the error of a failed attempt, before the next attempt. `http` sends the requests.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str | None,
+        token: str | None,
+        verify_url: str | None = None,
+        timeout: float = 30.0,
+        verify_timeout: float = 1.0,
+        on_retry: OnRetry | None = None,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self._settings = _Settings(url, token, verify_url, timeout, verify_timeout, on_retry)
+        self._http = http or httpx.Client(limits=_LIMITS)
+        verify = self._settings.verify
+        self._gatherer = Gatherer(
+            lambda request, seconds: self._exchange(verify, request, seconds), self._settings.token, verify
+        )
+        super().__init__(self._operate)
+
+    def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
+        """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
+        attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
+        retry = self._settings.retry(options, self._settings.verify_timeout)
+        return cast(types.Decision, _repeat(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
+
+    def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
+        """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
+        return cast(types.VerifyKeysResult, self._operate(VERIFY_BATCH, _with_keys(input), options))
+
+    def ready(self) -> bool:
+        """Whether keytally can verify keys now; where its readiness has a port of its own, whether verify answers."""
+        try:
+            probe = Outgoing("GET", "/readyz", {"Accept": "application/json"}, None)
+            answer = self._exchange(self._settings.verify, probe, self._settings.verify_timeout / 2)
+            result_of(answer)
+        except KeytallyError as error:
+            return not error.is_away
+        return True
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
+        settings = self._settings
+        base, request = settings.request(operation, input, options)
+        retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
+        return _repeat(retry, lambda seconds: result_of(self._exchange(base, request, seconds)))
+
+    def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
+        """Sends a request once. The time is that of each step: to connect, to send, to wait for a part of the answer."""
+        method, path, headers, body = request
+        try:
+            answer = self._http.request(method, base + path, headers=headers, content=body, timeout=seconds)
+        except httpx.TimeoutException as cause:
+            raise unanswered(base, is_late=True) from cause
+        except httpx.HTTPError as cause:
+            raise unanswered(base, is_late=False) from cause
+        return Answer(answer.status_code, answer.headers, answer.text)
+
+
+class AsyncClient(AsyncOperations):
+    """The same client for asyncio: each method is awaited. It belongs to the event loop that uses it first."""
+
+    def __init__(
+        self,
+        *,
+        url: str | None,
+        token: str | None,
+        verify_url: str | None = None,
+        timeout: float = 30.0,
+        verify_timeout: float = 1.0,
+        on_retry: OnRetry | None = None,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._settings = _Settings(url, token, verify_url, timeout, verify_timeout, on_retry)
+        # Each call has its own deadline.
+        self._http = http or httpx.AsyncClient(limits=_LIMITS, timeout=None)
+        verify = self._settings.verify
+        self._gatherer = AsyncGatherer(lambda request: self._exchange(verify, request), self._settings.token, verify)
+        super().__init__(self._operate)
+
+    async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
+        """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
+        attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
+        retry = self._settings.retry(options, self._settings.verify_timeout)
+        return cast(types.Decision, await _repeat_async(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
+
+    async def verify_batch(
+        self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]
+    ) -> types.VerifyKeysResult:
+        """Verifies up to 100 API keys, each by itself. A verification without an `idempotencyKey` gets one."""
+        return cast(types.VerifyKeysResult, await self._operate(VERIFY_BATCH, _with_keys(input), options))
+
+    async def ready(self) -> bool:
+        """Whether keytally can verify keys now; where its readiness has a port of its own, whether verify answers."""
+        try:
+            probe = Outgoing("GET", "/readyz", {"Accept": "application/json"}, None)
+            result_of(await self._exchange_within(self._settings.verify, probe, self._settings.verify_timeout / 2))
+        except KeytallyError as error:
+            return not error.is_away
+        return True
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _operate(self, operation: str, input: Mapping[str, Any] | None, options: CallOptions) -> object:
+        settings = self._settings
+        base, request = settings.request(operation, input, options)
+        retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
+
+        async def attempt(seconds: float) -> object:
+            return result_of(await self._exchange_within(base, request, seconds))
+
+        return await _repeat_async(retry, attempt)
+
+    async def _exchange_within(self, base: str, request: Outgoing, seconds: float) -> Answer:
+        try:
+            return await asyncio.wait_for(self._exchange(base, request), seconds)
+        except asyncio.TimeoutError:
+            raise unanswered(base, is_late=True) from None
+
+    async def _exchange(self, base: str, request: Outgoing) -> Answer:
+        method, path, headers, body = request
+        try:
+            answer = await self._http.request(method, base + path, headers=headers, content=body)
+        except httpx.HTTPError as cause:
+            raise unanswered(base, is_late=isinstance(cause, httpx.TimeoutException)) from cause
+        return Answer(answer.status_code, answer.headers, answer.text)
+
+
+def each(call: Callable[..., Any], input: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    """Every item of a list; it fetches each page when it is needed: `for key in each(client.api_keys.list, {"id": id})`."""
+    cursor: dict[str, Any] = {}
+    while True:
+        page = call({**(input or {}), **cursor})
+        yield from _items(page)
+        if "nextCursor" not in page:
+            return
+        cursor = {"cursor": page["nextCursor"]}
+
+
+async def each_async(
+    call: Callable[..., Awaitable[Any]], input: Mapping[str, Any] | None = None
+) -> AsyncIterator[dict[str, Any]]:
+    """Every item of a list of an `AsyncClient`: `async for key in each_async(client.api_keys.list, {"id": id})`."""
+    cursor: dict[str, Any] = {}
+    while True:
+        page = await call({**(input or {}), **cursor})
+        for item in _items(page):
+            yield item
+        if "nextCursor" not in page:
+            return
+        cursor = {"cursor": page["nextCursor"]}
+
+
+_Result = TypeVar("_Result")
+
+
+def _repeat(retry: Retry, attempt: Callable[[float], _Result]) -> _Result:
+    """Attempts something with a part of the time that is left, and again while that may help."""
+    while True:
+        try:
+            return attempt(retry.attempt_seconds())
+        except KeytallyError as error:
+            time.sleep(retry.pause_after(error))
+
+
+async def _repeat_async(retry: Retry, attempt: Callable[[float], Awaitable[_Result]]) -> _Result:
+    while True:
+        try:
+            return await attempt(retry.attempt_seconds())
+        except KeytallyError as error:
+            await asyncio.sleep(retry.pause_after(error))
+
+
+def _items(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for items in page.values():
+        if isinstance(items, list):
+            yield from items
+
+
+def _with_keys(input: types.VerifyKeysInput) -> dict[str, Any]:
+    return {"verifications": [{"idempotencyKey": str(uuid.uuid4()), **one} for one in input["verifications"]]}
+
+
+def _base_url(option: str, value: str | None) -> str:
+    if not value:
+        raise ValueError(f"{option} is missing; give {_EXPECTED_URL[option]}")
+    if not re.match(r"https?://[^/]", value) or not urlsplit(value).hostname:
+        # A token that was given as url by mistake must not end up in a log.
+        shown = "a token" if re.fullmatch(r"[A-Za-z]\w*_\w{20,}", value) else f'"{value}"'
+        raise ValueError(f"{option} is {shown}; it must start with http:// or https://")
+    return value.rstrip("/")
+
+
+def _checked_token(token: str | None) -> str:
+    if not token:
+        raise ValueError("token is missing; give an access token, e.g. KEYTALLY_TOKEN")
+    if re.fullmatch(r"[!-~]+", token):
+        return token
+    raise ValueError("token is wrong; it holds a space, a line break or another character that no access token has")

@@ -1,0 +1,301 @@
+"""How verifications leave: alone, or gathered in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from keytally._wire import VERIFY, Answer, Outgoing, headers_of, result_of, results_of, to_json, unanswered
+from keytally.errors import KeytallyError
+
+_PATH = VERIFY.split(" ")[1]
+_MOST_CALLS = 100
+# A batch has at most 256 KiB, and a character at most four bytes.
+_MOST_CHARACTERS = 60_000
+# A verification has at most 16 KiB: what is longer is refused by itself.
+_LONGEST = 16_384
+_WAIT_SECONDS = 0.001
+# After that time a server that knew no batches is asked for one again: it may have been replaced.
+_SINGLE_SECONDS = 60.0
+
+
+class Attempt:
+    """One attempt of a verification, which waits for its turn and then for an answer."""
+
+    def __init__(self, input: Mapping[str, Any], idempotency_key: str, request_id: str | None) -> None:
+        self.json = to_json(input)
+        self.may_join = len(self.json) <= _LONGEST and "idempotencyKey" not in input
+        self.idempotency_key = idempotency_key
+        self.request_id = request_id
+
+    @property
+    def characters(self) -> int:
+        return len(self.json) + len(self.idempotency_key) + 25
+
+
+def _request_of(attempts: list[Any], token: str) -> Outgoing:
+    headers = headers_of(token, "application/json", True)
+    if len(attempts) == 1:
+        (one,) = attempts
+        headers["Idempotency-Key"] = one.idempotency_key
+        if one.request_id:
+            headers["X-Request-Id"] = one.request_id
+        return Outgoing("POST", _PATH, headers, one.json.encode())
+    verifications = []
+    for one in attempts:
+        fields = one.json[1:-1]
+        verifications.append(f'{{{fields}{"," if fields else ""}"idempotencyKey":{to_json(one.idempotency_key)}}}')
+    return Outgoing("POST", f"{_PATH}/batch", headers, f'{{"verifications":[{",".join(verifications)}]}}'.encode())
+
+
+def _count_that_fit(attempts: list[Any]) -> int:
+    """How many attempts fit into the first batch."""
+    characters = 0
+    for i, one in enumerate(attempts):
+        characters += one.characters
+        if i == _MOST_CALLS or characters > _MOST_CHARACTERS:
+            return max(1, i)
+    return len(attempts)
+
+
+class _Singles:
+    """Remembers that a server knows no batches."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def __bool__(self) -> bool:
+        return time.monotonic() < self._until
+
+    def note(self) -> None:
+        self._until = time.monotonic() + _SINGLE_SECONDS
+
+
+class _Call(Attempt):
+    def __init__(self, future: asyncio.Future[Any], *attempt: Any) -> None:
+        super().__init__(*attempt)
+        self.future = future
+
+
+class AsyncGatherer:
+    """
+    Sends verifications. Those of one turn of the event loop leave together, and so do those that come while others are on their
+    way: they wait for these, but at most a millisecond. One alone leaves at once, by itself.
+    """
+
+    def __init__(self, exchange: Callable[[Outgoing], Awaitable[Answer]], token: str, url: str) -> None:
+        self._exchange = exchange
+        self._token = token
+        self._url = url
+        self._waiting: list[_Call] = []
+        self._is_turn_planned = False
+        self._under_way = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._singles = _Singles()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def ask(self, seconds: float, *attempt: Any) -> Any:
+        call = _Call(asyncio.get_running_loop().create_future(), *attempt)
+        if self._singles or not call.may_join:
+            self._send([call])
+        else:
+            self._waiting.append(call)
+            if len(self._waiting) >= _MOST_CALLS:
+                self._send_waiting()
+            else:
+                self._plan_turn()
+        try:
+            return await asyncio.wait_for(call.future, seconds)
+        except asyncio.TimeoutError:
+            raise unanswered(self._url, is_late=True) from None
+
+    def _plan_turn(self) -> None:
+        if self._is_turn_planned or self._timer:
+            return
+        self._is_turn_planned = True
+        asyncio.get_running_loop().call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._is_turn_planned = False
+        if self._under_way == 0:
+            self._send_waiting()
+        elif self._waiting and not self._timer:
+            self._timer = asyncio.get_running_loop().call_later(_WAIT_SECONDS, self._send_waiting)
+
+    def _send_waiting(self) -> None:
+        self._stop_timer()
+        calls = [one for one in self._waiting if not one.future.done()]
+        self._waiting = []
+        while calls:
+            count = _count_that_fit(calls)
+            self._send(calls[:count])
+            calls = calls[count:]
+
+    def _stop_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._timer = None
+
+    def _send(self, calls: list[_Call]) -> None:
+        self._under_way += 1
+        task = asyncio.get_running_loop().create_task(self._deliver(calls))
+        # The event loop alone would let go of a task that nobody holds.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def end_if_done(_: object) -> None:
+            # Nobody waits for the answer any more.
+            if all(one.future.done() for one in calls):
+                task.cancel()
+
+        for one in calls:
+            one.future.add_done_callback(end_if_done)
+
+    async def _deliver(self, calls: list[_Call]) -> None:
+        try:
+            answer = await self._exchange(_request_of(calls, self._token))
+        except Exception as error:
+            return self._fail(calls, error)
+        finally:
+            self._end_request()
+        if len(calls) > 1 and answer.status == 404:
+            self._singles.note()
+            for one in calls:
+                if not one.future.done():
+                    self._send([one])
+            return None
+        try:
+            results = [result_of(answer)] if len(calls) == 1 else results_of(answer, len(calls))
+        except KeytallyError as error:
+            return self._fail(calls, error)
+        for one, result in zip(calls, results, strict=True):
+            if one.future.done():
+                continue
+            if isinstance(result, KeytallyError):
+                one.future.set_exception(result)
+            else:
+                one.future.set_result(result)
+        return None
+
+    def _end_request(self) -> None:
+        self._under_way -= 1
+        if self._under_way == 0 and self._waiting:
+            # Calls that follow from this answer, in this turn, join those that wait.
+            self._stop_timer()
+            self._plan_turn()
+
+    @staticmethod
+    def _fail(calls: list[_Call], error: Exception) -> None:
+        for one in calls:
+            if not one.future.done():
+                one.future.set_exception(error)
+
+
+class _ThreadCall(Attempt):
+    def __init__(self, *attempt: Any) -> None:
+        super().__init__(*attempt)
+        self.turn = threading.Event()
+        """Set when the call has its outcome, or is to send the calls that wait."""
+        self.is_leader = False
+        self.is_given_up = False
+        self.outcome: Any = None
+
+
+class Gatherer:
+    """
+    The same for threads: a call that comes while others are on their way waits for these, but at most a millisecond, and leaves with
+    those that came meanwhile. The first that waits sends them all.
+    """
+
+    def __init__(self, exchange: Callable[[Outgoing, float], Answer], token: str, url: str) -> None:
+        self._exchange = exchange
+        self._token = token
+        self._url = url
+        self._lock = threading.Lock()
+        self._idle = threading.Event()
+        self._waiting: list[_ThreadCall] = []
+        self._under_way = 0
+        self._singles = _Singles()
+
+    def ask(self, seconds: float, *attempt: Any) -> Any:
+        until = time.monotonic() + seconds
+        call = _ThreadCall(*attempt)
+        with self._lock:
+            is_alone = self._singles or not call.may_join or (self._under_way == 0 and not self._waiting)
+            if is_alone:
+                self._begin_request()
+            else:
+                call.is_leader = not self._waiting
+                self._waiting.append(call)
+        if is_alone:
+            return _outcome(self._send([call], until)[0])
+        if call.is_leader:
+            self._idle.wait(_WAIT_SECONDS)
+        elif not call.turn.wait(seconds):
+            return self._give_up(call)
+        return _outcome(self._lead(call, until) if call.is_leader else call.outcome)
+
+    def _lead(self, leader: _ThreadCall, until: float) -> Any:
+        with self._lock:
+            calls = self._waiting[: _count_that_fit(self._waiting)]
+            self._waiting = self._waiting[len(calls) :]
+            self._appoint()
+            self._begin_request()
+        outcomes = self._send(calls, until)
+        for one, outcome in zip(calls, outcomes, strict=True):
+            one.outcome = outcome
+            if one is not leader:
+                one.turn.set()
+        return leader.outcome
+
+    def _appoint(self) -> None:
+        if self._waiting:
+            self._waiting[0].is_leader = True
+            self._waiting[0].turn.set()
+
+    def _give_up(self, call: _ThreadCall) -> Any:
+        with self._lock:
+            if call.turn.is_set() and not call.is_leader:
+                return _outcome(call.outcome)
+            if call in self._waiting:
+                self._waiting.remove(call)
+                if call.is_leader:
+                    self._appoint()
+        raise unanswered(self._url, is_late=True)
+
+    def _begin_request(self) -> None:
+        self._under_way += 1
+        self._idle.clear()
+
+    def _send(self, calls: list[_ThreadCall], until: float) -> list[Any]:
+        try:
+            answer = self._exchange(_request_of(calls, self._token), max(0.001, until - time.monotonic()))
+        except Exception as error:
+            return [error] * len(calls)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if self._under_way == 0:
+                    self._idle.set()
+        if len(calls) > 1 and answer.status == 404:
+            with self._lock:
+                self._singles.note()
+            return [self._send_single(one, until) for one in calls]
+        try:
+            return [result_of(answer)] if len(calls) == 1 else results_of(answer, len(calls))
+        except KeytallyError as error:
+            return [error] * len(calls)
+
+    def _send_single(self, call: _ThreadCall, until: float) -> Any:
+        with self._lock:
+            self._begin_request()
+        return self._send([call], until)[0]
+
+
+def _outcome(outcome: Any) -> Any:
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome

@@ -1,0 +1,261 @@
+"""What all guards decide alike."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from keytally import types
+from keytally._client import AsyncClient, Client
+from keytally._guard_options import UNSET, Options, RequestT, verify_input
+from keytally._hold import AsyncHold, Hold, OnFailure
+from keytally._kept import AsyncKeptUsage, KeptUsage
+from keytally._key import HeaderOf, keys_of
+from keytally._refusal import Refusal, rate_limit_headers, refusal_of
+from keytally.errors import KeytallyError, OptionError
+
+OnError = Callable[[Exception, RequestT], object]
+HoldT = TypeVar("HoldT")
+
+_logger = logging.getLogger("keytally")
+_LOG_EVERY_SECONDS = 1.0
+
+
+class Seen(NamedTuple):
+    """A request as a framework shows it."""
+
+    method: str
+    raw_path: str
+    ip: str | None
+    header: HeaderOf
+
+
+@dataclass(frozen=True)
+class Passed(Generic[HoldT]):
+    """What is known of a request that passed; a guard keeps it with the request, under `KEYTALLY`."""
+
+    identity: types.Identity
+    hold: HoldT | None
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[HoldT]):
+    """Headers for the answer, and the answer itself if the request is refused."""
+
+    headers: dict[str, str]
+    refusal: Refusal | None = None
+    passed: Passed[HoldT] | None = None
+
+
+KEYTALLY = "keytally"
+
+
+class GuardError(Exception):
+    """What `on_error` gets; its cause is the error that it tells of."""
+
+
+@dataclass(frozen=True)
+class _Question(Generic[RequestT]):
+    """What keytally is asked for a request."""
+
+    request: RequestT
+    request_id: str
+    input: types.VerifyKeyInput
+    idempotency_key: str
+
+
+class _Guard(Generic[RequestT]):
+    def __init__(
+        self,
+        open: KeptUsage | AsyncKeptUsage | None,
+        on_error: OnError[RequestT] | None,
+        cost: Any = "0",
+        hold: Any = UNSET,
+        scopes: Any = UNSET,
+        route: Any = UNSET,
+        ip: Any = UNSET,
+    ) -> None:
+        has_open = open is not None
+        self._options = Options[RequestT](cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, has_open=has_open)
+        self._open = open
+        self._on_error = on_error or _log_each_second()
+
+    def _key_of(self, seen: Seen, request_id: str) -> str | Outcome[Any]:
+        keys = keys_of(seen.header)
+        if not keys:
+            return _refused("NO_KEY", request_id)
+        if len(keys) > 1:
+            return _refused("TWO_KEYS", request_id)
+        # No key is longer or has other characters, also none that was imported.
+        return keys[0] if re.fullmatch("[!-~]{1,512}", keys[0]) else _refused("INVALID", request_id)
+
+    def _question(
+        self, request: RequestT, request_id: str, key: str, values: dict[str, Any], seen: Seen
+    ) -> _Question[RequestT] | Outcome[Any]:
+        """What to ask; the outcome where an option's function gave something wrong, or keytally is unavailable."""
+        try:
+            input = verify_input(key, values, seen.method, seen.raw_path, seen.ip)
+        except OptionError as error:
+            return self._fail("FAILED", request, request_id, error)
+        question = _Question(request, request_id, input, str(uuid.uuid4()))
+        if self._open and self._open.away:
+            return self._unanswered(question, "keytally is unavailable, and no more usage can be kept")
+        return question
+
+    def _unanswered(
+        self, question: _Question[RequestT], cause: Exception | str, sent_at: float | None = None
+    ) -> Outcome[Any]:
+        # The end client did nothing wrong, and must not see the status that the error has for this server.
+        is_away = isinstance(cause, str) or (isinstance(cause, KeytallyError) and cause.is_away)
+        if is_away and self._open and self._open.keep(question.input, question.idempotency_key, sent_at):
+            return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
+        return self._fail("AWAY" if is_away else "FAILED", question.request, question.request_id, cause)
+
+    def _answered(
+        self, question: _Question[RequestT], answer: types.Decision, hold_of: Callable[[str | None, OnFailure], HoldT]
+    ) -> Outcome[HoldT]:
+        headers = rate_limit_headers(cast("dict[str, Any] | None", answer.get("rateLimit")), time.time())
+        if answer["status"] != "VALID":
+            is_of_address = answer.get("reason") == "IP_NOT_ALLOWED"
+            reason = "IP_NOT_ALLOWED" if is_of_address else answer["status"]
+            return Outcome(headers, refusal_of(reason, question.request_id))
+        hold = None
+        if self._options.has_hold:
+            id = answer["hold"]["id"] if "hold" in answer else None
+            hold = hold_of(id, lambda error: self._tell(question.request, question.request_id, error))
+        return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
+
+    def _fail(self, why: str, request: RequestT, request_id: str, cause: Exception | str) -> Outcome[Any]:
+        self._tell(request, request_id, cause)
+        return _refused(why, request_id)
+
+    def _tell(self, request: RequestT, request_id: str, cause: Exception | str) -> None:
+        error = GuardError(f"keytally guard, request {request_id}: {_describe(cause)}")
+        error.__cause__ = cause if isinstance(cause, Exception) else None
+        self._on_error(error, request)
+
+
+class Guard(_Guard[RequestT]):
+    """Decides whether a request may pass, for threads."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        open: KeptUsage | None = None,
+        on_error: OnError[RequestT] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(open, on_error, **options)
+        self._client = client
+
+    def decide(self, request: RequestT, seen: Seen) -> Outcome[Hold]:
+        request_id = _request_id_of(seen.header("x-request-id"))
+        key = self._key_of(seen, request_id)
+        if isinstance(key, Outcome):
+            return key
+        # What the caller's own function raises is for the framework's error handler.
+        question = self._question(request, request_id, key, self._options.values(request), seen)
+        if isinstance(question, Outcome):
+            return question
+        sent_at = time.monotonic()
+        try:
+            answer = self._client.verify(
+                question.input, idempotency_key=question.idempotency_key, request_id=request_id
+            )
+        except Exception as error:
+            return self._unanswered(question, error, sent_at)
+        return self._answered(question, answer, lambda id, on_failure: Hold(self._client, id, on_failure))
+
+
+class AsyncGuard(_Guard[RequestT]):
+    """Decides whether a request may pass, for asyncio."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        open: AsyncKeptUsage | None = None,
+        on_error: OnError[RequestT] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(open, on_error, **options)
+        self._client = client
+
+    async def decide(self, request: RequestT, seen: Seen) -> Outcome[AsyncHold]:
+        request_id = _request_id_of(seen.header("x-request-id"))
+        key = self._key_of(seen, request_id)
+        if isinstance(key, Outcome):
+            return key
+        values = self._options.values(request)
+        for name, value in values.items():
+            if inspect.isawaitable(value):
+                values[name] = await value
+        question = self._question(request, request_id, key, values, seen)
+        if isinstance(question, Outcome):
+            return question
+        sent_at = time.monotonic()
+        try:
+            answer = await self._client.verify(
+                question.input, idempotency_key=question.idempotency_key, request_id=request_id
+            )
+        except Exception as error:
+            return self._unanswered(question, error, sent_at)
+        return self._answered(question, answer, lambda id, on_failure: AsyncHold(self._client, id, on_failure))
+
+
+def passed_of(request: Any, caller: str) -> Passed[Any]:
+    """What a guard knows of a request: of ASGI's scope, WSGI's environ, or a framework's request that has one of them."""
+    raw = request
+    for name in ("scope", "environ", "raw"):
+        if not isinstance(raw, dict):
+            raw = getattr(request, name, raw)
+    passed = raw.get(KEYTALLY) if isinstance(raw, dict) else None
+    if not isinstance(passed, Passed):
+        raise RuntimeError(f"{caller}(): no keytally guard ran before this handler")
+    return passed
+
+
+def hold_of(request: Any, caller: str) -> Any:
+    hold = passed_of(request, caller).hold
+    if hold is None:
+        raise RuntimeError(f"{caller}(): no keytally guard with a hold ran before this handler")
+    return hold
+
+
+def _refused(reason: str, request_id: str) -> Outcome[Any]:
+    return Outcome({}, refusal_of(reason, request_id))
+
+
+def _describe(cause: Exception | str) -> str:
+    if not isinstance(cause, KeytallyError):
+        return str(cause)
+    details = "".join(f" ({one['path']} {one['message']})" for one in cause.details)
+    return f"{f'keytally answered {cause.code}: ' if cause.code else ''}{cause.message}{details}"
+
+
+def _log_each_second() -> Callable[[Exception, object], None]:
+    """A wrong token fails every request: one line a second says it, and how many more there were."""
+    next_at = 0.0
+    left = 0
+
+    def log(error: Exception, _: object) -> None:
+        nonlocal next_at, left
+        now = time.monotonic()
+        if now < next_at:
+            left += 1
+            return
+        _logger.error("%s%s", error, f" (and {left} more since the last line)" if left else "")
+        next_at, left = now + _LOG_EVERY_SECONDS, 0
+
+    return log
+
+
+def _request_id_of(given: str | None) -> str:
+    return given if given and re.fullmatch("[!-~]{1,128}", given) else str(uuid.uuid4())

@@ -1,0 +1,138 @@
+"""The options of a guard, and what they make of a request."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
+
+from typing_extensions import NotRequired, TypedDict
+
+from keytally import types
+from keytally.errors import OptionError
+
+RequestT = TypeVar("RequestT")
+Value = TypeVar("Value")
+
+
+class Cost(TypedDict):
+    """What a request costs, as decimal text, and the name under which its usage is counted."""
+
+    usage: str
+    usageName: NotRequired[str]
+
+
+class HoldOptions(TypedDict):
+    """For how many seconds the cost is held, and what becomes of it where nobody captures it in time."""
+
+    expiresIn: int
+    onExpiry: NotRequired[Literal["release", "charge"]]
+
+
+# What an option is for every request, or a function that gives it.
+Given: TypeAlias = Value | Callable[[RequestT], Value]
+GivenAsync: TypeAlias = Value | Callable[[RequestT], Value | Awaitable[Value]]
+CostValue: TypeAlias = str | Cost
+Scopes: TypeAlias = Sequence[types.WantedScope]
+
+# An option that is there but None, such as an unset environment variable, must not mean "free" or "no scope".
+UNSET: Any = object()
+
+_LONGEST_ROUTE = 1024
+_MOST_CREDITS = 9_000_000_000
+_MOST_SECONDS = 86_400
+
+
+class Options(Generic[RequestT]):
+    """Values and functions by the names of the options. A program with a wrong value does not start."""
+
+    def __init__(self, *, cost: Any, hold: Any, scopes: Any, route: Any, ip: Any, has_open: bool) -> None:
+        given = {"cost": cost, "hold": hold, "scopes": scopes, "route": route, "ip": ip}
+        self._given = {name: value for name, value in given.items() if value is not UNSET}
+        for name, value in self._given.items():
+            if not callable(value) and name in _checks:
+                _checks[name](value)
+        self.has_hold = "hold" in self._given
+        if self.has_hold and has_open:
+            raise OptionError("hold is there beside open, which keeps costs that were not held")
+
+    def values(self, request: RequestT) -> dict[str, Any]:
+        """What each option gives for a request; of an async function, what is still to be awaited."""
+        return {name: value(request) if callable(value) else value for name, value in self._given.items()}
+
+
+def verify_input(key: str, values: dict[str, Any], method: str, raw_path: str, ip: str | None) -> types.VerifyKeyInput:
+    """What keytally is asked to verify for a request. Raises an `OptionError` when a function gave something wrong."""
+    billing: dict[str, Any] = {**_cost_of(values.get("cost", "0"))}
+    if "hold" in values:
+        billing["hold"] = _hold_of(values["hold"])
+    input: dict[str, Any] = {
+        "key": key,
+        "billing": billing,
+        "route": _route_of(values.get("route", f"{method} {raw_path}")),
+        "ip": _address_of(values.get("ip", ip)),
+    }
+    if "scopes" in values:
+        input["requestedScopes"] = _scopes_of(values["scopes"])
+    return cast(types.VerifyKeyInput, input)
+
+
+def _cost_of(cost: object) -> Cost:
+    given = cost if isinstance(cost, dict) else {"usage": cost}
+    usage = given.get("usage")
+    is_right = isinstance(usage, str) and re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,6})?", usage)
+    if not is_right or float(str(usage)) > _MOST_CREDITS:
+        raise OptionError(f'cost is {_shown(usage)}; it must be decimal text such as "1" or "0.25"')
+    return cast(Cost, given)
+
+
+def _hold_of(hold: object) -> HoldOptions:
+    seconds = hold.get("expiresIn") if isinstance(hold, dict) else hold
+    if isinstance(hold, dict) and type(seconds) is int and 1 <= seconds <= _MOST_SECONDS:
+        return cast(HoldOptions, hold)
+    expected = f'{{"expiresIn": seconds}}, a whole number from 1 to {_MOST_SECONDS}'
+    raise OptionError(f"hold is {_shown(hold)}; it must be {expected}")
+
+
+def _scopes_of(scopes: object) -> list[types.WantedScope]:
+    if isinstance(scopes, (list, tuple)):
+        return list(scopes)
+    example = '[{"representation": "documents", "read": True}]'
+    raise OptionError(f"scopes is {_shown(scopes)}; it must be a list such as {example}")
+
+
+def _route_of(route: object) -> str:
+    if not isinstance(route, str):
+        raise OptionError(f"route is {_shown(route)}; it must be text")
+    printable = re.sub("[^ -~]", "?", route)
+    if len(printable) <= _LONGEST_ROUTE:
+        return printable
+    # Cut at a "/": keytally hides a secret that is whole, and could not know half of one.
+    return printable[: printable.rfind("/", 0, _LONGEST_ROUTE) + 1 or _LONGEST_ROUTE]
+
+
+def _address_of(text: object) -> str:
+    """
+    An address that keytally accepts. Where there is none, or a header holds something else, it is 0.0.0.0, which only a list that
+    allows every address contains. If it were left out, keytally would check this server's own address.
+    """
+    if not isinstance(text, str) or "%" in text:
+        return "0.0.0.0"
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return "0.0.0.0"
+    return text
+
+
+def _shown(value: object) -> str:
+    return f'"{value[:100]}"' if isinstance(value, str) else f"{str(value)[:100]} ({type(value).__name__})"
+
+
+_checks: dict[str, Callable[[object], object]] = {
+    "cost": _cost_of,
+    "hold": _hold_of,
+    "scopes": _scopes_of,
+    "route": _route_of,
+}

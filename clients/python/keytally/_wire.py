@@ -1,0 +1,173 @@
+"""Requests and answers, whichever way they are sent."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+from keytally.errors import KeytallyError
+
+VERIFY = "post /api/v1/api-key/verify"
+VERIFY_BATCH = "post /api/v1/api-key/verify/batch"
+OF_VERIFY = frozenset({"post /api/v1/usage/capture", "post /api/v1/usage/release", "post /api/v1/usage/extend"})
+"""Operations that verify serves, too. Each may be repeated: the hold's id is its key."""
+
+# The most connections that a client keeps to a server, and for how long. Servers close idle ones after 75 s.
+MOST_CONNECTIONS = 256
+KEEP_SECONDS = 60.0
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 2.0
+# What keytally's Retry-After says with each 429 and 503 of a verification.
+_RETRY_AFTER = 1.0
+
+
+class Outgoing(NamedTuple):
+    """A request as it is sent; the address of its server comes before `path`."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes | None
+
+
+class Answer(NamedTuple):
+    """An answer as it came. Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+def to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def headers_of(token: str, accept: str, has_body: bool) -> dict[str, str]:
+    headers = {"Authorization": f"Bearer {token}", "Accept": accept}
+    if has_body:
+        headers["Content-Type"] = "application/json"
+    return headers
+
+
+def request_of(operation: str, input: Mapping[str, Any] | None, token: str) -> Outgoing:
+    """The request of an operation: inputs named in the path's braces go into the path, the rest into the query or the body."""
+    verb, path, *other = operation.split(" ")
+    accept = other[1] if other else "application/json"
+    rest = dict(input or {})
+
+    def fill(match: re.Match[str]) -> str:
+        value = rest.pop(match[1], None)
+        # "." and ".." would change the path.
+        if not isinstance(value, str) or value in ("", ".", ".."):
+            raise ValueError(f"{match[1]} is missing or not an id")
+        return quote(value, safe="")
+
+    path = re.sub(r"\{(\w+)\}", fill, path)
+    method = verb.upper()
+    body = None
+    if method == "GET":
+        query = {name: _query_text(value) for name, value in rest.items() if value is not None}
+        path += f"?{urlencode(query)}" if query else ""
+    elif rest:
+        body = to_json(rest).encode()
+    return Outgoing(method, path, headers_of(token, accept, body is not None), body)
+
+
+def checked_header(name: str, value: str) -> str:
+    if re.fullmatch(r"[ -~]{1,255}", value):
+        return value
+    raise ValueError(f"{name} is not text that a header can hold: {value[:100]!r}")
+
+
+def result_of(answer: Answer) -> Any:
+    """What an answer says; raises the error that it is."""
+    if not 200 <= answer.status <= 299:
+        raise _error_of(answer)
+    if not answer.headers.get("content-type", "").startswith("application/json"):
+        return answer.text
+    try:
+        return json.loads(answer.text)
+    except ValueError as cause:
+        raise KeytallyError("the answer is not JSON", status=answer.status) from cause
+
+
+def results_of(answer: Answer, count: int) -> list[Any]:
+    """The answers of a batch, in order: each a decision, or the error that the verification had alone."""
+    told = result_of(answer)
+    results = told.get("results") if isinstance(told, dict) else None
+    if not isinstance(results, list) or len(results) != count:
+        raise KeytallyError("the answer to a batch is not from keytally", status=answer.status)
+    request_id = answer.headers.get("x-request-id")
+    return [_error_in_batch(one["error"], request_id) if "error" in one else one for one in results]
+
+
+def unanswered(url: str, *, is_late: bool) -> KeytallyError:
+    """The error of a request without an answer."""
+    if is_late:
+        return KeytallyError("keytally did not answer in time", status=0)
+    server = urlsplit(url)
+    return KeytallyError(f"keytally cannot be reached at {server.scheme}://{server.netloc}", status=0)
+
+
+class Retry:
+    """Divides the time of a call into attempts."""
+
+    def __init__(self, seconds: float, on_retry: Callable[[KeytallyError], None]) -> None:
+        self._until = time.monotonic() + seconds
+        self._on_retry = on_retry
+        self._attempts = 0
+
+    def attempt_seconds(self) -> float:
+        # Half of the time left: if this answer is lost, another attempt still has time.
+        return max(0.001, (self._until - time.monotonic()) / 2)
+
+    def pause_after(self, error: KeytallyError) -> float:
+        """How many seconds to wait before the next attempt; raises the error where that does not help."""
+        if not error.is_passing:
+            raise error
+        backoff = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * (0.5 + random.random() / 2)
+        pause = max(backoff, error.retry_after or 0)
+        if time.monotonic() + pause >= self._until:
+            raise error
+        self._attempts += 1
+        self._on_retry(error)
+        return pause
+
+
+def _error_of(answer: Answer) -> KeytallyError:
+    try:
+        told = json.loads(answer.text)
+    except ValueError:
+        told = None
+    error = told.get("error") if isinstance(told, dict) else None
+    retry_after = re.fullmatch(r"[0-9]{1,9}", answer.headers.get("retry-after", ""))
+    fields: dict[str, Any] = {
+        "status": answer.status,
+        "request_id": answer.headers.get("x-request-id"),
+        "retry_after": float(retry_after[0]) if retry_after else None,
+    }
+    if not isinstance(error, dict) or not isinstance(error.get("code"), int):
+        return KeytallyError(f"HTTP {answer.status}, but the answer is not from keytally; check the address", **fields)
+    return KeytallyError(str(error.get("message")), code=error["code"], details=error.get("details", ()), **fields)
+
+
+def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyError:
+    status = error["code"] // 100
+    return KeytallyError(
+        error["message"],
+        status=status,
+        code=error["code"],
+        request_id=request_id,
+        details=error.get("details", ()),
+        retry_after=_RETRY_AFTER if status in (429, 503) else None,
+    )
+
+
+def _query_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,159 @@
+"""Middleware for ASGI applications: FastAPI, Starlette, Django, Quart, Litestar."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import quote
+
+from keytally import types
+from keytally._client import AsyncClient
+from keytally._guard import KEYTALLY, AsyncGuard, Outcome, Seen, hold_of, passed_of
+from keytally._guard_options import UNSET, CostValue, GivenAsync, HoldOptions, Scopes
+from keytally._hold import AsyncHold
+from keytally._kept import AsyncKeptUsage
+from keytally._request import Request
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+__all__ = ["KeytallyMiddleware", "Request", "capture", "capture_at_end", "identity_of"]
+
+
+class KeytallyMiddleware:
+    """
+    Checks the API key of each request before the application runs: `app.add_middleware(KeytallyMiddleware, client=client, cost="1")`.
+
+    `cost` is what a request costs, `{"usage", "usageName"}`, or a function of the request that gives either; by default nothing.
+    `hold` holds the cost as the most that the request may cost, for `capture(request, usage)` in the handler; an answer that ends
+    without a capture releases it. Not together with `open`. `scopes` must have been granted to the key. `route` is recorded with
+    the usage, by default the method and the path. `ip` is the end client's address, for allow lists, by default the server's.
+    `open` lets requests pass while keytally is unavailable, and keeps their usage; by default they are refused with 503. `on_error`
+    is called when a request is refused with 500 because of a mistake on this side, or with 503; by default it is logged.
+    Functions get a `Request`, and may be async.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        client: AsyncClient,
+        *,
+        cost: GivenAsync[CostValue, Request] = "0",
+        hold: GivenAsync[HoldOptions, Request] = UNSET,
+        scopes: GivenAsync[Scopes, Request] = UNSET,
+        route: GivenAsync[str, Request] = UNSET,
+        ip: GivenAsync[str | None, Request] = UNSET,
+        open: AsyncKeptUsage | None = None,
+        on_error: Callable[[Exception, Request], object] | None = None,
+    ) -> None:
+        self._app = app
+        self._guard: AsyncGuard[Request] = AsyncGuard(
+            client, cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, open=open, on_error=on_error
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        request = _request_of(scope)
+        seen = Seen(request.method, request.raw_path, request.ip, request.headers.get)
+        outcome = await self._guard.decide(request, seen)
+        if outcome.passed is None:
+            return await _refuse(outcome, scope, receive, send)
+        scope[KEYTALLY] = outcome.passed
+        ending = _Ending(outcome, send)
+        try:
+            await self._app(scope, receive, ending.send)
+        finally:
+            await ending.settled()
+        return None
+
+
+def identity_of(request: Any) -> types.Identity:
+    """Whose request it is, for a handler behind a guard. It takes the framework's request, or ASGI's scope."""
+    return passed_of(request, "identity_of").identity
+
+
+async def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
+    """
+    Debits what a request did cost, for a handler behind a guard with `hold`, and releases the rest. Call it before the answer ends:
+    then what was not captured is released. Of a key without a billing record nothing is held, and `None` comes back.
+    """
+    hold: AsyncHold = hold_of(request, "capture")
+    return await hold.capture(usage)
+
+
+def capture_at_end(request: Any, cost: Callable[[], str]) -> None:
+    """
+    Captures once the answer has ended, also because the end client went away: for streams, whose cost grows until then. `cost` is
+    called then; a cost of 0 releases. Should it fail, or the capture, `on_error` hears of it, and the hold ends by itself.
+    """
+    hold_of(request, "capture_at_end").cost_at_end = cost
+
+
+class _Ending:
+    """Adds headers to an answer, and settles what is held for it once it has ended."""
+
+    def __init__(self, outcome: Outcome[AsyncHold], send: Send) -> None:
+        self._headers = _raw(outcome.headers)
+        self._hold = outcome.passed.hold if outcome.passed else None
+        self._send = send
+        self._settling: asyncio.Task[None] | None = None
+
+    async def send(self, message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.accept") and self._headers:
+            message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
+        await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._hold and not self._settling:
+            # Tasks that the application runs after its answer need not be waited for.
+            self._settling = asyncio.get_running_loop().create_task(self._hold.end())
+
+    async def settled(self) -> None:
+        self._settle()
+        if self._settling:
+            await asyncio.shield(self._settling)
+
+
+def _request_of(scope: Scope) -> Request:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    raw_path = scope.get("raw_path")
+    return Request(
+        method=scope.get("method", "GET"),
+        path=scope["path"],
+        raw_path=raw_path.decode("latin-1").split("?", 1)[0] if raw_path else quote(scope["path"]),
+        query_string=scope.get("query_string", b"").decode("latin-1"),
+        headers=headers,
+        ip=scope["client"][0] if scope.get("client") else None,
+        raw=scope,
+    )
+
+
+async def _refuse(outcome: Outcome[Any], scope: Scope, receive: Receive, send: Send) -> None:
+    if outcome.refusal is None:
+        return
+    status, headers, body = outcome.refusal
+    prefix = "http.response"
+    if scope["type"] == "websocket":
+        await receive()
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            # Before it is accepted, servers answer this with 403.
+            return await send({"type": "websocket.close", "code": 1008})
+        prefix = "websocket.http.response"
+    length = {"Content-Length": str(len(body))}
+    all_headers = _raw({**outcome.headers, **headers, **length})
+    await send({"type": f"{prefix}.start", "status": status, "headers": all_headers})
+    await send({"type": f"{prefix}.body", "body": body})
+
+
+def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -1,0 +1,54 @@
+"""What goes wrong with a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from typing_extensions import TypedDict
+
+_FIRST_REQUEST_STILL_RUNS = 40905
+
+
+class Detail(TypedDict):
+    path: str
+    message: str
+
+
+class KeytallyError(Exception):
+    """The error of a failed call: keytally answered with an error, or did not answer at all (status and code are 0 then)."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        code: int = 0,
+        request_id: str | None = None,
+        details: Sequence[Detail] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        """The HTTP status."""
+        self.code = code
+        """The code from keytally's table of errors; 0 if something other than keytally answered."""
+        self.request_id = request_id
+        self.details = list(details)
+        """For a request that was not valid: which fields were wrong, and why."""
+        self.retry_after = retry_after
+        """Seconds to wait before a repetition."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing was decided, because keytally or a server before it is unavailable or overloaded."""
+        return self.status in (0, 408, 429) or self.status >= 500
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same request may succeed a moment later."""
+        return self.is_away or self.code == _FIRST_REQUEST_STILL_RUNS
+
+
+class OptionError(ValueError):
+    """An option, or what an option's function gave, is not what it must be."""

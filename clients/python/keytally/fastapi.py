@@ -1,0 +1,86 @@
+"""A dependency for FastAPI. Its functions get FastAPI's own request."""
+
+# FastAPI reads the annotations below as they are: no `from __future__ import annotations` here.
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request, Response
+
+from keytally import types
+from keytally._client import AsyncClient
+from keytally._guard import KEYTALLY, AsyncGuard, Seen
+from keytally._guard_options import UNSET, CostValue, GivenAsync, HoldOptions, Scopes
+from keytally._kept import AsyncKeptUsage
+from keytally._refusal import Refusal
+from keytally.asgi import capture, capture_at_end, identity_of
+
+__all__ = ["Guard", "Refused", "capture", "capture_at_end", "handle_refusals", "identity_of"]
+
+
+class Refused(HTTPException):
+    """A request that may not pass. `handle_refusals` answers it as every guard of keytally does."""
+
+    def __init__(self, refusal: Refusal, headers: dict[str, str]) -> None:
+        super().__init__(refusal.status, headers={**headers, **refusal.headers})
+        self.body = refusal.body
+
+
+def handle_refusals(app: FastAPI) -> None:
+    """Lets an application answer requests that a `Guard` refuses. Call it once for each application."""
+
+    async def answer(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Refused)
+        return Response(error.body, error.status_code, headers=dict(error.headers or {}))
+
+    app.add_exception_handler(Refused, answer)
+
+
+class Guard:
+    """
+    Checks the API key of requests to the operations that depend on it, and gives them whose request it is:
+    `identity: Annotated[Identity, Depends(Guard(client, cost="1"))]`.
+
+    Its options are those of `keytally.asgi.KeytallyMiddleware`. What is held is settled when the answer has ended, with FastAPI
+    0.118 and newer. A handler that returns a `Response` of its own answers without the headers `RateLimit`, as with every
+    dependency: the middleware adds them always.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        cost: GivenAsync[CostValue, Request] = "0",
+        hold: GivenAsync[HoldOptions, Request] = UNSET,
+        scopes: GivenAsync[Scopes, Request] = UNSET,
+        route: GivenAsync[str, Request] = UNSET,
+        ip: GivenAsync[str | None, Request] = UNSET,
+        open: AsyncKeptUsage | None = None,
+        on_error: Callable[[Exception, Request], object] | None = None,
+    ) -> None:
+        self._guard: AsyncGuard[Request] = AsyncGuard(
+            client, cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, open=open, on_error=on_error
+        )
+
+    async def __call__(self, request: Request, response: Response) -> AsyncIterator[types.Identity]:
+        outcome = await self._guard.decide(request, _seen(request))
+        if outcome.refusal:
+            raise Refused(outcome.refusal, outcome.headers)
+        assert outcome.passed
+        response.headers.update(outcome.headers)
+        request.scope[KEYTALLY] = outcome.passed
+        try:
+            yield outcome.passed.identity
+        finally:
+            if outcome.passed.hold:
+                await outcome.passed.hold.end()
+
+
+def _seen(request: Request) -> Seen:
+    raw_path: Any = request.scope.get("raw_path") or request.url.path.encode()
+    ip = request.client.host if request.client else None
+
+    def header(name: str) -> str | None:
+        # A header that was sent more than once is joined, so that it cannot be one key.
+        return ", ".join(request.headers.getlist(name)) or None
+
+    return Seen(request.method, raw_path.decode("latin-1").split("?", 1)[0], ip, header)

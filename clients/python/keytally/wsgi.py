@@ -1,0 +1,131 @@
+"""Middleware for WSGI applications: Flask, Django, Bottle, Pyramid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from keytally import types
+from keytally._client import Client
+from keytally._guard import KEYTALLY, Guard, Seen, hold_of, passed_of
+from keytally._guard_options import UNSET, CostValue, Given, HoldOptions, Scopes
+from keytally._hold import Hold
+from keytally._kept import KeptUsage
+from keytally._request import Request
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+App = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+__all__ = ["KeytallyMiddleware", "Request", "capture", "capture_at_end", "identity_of"]
+
+
+class KeytallyMiddleware:
+    """
+    Checks the API key of each request before the application runs: `app.wsgi_app = KeytallyMiddleware(app.wsgi_app, client, cost="1")`.
+
+    Its options are those of `keytally.asgi.KeytallyMiddleware`; functions get a `Request`, and are not async.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        client: Client,
+        *,
+        cost: Given[CostValue, Request] = "0",
+        hold: Given[HoldOptions, Request] = UNSET,
+        scopes: Given[Scopes, Request] = UNSET,
+        route: Given[str, Request] = UNSET,
+        ip: Given[str | None, Request] = UNSET,
+        open: KeptUsage | None = None,
+        on_error: Callable[[Exception, Request], object] | None = None,
+    ) -> None:
+        self._app = app
+        self._guard: Guard[Request] = Guard(
+            client, cost=cost, hold=hold, scopes=scopes, route=route, ip=ip, open=open, on_error=on_error
+        )
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        request = _request_of(environ)
+        seen = Seen(request.method, request.raw_path, request.ip, request.headers.get)
+        outcome = self._guard.decide(request, seen)
+        if outcome.refusal:
+            status, headers, body = outcome.refusal
+            length = {"Content-Length": str(len(body))}
+            all_headers = list({**outcome.headers, **headers, **length}.items())
+            start_response(f"{status} {HTTPStatus(status).phrase}", all_headers)
+            return [body]
+
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            return start_response(status, [*headers, *outcome.headers.items()], *more)
+
+        environ[KEYTALLY] = outcome.passed
+        hold = outcome.passed and outcome.passed.hold
+        if not hold:
+            return self._app(environ, start)
+        try:
+            return _Body(self._app(environ, start), hold)
+        except BaseException:
+            hold.end()
+            raise
+
+
+def identity_of(request: Any) -> types.Identity:
+    """Whose request it is, for a handler behind a guard. It takes the framework's request, or WSGI's environ."""
+    return passed_of(request, "identity_of").identity
+
+
+def capture(request: Any, usage: str) -> types.CaptureHoldResult | None:
+    """
+    Debits what a request did cost, for a handler behind a guard with `hold`, and releases the rest. Call it before the answer ends:
+    then what was not captured is released. Of a key without a billing record nothing is held, and `None` comes back.
+    """
+    hold: Hold = hold_of(request, "capture")
+    return hold.capture(usage)
+
+
+def capture_at_end(request: Any, cost: Callable[[], str]) -> None:
+    """
+    Captures once the answer has ended, also because the end client went away: for streams, whose cost grows until then. `cost` is
+    called then; a cost of 0 releases. Should it fail, or the capture, `on_error` hears of it, and the hold ends by itself.
+    """
+    hold_of(request, "capture_at_end").cost_at_end = cost
+
+
+class _Body:
+    """The body of an answer. Servers close it in any case, also when the end client went away."""
+
+    def __init__(self, body: Iterable[bytes], hold: Hold) -> None:
+        self._body = body
+        self._hold = hold
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        try:
+            close = getattr(self._body, "close", None)
+            if close:
+                close()
+        finally:
+            self._hold.end()
+
+
+def _request_of(environ: Environ) -> Request:
+    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        if environ.get(name):
+            headers[name.replace("_", "-").lower()] = environ[name]
+    # WSGI hands bytes over as Latin-1.
+    path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1")
+    return Request(
+        method=environ["REQUEST_METHOD"],
+        path=path.decode("utf-8", "replace"),
+        raw_path=quote(path),
+        query_string=environ.get("QUERY_STRING", ""),
+        headers=headers,
+        ip=environ.get("REMOTE_ADDR"),
+        raw=environ,
+    )

@@ -1,0 +1,208 @@
+// The package as its users get it: built, installed, typed; and the examples of its pages, as they stand.
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { pythonClient } from '../../../tests/runner/python.ts';
+import { blocksOf, checkout, freePort } from '../../node/helpers/project.ts';
+
+const PAGE = 'docs/protect-python.md';
+const folder = join(process.env.TEST_FOLDER ?? '', 'python');
+const site = join(folder, 'site');
+// The package that was built, in the place of the source.
+const env = { ...process.env, PYTHONPATH: (process.env.PYTHONPATH ?? '').replace(pythonClient, site) };
+
+let world: World;
+let customers: Customers;
+
+const test = suite('the Python package');
+test.before(async () => {
+  mkdirSync(site, { recursive: true });
+  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
+  customers = makeCustomers(world, workspace.id);
+});
+test.after(() => world?.stop());
+
+test('the package holds only what its users need, and its types', () => {
+  python(['-m', 'hatchling', 'build', '-t', 'wheel', '-d', folder], pythonClient);
+  const wheel = readdirSync(folder).find((name) => name.endsWith('.whl'))!;
+  assert.is(wheel, 'keytally-1.0.0-py3-none-any.whl');
+  python(['-m', 'zipfile', '-e', join(folder, wheel), site]);
+  const files = readdirSync(site, { recursive: true }).map(String);
+  assert.ok(files.includes('keytally/py.typed'));
+  const others = files.filter(
+    (name) => !/^keytally(-1\.0\.0\.dist-info(\/(METADATA|RECORD|WHEEL))?|\/\w+\.(py|typed))?$/.test(name),
+  );
+  assert.equal(others, []);
+});
+
+test('mypy knows inputs and answers, and every example of the pages passes it', () => {
+  const blocks = [...blocksOf(PAGE, 'python'), ...blocksOf('clients/python/README.md', 'python')];
+  assert.ok(blocks.length >= 9, `${blocks.length} examples`);
+  const files = blocks.map((text, i) => write(`example_${i}.py`, text));
+  const typed = write(
+    'typed.py',
+    `from keytally import Client
+client = Client(url="http://a", token="b")
+decision = client.verify({"key": "k", "billing": {"usage": "1"}})
+status: str = decision["status"]
+reveal_type(decision["billing"]["usedCredits"])
+client.workspaces.create({"name": 1})
+client.api_keys.create({"name": "k", "workspaceId": "w", "enabeld": True})
+client.api_keys.list()
+decision["nothing"]
+client.verify({"key": "k"}, timeuot=1)
+`,
+  );
+  const cache = join(checkout, 'node_modules/.cache/mypy-examples');
+  const flags = ['--strict', '--python-version', '3.10', '--cache-dir', cache, '--no-error-summary'];
+  // Django has no types of its own.
+  const loose = ['--disable-error-code', 'import-untyped', '--disable-error-code', 'no-any-unimported'];
+  const told = mypy([...flags, ...loose, ...files, typed]);
+  assert.not.match(told, /^example_/m, told);
+  const lines = [...told.matchAll(/typed\.py:(\d+): (error|note)/g)].map(([, line]) => Number(line));
+  assert.equal([...new Set(lines)], [5, 6, 7, 8, 9, 10], told);
+  assert.match(told, /:5: note: Revealed type is "(builtins\.)?str"/);
+});
+
+const servers: [name: string, found: string, command: (port: string) => string[]][] = [
+  ['FastAPI', 'app.add_middleware(KeytallyMiddleware, client=client, cost="0.25")\n', uvicorn],
+  ['a dependency of FastAPI', 'handle_refusals(app)', uvicorn],
+  ['Flask', 'cost="0.25")  # type', (port) => ['-m', 'flask', '--app', 'server', 'run', '--port', port]],
+  [
+    'Django',
+    'get_wsgi_application(), client',
+    (port) => [
+      '-c',
+      `from wsgiref.simple_server import *; from server import *; make_server("127.0.0.1", ${port}, application).serve_forever()`,
+    ],
+  ],
+];
+
+for (const [name, found, command] of servers) {
+  test(`the example for ${name} protects an API as it stands`, async () => {
+    const blocks = blocksOf(PAGE, 'python');
+    write(
+      'server.py',
+      blocks.find((block) => block.includes(found))!,
+    );
+    mkdirSync(join(folder, 'mysite'), { recursive: true });
+    write('mysite/settings.py', `ROOT_URLCONF = "mysite.urls"\nALLOWED_HOSTS = ["*"]\nSECRET_KEY = "x"\n`);
+    write(
+      'mysite/urls.py',
+      blocks.find((block) => block.includes('urlpatterns'))!,
+    );
+    const port = await freePort();
+    await whileServed(command(String(port)), () => assertProtected(`http://127.0.0.1:${port}/`));
+  });
+}
+
+test('the example that captures debits what the handler says, and what a stream has told at its end', async () => {
+  write(
+    'server.py',
+    blocksOf(PAGE, 'python').find((block) => block.includes('capture_at_end('))!,
+  );
+  const { key, meter } = await customers.meteredKey('10');
+  const port = await freePort();
+  await whileServed(uvicorn(String(port)), async () => {
+    const get = async (path: string) => {
+      // On a busy machine a verification may take longer than its second.
+      const answer = await eventually('it is decided', async () => {
+        const one = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { 'X-API-Key': key } }).catch(
+          () => undefined,
+        );
+        return one && one.status !== 503 ? one : undefined;
+      });
+      assert.is(answer.status, 200);
+      await answer.text();
+    };
+    const used = (expected: string) =>
+      eventually(expected, async () => (await customers.billing(meter)).usedCredits === expected);
+    await get('/once');
+    await used('0.1');
+    await get('/stream');
+    await used('0.104');
+  });
+});
+
+test('the example of the other operations makes a workspace and lists its keys', () => {
+  write(
+    'server.py',
+    blocksOf(PAGE, 'python').find((block) => block.includes('each('))!,
+  );
+  const { KEYTALLY_API_URL, ...more } = addresses();
+  assert.is(python(['server.py'], folder, { KEYTALLY_API_URL, ...more }), 'first\n');
+});
+
+test.run();
+
+function uvicorn(port: string): string[] {
+  return ['-m', 'uvicorn', 'server:app', '--port', port, '--log-level', 'error'];
+}
+
+function addresses() {
+  return { KEYTALLY_API_URL: world.api.url, KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token };
+}
+
+function write(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return name;
+}
+
+function python(args: string[], cwd = folder, more: Record<string, string> = {}): string {
+  return execFileSync('python3', args, {
+    cwd,
+    env: { ...env, ...more },
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+}
+
+function mypy(args: string[]): string {
+  try {
+    return python(['-m', 'mypy', ...args]);
+  } catch (error) {
+    return (error as { stdout: string }).stdout;
+  }
+}
+
+async function whileServed(command: string[], act: () => Promise<void>): Promise<void> {
+  const server = spawn('python3', command, {
+    cwd: folder,
+    env: { ...env, ...addresses() },
+    stdio: ['ignore', 'ignore', 'ignore'],
+  });
+  const ended = once(server, 'exit');
+  try {
+    await act();
+  } finally {
+    server.kill('SIGKILL');
+    await ended;
+  }
+}
+
+async function assertProtected(url: string): Promise<void> {
+  const meter = await customers.newMeter({ totalCredits: '10' });
+  const { key } = await customers.newKey({ externalMeterId: meter, customerId: 'cus_acme' });
+  let tries = 0;
+  // On a busy machine a verification may take longer than its second: then the answer is 503, and the request is repeated.
+  const decided = (headers: Record<string, string>) =>
+    eventually('it is decided', async () => {
+      tries += 1;
+      const answer = await fetch(url, { headers }).catch(() => undefined);
+      return answer && answer.status !== 503 ? answer : undefined;
+    });
+  const refused = await decided({ 'X-API-Key': 'key_nobody' });
+  assert.equal([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
+  assert.is(((await refused.json()) as { error: { code: number } }).error.code, 40112);
+  tries = 0;
+  const answer = await decided({ Authorization: `Bearer ${key}` });
+  assert.equal([answer.status, await answer.text()], [200, 'Hello cus_acme']);
+  const used = Number((await customers.billing(meter)).usedCredits);
+  assert.ok(used >= 0.25 && used <= 0.25 * tries, `${used} for ${tries} tries`);
+}

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+import unittest
+import uuid
+from typing import Any
+
+from stack import API_URL, TOKEN, VERIFY_URL, WORKSPACE, metered_key, new_async_client, new_client
+
+from keytally import Client, KeytallyError, each, each_async
+
+
+class Operations(unittest.TestCase):
+    def test_operations_take_and_answer_what_the_api_does(self) -> None:
+        with new_client() as client:
+            workspace = client.workspaces.create({"name": "python ✓"})["workspace"]
+            id = workspace["id"]
+            key = client.api_keys.create({"name": "a b", "workspaceId": workspace["id"], "customerId": "cus"})["apiKey"]
+            update = client.api_keys.update({"id": id, "akid": key["id"], "expiresAt": None, "enabled": False})
+            self.assertFalse(update["apiKey"]["enabled"])
+            self.assertEqual(client.workspaces.get({"id": id})["workspace"]["name"], "python ✓")
+            self.assertEqual(client.verify({"key": key["key"]})["status"], "DISABLED")
+            client.api_keys.delete({"id": id, "akid": key["id"]})
+            self.assertEqual(client.verify({"key": key["key"]})["status"], "DELETED")
+
+    def test_each_fetches_every_page_of_a_list(self) -> None:
+        client = new_client()
+        id = client.workspaces.create({"name": "pages"})["workspace"]["id"]
+        names = [f"key {i}" for i in range(5)]
+        for name in names:
+            client.api_keys.create({"name": name, "workspaceId": id})
+        found = [key["name"] for key in each(client.api_keys.list, {"id": id, "limit": 2})]
+        self.assertEqual(sorted(found), names)
+
+        async def find() -> list[str]:
+            async with new_async_client() as client:
+                return [key["name"] async for key in each_async(client.api_keys.list, {"id": id, "limit": 2})]
+
+        self.assertEqual(sorted(asyncio.run(find())), names)
+
+    def test_csv_is_text(self) -> None:
+        client = new_client()
+        meter = str(uuid.uuid4())
+        bill = client.billing.create({"workspaceId": WORKSPACE, "externalMeterId": meter})["billing"]["id"]
+        text = client.usage.csv({"bid": bill, "from": "2026-11-01"})
+        self.assertTrue(text.startswith("billingId,day,"), text)
+
+    def test_an_error_has_its_code_details_and_request_id(self) -> None:
+        wrong: Any = {"name": "k", "workspaceId": WORKSPACE, "enabeld": True}
+        with self.assertRaises(KeytallyError) as caught:
+            new_client().api_keys.create(wrong, request_id="req-3")
+        error = caught.exception
+        self.assertEqual((error.status, error.code, error.request_id, error.is_away), (400, 40001, "req-3", False))
+        self.assertIn("enabeld", str(error.details))
+
+    def test_a_call_with_the_same_idempotency_key_is_done_once(self) -> None:
+        client = new_client()
+        key = str(uuid.uuid4())
+        first, second = (client.workspaces.create({"name": "once"}, idempotency_key=key) for _ in range(2))
+        self.assertEqual(first, second)
+
+    def test_verify_batch_gives_each_verification_a_key_of_its_own(self) -> None:
+        key, used = metered_key()
+        one: Any = {"key": key, "billing": {"usage": "1"}}
+        results: list[Any] = list(
+            new_client(VERIFY_URL).verify_batch({"verifications": [one, one, {"key": ""}]})["results"]
+        )
+        self.assertEqual([result.get("status") for result in results], ["VALID", "VALID", "INVALID"])
+        self.assertEqual(used(), "2")
+
+    def test_a_hold_is_settled_at_verifys_address(self) -> None:
+        key, used = metered_key()
+        client = new_client(verify_url=VERIFY_URL)
+        decision = client.verify({"key": key, "billing": {"usage": "10", "hold": {"expiresIn": 60}}})
+        client.holds.capture({"holdId": decision["hold"]["id"], "usage": "2.5"})
+        self.assertEqual(used(), "2.5")
+
+    def test_ready_says_whether_keys_can_be_verified(self) -> None:
+        self.assertTrue(new_client(VERIFY_URL).ready())
+        self.assertFalse(new_client("http://127.0.0.1:1").ready())
+        self.assertTrue(asyncio.run(new_async_client(VERIFY_URL).ready()))
+        self.assertFalse(asyncio.run(new_async_client("http://127.0.0.1:1").ready()))
+
+    def test_a_path_without_its_id_is_never_sent(self) -> None:
+        wrong: Any
+        for wrong in ({}, {"id": ""}, {"id": ".."}, {"id": 1}):
+            with self.assertRaisesRegex(ValueError, "id is missing or not an id"):
+                new_client().workspaces.get(wrong)
+
+    def test_a_client_with_a_wrong_setting_does_not_start_and_shows_no_token(self) -> None:
+        cases: list[tuple[dict[str, Any], str]] = [
+            ({"url": None}, "url is missing; give verify's address"),
+            ({"url": "localhost:8080"}, 'url is "localhost:8080"; it must start with http'),
+            ({"url": TOKEN}, "url is a token"),
+            ({"verify_url": "ftp://a"}, 'verify_url is "ftp://a"'),
+            ({"token": None}, "token is missing"),
+            ({"token": f"{TOKEN}\n"}, "token is wrong; it holds a space, a line break"),
+        ]
+        for options, message in cases:
+            with self.assertRaisesRegex(ValueError, message) as caught:
+                Client(**{"url": API_URL, "token": TOKEN, **options})
+            self.assertNotIn(TOKEN, str(caught.exception))
+
+    def test_a_header_that_no_request_may_have_is_refused_at_once(self) -> None:
+        with self.assertRaisesRegex(ValueError, "request_id"):
+            new_client().verify({"key": "k"}, request_id="a\nb")

@@ -1,0 +1,126 @@
+import type { Query, Transaction } from '../../stores/postgres.ts';
+import { dateOf, dayNumber } from '../../values/periods.ts';
+import { monthColumns, type ClosedMonth, type LateMonth } from './lines.ts';
+import { monthAfter, monthAt, spanOfMonth, type Span } from './span.ts';
+import type { Statement } from './statements.ts';
+
+/** The month of a workspace that can be closed next: the one after the last, or the one in which the workspace was made. */
+export type NextMonth = { month: string; span: Span; teamId: string; isDeleted: boolean };
+
+const LINES_AT_ONCE = 20;
+
+/** Tells which month of a workspace is next. The caller holds the lock of the workspace's row, which those who book wait for. */
+export async function nextMonth(tx: Query, workspaceId: string): Promise<NextMonth> {
+  const [row] = await tx<[Known]>`
+    select w.timezone, w.team_id, floor(extract(epoch from w.created_at) * 1000)::bigint as made_ms,
+           floor(extract(epoch from w.deleted_at) * 1000)::bigint as deleted_ms, last.month, last.end_ms, last.end_day
+    from workspaces w left join lateral (
+      select month, end_ms, end_day from workspace_months m where m.workspace_id = w.id order by end_ms desc limit 1) last on true
+    where w.id = ${workspaceId}`;
+  const { timezone, teamId, madeMs, deletedMs, month: last, endMs, endDay } = row;
+  const month = last === null ? monthAt(madeMs, timezone) : monthAfter(last);
+  // It begins where the last one ended, whatever the zone is now: no instant is in two months, or in none.
+  const span = spanOfMonth(month, timezone, last === null ? undefined : { startMs: endMs!, startDay: endDay! });
+  return { month, span, teamId, isDeleted: deletedMs !== null && deletedMs < span.startMs };
+}
+
+type Known = {
+  timezone: string;
+  teamId: string;
+  madeMs: number;
+  deletedMs: number | null;
+  month: string | null;
+  endMs: number | null;
+  endDay: string | null;
+};
+
+/**
+ * Begins to close a month: from the commit on nothing is booked into it, and events of it that arrive are noted as late. Its sums
+ * may be read once all transactions have ended that do not see it.
+ */
+export async function beginMonth(
+  tx: Query,
+  workspaceId: string,
+  { month, span, teamId }: NextMonth,
+  { acceptsDifferences }: { acceptsDifferences: boolean },
+): Promise<ClosedMonth> {
+  const [row] = await tx<[ClosedMonth]>`
+    insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, accepts_differences)
+    values (${workspaceId}, ${month}, ${teamId}, ${span.timezone}, ${span.startMs}, ${span.endMs}, ${span.startDay}, ${span.endDay},
+            ${acceptsDifferences})
+    returning ${monthColumns(tx)}`;
+  return row;
+}
+
+/** A record of a month that has no line yet. */
+export type Unlined = { id: string; shard: number; workspaceId: string; externalMeterId: string };
+
+/** Records of a month without a line, after one in the order of ids; those made later have none, unless something is booked in it. */
+export async function recordsWithoutLine(
+  sql: Query,
+  { workspaceId, month, endMs, endDay }: ClosedMonth,
+  after: string,
+  limit: number,
+): Promise<Unlined[]> {
+  return sql<Unlined[]>`
+    select b.id, b.shard, b.workspace_id, b.external_meter_id from billing_records b
+    where b.workspace_id = ${workspaceId} and b.id > ${after}
+      and (b.created_at < to_timestamp(${endMs}::float8 / 1000)
+           or exists (select from adjustments a where a.billing_id = b.id and a.amount_micros <> 0 and a.day < ${endDay}))
+      and not exists (select from statement_lines l
+                      where l.workspace_id = ${workspaceId} and l.month = ${month} and l.billing_id = b.id)
+    order by b.id limit ${limit}`;
+}
+
+/**
+ * Stores lines of a month that is being closed, and what they tell of earlier months. A line that is there stays: another process
+ * stored it. What was noted again meanwhile stays open.
+ */
+export async function storeLines(
+  tx: Transaction,
+  { workspaceId, month, teamId, endMs }: ClosedMonth,
+  statements: Statement[],
+  late: LateMonth[],
+): Promise<void> {
+  const [open] = await tx`
+    select from workspace_months
+    where workspace_id = ${workspaceId} and month = ${month} and closed_at is null for no key update`;
+  if (!open) return;
+  const stored = new Set<string>();
+  for (let i = 0; i < statements.length; i += LINES_AT_ONCE) {
+    const some = statements.slice(i, i + LINES_AT_ONCE);
+    const of = <Value>(read: (one: Statement) => Value): Value[] => some.map(read);
+    const rows = await tx<{ billingId: string }[]>`
+      insert into statement_lines (
+        workspace_id, month, team_id, end_ms, billing_id, opening_total_micros, opening_used_micros, opening_expired_micros,
+        total_micros, used_micros, expired_micros, by_name, movements, proof)
+      select ${workspaceId}, ${month}, ${teamId}, ${endMs}::bigint, id, opening_total, opening_used, opening_expired, total, used,
+             expired, by_name::json, movements::json, proof::json
+      from unnest(${of(({ billingId }) => billingId)}::text[],
+        ${of(({ opening }) => opening.totalMicros)}::bigint[], ${of(({ opening }) => opening.usedMicros)}::bigint[],
+        ${of(({ opening }) => opening.expiredMicros)}::bigint[], ${of(({ closing }) => closing.totalMicros)}::bigint[],
+        ${of(({ closing }) => closing.usedMicros)}::bigint[], ${of(({ closing }) => closing.expiredMicros)}::bigint[],
+        ${of(({ byName }) => JSON.stringify(byName))}::text[], ${of(({ movements }) => JSON.stringify(movements))}::text[],
+        ${of(({ proof }) => JSON.stringify(proof))}::text[])
+        as line (id, opening_total, opening_used, opening_expired, total, used, expired, by_name, movements, proof)
+      on conflict do nothing
+      returning billing_id`;
+    for (const { billingId } of rows) stored.add(billingId);
+  }
+  for (const one of late.filter(({ billingId }) => stored.has(billingId)))
+    await tx`
+      update late_months set told = ${JSON.stringify(one.told)}::text::json, is_open = mark <> ${one.mark}
+      where billing_id = ${one.billingId} and month = ${one.month}`;
+}
+
+/** The first day that something may be booked on, by a workspace's closed months; undefined while none is closed. */
+export async function firstOpenDay(sql: Query, workspaceId: string): Promise<string | undefined> {
+  const [row] = await sql<{ endDay: string }[]>`
+    select end_day from workspace_months where workspace_id = ${workspaceId} order by end_ms desc limit 1`;
+  return row?.endDay;
+}
+
+/** The last day of a closed month. */
+export function lastDayOf({ endDay }: Pick<ClosedMonth, 'endDay'>): string {
+  return dateOf(dayNumber(endDay) - 1);
+}

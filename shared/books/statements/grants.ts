@@ -1,0 +1,66 @@
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import type { Movement } from './movements.ts';
+import { dayIn, type Span } from './span.ts';
+
+/** What some records were granted in a span, by record, and what they had been granted in all at its end. */
+export type Granted = { movements: Map<string, Movement[]>; totals: Map<string, number> };
+
+/**
+ * Reads grants that began in a span: of `grants`, refills of the ledger, and first credits of records. The total at its end is that of
+ * now without what began since, so it costs what is new.
+ */
+export async function readGranted(sql: Query, ids: string[], span: Span, nowMs: number): Promise<Granted> {
+  const rows = await begunSince(sql, ids, span.startMs, nowMs);
+  const totals = await totalsNow(sql, ids, nowMs);
+  const movements = new Map<string, Movement[]>();
+  for (const { billingId, grantId, name, micros, beginsAt } of rows) {
+    if (beginsAt >= span.endMs) totals.set(billingId, totals.get(billingId)! - micros);
+    else {
+      const movement: Movement = {
+        day: dayIn(span, beginsAt),
+        kind: 'granted',
+        name,
+        balance: 'total',
+        micros,
+        grantId,
+      };
+      movements.set(billingId, [...(movements.get(billingId) ?? []), movement]);
+    }
+  }
+  return { movements, totals };
+}
+
+type Begun = { billingId: string; grantId: string; name: string; micros: number; beginsAt: number };
+
+async function begunSince(sql: Query, ids: string[], startMs: number, nowMs: number): Promise<Begun[]> {
+  const some = eachOf(sql, ids);
+  return sql<Begun[]>`
+    select billing_id, id as grant_id, coalesce(name, '') as name, amount_micros as micros, begins_at
+    from grants
+    where billing_id = any(${some}) and begins_at >= ${startMs} and begins_at <= ${nowMs}
+      and (voided_at is null or before_micros is not null)
+    union all
+    select l.billing_id, 'grant_' || right(l.id, 26), '', l.amount_micros, floor(extract(epoch from l.created_at) * 1000)::bigint
+    from credit_ledger l
+    where l.billing_id = any(${some}) and l.created_at >= to_timestamp(${startMs}::float8 / 1000)
+      and not exists (select from grants g where g.ledger_id = l.id)
+    union all
+    select b.id, 'grant_' || right(b.id, 26), '', first.micros, floor(extract(epoch from b.created_at) * 1000)::bigint
+    from billing_records b cross join lateral (
+      -- The first refills may have been made by processes whose clocks differ a little.
+      select coalesce(min(l.before), b.total_micros) as micros from (
+        select total_micros - amount_micros as before from credit_ledger where billing_id = b.id order by id limit 100) l) first
+    where b.id = any(${some}) and b.created_at >= to_timestamp(${startMs}::float8 / 1000) and first.micros > 0
+      and not exists (select from grants g where g.ledger_id = b.id)
+    order by 1, 5, 2`;
+}
+
+async function totalsNow(sql: Query, ids: string[], nowMs: number): Promise<Map<string, number>> {
+  const rows = await sql<{ id: string; micros: number }[]>`
+    select b.id, (b.total_micros + b.granted_micros + coalesce(sum(g.amount_micros), 0))::bigint as micros
+    from billing_records b
+    left join grants g on g.billing_id = b.id and g.before_micros is null and g.voided_at is null and g.begins_at <= ${nowMs}
+    where b.id = any(${eachOf(sql, ids)})
+    group by b.id`;
+  return new Map(rows.map(({ id, micros }) => [id, micros]));
+}

@@ -1,0 +1,156 @@
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import { lessByName, sumByName, type Balances, type ByName, type Movement } from './movements.ts';
+import type { Proof } from './proof.ts';
+import type { Span } from './span.ts';
+import { readUsedByName, type Records } from './usage.ts';
+import type { Stores } from '../reconcile.ts';
+
+/** The line of a record in a closed month. */
+export type Line = {
+  billingId: string;
+  month: string;
+  endMs: number;
+  opening: Balances;
+  closing: Balances;
+  byName: ByName;
+  movements: Movement[];
+  proof: Proof;
+};
+
+/** A month of a workspace that is closed, or being closed. */
+export type ClosedMonth = {
+  workspaceId: string;
+  month: string;
+  teamId: string;
+  timezone: string;
+  startMs: number;
+  endMs: number;
+  startDay: string;
+  endDay: string;
+  acceptsDifferences: boolean;
+  records: number | null;
+  closedAt: Date | null;
+};
+
+/** The columns of a ClosedMonth. */
+export const monthColumns = (sql: Query) => sql`
+  workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, accepts_differences, records, closed_at`;
+
+/** The columns of a line, for `lineOf`. */
+export const lineColumns = (sql: Query) => sql`
+  l.billing_id, l.month, l.end_ms, l.opening_total_micros, l.opening_used_micros, l.opening_expired_micros, l.total_micros,
+  l.used_micros, l.expired_micros, l.by_name, l.movements, l.proof`;
+
+export type LineRow = {
+  billingId: string;
+  month: string;
+  endMs: number;
+  openingTotalMicros: number;
+  openingUsedMicros: number;
+  openingExpiredMicros: number;
+  totalMicros: number;
+  usedMicros: number;
+  expiredMicros: number;
+  byName: ByName;
+  movements: Movement[];
+  proof: Proof;
+};
+
+export function lineOf(row: LineRow): Line {
+  const { billingId, month, endMs, totalMicros, usedMicros, expiredMicros, byName, movements, proof } = row;
+  const opening = {
+    totalMicros: row.openingTotalMicros,
+    usedMicros: row.openingUsedMicros,
+    expiredMicros: row.openingExpiredMicros,
+  };
+  return {
+    billingId,
+    month,
+    endMs,
+    opening,
+    closing: { totalMicros, usedMicros, expiredMicros },
+    byName,
+    movements,
+    proof,
+  };
+}
+
+/** The last line of each record that ends at or before an instant, by record. */
+export async function linesBefore(sql: Query, ids: string[], ms: number): Promise<Map<string, Line>> {
+  const rows = await sql<LineRow[]>`
+    select ${lineColumns(sql)} from unnest(${ids}::text[]) as asked (id) cross join lateral (
+      select * from statement_lines l where l.billing_id = asked.id and l.end_ms <= ${ms} order by l.end_ms desc limit 1) l`;
+  return new Map(rows.map((row) => [row.billingId, lineOf(row)]));
+}
+
+/** Something late of a closed month: what its line lacks, and from when on it is told. */
+export type Late = { month: string; name: string; micros: number; events: number; atMs: number };
+/** What is to be told of a closed month, and all that is told then. */
+export type LateMonth = { billingId: string; month: string; mark: number; told: ByName };
+
+/**
+ * Reads what is late, by record: what lines after an instant have told, from where they begin, and what no line has told yet,
+ * from the end of the last one.
+ */
+export async function readLate(
+  stores: Pick<Stores, 'sql' | 'books'>,
+  records: Records,
+  fromMs: number,
+): Promise<{ late: Map<string, Late[]>; open: LateMonth[] }> {
+  const { sql } = stores;
+  const late = new Map<string, Late[]>();
+  const add = (id: string, more: Late[]) => void late.set(id, [...(late.get(id) ?? []), ...more]);
+  const told = await sql<{ billingId: string; startMs: number; movements: Movement[] }[]>`
+    select l.billing_id, m.start_ms, l.movements from statement_lines l
+    join workspace_months m on m.workspace_id = l.workspace_id and m.month = l.month
+    where l.billing_id = any(${eachOf(sql, records.ids)}) and l.end_ms > ${fromMs}
+      and exists (select from late_months o where o.billing_id = l.billing_id)
+    order by l.billing_id, l.end_ms`;
+  for (const { billingId, startMs, movements } of told)
+    for (const { kind, month, name, micros, events = 0 } of movements)
+      if (kind === 'late' && month !== undefined) add(billingId, [{ month, name, micros, events, atMs: startMs }]);
+
+  const open = await openMonths(sql, records.ids);
+  const notes: LateMonth[] = [];
+  for (const [month, ofMonth] of Map.groupBy(open, (one) => one.month)) {
+    const { timezone, startMs, endMs, startDay, endDay } = ofMonth[0]!;
+    const span: Span = { timezone, startMs, endMs, startDay, endDay, days: [startDay], starts: [startMs] };
+    const ids = ofMonth.map(({ billingId }) => billingId);
+    const used = await readUsedByName(stores, { ...records, ids }, span);
+    for (const { billingId, byName, told: before, mark, lastMs } of ofMonth) {
+      const known = sumByName([...rowsOf(byName ?? {}), ...rowsOf(before)]);
+      const more = lessByName(used.get(billingId) ?? {}, known);
+      add(
+        billingId,
+        more.map((one) => ({ month, ...one, atMs: lastMs })),
+      );
+      notes.push({ billingId, month, mark, told: sumByName([...rowsOf(before), ...more]) });
+    }
+  }
+  return { late, open: notes };
+}
+
+type Open = Pick<ClosedMonth, 'month' | 'timezone' | 'startMs' | 'endMs' | 'startDay' | 'endDay'> & {
+  billingId: string;
+  told: ByName;
+  mark: number;
+  byName: ByName | null;
+  lastMs: number;
+};
+
+/** Months of which something may be to tell, and that have a line or never will. */
+async function openMonths(sql: Query, ids: string[]): Promise<Open[]> {
+  return sql<Open[]>`
+    select o.billing_id, o.month, o.told, o.mark, l.by_name, m.timezone, m.start_ms, m.end_ms, m.start_day, m.end_day,
+           (select max(end_ms) from statement_lines last where last.billing_id = o.billing_id) as last_ms
+    from late_months o
+    join billing_records b on b.id = o.billing_id
+    join workspace_months m on m.workspace_id = b.workspace_id and m.month = o.month
+    join statement_lines l on l.workspace_id = m.workspace_id and l.month = m.month and l.billing_id = o.billing_id
+    where o.billing_id = any(${eachOf(sql, ids)}) and o.is_open
+    order by o.billing_id, o.month`;
+}
+
+function rowsOf(sums: ByName) {
+  return Object.entries(sums).map(([name, sum]) => ({ name, ...sum }));
+}

@@ -1,0 +1,188 @@
+import type { BillingRef } from '../billing-refs.ts';
+import { reconcile, type Stores } from '../reconcile.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import { expiredBefore, readExpired } from './expired.ts';
+import { readGranted } from './grants.ts';
+import { linesBefore, readLate, type Late, type LateMonth, type Line } from './lines.ts';
+import { after, inOrder, nothing, usageByName, type Balances, type ByName, type Movement } from './movements.ts';
+import { proofOf, withDifference, type Proof } from './proof.ts';
+import { dayIn, type Span } from './span.ts';
+import { readUsageMovements, readUsed, type Records } from './usage.ts';
+
+/** A statement of a record: what it began with, every movement, and what it ended with. */
+export type Statement = {
+  billingId: string;
+  opening: Balances;
+  movements: Movement[];
+  closing: Balances;
+  byName: ByName;
+  proof: Proof;
+};
+
+/** Records of one workspace, and what their statements are about. */
+export type Wanted = { workspaceId: string; billings: BillingRef[]; span: Span; nowMs: number; patienceMs: number };
+
+/** Makes statements of some records, and tells which late months they have told all of. */
+export async function makeStatements(
+  stores: Stores,
+  { workspaceId, billings, span, nowMs, patienceMs }: Wanted,
+): Promise<{ statements: Statement[]; late: LateMonth[] }> {
+  const { sql } = stores;
+  const ids = billings.map(({ id }) => id);
+  const proofs = await prove(stores, billings, patienceMs);
+  const lines = await linesBefore(sql, ids, span.startMs);
+  const statements: Statement[] = [];
+  const told: LateMonth[] = [];
+  // Nearly always all have a line of one month, or none.
+  for (const [startMs, some] of Map.groupBy(ids, (id) => lines.get(id)?.endMs ?? 0)) {
+    const of = { workspaceId, ids: some };
+    const parts = await readParts(stores, of, { span, nowMs, since: startMs });
+    for (const id of some)
+      statements.push(statementOf(id, span, parts, { line: lines.get(id), proof: proofs.get(id)! }));
+    told.push(...parts.open);
+  }
+  return { statements, late: told };
+}
+
+type Parts = Awaited<ReturnType<typeof readParts>>;
+type Since = { span: Span; nowMs: number; since: number };
+
+async function readParts(stores: Stores, records: Records, { span, nowMs, since }: Since) {
+  const { sql } = stores;
+  const { ids } = records;
+  const hasLines = since > 0;
+  const startDay = hasLines ? await endDayOf(sql, records.workspaceId, since) : FIRST_DAY;
+  const gap: Span = {
+    ...span,
+    startMs: hasLines ? since : FIRST_MS,
+    endMs: span.startMs,
+    startDay,
+    endDay: span.startDay,
+  };
+  const granted = await readGranted(sql, ids, span, nowMs);
+  const expired = await readExpired(stores, records, span);
+  const before = gap.endMs > gap.startMs ? await expiredBefore(stores, records, gap) : new Map<string, number>();
+  const usedBefore = await readUsed(stores, records, gap);
+  const { late, open } = hasLines
+    ? await readLate(stores, records, since)
+    : { late: new Map<string, Late[]>(), open: [] };
+  const usage = await readUsageMovements(stores, records, span);
+  const used = await readUsed(stores, records, span);
+  return {
+    granted,
+    expired,
+    before,
+    usedBefore,
+    late,
+    open,
+    usage,
+    used,
+    losses: await readLosses(sql, ids, span),
+    nowMs,
+  };
+}
+
+function statementOf(
+  id: string,
+  span: Span,
+  parts: Parts,
+  { line, proof }: { line: Line | undefined; proof: Proof },
+): Statement {
+  const base = line?.closing ?? nothing;
+  // What is late of months after this line is in their days, which are summed here.
+  const late = (parts.late.get(id) ?? []).filter(({ month }) => line !== undefined && month <= line.month);
+  const isBefore = ({ atMs }: Late) => atMs < span.startMs;
+  const lateBefore = late.filter(isBefore).reduce((sum, { micros }) => sum + micros, 0);
+  const granted = parts.granted.movements.get(id) ?? [];
+  const total = parts.granted.totals.get(id) ?? 0;
+  const opening: Balances = {
+    totalMicros: line?.endMs === span.startMs ? base.totalMicros : total - sumOf(granted),
+    usedMicros: base.usedMicros + (parts.usedBefore.get(id) ?? 0) + lateBefore,
+    expiredMicros: parts.before.get(id) ?? base.expiredMicros,
+  };
+  const usage = parts.usage.get(id) ?? [];
+  const movements = [
+    ...granted,
+    ...(parts.expired.movements.get(id) ?? []),
+    ...usage,
+    ...late
+      .filter((one) => !isBefore(one) && one.atMs < span.endMs)
+      .map(({ atMs, ...one }): Movement => ({ ...one, day: dayIn(span, atMs), kind: 'late', balance: 'used' })),
+    ...(parts.losses.get(id) ?? []),
+  ];
+  const last = { totalMicros: total, expiredMicros: parts.expired.last.get(id) ?? opening.expiredMicros };
+  movements.push(...restOf(span, after(opening, movements), last));
+  const closing = after(opening, movements);
+  // Events arrive between two questions; the sum is that of the movements.
+  const differs = (parts.used.get(id) ?? 0) - sumOf(usage);
+  const isOver = span.endMs <= parts.nowMs;
+  return {
+    billingId: id,
+    opening,
+    movements: inOrder(movements),
+    closing,
+    byName: usageByName(usage),
+    proof: isOver ? withDifference(proof, 'the sum of the usage and its movements', differs) : proof,
+  };
+}
+
+/** What came to be known later of a time that is closed: of grants and expiries, which are told when they are known. */
+function restOf(span: Span, reached: Balances, last: Pick<Balances, 'totalMicros' | 'expiredMicros'>): Movement[] {
+  const rest = (balance: 'total' | 'expired', micros: number): Movement[] =>
+    micros === 0 ? [] : [{ day: span.startDay, kind: 'late', name: '', balance, micros }];
+  return [
+    ...rest('total', last.totalMicros - reached.totalMicros),
+    ...rest('expired', last.expiredMicros - reached.expiredMicros),
+  ];
+}
+
+async function prove(stores: Stores, billings: BillingRef[], patienceMs: number): Promise<Map<string, Proof>> {
+  const { sql } = stores;
+  const ids = billings.map(({ id }) => id);
+  // Read first: an adjustment that is made meanwhile is not waited for.
+  const rows = await sql<{ id: string; last: number }[]>`
+    select id, last_adjustment as last from billing_records where id = any(${eachOf(sql, ids)})`;
+  const found = new Map((await reconcile(stores, billings, patienceMs)).map((one) => [one.billing.id, one]));
+  return new Map(rows.map(({ id, last }) => [id, proofOf(found.get(id), last)]));
+}
+
+// No event is older.
+const FIRST_DAY = '2020-01-01';
+const FIRST_MS = Date.parse(FIRST_DAY);
+
+/** The first day after the closed month that ends at an instant. */
+async function endDayOf(sql: Query, workspaceId: string, endMs: number): Promise<string> {
+  const [row] = await sql<{ endDay: string }[]>`
+    select end_day from workspace_months where workspace_id = ${workspaceId} and end_ms = ${endMs}`;
+  return row?.endDay ?? FIRST_DAY;
+}
+
+/** Losses that were found in a span. They are memos: neither the balance nor the books have them. */
+async function readLosses(sql: Query, ids: string[], span: Span): Promise<Map<string, Movement[]>> {
+  const rows = await sql<
+    { billingId: string; events: number; amountMicros: number; isPriced: boolean; foundMs: number }[]
+  >`
+    select billing_id, events, amount_micros, is_priced, floor(extract(epoch from found_at) * 1000)::bigint as found_ms
+    from usage_losses
+    where billing_id = any(${eachOf(sql, ids)}) and found_at >= to_timestamp(${span.startMs}::float8 / 1000)
+      and found_at < to_timestamp(${span.endMs}::float8 / 1000)
+    order by billing_id, epoch, after_seq`;
+  const movements = rows.map(({ billingId, events, amountMicros, isPriced, foundMs }) => ({
+    billingId,
+    movement: {
+      day: dayIn(span, foundMs),
+      kind: 'loss',
+      name: '',
+      balance: 'used',
+      micros: 0,
+      events,
+      ...(isPriced && { lostMicros: amountMicros }),
+    } satisfies Movement,
+  }));
+  const byRecord = Map.groupBy(movements, ({ billingId }) => billingId);
+  return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(({ movement }) => movement)]));
+}
+
+function sumOf(movements: Movement[]): number {
+  return movements.reduce((sum, { micros }) => sum + micros, 0);
+}

@@ -1,0 +1,49 @@
+import { Type, type Static } from 'typebox';
+import { credits, named, object, textOf } from './schema-kinds.ts';
+
+const when = object(
+  {
+    usedPercent: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000,
+        description: 'percent of totalCredits less expiredCredits; with `limit`, of what that limit allows',
+        examples: [80],
+      }),
+    ),
+    available: Type.Optional(credits('credits that are left, or fewer; holds are not looked at')),
+    limit: Type.Optional(textOf(64, 'name of a limit of the record for a day, a week or a month', 'daily')),
+  },
+  { examples: [{ usedPercent: 80 }] },
+);
+
+/** When a billing record crosses an alert. */
+export const alert = named('Alert', object({ name: textOf(64, 'its name, unique among them', 'low'), when }));
+export type Alert = Static<typeof alert>;
+
+export const alerts = Type.Array(alert, {
+  maxItems: 8,
+  description: 'what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`',
+  examples: [[{ name: 'low', when: { usedPercent: 80 } }]],
+});
+
+/** An alert that was crossed. */
+export const alertTold = named(
+  'AlertTold',
+  object({
+    id: Type.String({ maxLength: 64, description: 'its own id', examples: ['alert_01kafc6v3nf0qtmhd7d5ryx2s9'] }),
+    name: alert.properties.name,
+    when,
+    at: Type.Integer({ description: 'when it was crossed, in Unix milliseconds', examples: [1_795_162_200_000] }),
+    usedCredits: Type.String({
+      pattern: '^-?\\d{1,10}(\\.\\d{1,6})?$',
+      description: 'usedCredits after what crossed it: decimal text',
+      examples: ['80'],
+    }),
+    eventId: Type.String({
+      maxLength: 64,
+      description: 'id of the event that crossed it',
+      examples: ['evt_01kafc6v3nf0qtmhd7d5ryx2s9'],
+    }),
+  }),
+);

@@ -1,0 +1,121 @@
+import { Type, type Static } from 'typebox';
+import { isTimezone } from '../values/calendar.ts';
+import { CREDITS_PATTERN, parseCredits } from '../values/credits.ts';
+import { ApiError, type ErrorDetail } from './errors.ts';
+import { instant, named, object, textOf, usageName } from './schema-kinds.ts';
+
+// Limits over windows: of a key, of the keys of a workspace, and of a billing record.
+
+/** The most that a key, the keys of a workspace, or a billing record may have. */
+export const MOST_LIMITS = 4;
+/** `rateLimitPerSecond` is one more of a key's limits, under this name. */
+export const RATE_LIMIT_NAME = 'rateLimitPerSecond';
+
+const MOST_REQUESTS = 9_000_000_000;
+const name = textOf(128, 'name, unique among the limits of its place', 'daily');
+const amount = (description: string, example: number | string) =>
+  Type.Unsafe<number | string>({
+    type: ['integer', 'string'],
+    minimum: 0,
+    maximum: MOST_REQUESTS,
+    pattern: CREDITS_PATTERN,
+    description,
+    examples: [example],
+  });
+const on = Type.Enum(['key', 'workspace', 'billing'], { description: 'whose limit it is' });
+
+const sliding = ['second', 'minute', 'hour'] as const;
+
+export const limit = named(
+  'Limit',
+  object({
+    name,
+    unit: Type.Enum(['requests', 'credits'], { description: 'what it counts' }),
+    limit: amount(
+      `most of it in the window: of requests a whole number from 1 to ${MOST_REQUESTS}, of credits decimal text above 0`,
+      10_000,
+    ),
+    per: Type.Enum([...sliding, 'day', 'week', 'month'], {
+      description:
+        'its window: second, minute and hour slide; day, week (from Monday) and month are those of the calendar',
+    }),
+    timezone: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: 'the zone of the calendar, by its IANA name; without one UTC',
+        examples: ['Europe/Berlin'],
+      }),
+    ),
+    usageName: Type.Optional(usageName('counts only calls under this name')),
+    shadow: Type.Optional(
+      Type.Boolean({ description: 'whether it only watches: it is counted and told, and refuses nothing' }),
+    ),
+  }),
+);
+export type Limit = Static<typeof limit>;
+
+export const limits = Type.Array(limit, {
+  maxItems: MOST_LIMITS,
+  description: 'limits over windows',
+  examples: [[{ name: 'daily', unit: 'requests', limit: 10_000, per: 'day', timezone: 'Europe/Berlin' }]],
+});
+
+/** The limits of a verification after it, section "Limits over any window" of the contract. */
+export const limitStates = Type.Array(
+  named(
+    'LimitState',
+    object({
+      on,
+      name,
+      remaining: amount('what is left: requests as a number, credits as decimal text', 9_999),
+      resetAt: instant('when the allowance is whole again'),
+      wouldRefuse: Type.Optional(
+        Type.Boolean({ description: 'of a limit that only watches: whether it would have refused this call' }),
+      ),
+    }),
+  ),
+  { maxItems: 2 * MOST_LIMITS + 1, description: 'the limits over windows of the key and its billing record' },
+);
+export const limitedByLimit = named(
+  'LimitedBy',
+  object({
+    on,
+    name,
+    limit: amount('the limit as it is set', 10_000),
+    resetAt: Type.Optional(
+      instant('when the allowance is whole again; absent where the call costs more than all of it'),
+    ),
+  }),
+);
+
+/** Throws 400 where limits are not what a schema can tell: names, amounts by their unit, and zones. */
+export function checkLimits(field: string, limits: readonly Limit[] | null | undefined): void {
+  const details: ErrorDetail[] = [];
+  const names = new Set<string>();
+  for (const [i, one] of (limits ?? []).entries()) {
+    const wrong = (part: keyof Limit, message: string) => details.push({ path: `/${field}/${i}/${part}`, message });
+    if (one.name === RATE_LIMIT_NAME) wrong('name', "is the name of the key's own rate limit; choose another");
+    if (names.has(one.name)) wrong('name', 'is the name of another limit of the list');
+    names.add(one.name);
+    const amount = wrongAmount(one);
+    if (amount) wrong('limit', amount);
+    const timezone = wrongTimezone(one);
+    if (timezone) wrong('timezone', timezone);
+  }
+  if (details.length === 0) return;
+  const message = `The request is not valid: ${details.map(({ path, message }) => `${path} ${message}`).join('; ')}.`;
+  throw new ApiError('invalid_request', { message, details });
+}
+
+function wrongAmount({ unit, limit }: Limit): string | undefined {
+  if (unit === 'requests')
+    return typeof limit === 'number' && limit > 0 ? undefined : `must be a whole number from 1 to ${MOST_REQUESTS}`;
+  if (typeof limit === 'string' && (parseCredits(limit) ?? 0) > 0) return undefined;
+  return 'must be decimal text above 0, at most 9000000000, with at most six decimals';
+}
+
+function wrongTimezone({ per, timezone }: Limit): string | undefined {
+  if (timezone === undefined) return undefined;
+  if ((sliding as readonly string[]).includes(per)) return `is for day, week and month; a ${per} slides`;
+  return isTimezone(timezone) ? undefined : 'must be the IANA name of a time zone, such as Europe/Berlin';
+}

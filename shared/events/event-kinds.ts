@@ -1,0 +1,32 @@
+/**
+ * What an event tells:
+ * - verification: a call was answered VALID.
+ * - adjustment: used credits were corrected.
+ * - settlement: Redis took a balance over from the books.
+ * - witness: the balance after a verification that Redis has lost, as a verify process remembers it.
+ * - hold, extension: credits were reserved, or the end of a hold was moved.
+ * - capture, release: a hold ended, with usage or without.
+ * - correction: the usage of a hold that had ended was corrected.
+ * - turn: the state of an account after a moment (docs/accounts-design.md).
+ */
+export const eventKinds = [
+  ...(['verification', 'adjustment', 'settlement', 'witness'] as const),
+  ...(['hold', 'capture', 'release', 'extension', 'correction', 'turn'] as const),
+] as const;
+export type EventKind = (typeof eventKinds)[number];
+
+type Kinds = ReadonlySet<EventKind>;
+
+export const ADJUSTMENTS: Kinds = new Set(['adjustment']);
+export const OF_HOLDS: Kinds = new Set(['hold', 'capture', 'release', 'extension', 'correction']);
+/** Kinds of lines after that of the hold itself, which alone has its key's record at hand. */
+export const ENDING_HOLDS: Kinds = new Set(['capture', 'release', 'extension', 'correction']);
+export const OF_KEYS: Kinds = new Set(['verification', ...OF_HOLDS]);
+/** Kinds with a detail, and those that say nothing without it. */
+export const DETAILED: Kinds = new Set([...OF_HOLDS, 'turn']);
+export const NEVER_WITHOUT_DETAIL: Kinds = new Set(['hold', 'extension', 'turn']);
+export const FREE: Kinds = new Set(['hold', 'release', 'extension', 'turn']);
+/** Kinds whose cost may be below zero. */
+export const GIVING_BACK: Kinds = new Set(['adjustment', 'correction']);
+/** Kinds that tell a balance and change nothing in it. */
+export const TELLING: Kinds = new Set(['settlement', 'witness']);

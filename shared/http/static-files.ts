@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { namesTag } from './entity-tag.ts';
+import type { ProbeAnswer } from './probes.ts';
+
+type Encoded = { body: Buffer; headers: Record<string, string> };
+/** A file as it is served, as it is and compressed. */
+export type StaticFile = { type: string; plain: Encoded; gzipped: Encoded };
+
+/** Compresses a file now, so that a request costs nothing; it is served with these headers and a tag of its content. */
+export function staticFile(type: string, plain: Buffer, headers: Record<string, string>): StaticFile {
+  const gzipped = gzipSync(plain, { level: 9 });
+  const tag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
+  const common = { ...headers, Vary: 'Accept-Encoding' };
+  const of = (body: Buffer, etag: string) => ({ ...common, ETag: `"${etag}"`, 'Content-Length': String(body.length) });
+  return {
+    type,
+    plain: { body: plain, headers: of(plain, tag) },
+    gzipped: { body: gzipped, headers: { ...of(gzipped, `${tag}-gzip`), 'Content-Encoding': 'gzip' } },
+  };
+}
+
+/** Answers with a file: compressed where the client takes that, and without a body where it has the file already. */
+export function answerFile(file: StaticFile, requestHeaders: IncomingHttpHeaders): ProbeAnswer {
+  const { 'accept-encoding': accepted, 'if-none-match': known } = requestHeaders;
+  const { body, headers } = takesGzip(accepted) ? file.gzipped : file.plain;
+  const isKnown = known !== undefined && namesTag(known, headers['ETag']!);
+  return isKnown
+    ? { status: 304, type: file.type, text: '', headers }
+    : { status: 200, type: file.type, text: body, headers };
+}
+
+function takesGzip(accepted = ''): boolean {
+  return accepted.split(',').some((one) => {
+    const [coding = '', quality = ''] = one.split(';', 2);
+    return coding.trim().toLowerCase() === 'gzip' && !/^\s*q=0(\.0*)?\s*$/i.test(quality);
+  });
+}

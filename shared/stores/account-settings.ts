@@ -1,0 +1,102 @@
+import { createHash } from 'node:crypto';
+import type { Limit } from '../contract/limits.ts';
+import { END } from './fields.ts';
+import { withOwnLimits } from './limits.ts';
+import { packRecord } from './records.ts';
+
+// The settings of a billing record with classes of credits, as scripts read them (lua/parts/open-account.lua).
+
+/** All grants of one priority and end. A grant that rolls over is a class of its own, and parts the older from the younger. */
+export type CreditClass = {
+  /** Its name: what decides between classes of one priority and end comes first, then priority and end. */
+  ref: string;
+  priority: number;
+  /** `NEVER` without one. */
+  endsAtMs: number;
+  /** The end that it gets when it ends for the first time; 0: it does not roll over. Then at most so much is left of it. */
+  rollEndsAtMs: number;
+  rollMaxMicros: number;
+  /** The version of the settings that had it first. */
+  firstVersion: number;
+  /** The sum of all its grants that have begun, ever: a voided one stays in it. */
+  begunMicros: number;
+  pending: { beginsAtMs: number; micros: number }[];
+};
+
+/** An instant that does not come. */
+export const NEVER = 9_000_000_000_000_000;
+
+/** The class of credits that a record without others has: what was bought, without an end. */
+export const PLAIN_CLASS = `${'b'.padStart(17, '0')}:50:${NEVER}`;
+
+/** When an alert of an account is crossed: at so much of its credits used, at so little left, or by what a limit counts. */
+export type PackedAlert = { name: string } & (
+  | { kind: 'usedPercent'; value: number }
+  /** Micro-credits. */
+  | { kind: 'available'; value: number }
+  /** Percent of a limit, by its name. */
+  | { kind: 'limit'; value: number; limit: string }
+);
+
+/** Packs the settings of a billing record that has classes; without alerts of its own it has its workspace's. */
+export function packAccountSettings(
+  settings: { version: number; billingId: string; answerPart: string; limits?: readonly Limit[] | null },
+  classes: readonly CreditClass[],
+  alerts?: readonly PackedAlert[],
+): string {
+  const limitMicros = withOwnLimits('', settings.limits ?? null) || ACCOUNT;
+  const record = packRecord('billing', { ...settings, limitMicros }) + classes.length + END;
+  return record + classes.map(pack).join('') + (alerts ? packAlerts(alerts) : END);
+}
+
+/** Their count, and then the fields of each. */
+export function packAlerts(alerts: readonly PackedAlert[]): string {
+  const fields = alerts.map((one) => [one.name, one.kind, one.value, one.kind === 'limit' ? one.limit : '']);
+  return [alerts.length, ...fields.flat()].join(END) + END;
+}
+
+/** An alert on a limit, with its place among the alerts of the record, from 1. */
+export type LimitAlert = { place: number; percent: number; limit: string };
+
+/** The alerts on limits that a billing record has, of its own or of its workspace, by their records in Redis. */
+export function limitAlertsOf(billingRecord: string, workspaceRecord: string): LimitAlert[] {
+  const settings = billingRecord.split(END);
+  const ownAt = hasClasses(settings[2] ?? '') ? CLASSES_AT + 1 + FIELDS_OF_CLASS * Number(settings[CLASSES_AT]) : NaN;
+  if (settings[ownAt]) return readLimitAlerts(settings.slice(ownAt));
+  // Behind the three fields of the record comes the mark.
+  return readLimitAlerts(workspaceRecord.split(END).slice(4));
+}
+
+/** What stands behind the record of a workspace with default alerts: a mark of them, by which a lookup is another one, and the alerts. */
+export function packDefaultAlerts(alerts: readonly PackedAlert[]): string {
+  if (alerts.length === 0) return '';
+  const packed = packAlerts(alerts);
+  return `.${createHash('sha256').update(packed).digest('base64url').slice(0, 12)}${END}${packed}`;
+}
+
+/** Whether the settings of a billing record have classes. */
+export function hasClasses(limitMicros: string): boolean {
+  return limitMicros.startsWith(ACCOUNT);
+}
+
+/** What the limit of a record with classes begins with; its limits over windows stand behind it. */
+const ACCOUNT = '@';
+
+const CLASSES_AT = 4;
+const FIELDS_OF_CLASS = 11;
+const FIELDS_OF_ALERT = 4;
+
+function readLimitAlerts([count = '', ...fields]: string[]): LimitAlert[] {
+  return Array.from({ length: Number(count) }, (_, i) => {
+    const [, kind, percent, limit = ''] = fields.slice(FIELDS_OF_ALERT * i, FIELDS_OF_ALERT * (i + 1));
+    return { place: i + 1, kind, percent: Number(percent), limit };
+  }).filter(({ kind }) => kind === 'limit');
+}
+
+function pack(one: CreditClass): string {
+  const { ref, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, firstVersion, begunMicros, pending } = one;
+  const pairs = pending.map(({ beginsAtMs, micros }) => `${beginsAtMs}:${micros}`).join(',');
+  // The zeros stand where a state has what was taken of the class, what is in it, and what it gave.
+  const fields = [ref, priority, endsAtMs, rollEndsAtMs, rollMaxMicros, 0, 0, 0, firstVersion, begunMicros, pairs];
+  return fields.join(END) + END;
+}

@@ -1,0 +1,98 @@
+import type { Limit } from '../contract/limits.ts';
+import { windowAt, type Span, type WindowUnit } from '../values/calendar.ts';
+import { parseCredits } from '../values/credits.ts';
+import { END } from './fields.ts';
+import { counterName, hashName, slidingWindows, type LimitPlace, type SlidingUnit } from './limits.ts';
+
+// Limits with their windows at a time, and their counters as Redis keeps them (lua/parts/limits.lua). A request counts a million, so
+// all amounts are micro-credits.
+
+/** A limit, with its window as it is now. */
+export type KnownLimit = Limit & {
+  on: LimitPlace;
+  counter: string;
+  limitMicros: number;
+  /** Of a window of the calendar. */
+  span?: Span;
+};
+
+export const MICROS_OF_REQUEST = 1_000_000;
+
+/** The limits of a place, with their windows at a time. */
+export function knownLimits(on: LimitPlace, limits: readonly Limit[], nowMs: number): KnownLimit[] {
+  return limits.map((limit) => ({
+    ...limit,
+    on,
+    counter: counterName(on, limit),
+    limitMicros: typeof limit.limit === 'number' ? limit.limit * MICROS_OF_REQUEST : parseCredits(limit.limit)!,
+    ...(!slides(limit.per) && { span: spanAt(limit.per, limit.timezone ?? 'UTC', nowMs) }),
+  }));
+}
+
+/** What a call costs a limit that counts it. */
+export function amountOf({ unit }: KnownLimit, { events, micros }: { events: number; micros: number }): number {
+  return unit === 'requests' ? events * MICROS_OF_REQUEST : micros;
+}
+
+/** How long a window that slides is, in ms; undefined of one of the calendar. */
+export function slidingMs({ per }: KnownLimit): number | undefined {
+  return slides(per) ? slidingWindows[per].ms : undefined;
+}
+
+const HOUR_MS = 3_600_000;
+// Where the script's units of time begin (lua/parts/time.lua).
+const BASE_MS = 1_735_689_600_000;
+
+/** Counters as the script keeps them (lua/parts/limits.lua), which had counted so much at a time, and for how long it keeps them. */
+export function packCounters(limits: readonly KnownLimit[], levels: readonly number[], nowMs: number) {
+  const neededMs = Math.max(nowMs + HOUR_MS, ...endsOf(limits));
+  const numbers = limits.flatMap(({ span, per, limitMicros }, i) => {
+    if (span) return [levels[i]!, span.startMs, limitMicros, span.startMs];
+    const { ms, units } = slidingWindows[per as SlidingUnit];
+    return [levels[i]!, Math.ceil(((nowMs - BASE_MS) * units) / ms), limitMicros, units];
+  });
+  const packed = new DataView(new ArrayBuffer(8 * (numbers.length + 2)));
+  for (const [i, number] of [neededMs + HOUR_MS, Math.max(0, ...endsOf(limits)), ...numbers].entries())
+    packed.setFloat64(8 * i, number, true);
+  const text = Buffer.concat([Buffer.from(headOf(limits) + END), Buffer.from(packed.buffer)]);
+  return { text, restMs: neededMs + HOUR_MS - nowMs };
+}
+
+/** When the windows of the calendar end, in ms. */
+export function endsOf(list: readonly KnownLimit[]): number[] {
+  return list.flatMap(({ span }) => (span ? [span.endMs] : []));
+}
+
+// Many keys have the same windows; there are some 600 zones.
+const MOST_SPANS = 2_000;
+const spans = new Map<string, Span>();
+
+function spanAt(per: WindowUnit, timezone: string, nowMs: number): Span {
+  const name = `${per} ${timezone}`;
+  const known = spans.get(name);
+  if (known && nowMs >= known.startMs && nowMs < known.endMs) return known;
+  const span = windowAt(per, timezone, nowMs);
+  if (spans.size >= MOST_SPANS) spans.clear();
+  spans.set(name, span);
+  return span;
+}
+
+function slides(per: SlidingUnit | WindowUnit): per is SlidingUnit {
+  return Object.hasOwn(slidingWindows, per);
+}
+
+/** The names of the counters of a place, and of their settings: counters with this head are not read from a call again. */
+export function headOf(limits: readonly KnownLimit[]): string {
+  if (limits.length === 0) return '';
+  return limits.map(({ counter }) => counter).join('') + hashName(packSettings(limits));
+}
+
+/** What the script takes in with a new head: until when the windows of the calendar run, and of each limit the most and its window. */
+export function packSettings(limits: readonly KnownLimit[]): string {
+  if (limits.length === 0) return '';
+  const windows = limits.flatMap(({ limitMicros, span, per }) => [
+    limitMicros,
+    span ? span.startMs : slidingWindows[per as SlidingUnit].units,
+  ]);
+  return [Math.max(0, ...endsOf(limits)), ...windows].join(END) + END;
+}

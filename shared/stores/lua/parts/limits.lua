@@ -1,0 +1,195 @@
+-- Limits over windows (docs/accounts-design.md): what each has counted, and whether it lets a call through. The counters of a
+-- key, or of a billing record, are one text: its head, to a NUL, which is the names of the counters and a name of their settings
+-- (8 characters each), and then doubles: until when in ms the text is kept, until when windows of the calendar run, and for each
+-- limit its level, since when, the most and the window. An amount is micro-credits, or a million for a request, so that a changed
+-- limit keeps its count.
+--
+-- A sliding window (second, minute, hour) has a level that falls by the limit in each window: in whole units of time, so
+-- exactly, and never too low. `since` is in these units since 2025. A window of the calendar has a sum; `since` is its first
+-- instant in ms, which is larger than any window in units: that is how the two are told apart.
+--
+-- Speed. Each function, table and text that a script makes costs about what a limit may, and a text that becomes a number twice
+-- that. So the settings are read from the call only where the text has others.
+--
+-- Needs   names time
+-- Defines readLimits(packedCall, ratePerSecond, names, kept, own)   the limits of a call with their counters. ratePerSecond is "@", in
+--                          three digits how many bytes they take at the end of the call, and the rate. There stand, for the key
+--                          and then for the record, the head, and what each counts: "r"equests or "c"redits, as a capital where
+--                          it only watches, "-" where it does not count this call; then of each alert on a limit of the record the limit,
+--                          at how much it is crossed, its place among the alerts, and its percentage; and then the settings, for the key and for
+--                          the record: until when windows of the calendar run, and for each limit the most and the window
+--                          (units, or the first instant). names: the keys in Redis of the key's counters and the record's.
+--                          kept: the counters that a batch has read; own: those that ended holds have corrected
+--         judgeLimits(limits, costMicros)       notes which are the first that refuse: limits.ofRequests, limits.ofCredits
+--         crossedByLimits(limits)               of a call that was judged and will be taken: place and name of the arming, in turn, of each alert
+--                          that it crosses; nil where there is none. To be asked where limits.alerts has some
+--         takeLimits(limits)                    counts the call that was judged
+--         writeCounters(counters, run)          writes what was counted, by call or redis.pcall
+--         tellLimits(limits, limitedBy, asked)  the end of an answer: see script-protocol.ts
+local unpackTexts, packTexts, sub, byte = struct.unpack, struct.pack, string.sub, string.byte
+local MOST, LONGEST_WINDOW, HOUR, HOUR_MS, MOST_MS = 9e15, 1e9, 3.6e7, 3600000, 34560000000
+local DOUBLES, LEVELS = '<dddddddddddddddddd', '%d %d %d %d %d %d %d %d '
+local REQUESTS, WATCHED_REQUESTS, NOT_COUNTED, LOWER = 114, 82, 45, 97
+local nowMicros = nowTicks / 8
+-- Now is rounded down, and what is stored up: what falls until the next call is never more than the time allows.
+local nowHundreds, sinceHundreds = math.floor(nowMicros / 100), math.ceil(nowMicros / 100)
+
+-- What is left of a level after a time. Every product stays below 2^53 where it counts: a larger one is more than any level.
+local function levelAfter(level, limit, window, elapsed)
+  if elapsed >= window then
+    local rest = elapsed % window
+    level, elapsed = level - (elapsed - rest) / window * limit, rest
+  end
+  local rest = limit % window
+  local part = rest * elapsed
+  level = level - (limit - rest) / window * elapsed - (part - part % window) / window
+  return level > 0 and level or 0
+end
+
+-- Takes settings from a call into counters: those of the same name go on, others begin.
+local function renewCounters(counters, head, packedCall, at)
+  local before, values = counters.values, { counters.values[1] }
+  local untilMs
+  untilMs, at = unpackTexts('s', packedCall, at)
+  values[2] = tonumber(untilMs)
+  for i = 1, #head / 8 - 1 do
+    local name, level, since, limit, window = sub(head, 8 * i - 7, 8 * i), 0, 0
+    limit, window, at = unpackTexts('ss', packedCall, at)
+    limit, window = tonumber(limit), tonumber(window)
+    for j = 1, #counters.head / 8 - 1 do
+      if sub(counters.head, 8 * j - 7, 8 * j) == name then level, since = before[4 * j - 1], before[4 * j] end
+    end
+    -- A window before the counter's: the clock was set back, and what is counted belongs to the counter's.
+    if window > LONGEST_WINDOW and since < window then level, since = 0, window end
+    values[4 * i - 1], values[4 * i], values[4 * i + 1], values[4 * i + 2] = level, since, limit, window
+  end
+  counters.head, counters.values = head, values
+end
+
+local function openCounters(name)
+  local text = call('GET', name)
+  if not text then return { name = name, head = '', values = { 0 }, isNew = true } end
+  local head, at = unpackTexts('s', text)
+  return { name = name, head = head, values = { unpackTexts(sub(DOUBLES, 1, #head / 2 - 1), text, at) } }
+end
+
+local function readLimits(packedCall, ratePerSecond, names, kept, own)
+  local headOfKey, whatsOfKey, headOfRecord, whatsOfRecord, alerts, settingsAt =
+    unpackTexts('sssss', packedCall, #packedCall - sub(ratePerSecond, 2, 4) + 1)
+  local levels, count, limits = { 0, 0, 0, 0, 0, 0, 0, 0 }, 0, { ratePerSecond = sub(ratePerSecond, 5), wouldRefuse = '' }
+  for p = 1, 2 do
+    local name, head, whats = names[p], p == 1 and headOfKey or headOfRecord, p == 1 and whatsOfKey or whatsOfRecord
+    if whats ~= '' then
+      local counters = own and own[name]
+      if not counters then
+        counters = kept and kept[name] or openCounters(name)
+        if kept then kept[name] = counters end
+      end
+      if counters.head ~= head then
+        local at = settingsAt
+        -- Behind those of the key.
+        for i = 1, p == 1 and 0 or 2 * #whatsOfKey + (#whatsOfKey > 0 and 1 or 0) do
+          local passed
+          passed, at = unpackTexts('s', packedCall, at)
+        end
+        renewCounters(counters, head, packedCall, at)
+      end
+      local values = counters.values
+      for i = 1, #whats do
+        local level, window = values[4 * i - 1], values[4 * i + 2]
+        if level > 0 and window < LONGEST_WINDOW then
+          local elapsed = (window == HOUR and nowHundreds or nowMicros) - values[4 * i]
+          if elapsed > 0 then level = levelAfter(level, values[4 * i + 1], window, elapsed) end
+        end
+        count = count + 1
+        levels[count] = level
+      end
+      counters.whats, counters.place = whats, p
+      limits[#limits + 1] = counters
+    end
+  end
+  limits.levels, limits.count, limits.alerts = levels, count, alerts
+  return limits
+end
+
+local function judgeLimits(limits, costMicros)
+  local levels, amounts, index = limits.levels, { 0, 0, 0, 0, 0, 0, 0, 0 }, 0
+  for p = 1, #limits do
+    local values, whats = limits[p].values, limits[p].whats
+    for i = 1, #whats do
+      local what, amount = byte(whats, i), costMicros
+      if what == REQUESTS or what == WATCHED_REQUESTS then amount = 1e6 elseif what == NOT_COUNTED then amount = 0 end
+      index = index + 1
+      amounts[index] = amount
+      if amount > values[4 * i + 1] - levels[index] and amount > 0 then
+        if what < LOWER then limits.wouldRefuse = limits.wouldRefuse .. index .. ' '
+        elseif what == REQUESTS then limits.ofRequests = limits.ofRequests or index
+        else limits.ofCredits = limits.ofCredits or index end
+      end
+    end
+  end
+  limits.amounts = amounts
+end
+
+local function crossedByLimits(limits)
+  local counters, crossed = limits[#limits], nil
+  local before = limits.count - #counters.whats
+  for place, crossedAt, alert, percent in string.gmatch(limits.alerts, '(%d+):(%d+):(%d+):(%d+) ') do
+    local index, at = before + place, tonumber(crossedAt)
+    local level = limits.levels[index]
+    if level < at and level + limits.amounts[index] >= at then
+      crossed = crossed or {}
+      -- Once in a window: what a capture gives back and another call takes again is the same crossing.
+      crossed[#crossed + 1], crossed[#crossed + 2] = tonumber(alert), format('%d.%s', counters.values[4 * place], percent)
+    end
+  end
+  return crossed
+end
+
+local function takeLimits(limits)
+  local levels, amounts, index = limits.levels, limits.amounts, 0
+  for p = 1, #limits do
+    local counters = limits[p]
+    local values, whats = counters.values, counters.whats
+    -- No level that is at most its limit takes longer to fall.
+    local neededMs = nowMs + HOUR_MS
+    if values[2] > neededMs then neededMs = values[2] end
+    for i = 1, #whats do
+      index = index + 1
+      local amount = amounts[index]
+      if amount > 0 then
+        local was, limit, window = levels[index], values[4 * i + 1], values[4 * i + 2]
+        local level = was + amount
+        if level > limit then
+          -- One that watches never rises above its limit: enforced some day, it would refuse for as long as that takes to fall.
+          if window < LONGEST_WINDOW then level = was > limit and was or limit elseif level > MOST then level = MOST end
+        end
+        values[4 * i - 1], levels[index], counters.changed = level, level, true
+        if window == HOUR then values[4 * i] = sinceHundreds elseif window < LONGEST_WINDOW then values[4 * i] = nowMicros end
+      end
+      local window = values[4 * i + 2]
+      if values[4 * i - 1] > values[4 * i + 1] and window < LONGEST_WINDOW then
+        local restMs = values[4 * i - 1] / values[4 * i + 1] * (window == HOUR and HOUR_MS or window / 1000)
+        neededMs = math.max(neededMs, nowMs + math.min(restMs, MOST_MS))
+      end
+    end
+    -- An hour longer than is needed: until then it is written without a lifetime, and a clock may be set back.
+    if counters.isNew or neededMs > values[1] then
+      values[1] = neededMs + HOUR_MS
+      counters.restMs, counters.isNew = values[1] - nowMs, nil
+    end
+  end
+end
+
+local function writeCounters(counters, run)
+  local head = counters.head
+  local text = head .. '\0' .. packTexts(sub(DOUBLES, 1, #head / 2 - 1), unpack(counters.values))
+  if counters.restMs then return run('SET', counters.name, text, 'PX', format('%d', counters.restMs)) end
+  return run('SET', counters.name, text, 'KEEPTTL')
+end
+
+local function tellLimits(limits, limitedBy, asked)
+  local count = limits.count
+  return '\30' .. limitedBy .. '\30' .. limits.wouldRefuse .. '\30' .. asked .. '\30' ..
+    format(sub(LEVELS, 1, 3 * count), unpack(limits.levels, 1, count))
+end

@@ -1,0 +1,178 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { WebhookEvent } from '../contract/webhook-events.ts';
+import { makeWorld, type World } from '../../tests/helpers/world.ts';
+import { newId } from '../values/ids.ts';
+import { fillWith } from '../../tests/helpers/waiting-deliveries.ts';
+import type { Sql } from './postgres.ts';
+import { tellWebhooks, WEBHOOKS_CHANNEL } from './tell-webhooks.ts';
+
+let world: World;
+let sql: Sql;
+const test = suite('telling webhooks');
+test.before(async () => {
+  world = await makeWorld([]);
+  ({ sql } = world);
+});
+test.after(() => world?.stop());
+
+async function newWebhook(teamId: string, events: string[], workspaceId: string | null = null): Promise<string> {
+  const id = newId('hook');
+  await sql`insert into webhooks (id, team_id, workspace_id, url, events)
+            values (${id}, ${teamId}, ${workspaceId}, 'https://hooks.example.com', ${events})`;
+  return id;
+}
+
+function closed(teamId: string, workspaceId: string, month: string): WebhookEvent {
+  const data = { month, timezone: 'UTC', records: 1 };
+  return {
+    type: 'month.closed',
+    teamId,
+    workspaceId,
+    subjectId: workspaceId,
+    cause: month,
+    atMs: 1_795_162_200_000,
+    data,
+  };
+}
+
+type Row = { webhookId: string; eventId: string; sequence: number };
+async function told(teamId: string): Promise<Row[]> {
+  const rows = await sql<Row[]>`
+    select webhook_id, event_id, sequence from webhook_deliveries where team_id = ${teamId} order by webhook_id, sequence`;
+  return [...rows];
+}
+
+async function eventsOf(teamId: string): Promise<number> {
+  const [row] = await sql<[{ count: number }]>`select count(*) as count from webhook_events where team_id = ${teamId}`;
+  return row.count;
+}
+
+test('an event is told to each webhook that wants it, under one id, and to no other team, workspace or disabled one', async () => {
+  const { id: teamId } = await world.newTeam();
+  const stranger = await world.newTeam();
+  const [here, elsewhere] = [await world.newWorkspace(teamId), await world.newWorkspace(teamId)];
+  const ofTeam = await newWebhook(teamId, ['key.created', 'month.closed']);
+  const ofWorkspace = await newWebhook(teamId, ['month.closed'], here);
+  await newWebhook(teamId, ['month.closed'], elsewhere);
+  await newWebhook(teamId, ['key.created']);
+  await newWebhook(stranger.id, ['month.closed']);
+  const disabled = await newWebhook(teamId, ['month.closed']);
+  await sql`update webhooks set enabled = false where id = ${disabled}`;
+  const deleted = await newWebhook(teamId, ['month.closed']);
+  await sql`update webhooks set deleted_at = now() where id = ${deleted}`;
+
+  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, here, '2026-10')]));
+  const rows = await told(teamId);
+  assert.equal(
+    rows.map(({ webhookId }) => webhookId),
+    [ofTeam, ofWorkspace].toSorted(),
+  );
+  assert.is(new Set(rows.map(({ eventId }) => eventId)).size, 1);
+  assert.equal(await told(stranger.id), []);
+});
+
+test('a cause that comes again, in the same call, later or at the same time, tells nothing twice', async () => {
+  const { id: teamId } = await world.newTeam();
+  const workspaceId = await world.newWorkspace(teamId);
+  await newWebhook(teamId, ['month.closed']);
+  const again = closed(teamId, workspaceId, '2026-10');
+  await sql.begin((tx) => tellWebhooks(tx, [again, again]));
+  await Promise.all(
+    [0, 1, 2].map(() =>
+      sql.begin((tx) =>
+        tellWebhooks(tx, [again, closed(teamId, workspaceId, '2026-11'), closed(teamId, workspaceId, '2026-12')]),
+      ),
+    ),
+  );
+  const rows = await told(teamId);
+  assert.equal(
+    rows.map(({ sequence }) => sequence),
+    [1, 2, 3],
+  );
+});
+
+test('each event has the next sequence of its subject', async () => {
+  const { id: teamId } = await world.newTeam();
+  const [one, other] = [await world.newWorkspace(teamId), await world.newWorkspace(teamId)];
+  await newWebhook(teamId, ['month.closed']);
+  await sql.begin((tx) =>
+    tellWebhooks(tx, [closed(teamId, one, '1'), closed(teamId, other, '1'), closed(teamId, one, '2')]),
+  );
+  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, other, '2'), closed(teamId, one, '3')]));
+  const rows = await sql<{ subjectId: string; month: string; sequence: number }[]>`
+    select e.subject_id, e.data ->> 'month' as month, d.sequence from webhook_deliveries d
+    join webhook_events e on e.id = d.event_id where d.team_id = ${teamId}`;
+  for (const { month, sequence } of rows) assert.is(sequence, Number(month));
+  assert.is(rows.length, 5);
+});
+
+test('an event that no webhook wants leaves no row, and a webhook that is made later does not get it', async () => {
+  const { id: teamId } = await world.newTeam();
+  const workspaceId = await world.newWorkspace(teamId);
+  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]));
+  assert.is(await eventsOf(teamId), 0);
+  await newWebhook(teamId, ['month.closed']);
+  assert.equal(await told(teamId), []);
+});
+
+test('what was told is there together with its cause, or not at all', async () => {
+  const { id: teamId } = await world.newTeam();
+  const workspaceId = await world.newWorkspace(teamId);
+  await newWebhook(teamId, ['month.closed']);
+  const rolledBack = sql.begin(async (tx) => {
+    await tellWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]);
+    throw new Error('no');
+  });
+  await rolledBack.catch(() => {});
+  assert.equal(await told(teamId), []);
+  assert.is(await eventsOf(teamId), 0);
+});
+
+test('who listens hears of a waiting delivery at the commit', async () => {
+  const { id: teamId } = await world.newTeam();
+  const workspaceId = await world.newWorkspace(teamId);
+  await newWebhook(teamId, ['month.closed']);
+  const heard = Promise.withResolvers<void>();
+  const { unlisten } = await sql.listen(WEBHOOKS_CHANNEL, () => heard.resolve());
+  await sql.begin((tx) => tellWebhooks(tx, [closed(teamId, workspaceId, '2026-10')]));
+  await heard.promise;
+  await unlisten();
+});
+
+test('with 75,000 waiting, a webhook with 1,000 of its own misses events, counted, and the others of its team get theirs', async () => {
+  const { id: teamId } = await world.newTeam();
+  const workspaceId = await world.newWorkspace(teamId);
+  const stuck = await newWebhook(teamId, ['month.closed']);
+  await fillWith(sql, { teamId, webhookId: stuck, deliveries: 75_001 });
+  const other = await newWebhook(teamId, ['month.closed']);
+  await sql.begin((tx) =>
+    tellWebhooks(tx, [closed(teamId, workspaceId, '2026-10'), closed(teamId, workspaceId, '2026-11')]),
+  );
+  const [counts] = await sql`
+    select count(*) filter (where webhook_id = ${stuck}) as stuck, count(*) filter (where webhook_id = ${other}) as other
+    from webhook_deliveries where team_id = ${teamId}`;
+  assert.equal({ ...counts }, { stuck: 75_001, other: 2 });
+  const [{ missed }] = await sql<[{ missed: number }]>`select missed from webhooks where id = ${stuck}`;
+  assert.is(missed, 2);
+});
+
+test('api and consumer may tell as their own roles, the api in the team of its transaction alone', async () => {
+  const { id: teamId } = await world.newTeam();
+  const stranger = await world.newTeam();
+  const workspaceId = await world.newWorkspace(teamId);
+  await newWebhook(teamId, ['month.closed']);
+  const asRole = (role: string, team: string, month: string) =>
+    sql.begin(async (tx) => {
+      await tx`set local role ${tx(role)}`;
+      await tx`select set_config('keytally.team', ${team}, true)`;
+      await tellWebhooks(tx, [closed(teamId, workspaceId, month)]);
+    });
+  await asRole('keytally_api', stranger.id, '2026-09');
+  assert.equal(await told(teamId), []);
+  await asRole('keytally_api', teamId, '2026-10');
+  await asRole('keytally_consumer', '', '2026-11');
+  assert.is((await told(teamId)).length, 2);
+});
+
+test.run();

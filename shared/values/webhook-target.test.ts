@@ -1,0 +1,150 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { isPublicAddress, readAllowedTarget, readWebhookTarget } from './webhook-target.ts';
+
+const test = suite('targets of webhooks');
+
+const NAME = 'must have the name of a host, not an address';
+const OUTSIDE = 'must have a name that can be reached from outside';
+const refused = {
+  'http://hooks.example.com/': 'must begin with https://',
+  'ftp://hooks.example.com/': 'must begin with https://',
+  'file:///etc/passwd': 'must begin with https://',
+  'not a url': 'must be a URL, such as https://example.com/hooks',
+  'https://user@hooks.example.com/': 'must have no user name and no password',
+  'https://:secret@hooks.example.com/': 'must have no user name and no password',
+  'https://hooks.example.com/#x': 'must have no fragment (#…)',
+  'https://127.0.0.1/': NAME,
+  'https://93.184.216.34/': NAME,
+  'https://2130706433/': NAME,
+  'https://0x7f000001/': NAME,
+  'https://0x7f.1/': NAME,
+  'https://0177.0.0.1/': NAME,
+  'https://017700000001/': NAME,
+  'https://127.1/': NAME,
+  'https://127.0.0.1./': NAME,
+  'https://%31%32%37.0.0.1/': NAME,
+  'https://①②⑦.⓪.⓪.①/': NAME,
+  'https://169.254.169.254/latest/meta-data/': NAME,
+  'https://[::1]/': NAME,
+  'https://[::ffff:127.0.0.1]/': NAME,
+  'https://[::ffff:7f00:1]/': NAME,
+  'https://[64:ff9b::a00:1]/': NAME,
+  'https://[fd00:ec2::254]/': NAME,
+  'https://localhost/': OUTSIDE,
+  'https://127.0.0.1../': NAME,
+  'https://LOCALHOST./': OUTSIDE,
+  'https://localhost../': OUTSIDE,
+  'https://a.localhost/': OUTSIDE,
+  'https://metadata.google.internal/': OUTSIDE,
+  'https://metadata.google.internal./': OUTSIDE,
+  'https://printer.local/': OUTSIDE,
+  'https://router.lan/': OUTSIDE,
+  'https://box.home.arpa/': OUTSIDE,
+  'https://postgres/': OUTSIDE,
+  'https://clickhouse:8123/': OUTSIDE,
+};
+
+for (const [url, why] of Object.entries(refused))
+  test(`${url} is refused when it is given`, () => assert.is(readWebhookTarget(url, []), why));
+
+test('a public name is taken, with its port and path', () => {
+  const target = readWebhookTarget('https://Hooks.Example.com:8443/in?x=1', []);
+  assert.type(target, 'object');
+  const { url, host, port, isAllowed } = target as Exclude<typeof target, string>;
+  assert.equal(
+    [url.href, host, port, isAllowed],
+    ['https://hooks.example.com:8443/in?x=1', 'hooks.example.com', 8443, false],
+  );
+});
+
+test('a name that only begins like one from inside is taken', () => {
+  for (const name of ['localhost.example.com', 'internal.example.com', 'mylocal.dev', 'arpanet.example.org'])
+    assert.type(readWebhookTarget(`https://${name}/`, []), 'object', name);
+});
+
+test('the operator allows exact targets: no other port, no other host, no http', () => {
+  const allowed = ['127.0.0.1:9443', 'receiver:443', '[::1]:9443'];
+  for (const url of ['https://127.0.0.1:9443/', 'https://0x7f.1:9443/', 'https://receiver/', 'https://[::1]:9443/'])
+    assert.type(readWebhookTarget(url, allowed), 'object', url);
+  for (const url of [
+    'https://127.0.0.1:8123/',
+    'https://127.0.0.2:9443/',
+    'http://127.0.0.1:9443/',
+    'https://receiver:9443/',
+  ])
+    assert.type(readWebhookTarget(url, allowed), 'string', url);
+});
+
+test('an allowed target is a host and a port, and nothing else', () => {
+  assert.is(readAllowedTarget('Receiver:443'), 'receiver:443');
+  assert.is(readAllowedTarget('[0:0::1]:9443'), '[::1]:9443');
+  for (const text of ['receiver', ':443', 'receiver:', 'receiver:99999', 'a/b:1', 'u@a:1', '*:443', ''])
+    assert.is(readAllowedTarget(text), undefined, text);
+});
+
+const inside = [
+  '0.0.0.0',
+  '0.1.2.3',
+  '10.1.2.3',
+  '100.64.0.1',
+  '100.100.100.200',
+  '127.0.0.1',
+  '127.255.255.254',
+  '169.254.169.254',
+  '172.16.0.1',
+  '172.31.255.255',
+  '192.168.0.1',
+  '192.0.0.192',
+  '192.0.2.1',
+  '192.88.99.1',
+  '198.18.0.1',
+  '198.51.100.1',
+  '203.0.113.1',
+  '224.0.0.1',
+  '239.255.255.255',
+  '240.0.0.1',
+  '255.255.255.255',
+  '168.63.129.16',
+  '::',
+  '::1',
+  '::127.0.0.1',
+  '::ffff:10.0.0.1',
+  '::ffff:8.8.8.8',
+  '::ffff:0:8.8.8.8',
+  '64:ff9b::8.8.8.8',
+  '64:ff9b:1::1',
+  '100::1',
+  '2001::1',
+  '2001:db8::1',
+  '2002:7f00:1::',
+  '2002:808:808::1',
+  '3fff::1',
+  '5f00::1',
+  'fc00::1',
+  'fd00:ec2::254',
+  'fe80::1',
+  'fe80::1%eth0',
+  'febf::1',
+  'fec0::1',
+  'ff02::1',
+  '4000::1',
+  'not an address',
+  '',
+];
+for (const address of inside)
+  test(`${address} is not an address that everybody can reach`, () => assert.not(isPublicAddress(address)));
+
+test('public addresses are', () => {
+  for (const address of [
+    '8.8.8.8',
+    '93.184.216.34',
+    '172.32.0.1',
+    '100.128.0.1',
+    '2606:4700::1111',
+    '2a00:1450:4001::1',
+  ])
+    assert.ok(isPublicAddress(address), address);
+});
+
+test.run();

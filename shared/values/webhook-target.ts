@@ -1,0 +1,47 @@
+import ipaddr from 'ipaddr.js';
+
+/** Where a webhook goes: `https://name:port/path?query`. */
+export type WebhookTarget = { url: URL; host: string; port: number; isAllowed: boolean };
+
+// Only this machine or its network can be meant by these, whatever a resolver says.
+const INSIDE = /(^|\.)(localhost|localdomain|local|internal|intranet|private|corp|home|lan|arpa|test|invalid|onion)$/;
+// Azure's service for its virtual machines: the one inside address that looks like any other.
+const AZURE_INSIDE = '168.63.129.16';
+const GLOBAL_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
+
+/**
+ * Reads the URL of a webhook, or says what is wrong with it. `allowed` are the operator's exact targets, `host:port`, which may
+ * be inside. The parser of URLs writes an address in its one form, so decimal, octal and hexadecimal ones are addresses too.
+ */
+export function readWebhookTarget(text: string, allowed: readonly string[]): WebhookTarget | string {
+  if (!URL.canParse(text)) return 'must be a URL, such as https://example.com/hooks';
+  const url = new URL(text);
+  if (url.protocol !== 'https:') return 'must begin with https://';
+  if (url.username !== '' || url.password !== '') return 'must have no user name and no password';
+  if (url.hash !== '') return 'must have no fragment (#…)';
+  const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '');
+  const port = Number(url.port || '443');
+  const isAllowed = allowed.includes(`${url.hostname}:${port}`);
+  const target = { url, host, port, isAllowed };
+  if (isAllowed) return target;
+  if (ipaddr.isValid(host)) return 'must have the name of a host, not an address';
+  if (!host.includes('.') || INSIDE.test(host)) return 'must have a name that can be reached from outside';
+  return target;
+}
+
+/** Whether everybody can reach an address: nothing of this machine, its network, its cloud, or behind a translation. */
+export function isPublicAddress(text: string): boolean {
+  if (!ipaddr.isValid(text) || text === AZURE_INSIDE) return false;
+  const address = ipaddr.parse(text);
+  if (address.range() !== 'unicast') return false;
+  return address instanceof ipaddr.IPv4 || address.match(GLOBAL_IPV6);
+}
+
+/** Checks one of the operator's targets, `host:port`; gives it in the form that URLs are compared with. */
+export function readAllowedTarget(text: string): string | undefined {
+  const [, host, port] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
+  if (host === undefined || host.includes('*') || !URL.canParse(`https://${host}:${port}`)) return undefined;
+  const url = new URL(`https://${host}:${port}`);
+  if (url.pathname !== '/' || url.username !== '' || url.search !== '' || url.hash !== '') return undefined;
+  return `${url.hostname}:${Number(port)}`;
+}

@@ -1,0 +1,87 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readLine } from '../../tests/accounts/lines.ts';
+import { connectTestRedis, eventually } from '../../tests/helpers/world.ts';
+import type { ApiError } from '../contract/errors.ts';
+import { makeLogger } from '../runtime/log.ts';
+import { NEVER, packAccountSettings, PLAIN_CLASS } from '../stores/account-settings.ts';
+import { END } from '../stores/fields.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { newId } from '../values/ids.ts';
+import { startTurning, turnAccount } from './account-turns.ts';
+
+const SHARD = 7;
+const test = suite('turning accounts');
+let redis: ShardedRedis;
+test.before(async () => {
+  redis = await connectTestRedis();
+});
+test.after(() => redis?.close());
+
+/** A record with 5 micro-credits without an end and 100 that end soon, of which 60 are used. */
+async function makeRecord(endsInMs: number) {
+  const node = redis.node(SHARD);
+  await node.client.flushdb();
+  await node.client.hset(keyspace.meta(SHARD), { owner: node.runId(), epoch: 3, writes: 1 });
+  const [billingId, endsAtMs] = [newId('bill'), (await node.now()) + endsInMs];
+  const key = keyspace.billing(SHARD, 'ws', billingId);
+  const nothing = { rollEndsAtMs: 0, rollMaxMicros: 0, firstVersion: 1, pending: [] };
+  const settings = packAccountSettings(
+    { version: 1, billingId, answerPart: '"totalCredits":"0.000005","allowOverages":false' },
+    [
+      { ref: PLAIN_CLASS, priority: 50, endsAtMs: NEVER, begunMicros: 5, ...nothing },
+      { ref: 'ends', priority: 10, endsAtMs, begunMicros: 100, ...nothing },
+    ],
+  );
+  await node.client.hset(key, { s: settings, u: 60 });
+  const amounts = async () => ((await node.client.hget(key, 'u')) ?? '').split(END).slice(1, 5).map(Number);
+  return { client: node.client, key, endsAtMs, amounts };
+}
+
+test('an account turns at its moment though nobody calls, once, and then nothing more is due', async () => {
+  const { client, key, endsAtMs, amounts } = await makeRecord(700);
+  await turnAccount(redis, SHARD, key);
+  assert.equal(await amounts(), [60, 0, 105, 0]);
+  assert.equal(await client.zrange(keyspace.due(SHARD), 0, -1, 'WITHSCORES'), [key, String(endsAtMs)]);
+  const loops = [1, 2].map(() => startTurning(redis, makeLogger('test', 'error')));
+  try {
+    await eventually('it turned', async () => (await amounts())[3] === 45);
+    await eventually('nothing is due', async () => (await client.zcard(keyspace.due(SHARD))) === 0);
+  } finally {
+    await Promise.all(loops.map((loop) => loop.stop()));
+  }
+  const entries = await client.xrange(keyspace.outbox(SHARD), '-', '+');
+  const lines = entries.map(([, [, text]]) => readLine(text!));
+  assert.equal(
+    lines.map(({ kind, sequence }) => [kind, sequence]),
+    [
+      ['turn', 1],
+      ['turn', 2],
+    ],
+  );
+});
+
+test('a record that is gone, or plain, is due no more', async () => {
+  const { client, key } = await makeRecord(700);
+  await client.zadd(keyspace.due(SHARD), 1, `${key}-gone`);
+  await client.hset(`${key}-plain`, { s: '1\0bill\x005\0\0', u: 3 });
+  await client.zadd(keyspace.due(SHARD), 1, `${key}-plain`);
+  await turnAccount(redis, SHARD, `${key}-gone`);
+  await turnAccount(redis, SHARD, `${key}-plain`);
+  assert.is(await client.zcard(keyspace.due(SHARD)), 0);
+  assert.is(await client.xlen(keyspace.outbox(SHARD)), 0);
+  assert.is(await client.exists(`${key}-gone`), 0);
+});
+
+test('a closed shard turns nothing', async () => {
+  const { client, key } = await makeRecord(700);
+  await client.hset(keyspace.meta(SHARD), 'owner', 'another server');
+  await turnAccount(redis, SHARD, key).then(
+    () => assert.unreachable(),
+    (error: ApiError) => assert.is(error.errorName, 'redis_unavailable'),
+  );
+  assert.is(await client.hget(key, 'u'), '60');
+});
+
+test.run();

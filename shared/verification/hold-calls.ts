@@ -1,0 +1,149 @@
+import type { Caller } from '../contract/caller.ts';
+import { ApiError, invalidField } from '../contract/errors.ts';
+import type { Config } from '../runtime/variables.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import { readRecord } from '../stores/records.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { formatCredits, parseCredits } from '../values/credits.ts';
+import { billingPartOf } from './decision.ts';
+import { makeHoldId, readHoldId, type HoldFields } from './hold-id.ts';
+import type { HoldKeys } from './hold-keys.ts';
+import type { CaptureBody, ExtendBody, ReleaseBody } from './hold-operations.ts';
+import { makePlaces } from './places.ts';
+import { batchScriptCalls, type BatchScript } from './script-batches.ts';
+import { packCapture, readCaptureAnswers, type CaptureAnswer } from './capture-protocol.ts';
+
+type HoldCallOptions = {
+  redis: ShardedRedis;
+  holdKeys: HoldKeys;
+  outboxFull(): boolean;
+  config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
+};
+
+/** What is done to holds. Each answers as JSON text. */
+export type HoldCalls = {
+  capture(caller: Caller, body: CaptureBody): Promise<string>;
+  release(caller: Caller, body: ReleaseBody): Promise<string>;
+  extend(caller: Caller, body: ExtendBody): Promise<string>;
+  /** What makes the ids of a team's holds. */
+  idMaker(teamId: string, shard: number): Promise<(fields: HoldFields) => string>;
+};
+
+type What = 'capture' | 'release' | 'extend';
+/** What the script says of a hold that it settled or extended, and the billing record after it. */
+type Settled = { hold: HoldFields; late: boolean; endsAtMs: number; overdrawn: boolean; billing: string };
+
+const captureScript: BatchScript<CaptureAnswer> = { name: 'capture', readAnswers: readCaptureAnswers };
+// What one is expected to cost, as in call-cost.ts.
+const COST = 10;
+
+/**
+ * Captures, releases and extends holds by the capture script. Who may do so follows from the id, which has a MAC, and the token;
+ * nothing is looked up, and the key may be gone. Each can be repeated: the hold's id is the identity of what it does.
+ */
+export function makeHoldCalls({ redis, holdKeys, outboxFull, config }: HoldCallOptions): HoldCalls {
+  const places = makePlaces(config.VERIFY_MAX_WAITING);
+  const ask = batchScriptCalls(captureScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
+
+  return {
+    async capture(caller, { holdId, usage }) {
+      const micros = parseCredits(usage);
+      if (micros === undefined) throw invalidField('/usage', 'must be at most 9000000000');
+      const { late, overdrawn, billing } = await settle(caller, holdId, 'capture', micros);
+      const capture = JSON.stringify({ holdId, usage: formatCredits(micros), late, overdrawn });
+      return `{"capture":${capture},"billing":{${billing}}}`;
+    },
+    async release(caller, { holdId }) {
+      const { billing } = await settle(caller, holdId, 'release', 0);
+      return `{"release":${JSON.stringify({ holdId })},"billing":{${billing}}}`;
+    },
+    async extend(caller, { holdId, expiresIn }) {
+      const { hold, endsAtMs, billing } = await settle(caller, holdId, 'extend', expiresIn * 1_000);
+      const extended = { id: holdId, credits: formatCredits(Number(hold.micros)), expiresAt: endsAtMs };
+      return `{"hold":${JSON.stringify(extended)},"billing":{${billing}}}`;
+    },
+    async idMaker(teamId, shard) {
+      const [key] = await holdKeys.get(shard);
+      return (fields) => makeHoldId(fields, teamId, key!);
+    },
+  };
+
+  async function settle(caller: Caller, holdId: string, what: What, amount: number): Promise<Settled> {
+    const { teamId, workspaceIds } = caller;
+    if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
+    places.enter(teamId);
+    try {
+      const hold = await readId(holdId, teamId);
+      if (!hold || (workspaceIds && !workspaceIds.includes(hold.workspaceId))) throw new ApiError('hold_not_found');
+      return await askScript(hold, { team: teamId, what, amount });
+    } finally {
+      places.leave(teamId);
+    }
+  }
+
+  async function readId(holdId: string, teamId: string): Promise<HoldFields | undefined> {
+    const anyShard = 0;
+    return (
+      readHoldId(holdId, teamId, await holdKeys.get(anyShard)) ??
+      readHoldId(holdId, teamId, await holdKeys.getAgain(anyShard))
+    );
+  }
+
+  async function askScript(hold: HoldFields, asked: { team: string; what: What; amount: number }): Promise<Settled> {
+    const { team, what, amount } = asked;
+    const shard = Number(hold.shard);
+    const key = keyspace.billing(shard, hold.workspaceId, hold.meter);
+    const since = performance.now();
+    const call = { shard, key, packed: packCapture({ what, amount, ...hold }), team, cost: COST, since };
+    for (;;) {
+      const answer = await ask(call).catch((cause: unknown) => {
+        throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
+      });
+      if (answer.status === 'AGAIN' && performance.now() < since + config.VERIFY_DEADLINE_MS) continue;
+      return readAnswer(hold, answer);
+    }
+  }
+}
+
+function readAnswer(hold: HoldFields, { status, detail, amounts, endsAtMs, settings }: CaptureAnswer): Settled {
+  switch (status) {
+    case 'OK':
+      return { hold, late: detail === '1', endsAtMs: Number(endsAtMs), ...presentAmounts(amounts, settings) };
+    case 'CONFLICT':
+      throw new ApiError('hold_settled', { message: conflicts[detail]! });
+    case 'UNKNOWN':
+      throw new ApiError('hold_not_found');
+    case 'TOO_LARGE':
+      throw new ApiError('credits_too_large');
+    case 'OUTBOX_FULL':
+      throw new ApiError('outbox_full');
+    default:
+      throw undecided(new Error(`the capture script answered ${status} ${detail}`));
+  }
+}
+
+const conflicts: Record<string, string> = {
+  captured: 'The hold was captured already, and stays so.',
+  charged: 'The hold was charged at its end; capture it within 24 hours to correct the charge.',
+  released: 'The hold was released already, and stays so.',
+  expired: 'The hold was released at its end; it can be captured for 24 hours, and no longer extended.',
+  lost: 'The verification store has lost the hold: it can be captured, and not extended.',
+  'given back': 'The charge was given back already; the correction would make the used credits negative.',
+};
+
+function undecided(cause: unknown): ApiError {
+  const message =
+    'The hold was not settled in time, or that was not confirmed. Repeat the request: it is settled once.';
+  return new ApiError('undecided', { message, cause });
+}
+
+function presentAmounts(amounts: string, settings: string): Pick<Settled, 'overdrawn' | 'billing'> {
+  const [usedMicros = 0, heldMicros = 0, totalMicros = 0, expiredMicros = 0] = amounts.split(' ').map(Number);
+  const { answerPart } = readRecord('billing', settings);
+  const { spendCap } = JSON.parse(`{${answerPart}}`) as { spendCap?: string };
+  const taken = usedMicros + heldMicros;
+  const overdrawn = taken > totalMicros - expiredMicros || (spendCap !== undefined && taken > parseCredits(spendCap)!);
+  // Settings of an account say less than all of its credits.
+  const known = { billingPart: answerPart, totalMicros: NaN };
+  return { overdrawn, billing: billingPartOf(known, { usedMicros, heldMicros, totalMicros, expiredMicros }) };
+}

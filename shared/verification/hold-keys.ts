@@ -1,0 +1,42 @@
+import { ApiError } from '../contract/errors.ts';
+import { withTimeout } from '../runtime/timeout.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+
+/** The keys that MACs of holds are made with, the current one first. The api writes them into each open shard. */
+export type HoldKeys = ReturnType<typeof makeHoldKeys>;
+
+const KEPT_MS = 10_000;
+const READ_AGAIN_AFTER_MS = 1_000;
+
+/** Reads the keys from Redis, and keeps them: all shards have the same. */
+export function makeHoldKeys(redis: ShardedRedis, withinMs: number) {
+  let kept: readonly Buffer[] = [];
+  let readAt = -Infinity;
+
+  async function read(shard: number): Promise<readonly Buffer[]> {
+    const asked = redis.node(shard).client.hget(keyspace.meta(shard), 'holdKeys');
+    const text = await withTimeout(withinMs, asked).catch((cause: unknown) => {
+      throw new ApiError('redis_unavailable', { cause });
+    });
+    if (!text) throw new ApiError('redis_unavailable', { cause: new Error(`shard ${shard} has no keys of holds yet`) });
+    [kept, readAt] = [text.split(' ').map((one) => Buffer.from(one, 'base64url')), performance.now()];
+    return kept;
+  }
+
+  return {
+    /** The keys, from a shard that is surely asked of anyway. */
+    async get(shard: number): Promise<readonly Buffer[]> {
+      return performance.now() - readAt < KEPT_MS ? kept : read(shard);
+    },
+    /** The keys where those that are kept made no such MAC: they may have been changed since. */
+    async getAgain(shard: number): Promise<readonly Buffer[]> {
+      return performance.now() - readAt < READ_AGAIN_AFTER_MS ? kept : read(shard);
+    },
+  };
+}
+
+/** The text of the keys in Redis. */
+export function packHoldKeys(keys: readonly Buffer[]): string {
+  return keys.map((key) => key.toString('base64url')).join(' ');
+}

@@ -1,0 +1,140 @@
+import { randomBytes } from 'node:crypto';
+import { encodeRefusal } from '../events/outcome.ts';
+import type { Logger } from '../runtime/log.ts';
+import { startLoop } from '../runtime/loop.ts';
+import type { Metrics } from '../runtime/metrics.ts';
+import type { Running } from '../runtime/run.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { hideSecrets } from '../values/secrets.ts';
+import type { Decision } from './decision.ts';
+import type { Lookup } from './lookup-cache.ts';
+import { countMinute, type CountedCall } from './refusal-counts.ts';
+import { makeTeller } from './tell-outcomes.ts';
+
+/** Why a gateway's call is refused before any key of it is looked at. */
+export const keylessReasons = ['NO_KEY', 'TWO_KEYS'] as const;
+export type KeylessReason = (typeof keylessReasons)[number];
+
+/** Counts refusals, and tells them to the books. */
+export type Outcomes = Running & {
+  /** Counts what became of a call: of one that is VALID, the limits that would have refused it if they did more than watch. */
+  note(teamId: string, route: string | undefined, decision: Decision): void;
+  noteKeyless(teamId: string, reason: KeylessReason): void;
+};
+
+type OutcomesOptions = {
+  redis: ShardedRedis;
+  /** Whether the outbox has room for what may wait. */
+  hasSpareRoom(): boolean;
+  metrics: Metrics;
+  log: Logger;
+};
+
+const TELL_EVERY_MS = 1_000;
+const MINUTE_MS = 60_000;
+const MOST_OF_KEY = 10;
+
+/**
+ * Counts refusals in memory, by minute and cell, and once a second appends to the outbox what each changed cell has counted so
+ * far. The process's boot is a part of a count's identity, so what is told twice counts once. No call waits for it. While
+ * the outbox has no room to spare, and while Redis is unavailable, counts wait here, bounded; a process that is killed loses
+ * those of its last second.
+ */
+export function startOutcomes({ redis, hasSpareRoom, metrics, log }: OutcomesOptions): Outcomes {
+  let boot = newBoot();
+  const teller = makeTeller(redis, metrics);
+  let clockMs = Date.now() - performance.now();
+  let minute = countMinute(boot, 0);
+  let reasons = new Map<string, number>();
+  let keptOfKeys = new Map<string, number>();
+  let kept = 0;
+  const loop = startLoop(TELL_EVERY_MS, log, 'telling refusals', tell);
+
+  return {
+    note(teamId, route, decision) {
+      const { status, reason, lookup, limitedBy, wouldRefuse = [] } = decision;
+      const owner = lookup ? ownerOf(lookup) : NOBODY;
+      const call = { ...owner, teamId, status, reason, route: lookup && route ? hideSecrets(route) : '' };
+      for (const limit of wouldRefuse) count({ ...call, limit: nameOfLimit(limit), wouldRefuse: true });
+      if (status === 'VALID') return;
+      count({ ...call, limit: limitedBy ? nameOfLimit(limitedBy) : '', wouldRefuse: false });
+      if (lookup) keep(owner, decision, call.route);
+    },
+    noteKeyless: (teamId, reason) =>
+      count({ ...NOBODY, teamId, status: 'INVALID', reason, limit: '', route: '', wouldRefuse: false }),
+    async stop() {
+      await loop.stop();
+      await tell().catch((error: unknown) => log.warn({ error }, 'the last refusals could not be told'));
+    },
+  };
+
+  function count(call: CountedCall): void {
+    if (!call.wouldRefuse) reasons.set(call.reason, (reasons.get(call.reason) ?? 0) + 1);
+    const seconds = Math.floor((clockMs + performance.now()) / MINUTE_MS) * (MINUTE_MS / 1_000);
+    if (seconds !== minute.minuteSeconds) {
+      // Where the clock was set back, minutes come again: their counts must not replace those of before.
+      if (seconds < minute.minuteSeconds) boot = newBoot();
+      minute = countMinute(boot, seconds);
+    }
+    const cell = minute.count(call);
+    if (cell) teller.addCount(cell);
+    else metrics.droppedOutcomes.inc();
+  }
+
+  function keep({ workspaceId, keyId, meter }: Owner, decision: Decision, route: string): void {
+    const ofKey = keptOfKeys.get(keyId) ?? 0;
+    if (ofKey >= MOST_OF_KEY || !teller.hasRoom()) return;
+    keptOfKeys.set(keyId, ofKey + 1);
+    kept += 1;
+    const { status, reason, limitedBy } = decision;
+    const { on, name, limit } = limitedBy ?? {};
+    const refusal = { workspaceId, keyId, meter, status, reason, route };
+    const [id, timeMs] = [`${boot}.${kept}`, Math.floor(clockMs + performance.now())];
+    teller.addRefusal(
+      encodeRefusal({ ...refusal, id, timeMs, limitedBy: limitedBy ? JSON.stringify({ on, name, limit }) : '' }),
+    );
+  }
+
+  async function tell(): Promise<void> {
+    for (const [reason, calls] of reasons) metrics.refusals.inc({ reason }, calls);
+    reasons = new Map();
+    keptOfKeys = new Map();
+    teller.forget();
+    learnClock();
+    if (hasSpareRoom()) await teller.tell();
+  }
+
+  // By Redis's clock, like usage events.
+  function learnClock(): void {
+    const [node] = redis.byNode().keys();
+    try {
+      if (node) clockMs = node.notAfter(0) - performance.now();
+    } catch {
+      // Until Redis answers, what was known of it holds.
+    }
+  }
+}
+
+function newBoot(): string {
+  return randomBytes(9).toString('base64url');
+}
+
+type Owner = { workspaceId: string; keyId: string; customerId: string; meter: string };
+
+const NOBODY: Owner = { workspaceId: '', keyId: '', customerId: '', meter: '' };
+const owners = new WeakMap<Lookup, Owner>();
+
+function ownerOf(lookup: Lookup): Owner {
+  const known = owners.get(lookup);
+  if (known) return known;
+  type Key = { apiKeyId: string; customerId?: string; externalMeterId?: string };
+  const { apiKeyId: keyId, customerId = '', externalMeterId: meter = '' } = JSON.parse(`{${lookup.keyPart}}`) as Key;
+  const owner = { workspaceId: lookup.workspaceId, keyId, customerId, meter };
+  owners.set(lookup, owner);
+  return owner;
+}
+
+/** How counts name a limit: by its place and its name. */
+function nameOfLimit({ on, name }: { on: string; name: string }): string {
+  return `${on}/${name}`;
+}

@@ -1,0 +1,86 @@
+import { EVENT_FIELD } from '../events/event.ts';
+import type { Metrics } from '../runtime/metrics.ts';
+import { keyspace } from '../stores/keyspace.ts';
+import { runPipeline } from '../stores/pipeline.ts';
+import type { ShardedRedis } from '../stores/redis.ts';
+import { SHARDS } from '../values/key-text.ts';
+import { MOST_CELLS, type Cell } from './refusal-counts.ts';
+
+const TOLD_WITHIN_MS = 1_000;
+// An entry of the outbox; so many lines are made without a pause.
+const LINES_PER_ENTRY = 100;
+const BYTES_PER_ENTRY = 32_000;
+// One by one, those of a second.
+const MOST_REFUSALS = 1_000;
+// Counts of earlier minutes too, while nothing can be told.
+const MOST_WAITING = 2 * MOST_CELLS;
+
+/** Counts and refusals that wait to be told, and their way to the outbox. */
+export function makeTeller(redis: ShardedRedis, metrics: Metrics) {
+  let cells: Cell[] = [];
+  let refusals: string[] = [];
+  // Each time another one: a server that is unavailable then holds up no more than its share.
+  let shard = Math.floor(Math.random() * SHARDS);
+
+  return {
+    hasRoom: () => refusals.length < MOST_REFUSALS,
+    addRefusal: (line: string) => void refusals.push(line),
+    addCount(cell: Cell): void {
+      if (cell.waits) return;
+      cell.waits = true;
+      cells.push(cell);
+    },
+    /** Forgets the oldest counts of too many. */
+    forget(): void {
+      for (const { calls, told } of cells.splice(0, cells.length - MOST_WAITING))
+        metrics.droppedOutcomes.inc(calls - told);
+    },
+    /** Appends all that waits now to the outbox. What was not answered waits on: told twice, it is the same. */
+    async tell(): Promise<void> {
+      const [dueRefusals, dueCells] = [refusals, cells];
+      [refusals, cells] = [[], []];
+      let [toldRefusals, toldCells] = [0, 0];
+      try {
+        while (toldRefusals < dueRefusals.length || toldCells < dueCells.length) {
+          const lines = takeLines(dueRefusals, toldRefusals);
+          const counted = lines.length === 0 ? takeCounts(dueCells, toldCells) : [];
+          await append([...lines, ...counted.map(({ line }) => line)]);
+          toldRefusals += lines.length;
+          toldCells += counted.length;
+          for (const { cell, calls } of counted) noteTold(cell, calls);
+        }
+      } finally {
+        refusals = [...dueRefusals.slice(toldRefusals), ...refusals].slice(0, MOST_REFUSALS);
+        cells = [...dueCells.slice(toldCells), ...cells];
+      }
+    },
+  };
+
+  function noteTold(cell: Cell, calls: number): void {
+    cell.told = calls;
+    // What was counted meanwhile is told the next time.
+    cell.waits = cell.calls > calls;
+    if (cell.waits) cells.push(cell);
+  }
+
+  async function append(lines: string[]): Promise<void> {
+    shard = (shard + 1) % SHARDS;
+    const pipeline = redis.node(shard).client.pipeline();
+    pipeline.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, lines.join('\n'));
+    // The count only steers a limit: should the process end in between, no harm is done.
+    if (lines.length > 1) pipeline.incrby(keyspace.more(shard), lines.length - 1);
+    await runPipeline(pipeline, TOLD_WITHIN_MS);
+  }
+}
+
+function takeLines(refusals: string[], from: number): string[] {
+  let bytes = 0;
+  return refusals.slice(from, from + LINES_PER_ENTRY).filter((line) => (bytes += line.length) <= BYTES_PER_ENTRY);
+}
+
+function takeCounts(cells: Cell[], from: number): { cell: Cell; calls: number; line: string }[] {
+  return cells.slice(from, from + LINES_PER_ENTRY).map((cell) => {
+    const { start, calls } = cell;
+    return { cell, calls, line: `${start}${calls}}` };
+  });
+}

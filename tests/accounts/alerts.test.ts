@@ -1,0 +1,236 @@
+import type { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { NEVER, PLAIN_CLASS, packAccountSettings, type PackedAlert } from '../../shared/stores/account-settings.ts';
+import { packRecord } from '../../shared/stores/records.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { formatCredits, MAX_MICROS } from '../../shared/values/credits.ts';
+import { connectTestRedis } from '../helpers/world.ts';
+import { declareDefaultAlerts, loadScripts, recordOfProduct } from './product-scripts.ts';
+import { setClock, SHARD } from './test-shard.ts';
+
+// Alerts in the scripts of the product, line by line of the contract.
+
+const NOON = Date.UTC(2027, 0, 1, 12);
+
+const test = suite('alerts in the scripts');
+let redis: ShardedRedis;
+let client: Redis;
+test.before(async () => {
+  redis = await connectTestRedis();
+  ({ client } = redis.node(SHARD));
+});
+test.after(() => redis?.close());
+
+const percent = (value: number, name = 'low'): PackedAlert => ({ name, kind: 'usedPercent', value });
+const available = (value: number, name = 'left'): PackedAlert => ({ name, kind: 'available', value });
+
+type Wanted = { version?: number; credits?: number; ending?: number; alerts?: PackedAlert[] };
+
+function settings(billingId: string, { version = 1, credits = 100, ending = 0, alerts }: Wanted): string {
+  const nothing = { rollEndsAtMs: 0, rollMaxMicros: 0, firstVersion: 1, pending: [] };
+  const endsAtMs = NOON + 10;
+  const ended = {
+    ...nothing,
+    ref: `${'b'.padStart(17, '0')}:10:${endsAtMs}`,
+    priority: 10,
+    endsAtMs,
+    begunMicros: ending,
+  };
+  const plain = { ...nothing, ref: PLAIN_CLASS, priority: 50, endsAtMs: NEVER, begunMicros: credits };
+  const answerPart = `"totalCredits":"${formatCredits(credits)}","allowOverages":true`;
+  return packAccountSettings({ version, billingId, answerPart }, ending > 0 ? [ended, plain] : [plain], alerts);
+}
+
+async function begin(wanted: Wanted) {
+  const record = recordOfProduct(client, await loadScripts(client));
+  await setClock(client, NOON);
+  await record.startPlain(0n);
+  await record.declare(settings(record.billingId, wanted));
+  return { ...record, patch: (changed: Wanted) => record.declare(settings(record.billingId, changed)) };
+}
+
+/** The kinds of a record's lines, with what each crossed. */
+function told({ lines }: Pick<ReturnType<typeof recordOfProduct>, 'lines'>): string[] {
+  return lines.map(({ kind, crossed }) => [kind, ...crossed.map(({ name }) => name)].join(' '));
+}
+
+test('a crossing is stamped into the event that made it, once, and a turn with the mark follows it', async () => {
+  const record = await begin({ alerts: [percent(80), available(10)] });
+  for (const cost of [79, 0, 1, 1, 9, 5]) await record.verify(cost);
+  assert.equal(told(record), [
+    'turn',
+    'verification',
+    'verification',
+    'verification low',
+    'turn',
+    'verification',
+    'verification left',
+    'turn',
+    'verification',
+  ]);
+  await record.remove();
+});
+
+test('a call that crosses several alerts names all of them, in a batch of calls too', async () => {
+  const record = await begin({ alerts: [percent(80), available(10), percent(100, 'gone')] });
+  await record.verify(1, 94, 5);
+  assert.equal(told(record), ['turn', 'verification', 'verification low left', 'turn', 'verification gone', 'turn']);
+  await record.remove();
+});
+
+test('a balance that was topped up can cross again, as another crossing', async () => {
+  const record = await begin({ alerts: [percent(80)] });
+  await record.verify(80);
+  await record.patch({ version: 2, credits: 200, alerts: [percent(80)] });
+  await record.verify(79);
+  await record.verify(1);
+  const crossed = record.lines.flatMap((line) => line.crossed);
+  assert.equal(
+    crossed.map(({ name }) => name),
+    ['low', 'low'],
+  );
+  assert.is.not(crossed[0]!.armed, crossed[1]!.armed);
+  await record.remove();
+});
+
+test('what is given back arms an alert again', async () => {
+  const record = await begin({ alerts: [percent(80)] });
+  await record.verify(80);
+  await record.run(NOON, ['adjust', -1]);
+  await record.run(NOON, ['adjust', 2]);
+  assert.equal(told(record).slice(-4), ['adjustment', 'turn', 'adjustment low', 'turn']);
+  await record.remove();
+});
+
+test('a PATCH below the present value tells nothing, nor does one at it; one above it is crossed later', async () => {
+  const record = await begin({ alerts: [] });
+  await record.verify(50);
+  await record.patch({
+    version: 2,
+    alerts: [percent(49, 'a'), percent(50, 'b'), percent(51, 'c'), available(50, 'd')],
+  });
+  await record.verify(0);
+  await record.verify(1);
+  assert.equal(told(record).slice(2), ['turn', 'verification', 'verification c', 'turn']);
+  await record.remove();
+});
+
+test('usedPercent is of total less expired: a grant that ends crosses it without a call', async () => {
+  const record = await begin({ credits: 10, ending: 100, alerts: [percent(80)] });
+  await record.verify(50);
+  await setClock(client, NOON + 10);
+  assert.is(await record.turn(), 'OK');
+  // 50 of the 100 that end were used: 50 of 60 in all.
+  assert.equal(told(record), ['turn', 'verification', 'turn low']);
+  await record.remove();
+});
+
+test('usedPercent is exact to the micro-credit, where floating point is not', async () => {
+  const credits = 8_132_762_829_599_804;
+  const crossedAt = Number((BigInt(credits) * 90n + 99n) / 100n);
+  assert.is(Math.ceil((credits * 90) / 100), crossedAt - 1, 'floating point would cross a micro-credit early');
+  const record = await begin({ credits, alerts: [percent(90)] });
+  await record.verify(crossedAt - 1);
+  assert.equal(told(record), ['turn', 'verification']);
+  await record.verify(1);
+  assert.equal(told(record).slice(2), ['verification low', 'turn']);
+  await record.remove();
+});
+
+test('alerts beyond what a record can use are never crossed, and a record without credits crosses nothing', async () => {
+  const record = await begin({ credits: MAX_MICROS, alerts: [percent(150)] });
+  await record.verify(MAX_MICROS);
+  assert.equal(told(record), ['turn', 'verification']);
+  await record.remove();
+  const poor = await begin({ credits: 0, alerts: [percent(80), available(10)] });
+  await poor.verify(5);
+  assert.equal(told(poor), ['turn', 'verification']);
+  await poor.remove();
+});
+
+test('late usage that settling adds is told by the next turn', async () => {
+  const record = await begin({ alerts: [percent(80)] });
+  await record.verify(10);
+  await record.settle({ late: 70, last: 80 });
+  assert.is(await record.turn(), 'OK');
+  assert.equal(told(record).slice(2), ['settlement', 'turn low']);
+  await record.verify(1);
+  assert.equal(told(record).slice(4), ['verification']);
+  await record.remove();
+});
+
+test('crossed again after Redis lost its tail, an alert is crossed by the same arming', async () => {
+  const record = await begin({ alerts: [percent(80)] });
+  await record.verify(79);
+  const kept = await record.fields();
+  await record.verify(1);
+  await record.goBackTo(kept, 2);
+  await record.verify(3);
+  const crossed = record.lines.flatMap((line) => line.crossed);
+  assert.is(crossed.length, 2);
+  assert.equal(crossed[0], crossed[1]);
+  await record.remove();
+});
+
+test('armed again after Redis lost its tail, an alert is crossed by the same arming', async () => {
+  const record = await begin({ alerts: [percent(80)] });
+  await record.verify(80);
+  const kept = await record.fields();
+  await record.patch({ version: 2, credits: 200, alerts: [percent(80)] });
+  await record.verify(80);
+  const { s = '' } = await record.fields();
+  await record.goBackTo({ ...kept, s }, 3);
+  await setClock(client, NOON + 5);
+  await record.verify(90);
+  const [, second, third, ...more] = record.lines.flatMap((line) => line.crossed);
+  assert.equal([second, more], [third, []]);
+  await record.remove();
+});
+
+test('a plain record has the default alerts of its workspace from its next call on, and none after they are gone', async () => {
+  const record = await begin({});
+  const answerPart = '"totalCredits":"0.0001","allowOverages":true';
+  const { billingId } = record;
+  await record.declare(packRecord('billing', { version: 1, billingId, limitMicros: MAX_MICROS, answerPart }));
+  assert.is((await record.verify(50))[0]!.amounts, '50');
+  await declareDefaultAlerts(client, [percent(40, 'a'), percent(80, 'b')]);
+  await record.verify(29);
+  await record.run(NOON, ['adjust', 1]);
+  assert.equal(told(record), ['verification', 'turn', 'verification', 'adjustment b', 'turn']);
+  await declareDefaultAlerts(client, []);
+  await record.verify(1);
+  assert.is((await record.verify(1))[0]!.amounts, '82');
+  assert.is((await record.fields()).u, '82');
+  await record.remove();
+});
+
+test('an adjustment alone crosses a default alert of a record that nobody calls', async () => {
+  const record = await begin({});
+  const { billingId } = record;
+  const answerPart = '"totalCredits":"0.0001","allowOverages":true';
+  await record.declare(packRecord('billing', { version: 1, billingId, limitMicros: MAX_MICROS, answerPart }));
+  await declareDefaultAlerts(client, [percent(80)]);
+  await record.run(NOON, ['adjust', 80]);
+  assert.equal(told(record), ['adjustment low', 'turn']);
+  await declareDefaultAlerts(client, []);
+  await record.remove();
+});
+
+test('alerts of its own hold in place of the default ones, an empty list too', async () => {
+  const record = await begin({ alerts: [percent(80)] });
+  await declareDefaultAlerts(client, [percent(10, 'default')]);
+  await record.verify(50);
+  await record.patch({ version: 2, alerts: [] });
+  await record.verify(40);
+  await record.patch({ version: 3, credits: 1_000 });
+  await record.verify(10);
+  assert.equal(
+    told(record).filter((line) => line !== 'turn'),
+    ['verification', 'verification', 'verification default'],
+  );
+  await declareDefaultAlerts(client, []);
+  await record.remove();
+});
+
+test.run();

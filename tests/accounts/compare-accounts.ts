@@ -1,0 +1,46 @@
+import * as fc from 'fast-check';
+import type { Redis } from 'ioredis';
+import { sequences, type Command } from './commands.ts';
+import { compareSequences, type Compared, type Run } from './compare.ts';
+import { loadScripts, recordOfProduct } from './product-scripts.ts';
+import { Record } from './record.ts';
+
+// What keeps accounts, on a real Redis, against the model. A record is a plain one first.
+
+const OF_HOLDS = ['hold', 'capture', 'release', 'extend'];
+
+type Sequence = { total: bigint; used: bigint; commands: Command[] };
+
+/** Compares all that is done to an account but the loss of Redis's tail. */
+export function compareAccounts(redis: Redis, run: Run): Promise<Compared> {
+  return compare(redis, run, (command) => command.do !== 'tail');
+}
+
+/** Compares accounts whose Redis loses its tail now and then. */
+export function compareLosses(redis: Redis, run: Run): Promise<Compared> {
+  // What is late is drawn when it is known: of grants that end or have yet to begin that may be another one.
+  const isAsked = (command: Command) =>
+    ![...OF_HOLDS, 'void'].includes(command.do) &&
+    (command.do !== 'grant' || (command.lasts === 0 && command.beginsIn === 0));
+  return compare(redis, run, isAsked);
+}
+
+async function compare(redis: Redis, run: Run, isAsked: (command: Command) => boolean): Promise<Compared> {
+  const scripts = await loadScripts(redis, run.change);
+  const sequence = fc.record({
+    total: fc.bigInt(0n, 9n),
+    used: fc.bigInt(0n, 12n),
+    commands: sequences(run.most ?? 50).map((commands) => commands.filter(isAsked)),
+  });
+  const doAll = async ({ total, used, commands }: Sequence) => {
+    const doer = recordOfProduct(redis, scripts);
+    const record = new Record(doer);
+    try {
+      await record.startPlain(total, used);
+      for (const [i, command] of commands.entries()) await record.do(command, i % 2 === 0);
+    } finally {
+      await doer.remove();
+    }
+  };
+  return compareSequences(sequence, doAll, ({ commands }) => commands, run);
+}

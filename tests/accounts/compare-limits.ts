@@ -1,0 +1,235 @@
+import * as fc from 'fast-check';
+import type { Redis } from 'ioredis';
+import * as assert from 'uvu/assert';
+import type { Limit } from '../../shared/contract/limits.ts';
+import { slidingWindows } from '../../shared/stores/limits.ts';
+import { windowAt } from '../../shared/values/calendar.ts';
+import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
+import { compareSequences, type Compared, type Run } from './compare.ts';
+import { CalendarCounter, SlidingCounter } from './limits.ts';
+import { limitedKey, loadVerify, type Answered } from './limits-product.ts';
+import { setMicros } from './test-shard.ts';
+
+// Limits in the verify script, on a real Redis, against the model of limits.ts: of all windows, at any instant.
+
+const REQUEST = 1_000_000n;
+const BASE_MICROS = 1_735_689_600_000_000n;
+
+type Call = { do: 'verify'; micros: number; usageName: string; twice: boolean };
+type Command =
+  | Call
+  | { do: 'wait'; micros: bigint }
+  | { do: 'turn'; of: number; byMs: number }
+  | { do: 'back'; ms: number }
+  | { do: 'amount'; of: number; amount: number };
+
+// Whatever changes is looked at by the next call.
+const AFTER_CHANGE: Command = { do: 'verify', micros: 100_001, usageName: 'a', twice: false };
+
+const zones = ['UTC', 'Asia/Kathmandu', 'America/St_Johns', 'Europe/Berlin', 'Africa/Cairo'];
+const limitOf = fc
+  .record({
+    unit: fc.constantFrom('requests' as const, 'credits' as const),
+    amount: fc.integer({ min: 1, max: 9 }),
+    per: fc.constantFrom('second', 'minute', 'hour', 'day', 'week', 'month'),
+    timezone: fc.constantFrom(...zones),
+    usageName: fc.option(fc.constantFrom('a', 'b'), { nil: undefined }),
+    shadow: fc.boolean(),
+  })
+  .map(({ unit, amount, per, timezone, usageName, shadow }) => {
+    const slides = Object.hasOwn(slidingWindows, per);
+    const limit = { unit, per, limit: unit === 'requests' ? amount : formatCredits(amount * 333_333) };
+    return { ...limit, ...(!slides && { timezone }), ...(usageName && { usageName }), ...(shadow && { shadow }) };
+  });
+const listOf = (maxLength: number) =>
+  fc.array(limitOf, { maxLength }).map((limits) => limits.map((limit, i) => ({ name: `limit ${i}`, ...limit })));
+const command: fc.Arbitrary<Command> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('verify' as const),
+      micros: fc.integer({ min: 0, max: 2_000_000 }),
+      usageName: fc.constantFrom('a', 'b', 'c'),
+      twice: fc.boolean(),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), micros: fc.bigInt(0n, 900_000n) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('wait' as const), micros: fc.bigInt(0n, 4_000_000_000n) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('turn' as const), of: fc.nat(7), byMs: fc.constantFrom(-1, 0, 1) }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('back' as const), ms: fc.integer({ min: 1, max: 5_000 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('amount' as const),
+      of: fc.nat(7),
+      amount: fc.integer({ min: 1, max: 20 }),
+    }),
+  },
+);
+
+// Clocks change within these days, in Berlin, Cairo and St. John's.
+const start = fc.constantFrom(
+  '2026-03-29T00:59:00Z',
+  '2026-10-25T00:30:00Z',
+  '2026-04-23T21:50:00Z',
+  '2026-12-31T17:00:00Z',
+);
+const sequences = (most: number) =>
+  fc.record({
+    ofKey: listOf(4),
+    ofRecord: listOf(4),
+    from: start,
+    commands: fc.array(command, { minLength: 1, maxLength: most, size: 'max' }),
+  });
+type Sequence = { ofKey: Limit[]; ofRecord: Limit[]; from: string; commands: Command[] };
+
+/** Compares what the script lets through and tells with the model. */
+export async function compareLimits(redis: Redis, run: Run): Promise<Compared> {
+  const sha = await loadVerify(redis, run.change);
+  const doAll = async (sequence: Sequence) => {
+    // Their amounts change on the way.
+    const { ofKey, ofRecord } = structuredClone(sequence);
+    const one = limitedKey(redis, sha);
+    const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
+    const declare = () => one.set(ofKey, ofRecord);
+    let now = Temporal.Instant.from(sequence.from).epochNanoseconds / 1_000n;
+    try {
+      await declare();
+      for (const command of sequence.commands.flatMap((one) => (one.do === 'verify' ? [one] : [one, AFTER_CHANGE]))) {
+        const limit = 'of' in command ? limits[command.of] : undefined;
+        if (command.do === 'amount' && limit) {
+          limit.setAmount(command.amount);
+          await declare();
+        }
+        if (command.do !== 'verify') {
+          now = timeAfter(command, limit, limits, now);
+          continue;
+        }
+        await setMicros(redis, now);
+        const calls = command.twice ? [command, command] : [command];
+        const wanted = calls.map((call) => expected(limits, call, now));
+        const answers = await one.verify(...calls.map(({ micros, usageName }) => ({ costMicros: micros, usageName })));
+        if (limits.length > 0) assert.equal(answers.map(told), wanted);
+      }
+    } finally {
+      await one.remove();
+    }
+  };
+  return compareSequences(sequences(run.most ?? 50), doAll, ({ commands }) => commands, run);
+}
+
+/** What the clock says after a command, in µs. */
+function timeAfter(
+  command: Exclude<Command, Call>,
+  limit: ModelLimit | undefined,
+  limits: ModelLimit[],
+  now: bigint,
+): bigint {
+  switch (command.do) {
+    case 'wait':
+      return now + command.micros;
+    case 'back':
+      return [now - BigInt(command.ms) * 1_000n, ...limits.map((one) => one.startOf(now))].reduce((a, b) =>
+        a > b ? a : b,
+      );
+    case 'turn': {
+      if (!limit || Object.hasOwn(slidingWindows, limit.setting.per)) return now;
+      const { per, timezone = 'UTC' } = limit.setting;
+      return BigInt(windowAt(per as 'day', timezone, msOf(now)).endMs + command.byMs) * 1_000n;
+    }
+    case 'amount':
+      return now;
+  }
+}
+
+/** A limit of the model, as the script's are judged: by what counts this call. */
+class ModelLimit {
+  readonly setting: Limit;
+  private readonly sliding: SlidingCounter | undefined;
+  private readonly calendar: CalendarCounter | undefined;
+
+  constructor(setting: Limit) {
+    this.setting = setting;
+    const { per, timezone = 'UTC' } = setting;
+    if (per === 'second' || per === 'minute' || per === 'hour')
+      this.sliding = new SlidingCounter(this.limit(), BigInt(slidingWindows[per].units));
+    else this.calendar = new CalendarCounter(this.limit(), per, timezone);
+  }
+
+  limit(): bigint {
+    const { limit } = this.setting;
+    return typeof limit === 'number' ? BigInt(limit) * REQUEST : BigInt(parseCredits(limit)!);
+  }
+
+  setAmount(amount: number): void {
+    const { unit } = this.setting;
+    this.setting.limit = unit === 'requests' ? amount : formatCredits(amount * 333_333);
+    (this.sliding ?? this.calendar)!.limit = this.limit();
+  }
+
+  amountOf({ micros, usageName }: Call): bigint {
+    if (this.setting.usageName !== undefined && this.setting.usageName !== usageName) return 0n;
+    return this.setting.unit === 'requests' ? REQUEST : BigInt(micros);
+  }
+
+  fits(amount: bigint, now: bigint): boolean {
+    if (amount === 0n) return true;
+    return this.sliding ? this.sliding.fits(amount, this.units(now)) : this.calendar!.fits(amount, msOf(now));
+  }
+
+  take(amount: bigint, now: bigint): void {
+    if (amount === 0n) return;
+    const how = this.setting.shadow ? 'watch' : 'take';
+    if (this.sliding) this.sliding[how](amount, this.units(now), this.units(now, true));
+    else this.calendar![how](amount, msOf(now));
+  }
+
+  /**
+   * When its window began. A clock is not set back beyond it: whether a call that counts nothing has turned a window is for the
+   * script alone, and a test of its own has a clock that goes back over a turn.
+   */
+  startOf(now: bigint): bigint {
+    const { per, timezone = 'UTC' } = this.setting;
+    return this.sliding ? 0n : BigInt(windowAt(per as 'day', timezone, msOf(now)).startMs) * 1_000n;
+  }
+
+  remaining(now: bigint): number | string {
+    const left = this.sliding ? this.sliding.remaining(this.units(now)) : this.calendar!.remaining(msOf(now));
+    return this.setting.unit === 'requests' ? Number(left / REQUEST) : formatCredits(Number(left));
+  }
+
+  private units(now: bigint, up = false): bigint {
+    const micros = now - BASE_MICROS;
+    return this.setting.per === 'hour' ? (micros + (up ? 99n : 0n)) / 100n : micros;
+  }
+}
+
+function msOf(now: bigint): number {
+  return Number(now / 1_000n);
+}
+
+/** What the script must answer to a call, by the model, which takes it. */
+function expected(limits: ModelLimit[], call: Call, now: bigint) {
+  const refuses = (unit: string, shadow: boolean) =>
+    limits.findIndex(
+      (one) => one.setting.unit === unit && !!one.setting.shadow === shadow && !one.fits(one.amountOf(call), now),
+    );
+  const wouldRefuse = limits.map(({ setting }, i) =>
+    setting.shadow ? !limits[i]!.fits(limits[i]!.amountOf(call), now) : undefined,
+  );
+  const by = [refuses('requests', false), refuses('credits', false)];
+  const status = by[0]! >= 0 ? 'RATE_LIMITED' : by[1]! >= 0 ? 'USAGE_LIMITED' : 'VALID';
+  const limitedBy = by.find((place) => place >= 0);
+  if (status === 'VALID') for (const one of limits) one.take(one.amountOf(call), now);
+  const remaining = limits.map((one) => one.remaining(now));
+  return { status, limitedBy: limitedBy === undefined ? '' : String(limitedBy + 1), remaining, wouldRefuse };
+}
+
+/** What an answer tells of limits, as the model has it. */
+export function told({ status, limitedBy, states }: Answered) {
+  const remaining = states.map((state) => state.remaining);
+  return { status, limitedBy, remaining, wouldRefuse: states.map((state) => state.wouldRefuse) };
+}

@@ -1,0 +1,272 @@
+import * as fc from 'fast-check';
+import type { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import type { Limit } from '../../shared/contract/limits.ts';
+import { slidingWindows } from '../../shared/stores/limits.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { scriptText } from '../../shared/stores/scripts.ts';
+import { formatCredits, parseCredits } from '../../shared/values/credits.ts';
+import { connectTestRedis } from '../helpers/world.ts';
+import { CalendarCounter, SlidingCounter } from './limits.ts';
+import { limitedKey, loadVerify, type Held } from './limits-product.ts';
+import { byClock, setMicros, SHARD } from './test-shard.ts';
+
+// Holds on a key and a record with limits on credits, in the scripts that verify and capture, against the model of limits.ts.
+
+const BASE_MICROS = 1_735_689_600_000_000n;
+const LATE_MS = 86_400_000;
+const NOON = 1_900_000_800_000_000n;
+
+const test = suite('holds on limits in the scripts');
+let redis: ShardedRedis;
+let client: Redis;
+let verifySha: string;
+let captureSha: string;
+test.before(async () => {
+  redis = await connectTestRedis();
+  ({ client } = redis.node(SHARD));
+  verifySha = await loadVerify(client);
+  captureSha = (await client.script('LOAD', byClock(scriptText('capture')))) as string;
+});
+test.after(() => redis?.close());
+
+type Call = { micros: number; usageName: string; hold: { forMs: number; onExpiry: 'release' | 'charge' } | undefined };
+type Command =
+  | { do: 'calls'; calls: Call[] }
+  | { do: 'wait'; ms: number }
+  | { do: 'capture'; of: number; part: number }
+  | { do: 'release'; of: number };
+
+/** A limit of the model. */
+class ModelLimit {
+  private readonly setting: Limit;
+  private readonly sliding: SlidingCounter | undefined;
+  private readonly calendar: CalendarCounter | undefined;
+
+  constructor(setting: Limit) {
+    this.setting = setting;
+    const [limit, per] = [BigInt(parseCredits(String(setting.limit))!), setting.per];
+    if (per === 'second' || per === 'minute' || per === 'hour')
+      this.sliding = new SlidingCounter(limit, BigInt(slidingWindows[per].units));
+    else this.calendar = new CalendarCounter(limit, per, 'UTC');
+  }
+
+  counts({ micros, usageName }: Pick<Call, 'micros' | 'usageName'>): boolean {
+    return micros > 0 && (this.setting.usageName ?? usageName) === usageName;
+  }
+
+  refuses(micros: number, now: bigint): boolean {
+    if (this.setting.shadow) return false;
+    const amount = BigInt(micros);
+    return !(this.sliding ? this.sliding.fits(amount, this.units(now)) : this.calendar!.fits(amount, msOf(now)));
+  }
+
+  take(micros: number, now: bigint): void {
+    const how = this.setting.shadow ? 'watch' : 'take';
+    if (this.sliding) this.sliding[how](BigInt(micros), this.units(now));
+    else this.calendar![how](BigInt(micros), msOf(now));
+  }
+
+  correct(held: number, used: number, heldAt: bigint, now: bigint): void {
+    if (held === used) return;
+    const [from, to] = [BigInt(held), BigInt(used)];
+    if (this.sliding) this.sliding.correct(from, to, this.units(heldAt), this.units(now));
+    else this.calendar!.correct(from, to, msOf(heldAt), msOf(now));
+  }
+
+  remaining(now: bigint): string {
+    const left = this.sliding ? this.sliding.remaining(this.units(now)) : this.calendar!.remaining(msOf(now));
+    return formatCredits(Number(left));
+  }
+
+  private units(now: bigint): bigint {
+    return (now - BASE_MICROS) / (this.setting.per === 'hour' ? 100n : 1n);
+  }
+}
+
+function msOf(now: bigint): number {
+  return Number(now / 1_000n);
+}
+
+type Hold = { call: Call; id: string; heldAt: bigint; endsAtMs: number; billed: number; isOpen: boolean; asked: Held };
+
+/** Holds of the model, which end by themselves at the first call after their end. */
+class ModelHolds {
+  readonly all: Hold[] = [];
+  private readonly limits: readonly ModelLimit[];
+
+  constructor(limits: readonly ModelLimit[]) {
+    this.limits = limits;
+  }
+
+  settle(hold: Hold, used: number, now: bigint): void {
+    for (const one of this.limits) if (one.counts(hold.call)) one.correct(hold.billed, used, hold.heldAt, now);
+    [hold.billed, hold.isOpen] = [used, false];
+  }
+
+  turn(now: bigint): void {
+    const due = this.all.filter(({ isOpen, endsAtMs }) => isOpen && endsAtMs <= msOf(now));
+    for (const hold of due.toSorted((a, b) => a.endsAtMs - b.endsAtMs || (a.id < b.id ? -1 : 1)))
+      this.settle(hold, hold.call.hold!.onExpiry === 'charge' ? hold.call.micros : 0, now);
+  }
+}
+
+const limitOf = fc.record(
+  {
+    unit: fc.constant('credits' as const),
+    limit: fc.integer({ min: 1, max: 5_000_000 }).map((micros) => formatCredits(micros)),
+    per: fc.constantFrom('second', 'minute', 'hour', 'day', 'month'),
+    usageName: fc.constantFrom('a', 'b'),
+    shadow: fc.constant(true),
+  },
+  { requiredKeys: ['unit', 'limit', 'per'] },
+);
+const listOf = (maxLength: number) =>
+  fc.array(limitOf, { maxLength }).map((limits) => limits.map((limit, i) => ({ name: `limit ${i}`, ...limit })));
+const callOf = fc.record({
+  micros: fc.integer({ min: 0, max: 2_000_000 }),
+  usageName: fc.constantFrom('a', 'b'),
+  hold: fc.option(
+    fc.record({
+      forMs: fc.constantFrom(1_000, 60_000, 7_200_000),
+      onExpiry: fc.constantFrom('release' as const, 'charge' as const),
+    }),
+    { nil: undefined },
+  ),
+});
+const command: fc.Arbitrary<Command> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('calls' as const),
+      calls: fc.array(callOf, { minLength: 1, maxLength: 3 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('wait' as const),
+      ms: fc.oneof(fc.nat(900), fc.nat(70_000), fc.nat(30_000_000)),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('capture' as const),
+      of: fc.nat(3),
+      part: fc.constantFrom(0, 0.5, 1, 1.5),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('release' as const), of: fc.nat(3) }) },
+);
+
+test('holds count in limits from the hold on, and what settles them corrects that, as in the model: by captures, releases, ends and late captures, in batches', async () => {
+  const run = async (ofKey: Limit[], ofRecord: Limit[], commands: Command[]) => {
+    const one = limitedKey(client, verifySha);
+    const limits = [...ofKey, ...ofRecord].map((limit) => new ModelLimit(limit));
+    const holds = new ModelHolds(limits);
+    let now = NOON;
+    const ask = async (calls: readonly Call[]) => {
+      await setMicros(client, now);
+      holds.turn(now);
+      const answers = await one.verify(
+        ...calls.map(({ micros, usageName, hold }) => ({ costMicros: micros, usageName, ...(hold && { hold }) })),
+      );
+      for (const [i, call] of calls.entries()) {
+        const counting = limits.filter((limit) => limit.counts(call));
+        const isRefused = counting.some((limit) => limit.refuses(call.micros, now));
+        if (!isRefused) for (const limit of counting) limit.take(call.micros, now);
+        const { status, states, held: asked } = answers[i]!;
+        assert.is(status, isRefused ? 'USAGE_LIMITED' : 'VALID');
+        assert.equal(
+          states.map(({ remaining }) => remaining),
+          limits.map((limit) => limit.remaining(now)),
+        );
+        if (asked.length === 0) continue;
+        const hold = { call, id: String(asked[0]), heldAt: now, billed: call.micros, isOpen: true, asked };
+        holds.all.push({ ...hold, endsAtMs: Number(asked[2]) });
+      }
+    };
+    try {
+      await one.set(ofKey, ofRecord);
+      for (const command of commands) {
+        if (command.do === 'wait') now += BigInt(command.ms) * 1_000n;
+        else if (command.do === 'calls') await ask(command.calls);
+        else if (holds.all[command.of]) {
+          await setMicros(client, now);
+          holds.turn(now);
+          const [hold] = holds.all.splice(command.of, 1) as [Hold];
+          const used = command.do === 'capture' ? Math.floor(hold.call.micros * command.part) : 0;
+          const status = await one.settle(captureSha, command.do, used, hold.asked);
+          const tooLate = !hold.isOpen && command.do === 'capture' && msOf(now) >= hold.endsAtMs + LATE_MS;
+          const wasCharged = !hold.isOpen && command.do === 'release' && hold.call.hold!.onExpiry === 'charge';
+          assert.is(status, tooLate ? 'UNKNOWN' : wasCharged ? 'CONFLICT' : 'OK');
+          if (status === 'OK') holds.settle(hold, used, now);
+        }
+        await ask([{ micros: 0, usageName: 'a', hold: undefined }]);
+      }
+    } finally {
+      await one.remove();
+    }
+  };
+  const sequence = fc.array(command, { minLength: 1, maxLength: 25 });
+  const result = await fc.check(fc.asyncProperty(listOf(3), listOf(2), sequence, run), {
+    numRuns: Number(process.env.LIMITS_SEQUENCES ?? 150),
+  });
+  assert.not(result.failed, fc.defaultReportMessage(result) ?? '');
+});
+
+test('a capture of more than its hold counts that in limits whose counters have fallen to nothing and are gone', async () => {
+  const one = limitedKey(client, verifySha);
+  const limits = ['first', 'second'].map((name): Limit => ({ name, unit: 'credits', limit: '10', per: 'hour' }));
+  await one.set(limits, []);
+  await setMicros(client, NOON);
+  const [first] = await one.verify({ costMicros: 1_000_000, hold: { forMs: 80_000_000, onExpiry: 'release' } });
+  await setMicros(client, NOON + 7_200_000_000n);
+  await client.del(...one.counters);
+  assert.is(await one.settle(captureSha, 'capture', 5_000_000, first!.held), 'OK');
+  const [{ states } = { states: [] }] = await one.verify({ costMicros: 0 });
+  assert.equal(
+    states.map(({ remaining }) => remaining),
+    ['6', '6'],
+  );
+  assert.ok((await client.pttl(one.counters[0]!)) > 3_600_000);
+  await one.remove();
+});
+
+test('an alert on a limit has one name in its window, whichever call or capture comes over its line again', async () => {
+  const one = limitedKey(client, verifySha);
+  const limits: Limit[] = [
+    { name: 'x', unit: 'requests', limit: 100, per: 'day' },
+    { name: 'daily', unit: 'credits', limit: '10', per: 'day' },
+  ];
+  const alerts = [
+    { name: 'low', kind: 'available' as const, value: 0 },
+    { name: 'most', kind: 'limit' as const, value: 80, limit: 'daily' },
+  ];
+  const hold = { forMs: 80_000_000, onExpiry: 'release' as const };
+  const crossings = () => one.crossed.splice(0).map(({ name, armed, line }) => `${line.kind}: ${name} ${armed}`);
+  const armedAt = (day: string) => `most ${Temporal.Instant.from(`${day}T00:00:00Z`).epochMilliseconds}.80`;
+  await one.set([], limits, { alerts });
+  await setMicros(client, NOON);
+  const today = armedAt(
+    Temporal.Instant.fromEpochMilliseconds(Number(NOON / 1_000n))
+      .toString()
+      .slice(0, 10),
+  );
+  const [first, second] = await one.verify({ costMicros: 7_999_999, hold }, { costMicros: 1, hold }, { costMicros: 1 });
+  assert.equal(crossings(), [`hold: ${today}`]);
+  assert.is(await one.settle(captureSha, 'capture', 1_000_000, first!.held), 'OK');
+  assert.equal(crossings(), []);
+  assert.is(await one.settle(captureSha, 'capture', 8_000_000, second!.held), 'OK');
+  assert.equal(crossings(), [`turn: ${today}`]);
+  await setMicros(client, NOON + 86_400_000_000n);
+  await one.verify({ costMicros: 8_000_000 });
+  const [again = ''] = crossings();
+  assert.match(again, /^verification: most \d+\.80$/);
+  assert.is.not(again.split(': ')[1], today);
+  await one.remove();
+});
+
+test.run();

@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto';
+import { END } from '../../shared/stores/fields.ts';
+
+/** A line of the outbox, as a test reads it. */
+export type Line = {
+  kind: string;
+  id: string;
+  cost: number;
+  used: number;
+  held: number;
+  sequence: number;
+  epoch: number;
+  /** Of each alert that it crossed the name, and by which arming. */
+  crossed: { name: string; armed: string }[];
+  /** Of a line of a hold: its 26 characters, what it adds to what is held, and its detail. */
+  hold?: { id: string; change: number; detail: string };
+  /** What a turn tells. */
+  turn?: { before: string; total: string; expired: string; told: string[]; state: string };
+};
+
+type Json = { x?: string; i: string; c: number; u: number; s: number; e: number } & {
+  h?: number;
+  o?: string;
+  m?: number;
+  g?: string;
+  l?: string;
+};
+
+const CHANGES: Record<string, number> = { hold: 1, correction: 1, capture: -1, release: -1, extension: 0 };
+
+/** Reads the JSON of a line. */
+export function readLine(text: string): Line {
+  const { x = 'verification', i, c, u, s, e, h = 0, o, m = 0, g = '', l = '' } = JSON.parse(text) as Json;
+  const hold = o !== undefined && { hold: { id: o, change: m * CHANGES[x]!, detail: g } };
+  const line = { kind: x, id: i, cost: c, used: u, held: h, sequence: s, epoch: e, crossed: readCrossed(l), ...hold };
+  if (x !== 'turn') return line;
+  const [before = '', total = '', expired = '', told = '', ...state] = g.split(END);
+  return {
+    ...line,
+    turn: { before, total, expired, told: told === '' ? [] : told.split('\n'), state: state.join(END) },
+  };
+}
+
+/** The alerts that a line crossed. */
+export function readCrossed(text: string): Line['crossed'] {
+  const fields = text.split(END).slice(0, -1);
+  return Array.from({ length: fields.length / 5 }, (_, i) => ({ name: fields[5 * i]!, armed: fields[5 * i + 4]! }));
+}
+
+/** The id that a script gives a line of its own. */
+export function lineIdOf(of: string, epoch: number, sequence: number): string {
+  return `evt_0${createHash('sha1').update(`${of} ${epoch} ${sequence}`).digest('hex').slice(0, 25)}`;
+}

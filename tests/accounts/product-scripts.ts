@@ -1,0 +1,286 @@
+import type { Redis } from 'ioredis';
+import { lineIdOf, readLine, type Line } from './lines.ts';
+import { packDefaultAlerts, type PackedAlert } from '../../shared/stores/account-settings.ts';
+import { END } from '../../shared/stores/fields.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { packRecord } from '../../shared/stores/records.ts';
+import { scriptText } from '../../shared/stores/scripts.ts';
+import { readCaptureAnswers, type CaptureAnswer } from '../../shared/verification/capture-protocol.ts';
+import {
+  NO_LOOKUP,
+  packCall,
+  packQuestion,
+  readScriptAnswers,
+  scriptArguments,
+} from '../../shared/verification/script-protocol.ts';
+import { newId } from '../../shared/values/ids.ts';
+import type { Call, Doer } from './record.ts';
+import { byClock, FIRST_EPOCH, openShard, RUN_ID, setClock, SHARD } from './test-shard.ts';
+
+// The scripts of the product, with their fence, outbox and numbers, by a clock that the test sets.
+
+const LATEST = 9e15;
+// A shard whose Redis has lost its tail is opened again in the next one.
+let epoch = FIRST_EPOCH;
+const [teamId, workspaceId] = [newId('team'), newId('ws')];
+
+const used = ['verify', 'adjust', 'capture', 'turn', 'settle'] as const;
+export type Scripts = Record<(typeof used)[number], string>;
+
+/** Makes the scripts known to Redis, and opens the shard for them. `change` breaks a rule in them. */
+export async function loadScripts(redis: Redis, change = (script: string) => script): Promise<Scripts> {
+  await openShard(redis, workspaceId, epoch);
+  const shas = used.map(async (name) => [name, await redis.script('LOAD', byClock(change(scriptText(name))))]);
+  return Object.fromEntries(await Promise.all(shas)) as Scripts;
+}
+
+/** Gives the workspace default alerts, as the loader of workspaces does. */
+export async function declareDefaultAlerts(redis: Redis, alerts: readonly PackedAlert[]): Promise<void> {
+  const workspace = packRecord('workspace', { version: 2, defaultRatePerSecond: '', defaultAddressList: '' });
+  await redis.hset(keyspace.workspace(SHARD, workspaceId), { d: workspace + packDefaultAlerts(alerts) });
+  await redis.hincrby(keyspace.meta(SHARD), 'writes', 1);
+}
+
+/** A hold that is asked for, by the name that the test has for it. */
+export type AskedHold = { name: string; micros: number; forMs: number; onExpiry: 'release' | 'charge' };
+
+/** A record with a key on which the scripts of the product do commands. Throws where lines, numbers and state differ. */
+export function recordOfProduct(redis: Redis, scripts: Scripts) {
+  const [billingId, keyId] = [newId('bill'), newId('key')];
+  const key = keyspace.keyText(SHARD, billingId);
+  const record = keyspace.billing(SHARD, workspaceId, billingId);
+  const [meta, outbox, due] = [keyspace.meta(SHARD), keyspace.outbox(SHARD), keyspace.due(SHARD)];
+  const lines: Line[] = [];
+  let [lookup, adjustments, sequence, lastTurn, held] = [NO_LOOKUP, 0, 0, '', 0];
+  // What the id of a hold says, by the name that the test has for it.
+  const holds = new Map<string, (string | number)[]>();
+  const lost = { micros: 0, events: 0 };
+  /** What Redis comes back with when it loses its tail. */
+  let kept = { fields: {} as Record<string, string>, lines: 0, lastTurn };
+
+  /** Verifies the key, once for each cost or hold, in one script. */
+  async function verify(
+    ...costs: (number | AskedHold)[]
+  ): Promise<{ status: string; amounts: string; reason: string }[]> {
+    const question = packQuestion({ teamId, workspaceIds: undefined }, []);
+    const packed = costs.map((cost) => {
+      const id = newId('evt');
+      const nothing = { searchedList: '', listed: '', idempotencyHash: '', usageHash: '' };
+      if (typeof cost === 'number') {
+        const eventStart = `{"i":"${id}","r":"","c":${cost},"n":"default"`;
+        return packCall({ lookup, ...nothing, costMicros: cost, eventStart, question });
+      }
+      const asked = [cost.micros, cost.forMs, cost.onExpiry, id.slice('evt_'.length), 'default'];
+      const eventStart = `{"x":"hold","i":"${id}","r":"","c":0,"n":"default"`;
+      return packCall({ lookup, ...nothing, costMicros: `@${asked.join('\x1f')}`, eventStart, question });
+    });
+    const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, packed);
+    const keys = costs.map(() => key);
+    const answer = (await redis.evalsha(scripts.verify, keys.length, ...keys, ...args)) as string[];
+    const answers = readScriptAnswers(answer, costs.length);
+    lookup = answers.findLast((one) => one.newLookup)?.newLookup?.lookup ?? lookup;
+    await takeLines();
+    for (const [i, cost] of costs.entries()) {
+      const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = '', turn = ''] =
+        answers[i]!.fields.usedMicros.split(' ');
+      if (typeof cost === 'number' || id === '') continue;
+      holds.set(cost.name, [id, cost.micros, endsAtMs, cost.onExpiry, turn, openedMs, epoch, keyId, 'default']);
+    }
+    return answers.map(({ fields: { status, reason, usedMicros } }) => {
+      return { status, reason, amounts: usedMicros.split(' ').slice(0, 4).join(' ') };
+    });
+  }
+
+  /** Captures, releases or extends a hold. */
+  async function settleHold(what: string, name: string, amount: string | number | bigint): Promise<string> {
+    const [{ status }] = await settleHolds([what, name, amount]);
+    return status === 'AGAIN' ? settleHold(what, name, amount) : status === 'OK' ? 'DONE' : status;
+  }
+
+  /** Does so with several, in one script. */
+  async function settleHolds(...calls: [what: string, name: string, amount: string | number | bigint][]) {
+    const packed = calls.map(([what, name, amount]) => packSettling(what, name, amount));
+    const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, packed);
+    const keys = calls.map(() => record);
+    const answer = (await redis.evalsha(scripts.capture, keys.length, ...keys, ...args)) as string[];
+    await takeLines();
+    return readCaptureAnswers(answer, calls.length) as [CaptureAnswer, ...CaptureAnswer[]];
+  }
+
+  /** What the capture script is asked. */
+  function packSettling(what: string, name: string, amount: string | number | bigint): string {
+    return [what, String(amount), ...holds.get(name)!].join(END) + END;
+  }
+
+  async function adjust(micros: number | bigint, ...voided: (string | number | bigint)[]): Promise<string> {
+    const event = `{"x":"adjustment","i":"${newId('evt')}","r":"","c":${micros},"n":"","k":"","b":"${billingId}"`;
+    const args = [RUN_ID, LATEST, adjustments + 1, String(micros), event, ...voided.map(String)];
+    const [status] = (await redis.evalsha(scripts.adjust, 3, meta, record, outbox, ...args)) as string[];
+    await takeLines();
+    if (status === 'AGAIN') return adjust(micros, ...voided);
+    adjustments += 1;
+    return status === 'OK' ? 'DONE' : String(status);
+  }
+
+  async function turn(): Promise<string> {
+    const [status] = (await redis.evalsha(scripts.turn, 4, meta, record, outbox, due, RUN_ID, LATEST)) as string[];
+    await takeLines();
+    return status === 'AGAIN' ? turn() : String(status);
+  }
+
+  /** Settles it: usage that only the books know, adjustments that they have, and the last turn in them. */
+  async function settle(booked: {
+    late?: number;
+    events?: number;
+    adjusted?: number;
+    last: number;
+    lastTurn?: string;
+  }): Promise<string> {
+    const { late = 0, events = late > 0 ? 1 : 0, adjusted = 0, last, lastTurn = '' } = booked;
+    const event = `{"x":"settlement","i":"${newId('evt')}","r":"","c":0,"n":"","k":"","b":"${billingId}"`;
+    const sums = [late, events, adjustments, adjustments + (adjusted === 0 ? 0 : 1), adjusted, last];
+    const args = [RUN_ID, LATEST, epoch, ...sums, event, lastTurn];
+    const answer = (await redis.evalsha(scripts.settle, 3, meta, outbox, record, ...args)) as string[];
+    await takeLines();
+    if (adjusted !== 0) adjustments += 1;
+    return answer.slice(2).join(' ');
+  }
+
+  async function loseTail(): Promise<string> {
+    for (const { kind, cost } of lines.splice(kept.lines)) {
+      if (kind === 'verification') lost.events += 1;
+      lost.micros += cost;
+    }
+    const { s = '' } = await redis.hgetall(record);
+    await redis.del(record);
+    await redis.hset(record, { ...kept.fields, s });
+    await redis.hset(meta, 'epoch', ++epoch);
+    [sequence, lastTurn] = [0, kept.lastTurn];
+    // A balance that it can't have: the settlement tells the one that it has.
+    const settled = await settle({ late: lost.micros, events: lost.events, last: -1 });
+    if (!settled.startsWith('OK')) throw new Error(`settling answered ${settled}`);
+    await turn();
+    return 'DONE';
+  }
+
+  async function answerTo([command, ...args]: Call): Promise<string> {
+    const [first = 0, ...rest] = args;
+    if (command === 'tail') return loseTail();
+    if (command === 'adjust') return adjust(BigInt(first));
+    if (command === 'void') return adjust(0, first, ...rest);
+    if (command === 'capture' || command === 'release' || command === 'extend')
+      return settleHold(command, String(first), rest[0] ?? 0);
+    if (command !== 'verify' && command !== 'hold') return turn();
+    // Now and then in a batch, after another call of the record.
+    const isBatch = Number(command === 'hold' ? rest[0] : first) % 2 === 1;
+    const costs = [...(isBatch ? [0] : []), command === 'hold' ? askedHold(String(first), rest) : Number(first)];
+    const { status, reason } = (await verify(...costs)).at(-1)!;
+    if (status === 'AGAIN') return answerTo([command, ...args]);
+    if (status === 'VALID') return 'VALID';
+    return reason === 'CREDITS_USED_UP' ? 'REFUSED' : `${status} ${reason}`;
+  }
+
+  /** Reads new lines of the outbox: their numbers have no gap, each tells the balance, and a turn names the one before it. */
+  async function takeLines(): Promise<void> {
+    for (const [entry, [, text]] of (await redis.xrange(outbox, '-', '+')) as [string, [string, string]][]) {
+      for (const line of text.split('\n').map(readLine)) {
+        const next = line.kind === 'adjustment' ? sequence : sequence + 1;
+        if (line.sequence !== next || line.epoch !== epoch)
+          throw new Error(`line ${line.epoch}.${line.sequence} after ${sequence}`);
+        sequence = line.sequence;
+        held += line.hold?.change ?? 0;
+        if (line.held !== held) throw new Error(`a ${line.kind} tells ${line.held} held, the lines ${held}`);
+        if (line.turn) {
+          if (line.id !== lineIdOf(billingId, epoch, sequence)) throw new Error(`a turn has the id ${line.id}`);
+          if (line.turn.before !== '' && line.turn.before !== lastTurn)
+            throw new Error(`a turn names ${line.turn.before}, not ${lastTurn}`);
+          lastTurn = line.id;
+        }
+        lines.push(line);
+      }
+      await redis.xdel(outbox, entry);
+    }
+  }
+
+  return {
+    billingId,
+    /** Where Redis has it. */
+    name: record,
+    lines,
+    verify,
+    settleHold,
+    settleHolds,
+    packSettling,
+    turn,
+    settle,
+    /** All that Redis has of it. */
+    fields: () => redis.hgetall(record),
+    /** Redis comes back with what it had before; the shard is opened again. */
+    async goBackTo(fields: Record<string, string>, numbered: number) {
+      await redis.hset(record, fields);
+      [sequence, lastTurn] = [numbered, lines.findLast((line) => line.turn && line.sequence <= numbered)?.id ?? ''];
+    },
+    /** Redis loses all of it but its settings. */
+    async lose() {
+      const { s = '' } = await redis.hgetall(record);
+      await redis.del(record);
+      await redis.hset(record, 's', s);
+      sequence = 0;
+      held = 0;
+    },
+    async startPlain(usedMicros: bigint) {
+      kept.fields = { u: String(usedMicros) };
+      await redis.hset(record, kept.fields);
+      await redis.set(
+        key,
+        packRecord('key', {
+          version: 1,
+          state: 'A',
+          teamId,
+          workspaceId,
+          keyId,
+          expiresAtMs: 0,
+          validUntilMs: 0,
+          ratePerSecond: '',
+          addressList: '',
+          meter: billingId,
+          workspaceFields: '["d"]',
+          scopeFlags: '',
+          answerPart: '',
+        }),
+      );
+    },
+    async declare(settings: string) {
+      await redis.hset(record, 's', settings);
+      await redis.hincrby(meta, 'writes', 1);
+    },
+    async run(nowMs: number, call: Call) {
+      await setClock(redis, nowMs);
+      const from = call[0] === 'tail' ? kept.lines : lines.length;
+      const answer = await answerTo(call);
+      const [hot = '', state = '', numbered] = await redis.hmget(record, 'u', 't', `n${epoch}`);
+      if (Number(numbered ?? 0) !== sequence)
+        throw new Error(`the record has number ${numbered}, its lines ${sequence}`);
+      const [, usedMicros = '', held = '', total = '', expired = '', limit = '', untilMs = ''] = hot!.split(END);
+      const crossed = lines.slice(from).flatMap((line) => line.crossed);
+      const crossedText = crossed.map(({ name, armed }) => [name, '', '', '', armed, ''].join(END)).join('');
+      const last = lines.at(-1);
+      if (last && last.used !== Number(usedMicros))
+        throw new Error(`the last line tells ${last.used}, not ${usedMicros}`);
+      const turned = lines.findLast((line) => line.turn)?.turn;
+      if (turned && [turned.total, turned.expired, turned.state].join() !== [total, expired, state].join())
+        throw new Error('the last turn tells another state than the record has');
+      const told = lines.slice(from).flatMap((line) => line.turn?.told ?? []);
+      if (call[0] !== 'verify') kept = { fields: await redis.hgetall(record), lines: lines.length, lastTurn };
+      return [answer, usedMicros, held, total, expired, limit, untilMs, state!, told.join('\n'), crossedText];
+    },
+    async remove() {
+      await redis.del(key, record);
+      await redis.zrem(due, record);
+    },
+  } satisfies Doer & Record<string, unknown>;
+}
+
+function askedHold(name: string, [micros = 0, forMs = 0, onExpiry]: Call): AskedHold {
+  return { name, micros: Number(micros), forMs: Number(forMs), onExpiry: onExpiry === 'charge' ? 'charge' : 'release' };
+}

@@ -1,0 +1,415 @@
+import type { Redis } from 'ioredis';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { readAccountState } from '../../shared/books/account-state.ts';
+import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
+import { packRecord } from '../../shared/stores/records.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { formatCredits } from '../../shared/values/credits.ts';
+import { makeOwnRedis } from '../helpers/own-redis.ts';
+import { connectTestRedis } from '../helpers/world.ts';
+import { loadScripts, recordOfProduct } from './product-scripts.ts';
+import { setClock, SHARD } from './test-shard.ts';
+
+// The scripts of the product on records with an account, at instants that the test sets.
+
+const NOON = Date.UTC(2027, 0, 1, 12);
+
+const test = suite('accounts in the scripts');
+let redis: ShardedRedis;
+let client: Redis;
+test.before(async () => {
+  redis = await connectTestRedis();
+  ({ client } = redis.node(SHARD));
+});
+test.after(() => redis?.close());
+
+const plain = (begunMicros: number): CreditClass => classOf({ ref: PLAIN_CLASS, begunMicros });
+
+function classOf(changed: Partial<CreditClass>): CreditClass {
+  const nothing = { rollEndsAtMs: 0, rollMaxMicros: 0, firstVersion: 1, begunMicros: 0, pending: [] };
+  return { ref: PLAIN_CLASS, priority: 50, endsAtMs: NEVER, ...nothing, ...changed };
+}
+
+function ending(endsAtMs: number, begunMicros: number): CreditClass {
+  return classOf({ ref: `${'b'.padStart(17, '0')}:10:${endsAtMs}`, priority: 10, endsAtMs, begunMicros });
+}
+
+/** A record of a plain past, with settings that have classes. */
+async function begin(on: Redis, classes: CreditClass[], used = 0n) {
+  const record = recordOfProduct(on, await loadScripts(on));
+  await setClock(on, NOON);
+  await record.startPlain(used);
+  await record.declare(settings(record.billingId, 1, classes));
+  return record;
+}
+
+function settings(billingId: string, version: number, classes: CreditClass[], allowOverages = false): string {
+  const total = classes.find(({ ref }) => ref === PLAIN_CLASS)?.begunMicros ?? 0;
+  const answerPart = `"totalCredits":"${formatCredits(total)}","allowOverages":${allowOverages}`;
+  return packAccountSettings({ version, billingId, answerPart }, classes);
+}
+
+test('a call a millisecond before a grant ends uses it, and one at its end does not', async () => {
+  const record = await begin(client, [plain(5), ending(NOON + 10, 100)]);
+  await setClock(client, NOON + 9);
+  assert.equal(await record.verify(60), [{ status: 'VALID', reason: '', amounts: '60 0 105 0' }]);
+  await setClock(client, NOON + 10);
+  const [refused, last] = await record.verify(6, 5);
+  assert.equal(refused, { status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP', amounts: '60 0 105 40' });
+  assert.equal(last, { status: 'VALID', reason: '', amounts: '65 0 105 40' });
+  assert.equal(
+    record.lines.map(({ kind }) => kind),
+    ['turn', 'verification', 'turn', 'verification'],
+  );
+  await record.remove();
+});
+
+test('a call a millisecond before a grant begins goes without it, and one at its beginning has it', async () => {
+  const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
+  const record = await begin(client, [plain(5), classOf({ ref: 'b:70', priority: 70, pending })]);
+  await setClock(client, NOON + 9);
+  assert.is((await record.verify(6))[0]!.amounts, '0 0 5 0');
+  await setClock(client, NOON + 10);
+  assert.equal(await record.verify(6), [{ status: 'VALID', reason: '', amounts: '6 0 35 0' }]);
+  await record.remove();
+});
+
+test('a grant that begins in the millisecond in which another one ends follows it, and keeps all of its own', async () => {
+  const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
+  const record = await begin(client, [ending(NOON + 10, 20), classOf({ ref: 'b:70', priority: 70, pending })]);
+  await record.verify(15);
+  await setClock(client, NOON + 10);
+  assert.is((await record.verify(30))[0]!.amounts, '45 0 50 5');
+  await record.remove();
+});
+
+test('a clock that is set back neither brings back what has ended nor turns again', async () => {
+  const record = await begin(client, [plain(5), ending(NOON + 10, 100)]);
+  await record.verify(1);
+  await setClock(client, NOON + 10);
+  await record.verify(1);
+  const turns = record.lines.length;
+  await setClock(client, NOON - 60_000);
+  assert.is((await record.verify(0))[0]!.amounts, '2 0 105 99');
+  assert.equal(
+    record.lines.slice(turns).map(({ kind }) => kind),
+    ['verification'],
+  );
+  await record.remove();
+});
+
+test('what is given back is used again by what gave it last, and never by what has ended', async () => {
+  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
+  await record.verify(30);
+  await setClock(client, NOON + 10);
+  assert.is((await record.run(NOON + 10, ['adjust', -25]))[0], 'DONE');
+  // 10 to the class without an end, and 15 expire with the one that ended.
+  assert.is((await record.verify(0))[0]!.amounts, '5 0 70 15');
+  assert.is((await record.verify(51))[0]!.status, 'USAGE_LIMITED');
+  assert.is((await record.verify(50))[0]!.status, 'VALID');
+  await record.remove();
+});
+
+test('new settings are in force for the very next call, whatever it remembers', async () => {
+  const record = await begin(client, [plain(5)]);
+  assert.is((await record.verify(6))[0]!.status, 'USAGE_LIMITED');
+  await record.declare(settings(record.billingId, 2, [plain(8)]));
+  assert.equal(await record.verify(6, 3), [
+    { status: 'VALID', reason: '', amounts: '6 0 8 0' },
+    { status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP', amounts: '6 0 8 0' },
+  ]);
+  await record.declare(settings(record.billingId, 3, [plain(8)], true));
+  assert.is((await record.verify(3))[0]!.amounts, '9 0 8 0');
+  await record.remove();
+});
+
+test('an account whose settings have no classes any more is a number again, with the same used credits', async () => {
+  const record = await begin(client, [plain(5)], 2n);
+  assert.is((await record.verify(1))[0]!.amounts, '3 0 5 0');
+  const answerPart = '"totalCredits":"0.000005","allowOverages":false';
+  await record.declare(packRecord('billing', { version: 2, billingId: record.billingId, limitMicros: 5, answerPart }));
+  assert.is((await record.verify(1))[0]!.amounts, '4 0 5 0');
+  assert.is((await record.verify(1))[0]!.amounts, '5');
+  assert.is((await record.verify(1))[0]!.status, 'USAGE_LIMITED');
+  await record.remove();
+});
+
+test('what falls due in more moments than one script does, is done by the next one, in the same batch too', async () => {
+  const pending = Array.from({ length: 250 }, (_, i) => ({ beginsAtMs: NOON + 1 + i, micros: 1 }));
+  const record = await begin(client, [classOf({ begunMicros: 5, pending })]);
+  await record.verify(0);
+  await setClock(client, NOON + 1_000);
+  const answers = await record.verify(0, 0, 0);
+  assert.equal(
+    answers.map(({ status }) => status),
+    ['AGAIN', 'AGAIN', 'VALID'],
+  );
+  assert.is(answers[2]!.amounts, '0 0 255 0');
+  await record.remove();
+});
+
+test('an account that Redis lost comes back from its last turn, and its classes give what was used since', async () => {
+  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
+  await record.verify(15);
+  const { total, expired, state } = record.lines.findLast(({ turn }) => turn)!.turn!;
+  await record.lose();
+  assert.is(await record.settle({ late: 15, last: 15, lastTurn: [total, expired, state].join('\0') }), 'OK 15');
+  assert.is((await record.fields()).t, state);
+  await setClock(client, NOON + 10);
+  assert.is((await record.verify(1))[0]!.amounts, '16 0 70 5');
+  assert.is(record.lines.at(-2)!.turn!.before, record.lines.findLast(({ turn }) => turn?.before === '')!.id);
+  await record.remove();
+});
+
+test('settling an account adds what Redis had lost, and gives its classes what was given back', async () => {
+  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
+  await record.verify(15);
+  assert.is(await record.settle({ late: 7, last: 22 }), 'OK 7');
+  assert.is((await record.verify(0))[0]!.amounts, '22 0 70 0');
+  assert.is(await record.settle({ late: 7, adjusted: -10, last: 12 }), 'OK -10');
+  assert.equal(
+    record.lines.slice(-2).map(({ kind, used }) => [kind, used]),
+    [
+      ['settlement', 12],
+      ['turn', 12],
+    ],
+  );
+  await setClock(client, NOON + 10);
+  assert.is((await record.verify(0))[0]!.amounts, '12 0 70 8');
+  await record.remove();
+});
+
+test('credits that are given back before Redis has learned of their usage again, are there once it has', async () => {
+  const record = await begin(client, [plain(50), ending(NOON + 10, 20)]);
+  await record.verify(5);
+  await record.run(NOON, ['adjust', -8]);
+  assert.is((await record.verify(0))[0]!.amounts, '-3 0 70 0');
+  await record.settle({ late: 9, last: 6 });
+  assert.is((await record.verify(0))[0]!.amounts, '6 0 70 0');
+  await setClock(client, NOON + 10);
+  assert.is((await record.verify(0))[0]!.amounts, '6 0 70 14');
+  await record.remove();
+});
+
+const held = (name: string, micros: number, forMs = 60_000, onExpiry: 'release' | 'charge' = 'release') => {
+  return { name, micros, forMs, onExpiry };
+};
+
+/** Of what has ended the name, what it gave, and what it keeps for holds. */
+function endedOf({ t = '' }: Record<string, string>): string[] {
+  return readAccountState(t).ended.map(({ ref, usedMicros, heldMicros }) => `${ref} ${usedMicros} ${heldMicros}`);
+}
+
+async function plainRecord(limitMicros: number) {
+  const record = await begin(client, []);
+  const answerPart = `"totalCredits":"${formatCredits(limitMicros)}","allowOverages":false`;
+  await record.declare(packRecord('billing', { version: 1, billingId: record.billingId, limitMicros, answerPart }));
+  return record;
+}
+
+test("a plain record's first hold makes its account, and after the last one it is a number again", async () => {
+  const record = await plainRecord(100);
+  await record.verify(7);
+  assert.equal(await record.verify(held('a', 50)), [{ status: 'VALID', reason: '', amounts: '7 50 100 0' }]);
+  assert.is((await record.verify(44))[0]!.status, 'USAGE_LIMITED');
+  assert.is((await record.verify(43))[0]!.amounts, '50 50 100 0');
+  assert.is(await record.settleHold('capture', 'a', 20), 'DONE');
+  await setClock(client, NOON + 60_000);
+  assert.is((await record.verify(30))[0]!.amounts, '100 0 100 0');
+  assert.is((await record.fields()).u, '100');
+  assert.equal(
+    record.lines.map(({ kind }) => kind),
+    ['verification', 'turn', 'hold', 'verification', 'capture', 'turn', 'verification'],
+  );
+  await record.remove();
+});
+
+test('a hold that a plain record refuses leaves nothing', async () => {
+  const record = await plainRecord(100);
+  assert.is((await record.verify(held('a', 101)))[0]!.status, 'USAGE_LIMITED');
+  assert.is((await record.fields()).u, '0');
+  assert.equal(record.lines, []);
+  await record.remove();
+});
+
+test('holds, debits and expiries of one batch see each other, and each has its line', async () => {
+  const record = await plainRecord(100);
+  await record.verify(held('a', 30, 10), held('b', 30, 10, 'charge'), held('c', 40, 20));
+  await setClock(client, NOON + 10);
+  const answers = await record.verify(31, 30, held('d', 1));
+  assert.equal(
+    answers.map(({ status, amounts }) => `${status} ${amounts}`),
+    ['USAGE_LIMITED 30 40 100 0', 'VALID 60 40 100 0', 'USAGE_LIMITED 60 40 100 0'],
+  );
+  assert.equal(
+    record.lines.slice(-4).map(({ kind, hold }) => [kind, hold?.detail]),
+    [
+      ['release', 'expired'],
+      ['capture', 'charged'],
+      ['turn', undefined],
+      ['verification', undefined],
+    ],
+  );
+  await record.remove();
+});
+
+test('more holds than one script ends at once end by the next ones, each with its line and none twice', async () => {
+  const record = await plainRecord(1_000);
+  for (let i = 0; i < 25; i++)
+    await record.verify(...[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((j) => held(`${i}.${j}`, 1, 10)));
+  await setClock(client, NOON + 10);
+  const answers = await record.verify(0, 0, 0);
+  assert.equal(
+    answers.map(({ status }) => status),
+    ['AGAIN', 'AGAIN', 'VALID'],
+  );
+  const released = record.lines.filter(({ kind }) => kind === 'release').map(({ hold }) => hold!.id);
+  assert.is(new Set(released).size, 250);
+  assert.is(released.length, 250);
+  assert.is((await record.verify(0))[0]!.amounts, '0');
+  await record.remove();
+});
+
+test('a hold can be captured until 24 h after its end, and how it was settled is remembered for 48 h', async () => {
+  const record = await plainRecord(100);
+  await record.verify(held('a', 10), held('b', 10), held('c', 10, 60_000, 'charge'));
+  const day = 86_400_000;
+  await setClock(client, NOON + 60_000 + day - 1);
+  assert.is(await record.settleHold('capture', 'a', 5), 'DONE');
+  await setClock(client, NOON + 60_000 + day);
+  assert.is(await record.settleHold('capture', 'b', 5), 'UNKNOWN');
+  assert.is(await record.settleHold('capture', 'c', 5), 'UNKNOWN');
+  assert.is(await record.settleHold('release', 'b', 0), 'DONE');
+  assert.is(await record.settleHold('capture', 'a', 5), 'DONE');
+  assert.is((await record.verify(0))[0]!.amounts.split(' ')[0], '15');
+  const lifetimes = await Promise.all((await client.keys('{07}:z:*')).map((name) => client.ttl(name)));
+  assert.is(Math.max(...lifetimes) > 172_700 && Math.max(...lifetimes) <= 172_800, true);
+  await record.remove();
+});
+
+test('a capture after a charge is one correction, which gives credits back to what they were drawn from', async () => {
+  const record = await begin(client, [plain(50), ending(NOON + 100_000, 20)]);
+  await record.verify(held('a', 30, 10, 'charge'));
+  await setClock(client, NOON + 10);
+  assert.is((await record.verify(0))[0]!.amounts, '30 0 70 0');
+  assert.is(await record.settleHold('capture', 'a', 8), 'DONE');
+  assert.is(await record.settleHold('capture', 'a', 8), 'DONE');
+  assert.is(await record.settleHold('capture', 'a', 9), 'CONFLICT');
+  const corrections = record.lines.filter(({ kind }) => kind === 'correction');
+  assert.equal(
+    corrections.map(({ used, held: kept }) => [used, kept]),
+    [[8, 0]],
+  );
+  await setClock(client, NOON + 100_000);
+  assert.is((await record.verify(0))[0]!.amounts, '8 0 70 12');
+  await record.remove();
+});
+
+test('a grant that began before Redis heard that it was voided is voided, and one that did not never counts', async () => {
+  for (const [heardAt, amounts] of [
+    [NOON + 10, '0 0 80 30'],
+    [NOON + 5, '0 0 50 0'],
+  ] as const) {
+    const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
+    const record = await begin(client, [plain(50), classOf({ ref: 'b:70', priority: 70, pending })]);
+    await record.turn();
+    await setClock(client, heardAt);
+    await record.verify(0);
+    await record.declare(settings(record.billingId, 2, [plain(50)]));
+    await record.run(heardAt, ['void', 'b:70/grant_x', -1, 30]);
+    await setClock(client, NOON + 20);
+    assert.is((await record.verify(0))[0]!.amounts, amounts);
+    await record.remove();
+  }
+});
+
+test('a void that Redis hears of after the grant has ended gives the grant numbers of its own, with what it keeps for holds', async () => {
+  const record = await begin(client, [plain(50), ending(NOON + 10, 30)]);
+  const { ref } = ending(NOON + 10, 30);
+  await record.verify(13);
+  await record.verify(held('a', 12));
+  await setClock(client, NOON + 10);
+  await record.turn();
+  // Three grants of 10: the first is used up, of the second 3 are used and 7 kept, of the third 5 are kept.
+  assert.equal(endedOf(await record.fields()), [`${ref} 13 12`]);
+  await record.run(NOON + 11, ['void', `${ref}/grant_y`, 10, 10]);
+  assert.equal(endedOf(await record.fields()), [`${ref} 10 5`, `${ref}/grant_y 3 7`]);
+  await record.run(NOON + 12, ['void', `${ref}/grant_z`, 10, 10]);
+  assert.equal(endedOf(await record.fields()), [`${ref} 10 0`, `${ref}/grant_y 3 7`, `${ref}/grant_z 0 5`]);
+  assert.is(await record.settleHold('capture', 'a', 8), 'DONE');
+  assert.equal(endedOf(await record.fields()), [`${ref} 10 0`, `${ref}/grant_y 10 0`, `${ref}/grant_z 1 0`]);
+  assert.is((await record.verify(0))[0]!.amounts, '21 0 80 9');
+  await record.remove();
+});
+
+test('a grant that began and ended before Redis heard that it was voided has numbers of its own', async () => {
+  const pending = [{ beginsAtMs: NOON + 10, micros: 30 }];
+  const ref = `${'b'.padStart(17, '0')}:10:${NOON + 20}`;
+  const one = classOf({ ref, priority: 10, endsAtMs: NOON + 20, pending });
+  const record = await begin(client, [plain(50), one]);
+  await record.turn();
+  await setClock(client, NOON + 10);
+  await record.verify(4);
+  await setClock(client, NOON + 20);
+  await record.turn();
+  await record.declare(settings(record.billingId, 2, [plain(50)]));
+  await record.run(NOON + 21, ['void', `${ref}/grant_x`, -1, 30]);
+  assert.equal(endedOf(await record.fields()), [`${ref} 0 0`, `${ref}/grant_x 4 0`]);
+  assert.is((await record.verify(0))[0]!.amounts, '4 0 80 26');
+  await record.remove();
+});
+
+test('a grant of an end that is past when Redis hears of it counts once, whatever settings follow', async () => {
+  const record = await begin(client, [plain(50), ending(NOON + 10, 30)]);
+  await record.verify(4);
+  await setClock(client, NOON + 10);
+  await record.turn();
+  for (const version of [2, 3, 4]) {
+    await record.declare(settings(record.billingId, version, [plain(50), ending(NOON + 10, 40)]));
+    assert.is((await record.verify(0))[0]!.amounts, '4 0 90 36');
+  }
+  assert.equal(endedOf(await record.fields()), [`${ending(NOON + 10, 0).ref} 4 0`]);
+  await record.remove();
+});
+
+test('a verification of a plain record runs the commands of before, and leaves the fields of before', async () => {
+  const own = await makeOwnRedis('accounts-plain');
+  try {
+    const record = await begin(own.admin, []);
+    const answerPart = '"totalCredits":"1","allowOverages":false';
+    const { billingId } = record;
+    await record.declare(packRecord('billing', { version: 1, billingId, limitMicros: 1_000_000, answerPart }));
+    await record.verify(1);
+    await own.admin.config('RESETSTAT');
+    assert.equal(await record.verify(1), [{ status: 'VALID', reason: '', amounts: '2' }]);
+    const stats = (await own.admin.info('commandstats')).matchAll(/^cmdstat_(\w+):calls=(\d+)/gm);
+    // The clock of the tests is one HMGET; reading the outbox is theirs too.
+    const theirs = { xrange: '1', xdel: '1' };
+    const wanted = { evalsha: '1', hmget: '3', xadd: '1', hset: '1', ...theirs };
+    assert.equal(Object.fromEntries([...stats].map(([, name, calls]) => [name, calls])), wanted);
+    assert.equal(Object.keys(await record.fields()).toSorted(), ['n3', 's', 'u']);
+  } finally {
+    await own.remove();
+  }
+});
+
+test('at its memory limit Redis takes no debit, refuses what it would refuse, and turns an account all the same', async () => {
+  const own = await makeOwnRedis('accounts-memory');
+  try {
+    const record = await begin(own.admin, [plain(5), ending(NOON + 10, 100)]);
+    await record.verify(60);
+    await setClock(own.admin, NOON + 10);
+    await own.admin.config('SET', 'maxmemory', '1');
+    assert.is((await record.verify(5))[0]!.status, 'OUTBOX_FULL');
+    const [refused] = await record.verify(6);
+    assert.equal(refused, { status: 'USAGE_LIMITED', reason: 'CREDITS_USED_UP', amounts: '60 0 105 40' });
+    assert.is(record.lines.length, 2);
+    assert.is(await record.turn(), 'OK');
+    assert.equal(record.lines.at(-1)!.turn!.told, [`left ${ending(NOON + 10, 0).ref} 60 40 0`]);
+  } finally {
+    await own.remove();
+  }
+});
+
+test.run();

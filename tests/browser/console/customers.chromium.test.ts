@@ -1,0 +1,204 @@
+import { readFileSync } from 'node:fs';
+import type { Browser, Page } from 'playwright-core';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../helpers/world.ts';
+import { inTable, launch, rowOf, signedIn } from './helpers/browser.ts';
+
+// The tasks of the pages of customers, as a person does them.
+
+let world: World;
+let browser: Browser;
+let workspaceId: string;
+let customers: Customers;
+const test = suite('customers in the console');
+test.before(async () => {
+  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'Weather' })).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+});
+test.after(async () => {
+  await browser?.close();
+  await world?.stop();
+});
+
+test('a record is made and refilled, may be overdrawn, and its ledger tells each refill', async () => {
+  const { page, close } = await open('customers', 'Customers');
+  await page.getByText('No record yet.').waitFor();
+  await page.getByRole('button', { name: 'New record' }).click();
+  const form = page.getByRole('dialog', { name: 'New billing record' });
+  await form.getByLabel('Meter').fill('northwind');
+  await form.getByLabel('First credits').fill('10.5');
+  await form.getByRole('button', { name: 'Create record' }).click();
+  await page.getByRole('heading', { level: 1, name: 'northwind' }).waitFor();
+  await page.getByText('10.5 credits available').waitFor();
+
+  await page.getByRole('button', { name: 'Refill' }).click();
+  const refill = page.getByRole('dialog', { name: 'Refill' });
+  await refill.getByLabel('Credits').fill('nonsense');
+  await refill.getByRole('button', { name: 'Add credits' }).click();
+  await refill.getByRole('alert').getByText('/refill', { exact: true }).waitFor();
+  await refill.getByLabel('Credits').fill('2000.000001');
+  await refill.getByRole('button', { name: 'Add credits' }).click();
+  await page.getByText('2,010.500001 credits available').waitFor();
+  await inTable(page, 'Ledger', '2,000.000001');
+
+  const { key } = await customers.newKey({ externalMeterId: 'northwind' });
+  const call = () => customers.verify({ key, billing: { usage: '2010.6' } });
+  assert.is((await call()).body.status, 'USAGE_LIMITED');
+  await page.getByRole('button', { name: 'Overage and cap' }).click();
+  const settings = page.getByRole('dialog', { name: 'Overage and cap' });
+  await settings.getByLabel('May go on when the credits are used up').check();
+  await settings.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('calls go on').waitFor();
+  assert.is((await call()).body.status, 'VALID');
+  await page.reload();
+  await page.getByText('-0.099999 credits available').waitFor();
+  await page.getByText('Overdrawn', { exact: true }).waitFor();
+  await close();
+});
+
+test('credits are granted until a day and voided, come by a schedule, and the bar shows each grant', async () => {
+  const { id } = await record('granted', '100');
+  const { page, close } = await open(`customers/${id}`, 'granted');
+  await page.getByRole('button', { name: 'Grant credits' }).click();
+  const form = page.getByRole('dialog', { name: 'Grant credits' });
+  await form.getByLabel('Credits').fill('25');
+  await form.getByLabel('Name').fill('trial');
+  await form.getByLabel('Ends').fill('2099-12-31T12:00');
+  await form.getByLabel('Priority').fill('10');
+  await form.getByRole('button', { name: 'Grant', exact: true }).click();
+  await page.getByText('125 credits available').waitFor();
+  const bar = page.getByRole('figure', { name: 'Credits of the record' });
+  await bar.getByText('left of trial').waitFor();
+  const row = rowOf(page, 'Grants', 'trial');
+  assert.match(await row.innerText(), /25[^]*25[^]*Active[^]*2099/);
+
+  await page.getByRole('button', { name: 'New schedule' }).click();
+  const schedule = page.getByRole('dialog', { name: 'New schedule' });
+  await schedule.getByLabel('Credits').fill('7');
+  await schedule.getByLabel('Every').selectOption('month');
+  await schedule.getByLabel('Time zone').fill('Europe/Oslo');
+  await schedule.getByLabel('Name').fill('included');
+  await schedule.getByRole('button', { name: 'Create schedule' }).click();
+  await inTable(page, 'Grant schedules', 'month, Europe/Oslo');
+  await page.getByText('132 credits available').waitFor();
+
+  await row.getByRole('button', { name: 'Void trial' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Void the grant' });
+  await dialog.getByLabel('Reason').fill('ended early');
+  await dialog.getByRole('button', { name: 'Void for good' }).click();
+  await page.getByText('107 credits available').waitFor();
+  await row.getByText('Voided').waitFor();
+
+  await page.getByRole('button', { name: 'Delete the schedule included' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete for good' }).click();
+  await page.getByText('No schedule.').waitFor();
+  await close();
+});
+
+test('usage, an open hold, a crossed alert and a limit are told; a month has a statement, and the books a proof', async () => {
+  const { id, key } = await record('used', '100');
+  const { page, close } = await open(`customers/${id}`, 'used');
+  await page.getByText('Nothing was used.').waitFor();
+  await page.getByText('No open hold.').waitFor();
+
+  await page.getByRole('button', { name: 'New alert' }).click();
+  const alert = page.getByRole('dialog', { name: 'New alert' });
+  await alert.getByLabel('Name').fill('half');
+  await alert.getByLabel('From').fill('50');
+  await alert.getByRole('button', { name: 'Add alert' }).click();
+  await page.getByText('when 50% of the credits are used').waitFor();
+  await page.getByRole('button', { name: 'Change limits' }).click();
+  const limits = page.getByRole('dialog', { name: 'Limits of the record' });
+  await limits.getByRole('button', { name: 'Add a limit' }).click();
+  await limits.getByLabel('Name').fill('monthly');
+  await limits.getByLabel('At most').fill('90');
+  await limits.getByLabel('Of', { exact: true }).selectOption('credits');
+  await limits.getByLabel('Per').selectOption('month');
+  await limits.getByRole('button', { name: 'Save limits' }).click();
+  await inTable(page, 'Limits', 'monthly');
+
+  await must(200, customers.verify({ key, billing: { usage: '50.25', usageName: 'tokens' } }));
+  await must(200, customers.verify({ key, billing: { usage: '0.000001', usageName: 'images' } }));
+  const hold = { usage: '5', usageName: 'tokens', hold: { expiresIn: 3_600 } };
+  await must(200, customers.verify({ key, billing: hold }));
+  const refused = (await customers.verify({ key, billing: { usage: '40' } })).body;
+  assert.is(refused.limitedBy.name, 'monthly');
+  await eventually('usage and alert are in the books', async () => {
+    const { data } = (await world.call('get', `/api/v1/usage/${id}`)).body;
+    const { alerts } = (await world.call('get', `/api/v1/customer-billing/${id}/alerts`)).body;
+    return data.length === 2 && alerts.length === 1;
+  });
+  await page.reload();
+  await page.getByText('44.749999 credits available').waitFor();
+  await inTable(page, 'Usage by day', '50.25');
+  await inTable(page, 'Usage by day', '0.000001');
+  await inTable(page, 'Holds', 'tokens');
+  await inTable(page, 'Crossed alerts', 'half');
+  await inTable(page, 'Movements', 'usage: tokens');
+
+  assert.is(
+    await saved(page, 'Download CSV'),
+    await textOf(`/api/v1/usage/${id}?from=2000-01-01&to=2099-01-01&format=csv`),
+  );
+  const month = await page.getByLabel('Month').inputValue();
+  assert.is(
+    await saved(page, 'Download the statement'),
+    await textOf(`/api/v1/customer-billing/${id}/statement?month=${month}&format=csv`),
+  );
+  await page.getByRole('button', { name: 'Prove the books' }).click();
+  await page.getByText('Exact: the books have all that was used, and no more').waitFor();
+
+  await page.getByRole('button', { name: 'Remove half' }).click();
+  await page.getByText('None of its own').waitFor();
+  await close();
+});
+
+test('records are found by meter, by customer, and by what is available', async () => {
+  await record('rich', '1000000');
+  await record('poor', '0.5');
+  await customers.newKey({ externalMeterId: 'poor', customerId: 'cus_poor' });
+  const { page, close } = await open('customers', 'Customers');
+  await inTable(page, 'Billing records', 'rich');
+  for (const [label, text] of [
+    ['Meter', 'poor'],
+    ['Customer', 'cus_poor'],
+    ['Available below', '1'],
+  ] as const) {
+    await page.getByLabel(label).fill(text);
+    await page.getByRole('button', { name: 'Find' }).click();
+    await rowOf(page, 'Billing records', 'rich').waitFor({ state: 'detached' });
+    await inTable(page, 'Billing records', 'poor');
+    await page.getByLabel(label).fill('');
+    await page.getByRole('button', { name: 'Find' }).click();
+    await inTable(page, 'Billing records', 'rich');
+  }
+  await close();
+});
+
+test.run();
+
+async function record(externalMeterId: string, totalCredits: string): Promise<{ id: string; key: string }> {
+  await customers.newMeter({ externalMeterId, totalCredits });
+  const { key } = await customers.newKey({ externalMeterId });
+  return { id: (await customers.billing(externalMeterId)).id, key };
+}
+
+async function saved(page: Page, button: string): Promise<string> {
+  const coming = page.waitForEvent('download');
+  await page.getByRole('button', { name: button }).click();
+  return readFileSync(await (await coming).path(), 'utf8');
+}
+
+async function textOf(path: string): Promise<string> {
+  return (await must(200, world.call('get', path))).text;
+}
+
+async function open(path: string, heading: string): Promise<{ page: Page; close(): Promise<void> }> {
+  const { page, close } = await signedIn(browser, world);
+  await page.goto(`${world.api.url}/console/w/${workspaceId}/${path}`);
+  await page.getByRole('heading', { level: 1, name: heading, exact: true }).waitFor();
+  return { page, close };
+}

@@ -1,0 +1,86 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from 'playwright-core';
+import * as assert from 'uvu/assert';
+import { eventually, type World } from '../../../helpers/world.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+// WCAG 2.2, levels A and AA.
+const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
+
+/** A page of the console as a person sees it, and what the browser complained about. */
+export type Visit = { page: Page; complaints: string[]; close(): Promise<void> };
+
+/** Starts the Chromium of the test run. */
+export async function launch(): Promise<Browser> {
+  const name = process.env.TEST_CHROMIUM ?? '';
+  const executablePath = execFileSync('sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).trim();
+  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+/** Opens a browser of its own, without cookies. */
+export async function visit(browser: Browser, options: BrowserContextOptions = {}): Promise<Visit> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(30_000);
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('console', (message) => {
+    // What the api refuses is told here too, and is what some tests want.
+    if (['error', 'warning'].includes(message.type()) && !message.text().startsWith('Failed to load resource'))
+      complaints.push(message.text());
+  });
+  return { page, complaints, close: () => context.close() };
+}
+
+/** Opens a browser of its own and signs in with the team's token. */
+export async function signedIn(browser: Browser, world: World, options: BrowserContextOptions = {}): Promise<Visit> {
+  const visited = await visit(browser, { permissions: ['clipboard-read', 'clipboard-write'], ...options });
+  await signIn(visited.page, world.api.url, world.team.token);
+  return visited;
+}
+
+/** Gives the row of a table that has this text in a cell. */
+export function rowOf(page: Page, table: string, text: string): Locator {
+  return page.getByRole('region', { name: table, exact: true }).getByRole('row').filter({ hasText: text });
+}
+
+/** Waits until a row of a table has this text. */
+export async function inTable(page: Page, table: string, text: string): Promise<void> {
+  await rowOf(page, table, text).first().waitFor();
+}
+
+/** Signs in as a person does. */
+export async function signIn(page: Page, url: string, token: string): Promise<void> {
+  await page.goto(`${url}/console`);
+  await page.getByLabel('Access token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+}
+
+/** Fails where a page breaks a rule of WCAG 2.2 A or AA that a program can check. */
+export async function requireAccessible(page: Page, what: string): Promise<void> {
+  await page.evaluate(axe);
+  const run = `axe.run({ runOnly: { type: 'tag', values: ${JSON.stringify(TAGS)} } })`;
+  const { violations } = await page.evaluate<{ violations: Violation[] }>(run);
+  const told = violations.map(({ id, nodes }) => [
+    id,
+    ...nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`),
+  ]);
+  assert.equal(told, [], what);
+}
+
+/** Fails where the window would scroll sideways. */
+export async function requireFits(page: Page, what: string): Promise<void> {
+  const beyond = await page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth');
+  assert.ok(beyond <= 0, `${what} is ${beyond} px too wide`);
+}
+
+/** Waits until nothing loads any more. */
+export async function settled(page: Page): Promise<void> {
+  await page.waitForLoadState('networkidle');
+  await eventually('nothing is busy', async () => (await page.locator('[aria-busy="true"]').count()) === 0);
+}
+
+type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };

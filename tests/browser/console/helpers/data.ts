@@ -1,0 +1,100 @@
+import { randomUUID as newKey } from 'node:crypto';
+import { permissions } from '../../../../shared/contract/caller.ts';
+import { must, makeCustomers } from '../../../helpers/customers.ts';
+import { eventually, type World } from '../../../helpers/world.ts';
+
+const DAY_MS = 86_400_000;
+const LONG = 'A name as long as the longest that a customer of a customer ever thought of, with neither end nor mercy';
+
+/** A workspace with something on every page: keys, scopes, and a record with grants, limits, alerts and usage. */
+export type Shown = { workspaceId: string; keyId: string; billingId: string; token: string };
+
+/** Makes what the pages show. Its names are those of a small company that sells an API. */
+export async function makeShown(world: World): Promise<Shown> {
+  const api = async (method: string, path: string, body?: object) =>
+    (
+      await must(
+        method === 'post' ? 201 : 200,
+        world.call(method, path, body, { headers: { 'Idempotency-Key': newKey() } }),
+      )
+    ).body;
+  const { workspace } = await api('post', '/api/v1/workspace', { name: 'Weather, production' });
+  const workspaceId = workspace.id as string;
+  for (const [representation, name] of [
+    ['forecasts', 'Forecasts'],
+    ['stations', 'Measuring stations'],
+    ['archive', 'Archive since 1949'],
+  ])
+    await api('post', `/api/v1/workspace/${workspaceId}/scope`, {
+      name,
+      representation,
+      description: `${name} of all regions`,
+    });
+  const meters = { 'northwind-api': '12500.75', 'harbour-office': '40', 'alpine-club': '0', 'fjord-ferries': '99000' };
+  const ids: Record<string, string> = {};
+  for (const [externalMeterId, totalCredits] of Object.entries(meters)) {
+    const made = await api('post', '/api/v1/customer-billing', { workspaceId, externalMeterId, totalCredits });
+    ids[externalMeterId] = made.billing.id;
+  }
+  const billingId = ids['northwind-api']!;
+  const limit = { name: 'daily', unit: 'credits', limit: '5000', per: 'day', timezone: 'Europe/Oslo' };
+  await api('patch', `/api/v1/customer-billing/${billingId}`, {
+    limits: [limit],
+    alerts: [{ name: 'low', when: { usedPercent: 4 } }],
+  });
+  const trial = { credits: '250', name: 'trial', priority: 10, expiresAt: Date.now() + 14 * DAY_MS };
+  await api('post', `/api/v1/customer-billing/${billingId}/grant`, trial);
+  const monthly = { credits: '1000', every: 'month', timezone: 'Europe/Oslo', name: 'included' };
+  await api('post', `/api/v1/customer-billing/${billingId}/grant-schedule`, monthly);
+  const key = (fields: object) =>
+    api('post', '/api/v1/api-key', { workspaceId, ...fields }).then(({ apiKey }) => apiKey);
+  const first = await key({
+    name: 'Northwind backend',
+    customerId: 'northwind',
+    externalMeterId: 'northwind-api',
+    prefix: 'wx',
+    scopes: [{ representation: 'forecasts', read: true }],
+    limits: [{ name: 'burst', unit: 'requests', limit: 120, per: 'minute' }],
+    metadata: { plan: 'business', contact: 'ops@northwind.example' },
+  });
+  await key({ name: 'Harbour office', customerId: 'harbour', externalMeterId: 'harbour-office', prefix: 'wx' });
+  await key({ name: 'Alpine club, trial', customerId: 'alpine', externalMeterId: 'alpine-club', enabled: false });
+  await key({ name: LONG, customerId: LONG });
+  const token = (fields: object) => api('post', '/api/v1/access-token', fields).then(({ accessToken }) => accessToken);
+  const { token: own } = await token({ name: 'Kim Larsen', permissions });
+  await token({ name: 'Gateway', permissions: ['key:verify'], workspaceIds: [workspaceId] });
+  const old = await token({ name: 'Import of last year', permissions: ['key:read', 'key:write'] });
+  await api('delete', `/api/v1/access-token/${old.id}`);
+  // Usage of the days before, booked as a correction is.
+  for (let i = 1; i < 30; i++) {
+    const day = new Date(Date.now() - i * DAY_MS).toISOString().slice(0, 10);
+    for (const [usageName, amount] of [
+      ['forecast', (120 + 70 * Math.sin(i / 1.1) + (i % 7) * 9).toFixed(2)],
+      ['archive', (60 + 30 * Math.cos(i / 2.3)).toFixed(2)],
+      ['stations', (i % 3) * 12 + 8],
+    ])
+      await api('post', `/api/v1/customer-billing/${billingId}/adjustment`, {
+        amount: String(amount),
+        usageName,
+        reason: 'moved here from another system',
+        day,
+      });
+  }
+  const { verify } = makeCustomers(world, workspaceId);
+  for (const [usageName, usage] of [
+    ['forecast', '310.25'],
+    ['archive', '122.5'],
+    ['forecast', '200.000001'],
+  ])
+    await must(200, verify({ key: first.key, billing: { usage, usageName } }));
+  await must(
+    200,
+    verify({ key: first.key, billing: { usage: '25', usageName: 'archive', hold: { expiresIn: 3_600 } } }),
+  );
+  await eventually('the books have the usage, and the alert is told', async () => {
+    const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;
+    const { alerts } = (await world.call('get', `/api/v1/customer-billing/${billingId}/alerts`)).body;
+    return data.length >= 89 && alerts.length > 0;
+  });
+  return { workspaceId, keyId: first.id, billingId, token: own };
+}

@@ -1,0 +1,87 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeWorld, type World } from '../../../helpers/world.ts';
+import { launch, requireAccessible, requireFits, settled, signIn, visit } from './browser.ts';
+import { makeShown, type Shown } from './data.ts';
+
+// PICTURES names a folder that keeps the wide pictures: docs/images/console. The narrow ones are for whoever looks at a run.
+const narrow = join(process.env.TEST_FOLDER ?? '', 'pictures');
+const pictures = process.env.PICTURES ?? narrow;
+const widths = [1280, 360];
+
+/** Looks at every page in a theme, wide and narrow. */
+export function testPages(colorScheme: 'light' | 'dark'): void {
+  let world: World;
+  let browser: Browser;
+  let shown: Shown;
+  const test = suite(`pages of the console in ${colorScheme}`);
+  test.before(async () => {
+    [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+    shown = await makeShown(world);
+    for (const folder of [pictures, narrow]) mkdirSync(folder, { recursive: true });
+  });
+  test.after(async () => {
+    await browser?.close();
+    await world?.stop();
+  });
+
+  test(`every page in ${colorScheme} fits its window, keeps to WCAG 2.2 AA, and breaks no rule of its own`, async () => {
+    const { page, complaints, close } = await visit(browser, { colorScheme });
+    const look = async (name: string, heading: string) => {
+      await page.getByRole('heading', { level: 1, name: heading }).waitFor();
+      for (const width of widths) {
+        await page.setViewportSize({ width, height: 800 });
+        await settled(page);
+        await requireAccessible(page, `${name}, ${colorScheme}, ${width} px`);
+        await requireFits(page, `${name} at ${width} px`);
+        const isWide = width === widths[0];
+        const path = join(isWide ? pictures : narrow, `${name}-${colorScheme}${isWide ? '' : '-narrow'}.png`);
+        await page.screenshot({ path, fullPage: !isWide });
+      }
+      await page.setViewportSize({ width: widths[0]!, height: 800 });
+    };
+    await page.goto(`${world.api.url}/console`);
+    await look('sign-in', 'keytally');
+    await signIn(page, world.api.url, shown.token);
+    await look('workspaces', 'Choose a workspace');
+    await page.getByRole('link', { name: 'Weather, production' }).click();
+    await look('keys', 'Keys');
+    await page.getByRole('link', { name: 'Northwind backend' }).click();
+    await look('key', 'Northwind backend');
+    const menu = page.getByRole('navigation', { name: 'Pages' });
+    await menu.getByRole('link', { name: 'Customers' }).click();
+    await look('customers', 'Customers');
+    await page.getByRole('link', { name: 'northwind-api' }).click();
+    await look('customer', 'northwind-api');
+    for (const title of ['Scopes', 'Tokens', 'Audit log', 'Settings']) {
+      await menu.getByRole('link', { name: title }).click();
+      await look(title.toLowerCase().replace(' ', '-'), title);
+    }
+    assert.equal(complaints, []);
+    await close();
+  });
+
+  test(`a dialog in ${colorScheme} keeps to WCAG 2.2 AA, and what it asks for fits 360 px`, async () => {
+    const { page, close } = await visit(browser, { colorScheme, viewport: { width: 360, height: 740 } });
+    await signIn(page, world.api.url, shown.token);
+    for (const [address, button] of [
+      ['keys', 'New key'],
+      [`keys/${shown.keyId}`, 'Change limits'],
+      [`customers/${shown.billingId}`, 'Grant credits'],
+      ['tokens', 'New token'],
+    ] as const) {
+      await page.goto(`${world.api.url}/console/w/${shown.workspaceId}/${address}`);
+      await page.getByRole('button', { name: button }).click();
+      await page.getByRole('dialog').waitFor();
+      await requireAccessible(page, `${button}, ${colorScheme}`);
+      await requireFits(page, button);
+      await page.screenshot({ path: join(narrow, `dialog-${button.replaceAll(' ', '-')}-${colorScheme}.png`) });
+    }
+    await close();
+  });
+
+  test.run();
+}

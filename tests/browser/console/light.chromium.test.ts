@@ -1,0 +1,3 @@
+import { testPages } from './helpers/look.ts';
+
+testPages('light');

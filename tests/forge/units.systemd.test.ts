@@ -1,0 +1,72 @@
+// The units for one machine: systemd finds nothing wrong with them, and what they start runs in the foreground.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { checkout, findSupervisor } from '../../apps/stack/process/home.ts';
+import { eventually } from '../helpers/eventually.ts';
+import { makeOwnStack } from '../helpers/own-stack.ts';
+
+const folder = process.env.TEST_FOLDER ?? '';
+const stack = await makeOwnStack(folder);
+const units = globSync('deploy/systemd/*', { cwd: checkout }).toSorted();
+test.after(async () => void (await stack.run('down')));
+
+test('systemd finds nothing wrong with any unit, and something with a misspelt one', async () => {
+  const copies = join(folder, 'units');
+  mkdirSync(copies, { recursive: true });
+  const verify = async (change: (text: string) => string): Promise<string> => {
+    const files = units.map((path) => {
+      const file = join(copies, basename(path));
+      writeFileSync(file, change(readFileSync(join(checkout, path), 'utf8')).replaceAll('/opt/keytally', checkout));
+      return file;
+    });
+    const said = promisify(execFile)('systemd-analyze', ['verify', ...files]).catch((error: unknown) => error);
+    const { stderr } = (await said) as { stderr: string };
+    // It also reads the units of this machine.
+    return stderr
+      .split('\n')
+      .filter((line) => line.includes('keytally'))
+      .join('\n');
+  };
+  assert.is(units.length, 3);
+  assert.is(await verify((text) => text), '');
+  assert.match(await verify((text) => text.replace('KillMode=mixed', 'KilMode=mixed')), /KilMode/);
+});
+
+test('serve runs the stack in the foreground, ends cleanly when told, and fails when its supervisor dies', async () => {
+  const first = serve();
+  await ready();
+  assert.match((await stack.run('serve')).err, /runs already: stop it with make down/);
+  assert.is((await stack.run('status')).code, 0);
+  first.process.kill('SIGTERM');
+  assert.equal(await first.ended, [0, null]);
+  assert.not.ok(findSupervisor({ folder: stack.home }), 'nothing is left');
+  assert.is((await stack.run('status')).code, 1);
+
+  const second = serve();
+  await ready();
+  process.kill(findSupervisor({ folder: stack.home })!.pid, 'SIGKILL');
+  assert.equal(await second.ended, [1, null], 'systemd starts it again');
+
+  // As systemd does, without the processes that it would have ended: what an earlier run left is stopped first.
+  const third = serve();
+  await ready();
+  await stack.must('down');
+  assert.equal(await third.ended, [0, null], 'make down is a clean end, after which it stays down');
+});
+
+test.run();
+
+async function ready(): Promise<void> {
+  await eventually('the stack serves', async () => (await stack.run('status')).code === 0, 120_000);
+}
+
+function serve() {
+  const env = { ...process.env, KEYTALLY_HOME: stack.home, KEYTALLY_PORT: new URL(stack.apiUrl).port };
+  const child = spawn(process.execPath, ['apps/stack/main.ts', 'serve'], { cwd: checkout, env, stdio: 'ignore' });
+  return { process: child, ended: once(child, 'exit') };
+}

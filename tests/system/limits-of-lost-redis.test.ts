@@ -1,0 +1,88 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually } from '../helpers/eventually.ts';
+import { untilOpen } from '../helpers/own-redis.ts';
+import { must } from '../helpers/customers.ts';
+import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
+
+let all: RebuildWorld;
+
+const test = suite('limits after a lost Redis');
+test.before(async () => {
+  all = await makeRebuildWorld('limits', { VERIFY_DEADLINE_MS: '10000' });
+  await all.world.start('consumer');
+});
+test.after(() => all?.stop());
+
+test('minute and hour start at what the books have of the last one, calendar windows at their sum', async () => {
+  const { customers, redis } = all;
+  const spend = { name: 'spend', unit: 'credits', limit: '100', per: 'day', timezone: 'Asia/Kathmandu' };
+  const hourly = { name: 'hourly', unit: 'requests', limit: 1_000, per: 'hour' };
+  const tokens = { ...spend, name: 'tokens', per: 'month', usageName: 'tokens' };
+  const meter = await customers.newMeter({ totalCredits: '1000', limits: [spend, hourly] });
+  const metered = await customers.newKey({ externalMeterId: meter, limits: [tokens, hourly] });
+  const unmetered = await customers.newKey({ limits: [spend] });
+  const calls = [
+    { key: metered.key, billing: { usage: '5', usageName: 'tokens' } },
+    { key: metered.key, billing: { usage: '2.5' } },
+    { key: unmetered.key, billing: { usage: '7' } },
+  ];
+  for (const body of calls) assert.is((await must(200, customers.verify(body))).body.status, 'VALID');
+  await eventually('all events in the books', () => isBooked(meter));
+
+  await redis.admin.flushall();
+  const remainingOf = (key: string) =>
+    eventually('verified again', async () => {
+      const { body } = await customers.verify({ key });
+      return body.status === 'VALID' && body.limits.map(({ remaining }: { remaining: unknown }) => remaining);
+    });
+  assert.equal(await remainingOf(unmetered.key), ['93']);
+  const [ofTokens, ofKey, ofSpend, ofRecord] = await remainingOf(metered.key);
+  assert.equal([ofTokens, ofSpend], ['95', '92.5']);
+  for (const left of [ofKey, ofRecord]) assert.ok(left >= 996 && left <= 998, `${left}`);
+});
+
+test('open holds count in limits of a Redis that was emptied, and a capture corrects what they took', async () => {
+  const { customers, redis, world } = all;
+  await untilOpen(redis, world.api.url, world.verify!.url);
+  const monthly = { name: 'monthly', unit: 'credits', limit: '100', per: 'month' };
+  const hourly = { ...monthly, name: 'hourly', per: 'hour' };
+  const meter = await customers.newMeter({ totalCredits: '1000', limits: [monthly] });
+  const { key } = await customers.newKey({ externalMeterId: meter, limits: [hourly] });
+  const held = async (usage: string) => {
+    const body = { key, billing: { usage, hold: { expiresIn: 600 } } };
+    return (await eventually('it is held', async () => (await customers.verify(body)).body.hold as { id: string })).id;
+  };
+  const remaining = () =>
+    eventually('verified again', async () => {
+      const { body } = await customers.verify({ key });
+      return (
+        body.status === 'VALID' &&
+        body.limits.map((limit: { remaining: string }) => Math.floor(Number(limit.remaining)))
+      );
+    });
+  const holds = [await held('30'), await held('20')];
+  assert.equal((await remaining())[1], 50);
+  const capture = (holdId: string, usage: string) =>
+    must(200, world.call('post', `${world.verify!.url}/api/v1/usage/capture`, { holdId, usage }));
+  await capture(holds[1]!, '5');
+  assert.equal((await remaining())[1], 65);
+  await eventually('all events in the books', () => isBooked(meter));
+  await redis.admin.flushall();
+  const [ofHour, ofMonth] = await remaining();
+  assert.is(ofMonth, 65);
+  assert.ok(ofHour >= 65 && ofHour < 80, `${ofHour}`);
+  await capture(holds[0]!, '10');
+  assert.is((await remaining())[1], 85);
+});
+
+test.run();
+
+/** Whether the outbox of every shard is empty: its events have left it only once they were in the books. */
+async function isBooked(meter: string): Promise<boolean> {
+  const waiting = await all.redis.admin.eval(
+    `local sum = 0 for i = 0, 63 do sum = sum + redis.call('XLEN', string.format('{%02d}:outbox', i)) end return sum`,
+    0,
+  );
+  return waiting === 0 && (await all.customers.usage(meter)) !== undefined;
+}

@@ -1,0 +1,334 @@
+import { Webhook } from 'standardwebhooks';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { reconcileAll } from '../../apps/consumer/jobs/reconcile.ts';
+import { insertEvents } from '../../apps/consumer/insert-events.ts';
+import { makeReceiverCertificate, startReceiver, type Receiver } from '../../apps/webhooks/helpers/receiver.ts';
+import { webhookEventTypes } from '../../shared/contract/webhook-events.ts';
+import { carryDecoded } from '../../shared/events/carried-event.ts';
+import { makeLogger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { backdateRows } from '../helpers/backdate.ts';
+import { testEvent } from '../helpers/events.ts';
+import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
+import { fieldsOf, listenToAll } from '../helpers/told-webhooks.ts';
+import { connectTestRedis, eventually, makeWorld, type World } from '../helpers/world.ts';
+
+// What makes each type of event, from the call to the row that waits for its webhook, and in the end to the receiver.
+
+const test = suite('what webhooks are told');
+const DAY = 86_400_000;
+let world: World;
+let workspaceId: string;
+let customers: Customers;
+let webhook: Awaited<ReturnType<typeof listenToAll>>;
+let receiver: Receiver;
+let secret: string;
+
+test.before(async () => {
+  const certificate = makeReceiverCertificate();
+  receiver = await startReceiver(certificate);
+  world = await makeWorld(['verify', 'consumer'], {
+    WEBHOOK_ALLOWED_TARGETS: receiver.target,
+    NODE_EXTRA_CA_CERTS: certificate.certificate,
+  });
+  await world.start('webhooks');
+  const body = { url: receiver.url, events: webhookEventTypes };
+  ({ secret } = (await must(201, world.call('post', '/api/v1/webhook', body))).body.webhook);
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+  webhook = await listenToAll(world, workspaceId);
+});
+test.after(async () => {
+  await world?.stop();
+  await receiver?.stop();
+});
+
+const use = (key: string, usage: string, more: object = {}) => customers.verify({ key, billing: { usage, ...more } });
+const record = async (meter: string) => (await customers.billing(meter)).id;
+
+/** Verifies until the answer is VALID: verify may not know the key yet. */
+async function used(key: string, usage: string, more: object = {}): Promise<Record<string, any>> {
+  return eventually('it is VALID', async () => {
+    const { body } = await use(key, usage, more);
+    return body.status === 'VALID' ? body : undefined;
+  });
+}
+
+test('credits that are used up are told as exhausted once, and as replenished once they are refilled', async () => {
+  const { key, meter } = await customers.meteredKey('10');
+  const id = await record(meter);
+  await used(key, '4');
+  assert.equal(await webhook.types(id), []);
+  await used(key, '6');
+  const [exhausted] = await webhook.until('credits.exhausted', id);
+  assert.equal(exhausted!.data, { billingId: id, externalMeterId: meter, usedCredits: '10', totalCredits: '10' });
+  assert.is((await use(key, '1')).body.status, 'USAGE_LIMITED');
+  await used(key, '0');
+  await used(key, '0');
+
+  const refill = (amount: string) =>
+    must(
+      200,
+      world.call('post', '/api/v1/customer-billing/refill', { workspaceId, externalMeterId: meter, refill: amount }),
+    );
+  await refill('5');
+  const [replenished] = await webhook.until('credits.replenished', id);
+  assert.equal([replenished!.data['usedCredits'], replenished!.data['totalCredits']], ['10', '15']);
+  await refill('1');
+  await used(key, '6');
+  await webhook.until('credits.exhausted', id, 2);
+  assert.equal(await webhook.types(id), ['credits.exhausted', 'credits.replenished', 'credits.exhausted']);
+});
+
+test('credits that are given back, and a grant that begins, replenish', async () => {
+  const { key, meter } = await customers.meteredKey('3');
+  const id = await record(meter);
+  await used(key, '3');
+  await webhook.until('credits.exhausted', id);
+  const adjust = { amount: '-1', reason: 'given back' };
+  const headers = { 'Idempotency-Key': 'back' };
+  await must(201, world.call('post', `/api/v1/customer-billing/${id}/adjustment`, adjust, { headers }));
+  await webhook.until('credits.replenished', id);
+  await used(key, '1');
+  await webhook.until('credits.exhausted', id, 2);
+  const grant = { credits: '2', beginsAt: Date.now() + 1_500, expiresAt: Date.now() + DAY };
+  await must(
+    201,
+    world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: { 'Idempotency-Key': 'later' } }),
+  );
+  assert.is((await webhook.types(id)).filter((type) => type === 'credits.replenished').length, 1);
+  await webhook.until('credits.replenished', id, 2);
+});
+
+test('overages are no end of credits, a spend cap is', async () => {
+  const meter = await customers.newMeter({ totalCredits: '1', allowOverages: true, spendCap: '3' });
+  const { key } = await customers.newKey({ externalMeterId: meter });
+  const id = await record(meter);
+  await used(key, '2');
+  await used(key, '1');
+  const [told] = await webhook.until('credits.exhausted', id);
+  assert.is(told!.data['usedCredits'], '3');
+  await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, { spendCap: null }));
+  await webhook.until('credits.replenished', id);
+});
+
+test('an alert that is crossed is told with what it says', async () => {
+  const alerts = [{ name: 'half', when: { usedPercent: 50 } }];
+  const meter = await customers.newMeter({ totalCredits: '10', alerts });
+  const { key } = await customers.newKey({ externalMeterId: meter });
+  const id = await record(meter);
+  await used(key, '6');
+  const [told] = await webhook.until('credits.alert', id);
+  const { eventId, ...data } = told!.data;
+  assert.equal(data, { billingId: id, externalMeterId: meter, alert: alerts[0], usedCredits: '6' });
+  assert.match(eventId as string, /^evt_/);
+});
+
+test('a hold that nobody settles is told as expired, released or charged; a captured one is not', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const id = await record(meter);
+  const held = (expiresIn: number, onExpiry: string) => used(key, '2', { hold: { expiresIn, onExpiry } });
+  await held(1, 'release');
+  await held(1, 'charge');
+  const { hold } = await held(3_600, 'release');
+  await must(200, world.call('post', '/api/v1/usage/capture', { holdId: hold.id, usage: '1' }));
+  const told = await webhook.until('hold.expired', id, 2);
+  assert.equal(fieldsOf(told, 'outcome', 'credits', 'externalMeterId'), [
+    `"charged" "2" "${meter}"`,
+    `"released" "2" "${meter}"`,
+  ]);
+  assert.is(new Set(told.map(({ data }) => data['holdEventId'])).size, 2);
+});
+
+test('a grant is told when it begins, when it has expired, and 7 days and 1 day before that', async () => {
+  const meter = await customers.newMeter({ totalCredits: '1' });
+  const id = await record(meter);
+  const grant = async (body: object) => {
+    const headers = { 'Idempotency-Key': String(Math.random()) };
+    const path = `/api/v1/customer-billing/${id}/grant`;
+    return (await must(201, world.call('post', path, { credits: '5', ...body }, { headers }))).body.grant as {
+      id: string;
+    };
+  };
+  const now = Date.now();
+  const soon = await grant({ name: 'soon', beginsAt: now + 1_000, expiresAt: now + 2_000 });
+  const week = await grant({ name: 'week', expiresAt: now + 7 * DAY + 2_000 });
+  const day = await grant({ name: 'day', expiresAt: now + DAY + 2_000 });
+  const voided = await grant({ name: 'voided', beginsAt: now + 3_000, expiresAt: now + 4_000 });
+  await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${voided.id}/void`));
+  const [expired] = await webhook.until('grant.expired', id);
+  const began = await webhook.until('grant.began', id, 3);
+  const expiring = await webhook.until('grant.expiring', id, 2);
+  assert.equal(expired!.data, {
+    billingId: id,
+    externalMeterId: meter,
+    grantId: soon.id,
+    credits: '5',
+    name: 'soon',
+    beginsAt: now + 1_000,
+    expiresAt: now + 2_000,
+  });
+  assert.equal(fieldsOf(began, 'name'), ['"day"', '"soon"', '"week"']);
+  assert.equal(fieldsOf(expiring, 'daysLeft', 'grantId'), [`1 "${day.id}"`, `7 "${week.id}"`]);
+  // The consumer looks at the last minute again and again, and tells nothing twice.
+  await eventually('it has gone on', async () => {
+    const [{ at }] = await world.sql<[{ at: number }]>`select at from job_watermarks where job = 'webhook_moments'`;
+    return at > now + 6_000;
+  });
+  assert.is((await webhook.types(id)).filter((type) => type.startsWith('grant.')).length, 6);
+});
+
+test('a key is told when it is made, imported, rotated and deleted, and 7 days and 1 day before it expires', async () => {
+  const now = Date.now();
+  const { id } = await customers.newKey({ expiresAt: now + DAY + 2_000, customerId: 'acme' });
+  const [expiring] = await webhook.until('key.expiring', id);
+  assert.equal([expiring!.data['daysLeft'], expiring!.data['customerId']], [1, 'acme']);
+  const path = `/api/v1/workspace/${workspaceId}/api-key/${id}`;
+  await must(200, world.call('patch', path, { expiresAt: Date.now() + 7 * DAY + 2_000 }));
+  await webhook.until('key.expiring', id, 2);
+  await must(200, world.call('post', `${path}/rotate`));
+  await must(200, world.call('post', `${path}/rotate`));
+  await must(200, world.call('delete', path));
+  await must(200, world.call('delete', path));
+  assert.equal(await webhook.types(id), [
+    'key.created',
+    'key.expiring',
+    'key.expiring',
+    'key.rotated',
+    'key.rotated',
+    'key.deleted',
+  ]);
+  const keys = [{ name: 'elsewhere', workspaceId, key: `made-elsewhere-${Math.random()}` }];
+  const imported = (await must(200, world.call('post', '/api/v1/api-key/import', { keys }))).body.results[0].apiKey.id;
+  await must(200, world.call('post', '/api/v1/api-key/import', { keys }));
+  assert.equal(await webhook.types(imported), ['key.created']);
+});
+
+test('a limit that refuses is told once for its window, with whose it is; one per second, or that only watches, is not', async () => {
+  const requests = { unit: 'requests', limit: 1 };
+  const limits = [
+    { ...requests, name: 'daily', per: 'day', timezone: 'Asia/Kathmandu' },
+    { ...requests, name: 'watched', per: 'day', shadow: true },
+  ];
+  const ofKey = await customers.newKey({ limits });
+  const bursting = await customers.newKey({ limits: [{ ...requests, name: 'burst', per: 'second' }] });
+  const meter = await customers.newMeter({
+    totalCredits: '100',
+    limits: [{ name: 'monthly', unit: 'credits', limit: '1', per: 'month' }],
+  });
+  const ofRecord = await customers.newKey({ externalMeterId: meter, limits: [] });
+  await must(
+    200,
+    world.call('patch', `/api/v1/workspace/${workspaceId}`, {
+      defaultLimits: [{ ...requests, name: 'hourly', per: 'hour' }],
+    }),
+  );
+  const ofWorkspace = await customers.newKey();
+  const refused = (key: string, name: string) =>
+    eventually(`${name} refuses`, async () => (await use(key, '1')).body.limitedBy?.name === name);
+  await refused(bursting.key, 'burst');
+  await refused(ofKey.key, 'daily');
+  await refused(ofKey.key, 'daily');
+  await refused(ofRecord.key, 'monthly');
+  await refused(ofWorkspace.key, 'hourly');
+
+  const id = await record(meter);
+  const [monthly] = await webhook.until('limit.reached', id);
+  const { windowStartsAt, windowEndsAt, ...data } = monthly!.data;
+  assert.equal(data, {
+    limit: { on: 'billing', name: 'monthly', per: 'month' },
+    billingId: id,
+    externalMeterId: meter,
+  });
+  const now = new Date();
+  assert.equal(
+    [windowStartsAt, windowEndsAt],
+    [0, 1].map((more) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + more)),
+  );
+  const [hourly] = await webhook.until('limit.reached', ofWorkspace.id);
+  assert.equal(
+    [hourly!.data['limit'], hourly!.data['apiKeyId']],
+    [{ on: 'workspace', name: 'hourly', per: 'hour' }, ofWorkspace.id],
+  );
+  const daily = await webhook.until('limit.reached', ofKey.id);
+  assert.equal(fieldsOf(daily, 'limit'), ['{"on":"key","name":"daily","per":"day"}']);
+  assert.is(((daily[0]!.data['windowStartsAt'] as number) + 345 * 60_000) % DAY, 0, 'midnight in Kathmandu');
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: null }));
+  const before = (await webhook.told('limit.reached')).length;
+  await refused(ofKey.key, 'daily');
+  await used((await customers.meteredKey('1')).key, '1');
+  await eventually('what came after it was told', async () => (await webhook.told('credits.exhausted')).length > 0);
+  assert.is((await webhook.told('limit.reached')).length, before);
+  assert.equal(await webhook.types(bursting.id), ['key.created']);
+});
+
+test('no event has a secret of a key', async () => {
+  const { id, key } = await customers.newKey();
+  await webhook.until('key.created', id);
+  const rows = await world.sql`select data::text from webhook_events`;
+  assert.not.match(JSON.stringify(rows), key);
+});
+
+test('what happened while no consumer ran is told when one runs again, and nothing is lost or told twice by kill -9', async () => {
+  const { key, meter } = await customers.meteredKey('5');
+  const id = await record(meter);
+  await used(key, '1');
+  await world.consumer!.stop('SIGKILL');
+  const begins = Date.now() + 500;
+  const grant = { credits: '1', beginsAt: begins, expiresAt: begins + 1_000 };
+  const headers = { 'Idempotency-Key': 'while away' };
+  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
+  await eventually('it has ended', async () => Date.now() > begins + 1_500);
+  await used(key, '4');
+  const next = await world.start('consumer');
+  await webhook.until('grant.expired', id);
+  await webhook.until('grant.began', id);
+  await webhook.until('credits.exhausted', id);
+  await next.stop('SIGKILL');
+  await world.start('consumer');
+  const other = await customers.meteredKey('1');
+  await used(other.key, '1');
+  await webhook.until('credits.exhausted', await record(other.meter));
+  assert.equal((await webhook.types(id)).toSorted(), ['credits.exhausted', 'grant.began', 'grant.expired']);
+});
+
+test('every type of event arrives at its receiver, signed, each with the id that it was told under', async () => {
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'closing' }))).body;
+  const before = Date.now() - 40 * DAY;
+  await backdateRows(world.sql, workspace.id, before);
+  const month = new Date(before).toISOString().slice(0, 7);
+  await must(200, world.call('post', `/api/v1/workspace/${workspace.id}/close`, { month }));
+
+  const { key, meter } = await customers.meteredKey('10');
+  await used(key, '1');
+  await eventually('it is booked', async () => (await customers.usage(meter)) === '1');
+  await inventUsage(await record(meter));
+  await webhook.until('books.different', await record(meter));
+
+  const types = () => new Set(receiver.got.map(({ body }) => (JSON.parse(body) as { type: string }).type));
+  await eventually('each type has arrived', async () => types().size === webhookEventTypes.length);
+  for (const { body, headers } of receiver.got) new Webhook(secret).verify(body, headers as Record<string, string>);
+  const known = new Set((await world.sql<{ id: string }[]>`select id from webhook_events`).map(({ id }) => id));
+  assert.equal(
+    receiver.got.map(({ headers }) => headers['webhook-id'] as string).filter((id) => !known.has(id)),
+    [],
+  );
+});
+
+test.run();
+
+/** Books what no balance has, and compares: as if Redis had been put back to an earlier state than the books. */
+async function inventUsage(billingId: string): Promise<void> {
+  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  const redis = await connectTestRedis();
+  const log = makeLogger('test', 'silent');
+  const query = `select epoch from usage_events where billing_id = {billingId:String} limit 1`;
+  const answer = await books.client.query({ query, query_params: { billingId }, format: 'JSONEachRow' });
+  const [{ epoch }] = (await answer.json<{ epoch: number }>()) as [{ epoch: number }];
+  const invented = { billingId, workspaceId, epoch, sequence: 2, costMicros: 7_000_000, usedMicros: 8_000_000 };
+  await insertEvents(books, [carryDecoded(testEvent({ ...invented, timeMs: Date.now() - 1_000 }))]);
+  await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, new AbortController().signal);
+  await Promise.all([books.close(), redis.close()]);
+}
