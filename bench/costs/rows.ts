@@ -25,6 +25,8 @@ export const FASTAPI = 'FastAPI app';
 export const ALL_LIMITS = 'four limits, three grants and two limits';
 export const CAPTURE = 'a capture';
 export const ALONE = 'client.verify, one at a time';
+/** The apps that are measured alone and behind their guard. */
+export const apps = [KOA, EXPRESS, GO, FASTAPI];
 /** The name of an app behind its guard. */
 export const guarded = (app: string) => `${app} behind the guard`;
 
@@ -70,6 +72,12 @@ const rows: Record<string, (scene: Scene) => Promise<Row>> = {
 
 /** The names of all rows, in their order. */
 export const rowNames = Object.keys(rows);
+
+/** The rows, with that of the bare app before each guarded one: they are compared. */
+export function withBareApps(names: string[]): string[] {
+  const bareOf = (name: string) => apps.filter((app) => name === guarded(app));
+  return [...new Set(names.flatMap((name) => [...bareOf(name), name]))];
+}
 
 /** What some rows need besides Node. */
 export const languages = [
