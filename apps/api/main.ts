@@ -31,6 +31,7 @@ import { logDeniedAttempts } from './audit/denied-attempts.ts';
 import { headersFor, isOverTls } from '../../shared/http/headers.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
+import { linksFromPostgres, portalsFromPostgres } from './resources/portals.ts';
 import { sessionsFromPostgres } from './resources/sessions.ts';
 import { makeSessionCookies } from './http/session-cookie.ts';
 import { makeSendExport } from './http/exports.ts';
@@ -40,7 +41,7 @@ import { startSettler } from '../../shared/books/settler.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
-import { consoleRoutes, routes } from './routes/index.ts';
+import { portalRoutes, routes, sessionRoutes } from './routes/index.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { startRevoking } from './resources/revocation-job.ts';
 import { startScheduling } from './resources/schedule-job.ts';
@@ -124,8 +125,8 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const countApiCall = makeTeamRate(quotas.api_per_second);
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
-    routes,
-    consoleRoutes,
+    routes: [...routes, ...portalRoutes],
+    sessionRoutes,
     handling: {
       services: {
         redis,
@@ -139,13 +140,16 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         holds: makeHoldCalls({ redis, holdKeys, outboxFull, config }),
         verifyBatch: makeVerifyBatch({ verify, countCall: countVerification, logFailure: logFailures(log) }),
         quotas,
-        sessionCookies: makeSessionCookies(isOverTls(config)),
+        sessionCookies: makeSessionCookies(isOverTls(config), 'keytally'),
+        portalCookies: makeSessionCookies(isOverTls(config), 'keytally-portal'),
         deadlineMs: config.REQUEST_DEADLINE_MS,
       },
       sql,
       teamSql,
       authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)), countApiCall),
       authenticateSession: limitTeams(limited(sessionsFromPostgres(sql, uses.note)), countApiCall),
+      authenticatePortal: limitTeams(limited(portalsFromPostgres(sql)), countApiCall),
+      authenticateLink: limitTeams(limited(linksFromPostgres(sql)), countApiCall),
       // A verification must not wait for Postgres, neither here nor on the verify app.
       authenticateForVerify: limitTeams(
         limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),

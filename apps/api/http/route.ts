@@ -46,6 +46,7 @@ export type Services = {
   /** The operator's quotas, for teams without limits of their own. */
   quotas: Quotas;
   sessionCookies: SessionCookies;
+  portalCookies: SessionCookies;
   /** Sends a cookie with the answer, if that is a success. */
   setCookie(cookie: string): void;
   /** How long a request may take until its answer. */
@@ -63,6 +64,10 @@ export type HandleOptions = {
   authenticateForVerify: AuthenticateFrom;
   /** Takes the secret of a session. */
   authenticateSession: AuthenticateFrom;
+  /** Takes the secret of a session of the portal. */
+  authenticatePortal: AuthenticateFrom;
+  /** Takes a link token. */
+  authenticateLink: AuthenticateFrom;
   limitCalls(caller: Caller): void;
   turns: FairTurns;
   sendExport: SendExport;
