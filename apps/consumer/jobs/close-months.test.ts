@@ -251,6 +251,12 @@ test('a month closes by itself three days after its end, once the books of all i
   const [waits] = await months();
   assert.equal([waits!.closed, waits!.waiting.pending, waits!.waiting.different], [false, 2, 0]);
   assert.equal((await close(workspaceId, { month: '2026-09' })).body.closing.waitsFor.pending, 2);
+  const audited = await world.sql<{ operation: string; tokenId: string | null; after: object }[]>`
+    select operation, token_id, after from audit_log where resource = 'workspace_month' and resource_id = ${workspaceId}`;
+  assert.equal(
+    audited.map(({ operation, tokenId, after }) => [operation, tokenId, after]),
+    [['month closed', null, { month: '2026-09', acceptsDifferences: false }]],
+  );
 
   consumer = await world.start('consumer');
   const { id } = await customers.billing(one.meter);
