@@ -8,6 +8,7 @@ import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { makeRandom } from '../../../tests/helpers/random.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { rebuild } from '../../api/commands/rebuild.ts';
 import { closeMonths } from './close-months.ts';
 
 const test = suite('closing months');
@@ -126,6 +127,8 @@ test('a closed month and its file are the same bytes ever after', async () => {
   assert.equal(await read(), before);
   await closed(workspaceId, '2026-10');
   assert.equal(await read(), before);
+  await rebuild({ ...stores(), log });
+  assert.equal(await read(), before, 'after a rebuild of Redis');
   assert.equal(
     next.movements.map(({ day, kind, name, amount, events, month }: any) => [day, kind, name, amount, events, month]),
     [
