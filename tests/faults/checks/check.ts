@@ -9,6 +9,7 @@ import { checkPoisoned } from './poisoned.ts';
 import { checkFinance } from './finance.ts';
 import { checkStatement } from './statement.ts';
 import { checkWindows } from './windows.ts';
+import { checkTold } from './told.ts';
 import { checkTime, hadTime, rulesOfTime } from './time.ts';
 import type { Line } from '../history.ts';
 
@@ -23,6 +24,7 @@ const checks = [
   checkKeys,
   checkChanges,
   checkPoisoned,
+  checkTold,
   checkTime,
 ];
 
