@@ -69,12 +69,9 @@ export function Portal() {
           <span class="workspace" title={opened.customerId}>
             {opened.customerId}
           </span>
-          <span class="who">
-            Open until <Time at={opened.expiresAt} />
-          </span>
           <button
             type="button"
-            class="outline secondary"
+            class="outline secondary end"
             onClick={() =>
               leavePortal()
                 .catch(() => {})
@@ -86,6 +83,9 @@ export function Portal() {
         </header>
         <main id="main">
           <Page title={TITLE}>
+            <p class="muted">
+              Open until <Time at={opened.expiresAt} />.
+            </p>
             {opened.hasBalance && <Balance />}
             <Keys mayRotate={opened.permissions.includes('rotate')} />
             <UsageByDay
