@@ -1,18 +1,11 @@
 // Every `sh` block of every page, run as it stands on a stack that `make up` started.
-import { spawn } from 'node:child_process';
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { checkout } from '../../apps/stack/process/home.ts';
-import { freePorts, isFree } from '../../apps/stack/process/ports.ts';
+import { linkCheckout, type LinkedCheckout } from './helpers/linked-checkout.ts';
 import { blocksOf, readPages, type Block } from './helpers/pages.ts';
 
-// The checkout with a stack of its own: everything else in it is a link.
-const folder = join(process.env.TEST_FOLDER ?? '', 'checkout');
-const ownNames = ['.git', '.keytally', 'secrets'];
-// These need a gateway, a framework or a language beside the stack; tests/gateways and tests of the clients run them. The
-// client's README installs a package: run here, npm would follow the links and add it to this checkout's package.json.
+// These need a gateway, a framework or a language beside the stack: tests/gateways, guides.*.test.ts and tests of the clients run them.
+// The client's README installs a package: run here, npm would follow the links and add it to this checkout's package.json.
 const runElsewhere = [
   'docs/gateways.md',
   'docs/protect-node.md',
@@ -24,16 +17,9 @@ const runElsewhere = [
 const TRIES = 3;
 const SEPARATOR = '\u001e';
 
-let port: number;
+let run: LinkedCheckout['run'];
 
-test.before(async () => {
-  mkdirSync(folder, { recursive: true, mode: 0o711 });
-  for (const name of readdirSync(checkout)) {
-    if (!ownNames.includes(name)) symlinkSync(join(checkout, name), join(folder, name));
-  }
-  do [port = 0] = await freePorts(1);
-  while (!(await isFree(port + 1)));
-});
+test.before(async () => void ({ run } = await linkCheckout()));
 test.after(async () => void (await run('sh', 'make down')));
 
 for (const page of readPages()) {
@@ -104,25 +90,4 @@ async function tryBlocks(shell: string, blocks: Block[]): Promise<string | undef
 function matches(output: string, expected: string): boolean {
   const parts = expected.trim().split('…').map(RegExp.escape);
   return new RegExp(`^${parts.join('[^]*?')}$`).test(output.replaceAll('\r\n', '\n').trim());
-}
-
-async function run(shell: string, script: string): Promise<{ code: number; out: string; err: string }> {
-  const file = join(folder, `page.${shell}`);
-  writeFileSync(file, script);
-  const env = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    STACK: 'native',
-    KEYTALLY_HOME: join(folder, '.keytally'),
-    KEYTALLY_PORT: String(port),
-  };
-  const child = spawn(shell, ['-e', file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let [out, err] = ['', ''];
-  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
-  const code = await new Promise<number>((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', (code) => resolve(code ?? 1));
-  });
-  return { code, out, err };
 }

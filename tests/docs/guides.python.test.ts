@@ -1,0 +1,10 @@
+// Installs the client and its framework from PyPI, as the page does.
+import { testGuide } from './helpers/guide.ts';
+
+const settings = Object.entries(process.env).filter(([name]) => name.startsWith('PIP_') || /_proxy$/i.test(name));
+
+testGuide({
+  page: 'docs/protect-python.md',
+  program: { language: 'python', file: 'server.py' },
+  env: Object.fromEntries(settings),
+});
