@@ -20,7 +20,6 @@ const test = suite('telemetry');
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
 const sampled = { traceparent: `00-${TRACE}-${CALLER}-01` };
-const preload = `--import=${new URL('../helpers/tell-loaded.mjs', import.meta.url).pathname}`;
 let receiver: OtlpReceiver;
 let world: World;
 let customers: Customers;
@@ -215,19 +214,6 @@ test('a collector that does not answer, or is not there, delays no call and no s
     outputListeners.clear();
   }
   await silent.stop();
-});
-
-// The client of Prometheus loads @opentelemetry/api, with or without telemetry.
-test('a program that is not told of a collector loads nothing of OpenTelemetry that it would not load anyway', async () => {
-  let said = '';
-  outputListeners.add((text) => void (said += text));
-  for (const program of ['api', 'verify', 'consumer', 'webhooks'] as const)
-    await (await start(program, { NODE_OPTIONS: preload })).stop();
-  assert.match(said, /loaded file:\S+@opentelemetry\/api\//);
-  assert.not.match(said, /loaded file:\S+@opentelemetry\/(?!api\/)/);
-  const traced = await start('verify', { ...settings, NODE_OPTIONS: preload });
-  await traced.stop();
-  assert.match(said, /loaded file:\S+@opentelemetry\/sdk-trace/);
 });
 
 async function start(program: Program, env: Record<string, string>): Promise<Started> {
