@@ -95,7 +95,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     startRemovingDeleted(sql, redis, log),
     startRevoking(sql, redis, log),
     startWritingHoldKeys(redis, masterKeys, log),
-    startScheduling(sql, redis, log),
+    startScheduling({ sql, redis, metrics, log }),
     resealSigningKeys(sql, masterKeys, log),
     resealWebhookSecrets(sql, masterKeys, log),
     startChainer({ sql, redis, masterKeys, metrics, log }),

@@ -190,6 +190,11 @@ function settingsMetrics(registers: Registry[]) {
       help: '1 while Postgres is older than what is in force in Redis, because it was restored from a backup',
       registers,
     }),
+    periodsNotGranted: new Counter({
+      name: 'keytally_periods_not_granted_total',
+      help: 'Periods of grant schedules without a grant, since it would have passed 9000000000 credits',
+      registers,
+    }),
   };
 }
 

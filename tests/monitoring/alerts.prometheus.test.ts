@@ -95,6 +95,7 @@ const cases: Record<string, Case> = {
   KeytallyRedisMemory: { at: '9m', fires: memory(71), quiet: memory(69), labels: { server: 'r:1' } },
   KeytallyRedisMemoryFull: { at: '9m', fires: memory(81), quiet: memory(79), labels: { server: 'r:1' } },
   KeytallySettingsOlder: { at: '8m', ...gauge('keytally_settings_older', 1, 0) },
+  KeytallyPeriodNotGranted: { at: '6m', ...counter('keytally_periods_not_granted_total') },
   KeytallyAuditLogBroken: { at: '6m', ...gauge('keytally_audit_log_broken', 1, 0) },
   KeytallyAuditLogUnchained: { at: '12m', ...gauge('keytally_audit_unchained_seconds', 61, 59) },
 };

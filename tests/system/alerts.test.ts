@@ -41,6 +41,12 @@ async function newRecord(fields: object, of = workspaceId) {
       const { body } = await must(200, customers.verify({ key: apiKey.key, billing: { usage } }));
       assert.is(body.status, 'VALID');
     },
+    hold: async (usage: string) => {
+      const body = { key: apiKey.key, billing: { usage, hold: { expiresIn: 600 } } };
+      // A process learns soon after its start what ids of holds are signed with.
+      return eventually('it is held', async () => (await customers.verify(body)).body.hold?.id as string | undefined);
+    },
+    settle: (what: string, body: object) => must(200, world.call('post', `/api/v1/usage/${what}`, body)),
     refill: (refill: string) =>
       must(200, world.call('post', `${RECORDS}/refill`, { workspaceId: of, externalMeterId, refill }, once())),
     adjust: (amount: string) => must(201, world.call('post', `${path}/adjustment`, { amount, reason: 'r' }, once())),
@@ -133,6 +139,19 @@ test('a balance that was topped up can cross again, and so can one whose use was
     list.map(({ usedCredits }) => usedCredits),
     ['140', '140', '90'],
   );
+});
+
+test('`available` looks at no holds: what is reserved crosses nothing, what is used does', async () => {
+  const record = await newRecord({ alerts: [LEFT] });
+  await record.use('1');
+  const holds = await Promise.all(Array.from({ length: 9 }, () => record.hold('11')));
+  assert.is((await must(200, world.call('get', record.path))).body.billing.availableCredits, '0');
+  for (const holdId of holds.slice(1)) await record.settle('release', { holdId });
+  assert.equal(await record.told(), []);
+  await record.use('80');
+  await record.settle('capture', { holdId: holds[0], usage: '9' });
+  const [told] = await toldNames(record, ['left']);
+  assert.is(told!.usedCredits, '90');
 });
 
 test('a PATCH below the present value tells nothing, nor does a refill above it', async () => {

@@ -1,5 +1,6 @@
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
+import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import { openShards } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -12,11 +13,13 @@ const EVERY_MS = 1_000;
 const SCHEDULES_AT_ONCE = 100;
 const LOOK_WITHIN_MS = 1_000;
 
+type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
+
 /**
  * Makes the periods of grant schedules, two before they begin, until stopped. Each schedule is a transaction: the lock of its
  * record, and of its row, lets one process make a period once, and one that dies has made all of it or nothing.
  */
-export function startScheduling(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
+export function startScheduling({ sql, redis, metrics, log }: Stores): Loop {
   const loop = startLoop(EVERY_MS, log, 'making periods of grant schedules', async () => {
     const due = await sql<Due[]>`
       select id, billing_id, team_id from grant_schedules
@@ -26,7 +29,7 @@ export function startScheduling(sql: Sql, redis: ShardedRedis, log: Logger): Loo
     // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
     const open = await openShards(redis, LOOK_WITHIN_MS);
     if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
-    for (const one of due) await sql.begin((tx) => makeDue(tx, one));
+    for (const one of due) metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)));
     if (due.length === SCHEDULES_AT_ONCE) loop.soon();
   });
   return loop;
@@ -34,17 +37,18 @@ export function startScheduling(sql: Sql, redis: ShardedRedis, log: Logger): Loo
 
 type Due = { id: string; billingId: string; teamId: string };
 
-async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise<void> {
+/** Gives how many periods have no grant, since it would pass what a record may have. */
+async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise<number> {
   const [record] = await tx<[{ shard: number; deleted: boolean; nowMs: number }]>`
     select b.shard, w.deleted_at is not null as deleted, floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
     from billing_records b join workspaces w on w.id = b.workspace_id where b.id = ${billingId} for update of b`;
   const [schedule] = await tx<(ScheduleRow & { tokenId: string; requestId: string })[]>`
     select ${scheduleColumns(tx)}, token_id, request_id from grant_schedules
     where id = ${id} and deleted_at is null and next_at <= ${record.nowMs} for update`;
-  if (!schedule) return;
+  if (!schedule) return 0;
   if (record.deleted) {
     await tx`update grant_schedules set next_at = null where id = ${id}`;
-    return;
+    return 0;
   }
   const maker = { teamId, tokenId: schedule.tokenId, requestId: schedule.requestId };
   const notGranted = await makePeriods(tx, schedule, maker, record.nowMs, { limited: false });
@@ -61,4 +65,5 @@ async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise
   await tx`
     insert into changes (kind, entity_id, shard, created_at)
     values ('billing', ${billingId}, ${record.shard}, now() - interval '1 minute')`;
+  return notGranted.length;
 }

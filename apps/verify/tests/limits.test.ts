@@ -117,6 +117,31 @@ test('a cost above a whole limit is refused without `resetAt`, and a cost of 0 p
   assert.is((await verify({ key })).status, 'VALID');
 });
 
+test('a cost of 0 counts in limits on requests, passes without credits, and `remaining` is never below 0', async () => {
+  const limits = [requests(3), credits('2')];
+  const meter = await customers.newMeter({ totalCredits: '2', limits });
+  const { key } = await customers.newKey({ externalMeterId: meter });
+  const asked = { key, billing: { usage: '2', hold: { expiresIn: 60 } } };
+  // A process learns soon after its start what ids of holds are signed with.
+  const holdId = await eventually('it is held', async () => (await customers.verify(asked)).body.hold?.id as string);
+  const body = { holdId, usage: '5' };
+  await must(200, request(`${world.verify!.url}/api/v1/usage/capture`, 'post', { token: world.team.token, body }));
+  const free = await verify({ key, billing: { usage: '0' } });
+  assert.equal([free.status, free.billing.availableCredits, remainingOf(free)], ['VALID', '-3', [1, '0']]);
+  assert.is((await verify({ key })).status, 'VALID');
+  assert.equal((await verify({ key, billing: { usage: '0' } })).limitedBy?.name, 'daily');
+});
+
+test('a refusal for want of a billing record comes after limits on requests and before those on credits', async () => {
+  const reason = async (limits: object[]) => {
+    const { key } = await customers.newKey({ externalMeterId: `none-${Math.random()}`, limits });
+    await verify({ key });
+    return (await verify({ key, billing: { usage: '3' } })).reason;
+  };
+  assert.is(await reason([requests(1), credits('2')]), 'RATE_LIMIT');
+  assert.is(await reason([requests(5), credits('2')]), 'NO_BILLING_RECORD');
+});
+
 test('the order of refusal is requests of the key, of the record, then credits, then limits on credits', async () => {
   const order = async (total: string, ofKey: object[], ofRecord: object[]) => {
     const meter = await customers.newMeter({ totalCredits: total, limits: ofRecord });

@@ -1,6 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { metric } from '../../../../tests/helpers/metric.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 // The contract's lines on schedules of grants.
@@ -157,7 +158,7 @@ test('a record has at most 10 schedules', async () => {
   assert.equal([refused.status, refused.body.error.code], [409, 40943]);
 });
 
-test('a period that would pass 9000000000 is not granted, and the audit log tells it', async () => {
+test('a period that would pass 9000000000 is not granted, and the audit log and a metric tell it', async () => {
   const { id, meter } = await record();
   const anchorAt = Date.now() + 2_500 - 5 * DAY;
   const made = await schedule(id, { credits: '3000000000', every: 'day', anchorAt });
@@ -166,6 +167,8 @@ test('a period that would pass 9000000000 is not granted, and the audit log tell
     return auditLog.find((one: { operation: string }) => one.operation === 'grant schedule');
   });
   assert.equal(line.after.notGranted, { period: 7, beginsAt: made.anchorAt + 7 * DAY });
+  const counted = () => metric(world.api.url, 'keytally_periods_not_granted_total');
+  await eventually('it is counted', async () => (await counted()) === 1);
   assert.equal((await grantsOf(id)).length, 3);
   await eventually('the second has begun', async () => (await amountsOf(meter))[0] === '6000000000');
 });
