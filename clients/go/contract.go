@@ -658,6 +658,39 @@ type DeleteWorkspaceResult struct {
 	Workspace Workspace `json:"workspace"`
 }
 
+// GetWorkspaceProofResult is what GetWorkspaceProof answers.
+type GetWorkspaceProofResult struct {
+	Proof WorkspaceProof `json:"proof"`
+}
+
+// WorkspaceProof is a WorkspaceProof of the OpenAPI document.
+type WorkspaceProof struct {
+	// when the last comparison of all records began; absent before the first one, RFC 3339 in UTC
+	ProvedAt *time.Time `json:"provedAt,omitempty"`
+	// records that differ
+	DifferentRecords int64 `json:"differentRecords"`
+	// records whose events were still on their way to the books
+	UndecidedRecords int64 `json:"undecidedRecords"`
+	// the first 100 records that differ
+	Different []DifferentRecord `json:"different"`
+}
+
+// DifferentRecord is a DifferentRecord of the OpenAPI document.
+type DifferentRecord struct {
+	// id of the billing record
+	BillingID string `json:"billingId"`
+	// the record's external meter
+	ExternalMeterID string `json:"externalMeterId"`
+	// whether the books contain less than was used, or more; one of "MISSING", "TOO_MUCH"
+	Status string `json:"status"`
+	// used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way
+	Difference string `json:"difference"`
+	// reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way
+	HeldDifference string `json:"heldDifference"`
+	// since when it differs so, RFC 3339 in UTC
+	Since time.Time `json:"since"`
+}
+
 // CloseMonthResult is what CloseMonth answers.
 type CloseMonthResult struct {
 	Closing MonthClosing `json:"closing"`
@@ -1819,6 +1852,10 @@ type CreateLinkTokenResultLinkToken struct {
 	CustomerID string `json:"customerId"`
 	// your own id of the billing to link
 	ExternalBillingID string `json:"externalBillingId,omitempty"`
+	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
+	BillingID string `json:"billingId,omitempty"`
+	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
+	Permissions []string `json:"permissions,omitempty"`
 }
 
 // CreateLinkTokenRequest is what CreateLinkToken takes.
@@ -1829,6 +1866,10 @@ type CreateLinkTokenRequest struct {
 	CustomerID string `json:"customerId"`
 	// your own id of the billing to link
 	ExternalBillingID string `json:"externalBillingId,omitempty"`
+	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
+	BillingID string `json:"billingId,omitempty"`
+	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
+	Permissions []string `json:"permissions,omitempty"`
 	// lifetime in seconds; default 900
 	ExpiresIn int64 `json:"expiresIn,omitempty"`
 }
@@ -1845,6 +1886,10 @@ type LinkToken struct {
 	CustomerID string `json:"customerId,omitempty"`
 	// your own id of the billing to link
 	ExternalBillingID string `json:"externalBillingId,omitempty"`
+	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
+	BillingID string `json:"billingId,omitempty"`
+	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
+	Permissions []string `json:"permissions,omitempty"`
 }
 
 // CreateAccessTokenResult is what CreateAccessToken answers.

@@ -1357,6 +1357,38 @@ export interface Contract {
       };
     };
   };
+  /** Tell when a workspace's books were proved, and which records differ (`billing:read`). */
+  'get /api/v1/workspace/{id}/proof': {
+    input: {
+      /** id of the workspace */
+      id: string;
+    };
+    output: {
+      proof: {
+        /** when the last comparison of all records began; absent before the first one, RFC 3339 in UTC */
+        provedAt?: string;
+        /** records that differ */
+        differentRecords: number;
+        /** records whose events were still on their way to the books */
+        undecidedRecords: number;
+        /** the first 100 records that differ */
+        different: Array<{
+          /** id of the billing record */
+          billingId: string;
+          /** the record's external meter */
+          externalMeterId: string;
+          /** whether the books contain less than was used, or more */
+          status: 'MISSING' | 'TOO_MUCH';
+          /** used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
+          difference: string;
+          /** reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
+          heldDifference: string;
+          /** since when it differs so, RFC 3339 in UTC */
+          since: string;
+        }>;
+      };
+    };
+  };
   /** Change a workspace's name and the defaults of its keys and billing records (`workspace:write`). */
   'patch /api/v1/workspace/{id}': {
     input: {
@@ -3784,6 +3816,10 @@ export interface Contract {
       customerId: string;
       /** your own id of the billing to link */
       externalBillingId?: string | undefined;
+      /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+      billingId?: string | undefined;
+      /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+      permissions?: Array<'rotate'> | undefined;
       /** lifetime in seconds */
       expiresIn?: number | undefined;
     };
@@ -3801,6 +3837,10 @@ export interface Contract {
         customerId: string;
         /** your own id of the billing to link */
         externalBillingId?: string;
+        /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+        billingId?: string;
+        /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+        permissions?: Array<'rotate'>;
       };
     };
   };
@@ -3821,6 +3861,10 @@ export interface Contract {
       customerId?: string;
       /** your own id of the billing to link */
       externalBillingId?: string;
+      /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+      billingId?: string;
+      /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+      permissions?: Array<'rotate'>;
     };
   };
   /** Revoke a link token (`link:write`). */
@@ -3840,6 +3884,10 @@ export interface Contract {
       customerId?: string;
       /** your own id of the billing to link */
       externalBillingId?: string;
+      /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+      billingId?: string;
+      /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+      permissions?: Array<'rotate'>;
     };
   };
   /** Create an access token with at most the rights of your own (`token:write`). */

@@ -1,10 +1,12 @@
 import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router } from 'preact-iso';
 import { Problem, readSession, type Session } from './data/call.ts';
-import { SessionContext } from './data/session.ts';
+import { EndedContext, SessionContext } from './data/session.ts';
 import { InWorkspace } from './workspace.tsx';
 import { SignIn } from './pages/sign-in.tsx';
 import { Workspaces } from './pages/workspaces.tsx';
+import { Frame } from './parts/frame.tsx';
+import { Page } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
 /** The console: signing in, choosing a workspace, and its pages. */
@@ -31,16 +33,40 @@ export function App() {
   }
   if (session === undefined) return <main class="narrow" aria-busy="true" />;
   if (!signed) return <SignIn onSigned={setSession} />;
+  // The router decodes an address, and fails where that can't be done. No address of ours needs it.
+  if (location.pathname.includes('%')) {
+    return (
+      <SessionContext.Provider value={signed}>
+        <Lost />
+      </SessionContext.Provider>
+    );
+  }
   return (
     <SessionContext.Provider value={signed}>
-      <LocationProvider scope="/console">
-        <Router>
-          <Route path="/console" component={Workspaces} />
-          <Route path="/console/w/:workspace" component={InWorkspace} />
-          <Route path="/console/w/:workspace/*" component={InWorkspace} />
-          <Route default component={Workspaces} />
-        </Router>
-      </LocationProvider>
+      <EndedContext.Provider value={onEnded}>
+        <LocationProvider scope="/console">
+          <Router>
+            <Route path="/console" component={Workspaces} />
+            <Route path="/console/w/:workspace" component={InWorkspace} />
+            <Route path="/console/w/:workspace/*" component={InWorkspace} />
+            <Route default component={Workspaces} />
+          </Router>
+        </LocationProvider>
+      </EndedContext.Provider>
     </SessionContext.Provider>
+  );
+}
+
+function Lost() {
+  return (
+    <Frame>
+      <main id="main">
+        <Page title="Nothing here">
+          <p>
+            The address leads nowhere. <a href="/console">Choose a workspace</a>
+          </p>
+        </Page>
+      </main>
+    </Frame>
   );
 }

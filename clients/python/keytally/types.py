@@ -480,6 +480,41 @@ class DeleteWorkspaceResult(TypedDict):
     workspace: Workspace
 
 
+class GetWorkspaceProofInput(TypedDict):
+    id: str
+    """Id of the workspace"""
+
+
+class DifferentRecord(TypedDict):
+    billingId: str
+    """Id of the billing record"""
+    externalMeterId: str
+    """The record's external meter"""
+    status: Literal["MISSING", "TOO_MUCH"]
+    """Whether the books contain less than was used, or more"""
+    difference: str
+    """Used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way"""
+    heldDifference: str
+    """Reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way"""
+    since: str
+    """Since when it differs so, RFC 3339 in UTC"""
+
+
+class WorkspaceProof(TypedDict):
+    provedAt: NotRequired[str]
+    """When the last comparison of all records began; absent before the first one, RFC 3339 in UTC"""
+    differentRecords: int
+    """Records that differ"""
+    undecidedRecords: int
+    """Records whose events were still on their way to the books"""
+    different: list[DifferentRecord]
+    """The first 100 records that differ"""
+
+
+class GetWorkspaceProofResult(TypedDict):
+    proof: WorkspaceProof
+
+
 class CloseMonthInput(TypedDict):
     id: str
     """Id of the workspace"""
@@ -1699,6 +1734,10 @@ class CreateLinkTokenInput(TypedDict):
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
     """Your own id of the billing to link"""
+    billingId: NotRequired[str]
+    """Id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace"""
+    permissions: NotRequired[list[Literal["rotate"]]]
+    """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
     expiresIn: NotRequired[int]
     """Lifetime in seconds"""
 
@@ -1716,6 +1755,10 @@ class CreateLinkTokenResultLinkToken(TypedDict):
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
     """Your own id of the billing to link"""
+    billingId: NotRequired[str]
+    """Id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace"""
+    permissions: NotRequired[list[Literal["rotate"]]]
+    """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
 
 
 class CreateLinkTokenResult(TypedDict):
@@ -1738,6 +1781,10 @@ class LinkToken(TypedDict):
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
     """Your own id of the billing to link"""
+    billingId: NotRequired[str]
+    """Id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace"""
+    permissions: NotRequired[list[Literal["rotate"]]]
+    """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
 
 
 class DeleteLinkTokenInput(TypedDict):

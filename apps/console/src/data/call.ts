@@ -1,9 +1,12 @@
 import type { Contract } from '../../../../clients/node/contract.ts';
+import type { PortalContract } from './portal-contract.ts';
+
+type Operations = Contract & PortalContract;
 
 /** The operations of the api, by method and path. */
-export type Operation = Exclude<keyof Contract, `${string} as ${string}`>;
-export type Input<O extends Operation> = Contract[O]['input'];
-export type Output<O extends Operation> = Contract[O]['output'];
+export type Operation = Exclude<keyof Operations, `${string} as ${string}`>;
+export type Input<O extends Operation> = Operations[O]['input'];
+export type Output<O extends Operation> = Operations[O]['output'];
 
 /** What the console is told about its session. */
 export type Session = {
@@ -86,6 +89,12 @@ export async function download(path: string): Promise<Blob> {
   return response.blob();
 }
 
+/** The query of an address: what is given of these values. */
+export function queryOf(values: Record<string, unknown>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
+}
+
 /** Signs in with an access token. Nothing in the page keeps it. */
 export async function signIn(token: string): Promise<Session> {
   const answer = await send('post', '/console/session', { headers: { Authorization: `Bearer ${token}` } });
@@ -102,6 +111,16 @@ export async function signOut(): Promise<void> {
   await send('delete', '/console/session');
 }
 
+/** Opens the portal with a link token. Nothing in the page keeps it. */
+export async function openPortal(link: string): Promise<void> {
+  await send('post', '/portal/session', { headers: { 'X-Keytally-Link': encodeURIComponent(link) } });
+}
+
+/** Ends the session of the portal. */
+export async function leavePortal(): Promise<void> {
+  await send('delete', '/portal/session');
+}
+
 type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal };
 
 async function send(method: string, path: string, options: Options = {}): Promise<unknown> {
@@ -116,11 +135,6 @@ async function request(method: string, path: string, options: Options): Promise<
   });
   if (!response.ok) throw new Problem(response.status, (await response.json().catch(() => undefined)) as Envelope);
   return response;
-}
-
-function queryOf(values: Record<string, unknown>): string {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
-  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
 }
 
 // Not randomUUID: over plain HTTP browsers have it for localhost alone.

@@ -8,6 +8,7 @@ import { LimitsForm, LimitsTable } from '../parts/limits.tsx';
 import { Page, usePath } from '../parts/page.tsx';
 import { Facts, ProblemNote, Secret, Time } from '../parts/text.tsx';
 import { KeyState, type ApiKey } from './keys.tsx';
+import { KeyOutcomes } from './key-outcomes.tsx';
 import { KeyScopes } from './key-scopes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'id' | 'akid'>;
@@ -27,6 +28,8 @@ export function Key() {
     close();
     read.reload();
   };
+  const rotate = async (graceSeconds: number) =>
+    (await call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { id, akid, graceSeconds })).apiKey.key;
   if (read.problem) return <ProblemNote problem={read.problem} />;
   if (!key) return <p aria-busy="true">Loading…</p>;
   const mayChange = may('key:write') && !key.deleted;
@@ -55,8 +58,9 @@ export function Key() {
         </header>
         <LimitsTable limits={key.limits ?? []} perSecond={key.rateLimitPerSecond} />
       </section>
+      {may('usage:read') && <KeyOutcomes apiKeyId={key.id} />}
       <KeyScopes of={key} mayChange={mayChange} onChange={change} />
-      {doing === 'rotate' && <Rotate of={key} onClose={close} onRotated={read.reload} />}
+      {doing === 'rotate' && <Rotate onRotate={rotate} onClose={close} onRotated={read.reload} />}
       {doing === 'delete' && <Delete of={key} onClose={close} onDeleted={read.reload} />}
       {doing === 'edit' && <Edit of={key} onClose={close} onChange={change} />}
       {doing === 'limits' && (
@@ -124,8 +128,10 @@ function Actions({
   );
 }
 
-function Rotate({ of: { id: akid }, onClose, onRotated }: { of: ApiKey; onClose(): void; onRotated(): void }) {
-  const { id } = useWorkspace();
+type RotateProps = { onRotate(graceSeconds: number): Promise<string>; onClose(): void; onRotated(): void };
+
+/** Asks how long the earlier secret goes on, and shows the new one. */
+export function Rotate({ onRotate, onClose, onRotated }: RotateProps) {
   const [secret, setSecret] = useState<string>();
   if (secret !== undefined) {
     return (
@@ -139,13 +145,7 @@ function Rotate({ of: { id: akid }, onClose, onRotated }: { of: ApiKey; onClose(
       <Form
         submit="Rotate key"
         onSubmit={async (value) => {
-          const graceSeconds = Math.round(Number(value('hours') || 0) * 3600);
-          const { apiKey } = await call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', {
-            id,
-            akid,
-            graceSeconds,
-          });
-          setSecret(apiKey.key);
+          setSecret(await onRotate(Math.round(Number(value('hours') || 0) * 3600)));
           onRotated();
         }}
       >

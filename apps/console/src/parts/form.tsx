@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../data/call.ts';
 import { asProblem } from '../data/hooks.ts';
-import { useSession } from '../data/session.ts';
+import { useEnded } from '../data/session.ts';
 import { ProblemNote } from './text.tsx';
 
 /** What a form's fields hold, by name; an empty one is ''. */
@@ -21,20 +21,8 @@ type FormProps = {
 };
 
 /** A form that says that it works, and what the api said where it refused. */
-export function Form(props: FormProps) {
-  return <PlainForm {...props} onEnded={useSession().onEnded} />;
-}
-
-/** The same without a session: for signing in. */
-export function PlainForm({
-  submit,
-  isMinor,
-  isRow,
-  isReady = true,
-  onSubmit,
-  onEnded,
-  children,
-}: FormProps & { onEnded(): void }) {
+export function Form({ submit, isMinor, isRow, isReady = true, onSubmit, children }: FormProps) {
+  const onEnded = useEnded();
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
   const send = async (event: { preventDefault(): void; currentTarget: HTMLFormElement }) => {
@@ -98,14 +86,17 @@ type ChoiceProps = {
   name: string;
   options: readonly (readonly [value: string, text: string])[];
   value?: string;
+  /** Its label stands beside it. */
+  isInline?: boolean;
+  onChoice?(value: string): void;
 };
 
-export function Choice({ label, name, options, value }: ChoiceProps) {
+export function Choice({ label, name, options, value, isInline, onChoice }: ChoiceProps) {
   const id = useId();
   return (
-    <div class="field">
+    <div class={isInline ? 'field inline' : 'field'}>
       <label for={id}>{label}</label>
-      <select id={id} name={name}>
+      <select id={id} name={name} onChange={(event) => onChoice?.(event.currentTarget.value)}>
         {options.map(([one, text]) => (
           <option key={one} value={one} selected={one === value}>
             {text}
