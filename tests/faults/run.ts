@@ -73,7 +73,8 @@ function report(outcomes: Outcome[]): void {
     for (const { phase, fault, rule, text } of one.violations.slice(0, 50))
       console.log(`VIOLATION  run ${i + 1}, phase ${phase}, ${fault}: ${rule}: ${text}`);
   }
-  if (violations.length > 0) process.exitCode = 1;
+  if (cases.length === 0) console.log('****  NOTHING WAS PLAYED: the time was over before the first phase');
+  if (violations.length > 0 || cases.length === 0) process.exitCode = 1;
 }
 
 function seedsOf(text: string): number[] {

@@ -37,12 +37,14 @@ export async function install(folder: string): Promise<void> {
   if (code !== 0) throw new StackError(`the packages of ${dirname(folder)} could not be installed`);
 }
 
-/** Links our packages where the lockfile is the same, and never where it is another: installing would replace them. */
-export function shareModules(folder: string, ours = checkout): void {
+/** Links our packages where they are those of the folder's lockfile, and nowhere else: installing through the link would remove them. */
+export function shareModules(folder: string, ours = join(checkout, 'node_modules')): void {
   const modules = join(folder, 'node_modules');
-  const isSame = readFileSync(join(folder, 'package-lock.json')).equals(readFileSync(join(ours, 'package-lock.json')));
+  const installed = join(ours, '.installed-lock.json');
+  const wanted = readFileSync(join(folder, 'package-lock.json'));
+  const isSame = existsSync(installed) && readFileSync(installed).equals(wanted);
   const found = lstatSync(modules, { throwIfNoEntry: false });
   if (found?.isSymbolicLink()) rmSync(modules);
   else if (found) return;
-  if (isSame) symlinkSync(join(ours, 'node_modules'), modules);
+  if (isSame) symlinkSync(ours, modules);
 }

@@ -38,19 +38,21 @@ test('the page names the versions that were upgraded', () => {
   for (const { commit } of Object.values(before)) assert.match(page, `\`${commit.slice(0, 7)}\``);
 });
 
-test('packages are shared with a version of the same lockfile, and no longer once it is another', () => {
+test('installed packages are shared with a version of the same lockfile, and no longer once they are others', () => {
   const [ours, theirs] = [join(folder, 'ours'), join(folder, 'theirs')];
-  for (const one of [join(ours, 'node_modules'), theirs]) mkdirSync(one, { recursive: true });
+  for (const one of [ours, theirs]) mkdirSync(one, { recursive: true });
   const modules = join(theirs, 'node_modules');
   const isLinked = () => lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
   writeFileSync(join(theirs, 'package-lock.json'), 'one');
-  writeFileSync(join(ours, 'package-lock.json'), 'one');
-  shareModules(theirs, ours);
-  assert.ok(isLinked());
-  writeFileSync(join(ours, 'package-lock.json'), 'two');
   shareModules(theirs, ours);
   assert.not.ok(isLinked());
-  assert.ok(existsSync(join(ours, 'node_modules')));
+  writeFileSync(join(ours, '.installed-lock.json'), 'one');
+  shareModules(theirs, ours);
+  assert.ok(isLinked());
+  writeFileSync(join(ours, '.installed-lock.json'), 'two');
+  shareModules(theirs, ours);
+  assert.not.ok(isLinked());
+  assert.ok(existsSync(join(ours, '.installed-lock.json')));
 });
 
 test('a program of another version runs its own script, and is not there where that has none', () => {
