@@ -4,6 +4,7 @@ FROM node:26.10.0-bookworm-slim AS packages
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
+COPY apps/mcp/package.json apps/mcp/
 COPY apps/console/package.json apps/console/
 # Leaves out what only development and the stack of one machine need: servers, compiler, linter, Node; 870 MB of 920.
 RUN npm ci -w clients/node --include-workspace-root --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund
@@ -12,6 +13,7 @@ FROM node:26.10.0-bookworm-slim AS console
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY clients/node/package.json clients/node/
+COPY apps/mcp/package.json apps/mcp/
 COPY apps/console apps/console
 COPY shared/contract/caller.ts shared/contract/
 RUN npm ci -w apps/console --ignore-scripts --no-audit --no-fund && node apps/console/build/build.ts

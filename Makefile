@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage
-.PHONY: history neighbours webhooks refusals test fuzz accounts-model faults check audit sbom release lint fmt
+.PHONY: history neighbours webhooks refusals test fuzz accounts-model faults upgrade check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -111,6 +111,9 @@ test: install ## run the tests on real servers; FILE=part-of-a-path runs some
 
 faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
 	@$(node) tests/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'
+
+upgrade: install ## upgrade the versions before under load, one of them back too, and prove the books; SEED=1 MINUTES=30 ONLY=rolling
+	@$(node) tests/upgrade/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'
 
 check: install ## check types, lint and format
 	@npm run -s check

@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
+import { ensurePython } from '../../apps/stack/servers/python.ts';
 import { benchProgram, loadOf } from '../contenders.ts';
 import type { Contender } from '../rounds.ts';
 import type { Stage } from '../stage.ts';
 import { GATEWAY, type World } from '../world.ts';
 import { load, type Load, type Round } from '../wrk.ts';
 import { ensureGo } from '../../tests/runner/go.ts';
-import { ensurePython } from '../../tests/runner/python.ts';
 import type { AccountBodies } from './accounts.ts';
 import { buildGoApp } from './go-app.ts';
 import { startPipeline, type Pipeline, type Row } from './pipeline.ts';

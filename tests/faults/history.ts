@@ -214,6 +214,11 @@ export type Entity = {
   deleted?: boolean;
 };
 
+/** What the webhook of a phase's workspace was told of what happened since it was made. */
+export type Told = { type: 'told'; phase: number; since: number; events: Happened[] };
+/** What a webhook is told of; of a hold, its event. */
+export type Happened = { type: string; subject: string };
+
 /** How long a process that was killed took to be ready again. */
 export type Return = { type: 'return'; phase: number; program: string; tookMs: number };
 
@@ -235,6 +240,7 @@ export type Line =
   | Restored
   | Record_
   | Entity
+  | Told
   | Return
   | Pulse
   | Finding;

@@ -4,6 +4,7 @@ import { makeParticipants, type Participants } from './load/participants.ts';
 import { startChanges } from './load/changes.ts';
 import { makeFaultContext, type Fault } from './breaking/fault.ts';
 import type { History } from './history.ts';
+import { listen } from './load/listener.ts';
 import { makeHolder } from './load/holds.ts';
 import { makeManager, type Manager } from './load/manager.ts';
 import { noteRecord, noteSettings } from './wait-until-drained.ts';
@@ -24,7 +25,8 @@ export async function playPhase({ stage, history, random, phase, fault }: Option
   const manager = makeManager(stage, history, random.fork(`manager ${phase}`), phase);
   const verifier = makeVerifier(stage, history, random.fork(`verifier ${phase}`), phase);
   const liveHold = makeHolder(stage, history, random.fork(`holds ${phase}`), phase);
-  const participants = await makeParticipants(manager, EXPIRES_AFTER_MS);
+  const participants = await makeParticipants(manager, EXPIRES_AFTER_MS, fault.plain);
+  const listened = fault.plain ? undefined : await listen(stage, history, participants.workspaceId);
   const played = { phase, manager, participants };
   const span = { type: 'span', phase, fault: fault.name } as const;
 
@@ -56,6 +58,7 @@ export async function playPhase({ stage, history, random, phase, fault }: Option
   history.add({ ...span, what: 'phase', from: began, to: history.now() });
   await noteAll(played, history);
   await noteSettings(manager, history, participants.workspaceId, keysMade(history, phase));
+  await listened?.noteTold(phase);
   return played;
 }
 
@@ -82,8 +85,10 @@ function keysMade(history: History, phase: number): Set<string> {
 
 /** Waits until every program is ready, and every key that is verified all the time is decided again. */
 async function untilBack(stage: Stage, history: History, verifier: Verifier, played: Played): Promise<void> {
-  const { roomy, tight, capped, repeated, limited, windowed, granted, unmetered, lasting } = played.participants;
-  const verified = [...roomy, ...tight, capped, repeated, limited, windowed, granted, unmetered, lasting];
+  const { roomy, tight, capped, repeated, limited, windowed, granted, unmetered, listed, lasting } =
+    played.participants;
+  const newer = [windowed, granted].filter((key) => key !== undefined);
+  const verified = [...roomy, ...tight, capped, repeated, limited, ...newer, unmetered, listed, lasting];
   const over = history.now();
   for (;;) {
     const waiting = verified.filter((key) => verifier.decidedAt(key.id) < over);

@@ -1,4 +1,11 @@
 import type { Bus } from '../../apps/stack/process/home.ts';
 
 /** What sets the stages of a run apart. */
-export type StageKind = { bus: Bus; cluster?: boolean; minReplicas?: number; disks?: boolean };
+export type StageKind = {
+  bus: Bus;
+  cluster?: boolean;
+  minReplicas?: number;
+  disks?: boolean;
+  /** The checkout of the version that it begins with, to be upgraded. Such a stage tells webhooks too. */
+  from?: string;
+};

@@ -6,13 +6,22 @@ import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import type { Program } from '../../apps/stack/process/program.ts';
 import type { Supervisor } from '../../apps/stack/process/supervisor.ts';
+import type { Redis } from 'ioredis';
 import { createDatabase, preparePostgres } from '../../apps/stack/servers/postgres.ts';
 import { runOnce } from '../../apps/stack/servers/programs.ts';
 import { copyPostgres } from '../helpers/postgres/copy-postgres.ts';
-import type { StageServers } from './stage-servers.ts';
+import { setRedisUsers } from '../helpers/redis-users.ts';
+import { redisPassword } from './stage-programs.ts';
+import { makeToken, type StageServers } from './stage-servers.ts';
 
 /** What an operator does with the data of a stage's servers. The proxies stay as they are. */
 export type Moves = {
+  /** Brings the schemas to this version, while programs of the one before run. */
+  migrate(): Promise<void>;
+  /** Makes one more token for the stage's team, with all permissions that this version has. */
+  makeToken(): Promise<string>;
+  /** Gives Redis the users that the version of a checkout has. */
+  setRedisUsers(root: string): Promise<void>;
   /** Dumps Postgres and restores it into a new cluster, which takes its place. Nothing may change meanwhile. */
   postgresToNewCluster(): Promise<void>;
   /** Keeps what Redis has on its disk; it is stopped for it and started again. */
@@ -24,17 +33,27 @@ export type Moves = {
   restore(stopped: () => void): Promise<void>;
 };
 
-type Options = { folder: string; supervisor: Supervisor; started: StageServers; programs: Program[] };
+type Options = {
+  folder: string;
+  supervisor: Supervisor;
+  started: StageServers;
+  programs: Program[];
+  /** A client of Redis itself. */
+  admin: Redis;
+};
 
 const DATABASE = 'keytally';
 const PASSWORDS = ['password', 'password-api', 'password-consumer'];
 
 export function makeMoves(options: Options): Moves {
-  const { folder, supervisor, started } = options;
+  const { folder, supervisor, started, admin } = options;
   const data = join(folder, 'redis');
   const kept = join(folder, 'redis-kept');
   const redis = () => serverOf(started, 'redis');
   return {
+    migrate: () => migrate(started, started.servers.postgresUrl(DATABASE)),
+    makeToken: () => makeToken(started.env),
+    setRedisUsers: (root) => setRedisUsers(admin, redisPassword, root),
     postgresToNewCluster: () => postgresToNewCluster(options),
     async keepRedis() {
       await supervisor.remove('redis');

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Home } from '../../apps/stack/process/home.ts';
+import { checkout, type Home } from '../../apps/stack/process/home.ts';
 import type { Supervisor } from '../../apps/stack/process/supervisor.ts';
 import { prepareKafka } from '../../apps/stack/servers/kafka.ts';
 import { programEnvironment, runOnce, type Addresses } from '../../apps/stack/servers/programs.ts';
@@ -36,7 +36,7 @@ const DISK_MB = { postgres: 500, redis: 300, clickhouse: 700, kafka: 700 };
 /** Starts the servers of a stage, brings their schemas up to date, and makes a token. */
 export async function startServers(options: Options): Promise<StageServers> {
   const { folder, kind, supervisor, ports, openProxyTo } = options;
-  const { bus, cluster = false } = kind;
+  const { bus, cluster = false, from = checkout } = kind;
   const disks = kind.disks ? await mountDisks(folder, kind) : new Map<string, Disk>();
   const servers = await prepareServers({ folder, ports });
   // The servers of a cluster tell clients their own addresses, so there is no proxy in between.
@@ -58,9 +58,15 @@ export async function startServers(options: Options): Promise<StageServers> {
   const home: Home = { folder, bus, apiPort: 0, verifyPort: 0, apiUrl: '/', verifyUrl: '/' };
   const env = programEnvironment(home, addresses);
   const never = new AbortController().signal;
-  await runOnce('apps/api/commands/migrate.ts', [], { ...env, ...servers.rolePasswords }, never);
-  const token = (await runOnce('apps/api/commands/token.ts', ['--team', 'faults'], env, never)).trim();
+  await runOnce(join(from, 'apps/api/commands/migrate.ts'), [], { ...env, ...servers.rolePasswords }, never);
+  const token = await makeToken(env, from);
   return { servers, addresses, env, token, disks, members };
+}
+
+/** Makes a token for the team of the stage, by the command of a checkout. */
+export async function makeToken(env: NodeJS.ProcessEnv, from: string = checkout): Promise<string> {
+  const command = join(from, 'apps/api/commands/token.ts');
+  return (await runOnce(command, ['--team', 'faults'], env, new AbortController().signal)).trim();
 }
 
 async function mountDisks(folder: string, { bus }: StageKind): Promise<Map<string, Disk>> {

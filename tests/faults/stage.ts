@@ -1,6 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { makeReceiverCertificate, startReceiver, type Receiver } from '../../apps/webhooks/helpers/receiver.ts';
+import { checkout } from '../../apps/stack/process/home.ts';
 import { readJson } from '../../apps/stack/process/json-file.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { answersOk, type Program } from '../../apps/stack/process/program.ts';
@@ -12,7 +14,7 @@ import { signalProcessTree } from './breaking/process-tree.ts';
 import { openProxy, type Proxy } from './breaking/proxy.ts';
 import type { StageKind } from './stage-kind.ts';
 import { makeMoves, type Moves } from './stage-moves.ts';
-import { preparePrograms, PROGRAMS } from './stage-programs.ts';
+import { ofVersion, preparePrograms, PROGRAMS } from './stage-programs.ts';
 import { startServers, type StageServers } from './stage-servers.ts';
 
 /** A whole stack of real servers and programs, two of each program, with a proxy between any two that speak. */
@@ -31,6 +33,8 @@ export type Stage = {
   members: Member[];
   /** Clients of Redis itself, past the proxies. */
   redis: Redis[];
+  /** Where webhooks are told, on a stage that has them. */
+  receiver: Receiver | undefined;
   brokers: string;
   /** The database itself, past the proxies, for its owner. */
   postgresUrl: string;
@@ -42,6 +46,8 @@ export type Stage = {
   /** Starts one more program like another one of the stage, under a name of its own. */
   addLike(name: string, like: string): Promise<void>;
   remove(name: string): Promise<void>;
+  /** Starts a program that does not run, as the version of a checkout has it; nothing if that has none. */
+  start(name: string, root: string): Promise<void>;
   isReady(program: string): Promise<boolean>;
   allReady(): Promise<boolean>;
   stop(): Promise<void>;
@@ -77,10 +83,16 @@ async function startAll(folder: string, kind: StageKind, supervisor: Supervisor)
     return proxy.port;
   };
   const started = await startServers({ folder, kind, supervisor, ports: serverPorts, openProxyTo });
-  const programs = await preparePrograms({ folder, kind, started, serverPorts, ports, openProxyTo });
-  await Promise.all(programs.map((program) => supervisor.add(program)));
+  const certificate = kind.from ? makeReceiverCertificate(folder) : undefined;
+  const receiver = certificate && (await startReceiver(certificate));
+  const told = receiver && { WEBHOOK_ALLOWED_TARGETS: receiver.target, NODE_EXTRA_CA_CERTS: certificate.certificate };
+  const programs = await preparePrograms({ folder, kind, started, serverPorts, ports, openProxyTo, env: { ...told } });
   const redisPorts = kind.cluster ? started.members.map(({ program }) => program.port) : [redis];
-  return makeStage({ folder, kind, supervisor, started, programs, proxies, redis: redisPorts.map(connectPast) });
+  const redisClients = redisPorts.map(connectPast);
+  const stage = makeStage({ folder, kind, supervisor, started, programs, proxies, receiver, redis: redisClients });
+  if (kind.from) await stage.moves.setRedisUsers(kind.from);
+  await Promise.all(programs.map(({ name }) => stage.start(name, kind.from ?? checkout)));
+  return stage;
 }
 
 function connectPast(port: number): Redis {
@@ -94,14 +106,16 @@ type Running = {
   started: StageServers;
   programs: Program[];
   proxies: Map<string, Proxy>;
+  receiver: Receiver | undefined;
   redis: Redis[];
 };
 
 /** The stage as faults and load see it. */
 function makeStage(running: Running): Stage {
-  const { folder, kind, supervisor, started, programs, proxies, redis } = running;
+  const { folder, kind, supervisor, started, programs, proxies, receiver, redis } = running;
   const { token, disks, members, addresses } = started;
   const programOf = (name: string) => programs.find((one) => one.name === name)!;
+  const up = new Set<string>();
   const pid = (name: string) =>
     readJson<Record<string, { pid: number }>>(join(folder, 'processes.json'))?.[name]?.pid ?? undefined;
 
@@ -115,9 +129,10 @@ function makeStage(running: Running): Stage {
     disks,
     members,
     redis,
+    receiver,
     brokers: addresses.KAFKA_BROKERS ?? '',
     postgresUrl: addresses.DATABASE_URL,
-    moves: makeMoves({ folder, supervisor, started, programs }),
+    moves: makeMoves({ folder, supervisor, started, programs, admin: redis[0]! }),
     pid,
     signal(name, signal) {
       const found = pid(name);
@@ -134,17 +149,26 @@ function makeStage(running: Running): Stage {
       const isReady = () => answersOk(`http://127.0.0.1:${port}/readyz`);
       await supervisor.add({ ...program, name, port, env: { ...program.env, PORT: String(port) }, isReady });
     },
-    remove: (name) => supervisor.remove(name),
+    async remove(name) {
+      up.delete(name);
+      await supervisor.remove(name);
+    },
+    async start(name, root) {
+      const program = ofVersion(programOf(name), root);
+      if (!program) return;
+      await supervisor.add(program);
+      up.add(name);
+    },
     isReady: (name) => programOf(name).isReady(),
     async allReady() {
-      const ready = await Promise.all(programs.map((program) => program.isReady()));
+      const ready = await Promise.all([...up].map((name) => programOf(name).isReady()));
       return ready.every(Boolean);
     },
     stop: () => stopAll(running),
   };
 }
 
-async function stopAll({ folder, supervisor, started, programs, proxies, redis }: Running): Promise<void> {
+async function stopAll({ folder, supervisor, started, programs, proxies, receiver, redis }: Running): Promise<void> {
   for (const client of redis) client.disconnect();
   const names = programs.map(({ name }) => name);
   await supervisor.stop(stopOrder.flatMap((which) => names.filter((name) => name.startsWith(`${which}-`))));
@@ -152,6 +176,6 @@ async function stopAll({ folder, supervisor, started, programs, proxies, redis }
     client.disconnect();
     signalProcessTree(running.pid, 'SIGKILL');
   }
-  await Promise.all([...proxies.values()].map((proxy) => proxy.close()));
+  await Promise.all([...[...proxies.values()].map((proxy) => proxy.close()), receiver?.stop()]);
   await unmountBelow(folder);
 }

@@ -1,7 +1,7 @@
 // Checks the Python client as make check does everything else: linter, format, types. Without Python it says so; in CI that is a failure.
 import { spawnSync } from 'node:child_process';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
-import { ensurePython, pythonClient } from './python.ts';
+import { ensurePython, pythonClient } from '../../apps/stack/servers/python.ts';
 
 const checks = [
   ['ruff', 'check', '--quiet', '--no-cache', '--config', 'pyproject.toml', '.', '../../bench'],

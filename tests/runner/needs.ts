@@ -1,11 +1,11 @@
 import { ensurePrometheus } from '../../apps/stack/servers/prometheus.ts';
+import { ensurePython } from '../../apps/stack/servers/python.ts';
 import { ensureChromium } from './chromium.ts';
 import { ensureEnvoy, ensureGateway } from './gateways.ts';
 import { ensureGo } from './go.ts';
 import { ensureHelm } from './helm.ts';
 import { needsKafka, startTestKafka } from './kafka.ts';
 import { ensureOlder } from './older.ts';
-import { ensurePython } from './python.ts';
 import { ensureSystemd } from './systemd.ts';
 import { ensureWrk } from './wrk.ts';
 

@@ -16,6 +16,7 @@ import { makeCustomers, type Customers, type TestKey } from '../helpers/customer
 import { eventually, makeWorld, request, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
+import { redisRefusals, setRedisUsers } from '../helpers/redis-users.ts';
 
 // Every program on a Redis with TLS, as its own user of sql/redis/users.conf.
 const folder = join(process.env.TEST_FOLDER ?? '', 'tls');
@@ -41,10 +42,7 @@ test.before(async () => {
     'tls-auth-clients': 'no',
     'tls-ca-cert-file': tls.certificate,
   });
-  for (const [name = '', , ...rules] of rulesOfUsers()) {
-    const password = passwordOf(name.replace('keytally_', '') as User);
-    await redis.admin.call('ACL', 'SETUSER', name, 'reset', 'on', `>${password}`, ...rules);
-  }
+  await setRedisUsers(redis.admin, (name) => passwordOf(name.replace('keytally_', '') as User));
   await redis.admin.call('ACL', 'LOG', 'RESET');
   const TLS = { NODE_EXTRA_CA_CERTS: tls.certificate };
   world = await makeWorld(['api'], { REDIS_URL: urlOf('api'), ...TLS });
@@ -83,7 +81,7 @@ test('each program may do everything it needs, also after Redis was emptied', as
     60_000,
   );
   await holdsWork(customers, key);
-  assert.equal(await refusals(), []);
+  assert.equal(await redisRefusals(redis.admin), []);
 });
 
 async function holdsWork(customers: Customers, { key, meter }: TestKey): Promise<void> {
@@ -104,7 +102,7 @@ async function holdsWork(customers: Customers, { key, meter }: TestKey): Promise
 
 test('an operator can rebuild Redis with the rights of the api', async () => {
   await promisify(execFile)(process.execPath, ['apps/api/commands/rebuild.ts'], { env: world.env });
-  assert.equal(await refusals(), []);
+  assert.equal(await redisRefusals(redis.admin), []);
 });
 
 test('a relay may read, take over, acknowledge and set aside entries', async () => {
@@ -123,7 +121,7 @@ test('a relay may read, take over, acknowledge and set aside entries', async () 
     return (await redis.admin.xlen(keyspace.dead(0))) === 1;
   });
   assert.is((await outboxState(sharded)).events >= 0, true);
-  assert.equal(await refusals(), []);
+  assert.equal(await redisRefusals(redis.admin), []);
 });
 
 test('whoever turns an account may read the default alerts of its workspace, also through a script', async () => {
@@ -222,16 +220,4 @@ test.run();
 
 function urlOf(user: User, scheme = 'rediss', port = tlsPort): string {
   return `${scheme}://keytally_${user}:${passwordOf(user)}@localhost:${port}`;
-}
-
-/** The lines of the file, as words; a selector in brackets stays one word. */
-function rulesOfUsers(): string[][] {
-  const text = readFileSync(new URL('../../sql/redis/users.conf', import.meta.url), 'utf8');
-  const lines = text.split('\n').filter((line) => line.startsWith('user '));
-  return lines.map((line) => line.slice('user '.length).match(/\([^)]*\)|\S+/g)!);
-}
-
-async function refusals(): Promise<unknown> {
-  const log = (await redis.admin.call('ACL', 'LOG')) as unknown[][];
-  return log.map((entry) => entry.slice(4, 12).join(' '));
 }

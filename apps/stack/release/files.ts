@@ -2,17 +2,20 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { writeGoModule } from './go-module.ts';
+import { buildPythonClient } from './python-client.ts';
 import { makeSbom } from './sbom.ts';
 
 type Options = { checkout: string; commit: string; version: string; notes: string; folder: string };
 
 /**
- * Writes the files of a release into a folder: sources, the client for Node, bill of materials, notes, provenance and checksums. All of them come from the
- * commit alone, not from the folder that it lies in, so the same commit gives the same bytes with the same Node and npm.
+ * Writes the files of a release into a folder: sources, the clients for Node, Python and Go, bill of materials, notes, provenance and
+ * checksums. All of them come from the commit alone, not from the folder that it lies in, so the same commit gives the same bytes
+ * with the same Node, npm and Python.
  */
-export function writeRelease({ checkout, commit, version, notes, folder }: Options): void {
+export async function writeRelease({ checkout, commit, version, notes, folder }: Options): Promise<void> {
   const git = (...args: string[]) =>
     execFileSync('git', args, { cwd: checkout, encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 }).trim();
   const source = mkdtempSync(join(tmpdir(), 'keytally-release-'));
@@ -23,9 +26,12 @@ export function writeRelease({ checkout, commit, version, notes, folder }: Optio
 
     archive();
     packNodeClient(source, folder);
-    write(`keytally-${version}.cdx.json`, makeSbom(source, Number(git('log', '-1', '--format=%ct', commit))));
+    const committedAt = new Date(Number(git('log', '-1', '--format=%ct', commit)) * 1000);
+    const python = await buildPythonClient({ source, committedAt, folder: join(folder, 'python') });
+    writeGoModule({ source, version, committedAt, folder: join(folder, 'go') });
+    write(`keytally-${version}.cdx.json`, makeSbom(source, committedAt));
     write('NOTES.md', `# keytally ${version}\n\n${notes}\n`);
-    write('PROVENANCE.json', `${JSON.stringify(provenance(), null, 2)}\n`);
+    write('PROVENANCE.json', `${JSON.stringify({ ...provenance(), ...python }, null, 2)}\n`);
     write('SHA256SUMS', checksums().join(''));
   } finally {
     rmSync(source, { recursive: true });
@@ -55,8 +61,9 @@ export function writeRelease({ checkout, commit, version, notes, folder }: Optio
   }
 
   function checksums(): string[] {
-    return readdirSync(folder)
-      .filter((name) => name !== 'SHA256SUMS')
+    return readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((one) => one.isFile())
+      .map((one) => relative(folder, join(one.parentPath, one.name)))
       .toSorted()
       .map((name) => `${sha256(join(folder, name))}  ${name}\n`);
   }

@@ -17,13 +17,13 @@ const { values } = parseArgs({
   },
 });
 try {
-  release(values.version);
+  await release(values.version);
 } catch (error) {
   console.error(`keytally: ${describeFailure(error)}`);
   process.exitCode = 1;
 }
 
-function release(version: string): void {
+async function release(version: string): Promise<void> {
   if (!/^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$/.test(version))
     throw new StackError('name the version: make release VERSION=1.2.3');
   requireVersion(version);
@@ -33,12 +33,12 @@ function release(version: string): void {
   const tagged = git('tag', '--list', tag) !== '';
   if (values.repeat) {
     if (!tagged) throw new StackError(`there is no tag ${tag} to repeat`);
-    return write(version, `${tag}^{commit}`);
+    return await write(version, `${tag}^{commit}`);
   }
   if (tagged) throw new StackError(`the tag ${tag} is there already; REPEAT=1 makes its files again`);
   notesOf(changelog, version);
   if (values['dry-run']) {
-    write(version, 'HEAD');
+    await write(version, 'HEAD');
     console.log(
       `dry run: CHANGELOG.md stays, and nothing is tagged. The files of the release itself come from its commit`,
     );
@@ -49,7 +49,7 @@ function release(version: string): void {
   writeFileSync(join(checkout, 'CHANGELOG.md'), released(changelog, version, day));
   git('commit', '--quiet', '--message', `Release ${version}`, 'CHANGELOG.md');
   // 2. The files, before the tag: a release that can't be built gets none. Undo the commit, mend it, and begin again.
-  write(version, 'HEAD');
+  await write(version, 'HEAD');
   // 3. The tag; signed if git's tag.gpgSign says so.
   git('tag', '--annotate', '--message', `keytally ${version}`, tag);
   // Go finds a module in a folder by a tag with its path.
@@ -58,13 +58,13 @@ function release(version: string): void {
   console.log(`released: now push the commit and the tag ${tag}, and publish what is in the folder`);
 }
 
-function write(version: string, commit: string): void {
+async function write(version: string, commit: string): Promise<void> {
   const folder = join(checkout, 'release', version);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const changelog = git('show', `${commit}:CHANGELOG.md`).replace(`## [${version}] - `, '## [%] - ');
   const notes = notesOf(changelog.replace(/^## \[%\] - \S+/m, `## [${version}] - unreleased`), version);
-  writeRelease({ checkout, commit, version, notes, folder });
+  await writeRelease({ checkout, commit, version, notes, folder });
   process.stdout.write(`${folder}:\n${readFileSync(join(folder, 'SHA256SUMS'), 'utf8')}`);
 }
 
@@ -73,9 +73,12 @@ function requireVersion(version: string): void {
   const json = (path: string) =>
     (JSON.parse(readFileSync(join(checkout, path), 'utf8')) as { version: string }).version;
   const chart = readFileSync(join(checkout, 'deploy/helm/Chart.yaml'), 'utf8');
+  const python = readFileSync(join(checkout, 'clients/python/pyproject.toml'), 'utf8');
   const named = {
     'package.json': json('package.json'),
     'clients/node/package.json': json('clients/node/package.json'),
+    'clients/python/pyproject.toml': /^version = "(.+)"$/m.exec(python)?.[1],
+    'apps/mcp/package.json': json('apps/mcp/package.json'),
     'version in deploy/helm/Chart.yaml': /^version: (.+)$/m.exec(chart)?.[1],
     'appVersion in deploy/helm/Chart.yaml': /^appVersion: (.+)$/m.exec(chart)?.[1],
   };

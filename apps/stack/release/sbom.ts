@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkout } from '../process/home.ts';
 
-type Component = { 'bom-ref': string; name: string };
+type Component = { 'bom-ref': string; name: string; version?: string; type?: string; purl?: string };
 type Bom = {
   serialNumber?: string;
   metadata: { timestamp: string; component: Component };
@@ -17,10 +17,10 @@ type Lockfile = {
 };
 
 /**
- * The bill of materials, in CycloneDX, of what the image has: npm makes it from the lockfile. npm puts its time, a random number
+ * The bill of materials, in CycloneDX, of what is shipped: npm makes it from the lockfile. npm puts its time, a random number
  * and the names of folders into each; here they follow from the commit, so that one commit gives the same bytes anywhere.
  */
-export function makeSbom(folder: string, commitSeconds: number): string {
+export function makeSbom(folder: string, committedAt: Date): string {
   // With `--omit dev` npm 11 leaves out whatever a development package needs too: 87 of 145, pino among them.
   const args = ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'];
   const text = execFileSync('npm', args, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
@@ -31,17 +31,27 @@ export function makeSbom(folder: string, commitSeconds: number): string {
   bom.dependencies = bom.dependencies
     .filter(({ ref }) => ref === own || shipped.has(ref))
     .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((one) => shipped.has(one)) }));
-  bom.metadata.timestamp = new Date(commitSeconds * 1000).toISOString();
+  bom.metadata.timestamp = committedAt.toISOString();
   for (const component of [bom.metadata.component, ...bom.components]) {
     const reference = component['bom-ref'];
     component.name = reference.slice(0, reference.lastIndexOf('@'));
   }
+  bom.components.push(...otherClients(bom.metadata.component.version ?? ''));
   const hash = createHash('sha256').update(JSON.stringify(bom)).digest('hex');
   const parts = [hash.slice(0, 8), hash.slice(8, 12), `5${hash.slice(13, 16)}`, `8${hash.slice(17, 20)}`];
   return `${JSON.stringify({ ...bom, serialNumber: `urn:uuid:${parts.join('-')}-${hash.slice(20, 32)}` }, null, 2)}\n`;
 }
 
-/** `name@version` of what `npm ci --omit=dev --omit=optional` installs, as the Dockerfile has it, and of our own client. */
+/** The clients that npm does not know. They have no packages inside. */
+function otherClients(version: string): Component[] {
+  const clients = [
+    { name: 'keytally', purl: `pkg:pypi/keytally@${version}` },
+    { name: 'keytally.dev/keytally', version: `v${version}`, purl: `pkg:golang/keytally.dev/keytally@v${version}` },
+  ];
+  return clients.map((one) => ({ 'bom-ref': one.purl, type: 'library', version, ...one }));
+}
+
+/** `name@version` of what `npm ci --omit=dev --omit=optional` installs, as the Dockerfile has it, and of our own packages. */
 function shippedOf({ packages }: Lockfile): Set<string> {
   const shipped = Object.entries(packages).filter(
     ([path, { dev, optional, link }]) => path && !dev && !optional && !link,
@@ -58,6 +68,6 @@ if (import.meta.main) {
   const folder = join(checkout, 'release');
   mkdirSync(folder, { recursive: true });
   const file = join(folder, 'keytally.cdx.json');
-  writeFileSync(file, makeSbom(checkout, Number(seconds)));
+  writeFileSync(file, makeSbom(checkout, new Date(Number(seconds) * 1000)));
   console.log(`the bill of materials is in ${file}`);
 }

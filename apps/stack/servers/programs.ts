@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
 import { checkout, masterKeyFile, type Bus, type Home, type InnerPorts } from '../process/home.ts';
@@ -91,7 +91,7 @@ export function programEnvironment(home: Home, addresses: Addresses): NodeJS.Pro
   };
 }
 
-/** Runs one of our commands to its end; gives what it printed. */
+/** Runs one of our commands to its end, that of another checkout by its whole path; gives what it printed. */
 export async function runOnce(
   script: string,
   args: string[],
@@ -99,7 +99,10 @@ export async function runOnce(
   signal: AbortSignal,
 ): Promise<string> {
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [join(checkout, script), ...args], { env, signal });
+    const { stdout } = await promisify(execFile)(process.execPath, [resolve(checkout, script), ...args], {
+      env,
+      signal,
+    });
     return stdout;
   } catch (error) {
     if (signal.aborted) throw new StackError('stopped before it was ready');

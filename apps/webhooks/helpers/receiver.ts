@@ -17,8 +17,8 @@ export type Got = {
 export type Receiver = Awaited<ReturnType<typeof startReceiver>>;
 
 /** A certificate that only its own file vouches for, for a public name and this machine. */
-export function makeReceiverCertificate(): Certificate {
-  const folder = join(process.env.TEST_FOLDER ?? '', 'receiver');
+export function makeReceiverCertificate(below = process.env.TEST_FOLDER ?? ''): Certificate {
+  const folder = join(below, 'receiver');
   mkdirSync(folder, { recursive: true });
   const [certificate, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const names = 'subjectAltName=DNS:hooks.example.com,DNS:localhost,IP:127.0.0.1';

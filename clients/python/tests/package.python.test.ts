@@ -7,7 +7,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
-import { pythonClient } from '../../../tests/runner/python.ts';
+import { pythonClient } from '../../../apps/stack/servers/python.ts';
 import { blocksOf, checkout, freePort } from '../../node/helpers/project.ts';
 
 const PAGE = 'docs/protect-python.md';

@@ -35,6 +35,8 @@ export type Fault = {
   expected: string;
   /** The stages on which it can be made; default all. */
   on?(kind: StageKind): boolean;
+  /** Its clients make no holds, no grants and no limits over windows: a version of before does not know them. */
+  plain?: boolean;
   /** For how long verification and management may be unavailable; by default until the fault is over. */
   verifyWithinMs?: number;
   manageWithinMs?: number;

@@ -73,7 +73,7 @@ async function moveThenFallBack(context: FaultContext): Promise<void> {
   for (let times = 5; times > 0; times--) await verifier.verify(key);
   // As much again as its limit of a day: unless that knows what the older Redis has lost, it is passed.
   for (let times = CALLS_OF_A_DAY; times > 0; times--)
-    await verifier.verify(participants.windowed, { costMicros: 1_000_000 });
+    await verifier.verify(participants.windowed!, { costMicros: 1_000_000 });
 }
 
 /** Uses up transactions of Postgres until the shard of a key has a checkpoint beyond what a new cluster comes to. */

@@ -12,6 +12,7 @@ import type {
   Settled,
   Span,
   SpanKind,
+  Told,
   Verified,
 } from '../history.ts';
 
@@ -30,6 +31,7 @@ export type Case = {
   restored: Restored[];
   records: Record_[];
   entities: Entity[];
+  told: Told[];
   returns: Return[];
   findings: Finding[];
   /** The highest load of the machine, for each core. */
@@ -102,6 +104,7 @@ function emptyCase(phase: number, startedAtMs: number): Case {
     restored: [],
     records: [],
     entities: [],
+    told: [],
     returns: [],
     findings: [],
   };
@@ -131,6 +134,8 @@ function add(one: Case, line: Exclude<Line, { type: 'run' }>): void {
       return void one.records.push(line);
     case 'entity':
       return void one.entities.push(line);
+    case 'told':
+      return void one.told.push(line);
     case 'return':
       return void one.returns.push(line);
     case 'pulse':

@@ -6,6 +6,7 @@ import type {
   Changed,
   Detail,
   Granted,
+  Happened,
   Held,
   Line,
   Record_,
@@ -322,6 +323,20 @@ test('a refill that is lost is found, one that is there twice, and one that is n
   assert.equal(rules([refill, { ...books([5]), totalMicros: 6, availableMicros: 6 }]), [rule]);
   const asked = verified({ call: 'a', from: 300, to: 301, status: 'USAGE_LIMITED', totalMicros: 0, limitMicros: 0 });
   assert.equal(rules([refill, asked, books([5])]), [rule]);
+});
+
+test('a key or the end of a hold of which no webhook was told is found', () => {
+  const hold = `hold_${Buffer.from('a 01k9 b').toString('base64url')}`;
+  const lines = [changed('key.create', 'key', {}), held({ hold, from: 110 }), cost(0)];
+  const told = (...events: Happened[]) => [...lines, { type: 'told', phase: 1, since: 50, events } as const];
+  const created = { type: 'key.created', subject: 'key' };
+  const ended = { type: 'hold.expired', subject: 'evt_01k9' };
+  assert.equal(rules(told(created, ended)), []);
+  assert.equal(rules(told(ended)), ['webhooks are told what happens']);
+  assert.equal(rules(told(created)), ['webhooks are told what happens']);
+  // One that was settled, and what came before there was a webhook.
+  assert.equal(rules([...told(created), settled('release')]), []);
+  assert.equal(rules([...lines, { type: 'told', phase: 1, since: 300, events: [] }]), []);
 });
 
 test('slow answers, unclear errors and programs that do not return are found', () => {

@@ -8,6 +8,7 @@ import { checkLimits } from './limits.ts';
 import { checkPoisoned } from './poisoned.ts';
 import { checkStatement } from './statement.ts';
 import { checkWindows } from './windows.ts';
+import { checkTold } from './told.ts';
 import { checkTime, hadTime, rulesOfTime } from './time.ts';
 import type { Line } from '../history.ts';
 
@@ -21,6 +22,7 @@ const checks = [
   checkKeys,
   checkChanges,
   checkPoisoned,
+  checkTold,
   checkTime,
 ];
 

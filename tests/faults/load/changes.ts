@@ -20,6 +20,7 @@ export function startChanges(options: Omit<ChangeLoad, 'stopped'>): Changes {
   let grants = 0;
   const load: ChangeLoad = { ...options, stopped: () => stopped };
   const { manager, random, participants } = load;
+  const granted = participants.granted?.meter;
 
   const repeat = async (pauseMs: number, change: () => Promise<unknown>) => {
     while (!stopped) {
@@ -31,8 +32,7 @@ export function startChanges(options: Omit<ChangeLoad, 'stopped'>): Changes {
     ...Array.from({ length: CHURNED_AT_ONCE }, () => repeat(50, () => liveKey(load, (key) => keys.push(key)))),
     repeat(500, () => refill(load, ++refills)),
     repeat(500, () => adjust(load)),
-    repeat(500, () => grantSoon(load, ++grants)),
-    grantBySchedule(load),
+    ...(granted ? [repeat(500, () => grantSoon(load, granted, ++grants)), grantBySchedule(load, granted)] : []),
     repeat(300, () => useToken(load)),
     repeat(150, () => renameWorkspace(load)),
     repeat(60, () => manager.read(`/workspace/${participants.workspaceId}`)),

@@ -1,14 +1,13 @@
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { ChangeLoad } from './change-load.ts';
+import type { Meter } from './participants.ts';
 
 const DAY_MS = 86_400_000;
 // The running period of the schedule ends so long after it is made, and the next one begins.
 const TURNS_AFTER_MS = 4_000;
 
 /** Grants credits that end soon, and voids some of them. */
-export async function grantSoon(load: ChangeLoad, number: number): Promise<void> {
-  const { manager, participants, random } = load;
-  const { billing } = participants.granted.meter!;
+export async function grantSoon({ manager, random }: ChangeLoad, { billing }: Meter, number: number): Promise<void> {
   const amountMicros = random.between(1, 4) * 1_000_000;
   const name = `grant-${number}`;
   const now = Date.now();
@@ -40,8 +39,7 @@ export async function grantSoon(load: ChangeLoad, number: number): Promise<void>
 }
 
 /** A schedule of days, of which one ends while the traffic is under way; some of what is left rolls over. */
-export async function grantBySchedule({ manager, participants }: ChangeLoad): Promise<void> {
-  const { billing } = participants.granted.meter!;
+export async function grantBySchedule({ manager }: ChangeLoad, { billing }: Meter): Promise<void> {
   await manager.insist({
     what: 'schedule.create',
     of: billing,

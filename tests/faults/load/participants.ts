@@ -12,6 +12,8 @@ export type Key = {
   ratePerSecond?: number;
   limits?: WindowLimit[];
   expiresAtMs?: number;
+  /** The only address that may use it, from which its calls come. */
+  ip?: string;
 };
 
 /** The keys and records of one phase. Each phase has its own, so that an error in one is not blamed on another. */
@@ -28,12 +30,14 @@ export type Participants = {
   repeated: Key;
   limited: Key;
   /** Has limits over windows, which its calls reach. */
-  windowed: Key;
+  windowed?: Key;
   /** Only holds are made with it, which end in every way. */
-  holding: Key;
+  holding?: Key;
   /** Its record has few credits but those of grants that end within seconds; some of its calls hold. */
-  granted: Key;
+  granted?: Key;
   unmetered: Key;
+  /** Has a list of addresses. */
+  listed: Key;
   /** Expires during the phase; `lasting` does not. */
   expiring: Key;
   lasting: Key;
@@ -49,7 +53,8 @@ const LIMITS: WindowLimit[] = [
   { name: 'day', unit: 'credits', most: 45_000_000, per: 'day' },
 ];
 
-export async function makeParticipants(manager: Manager, expiresInMs: number): Promise<Participants> {
+/** Makes them; `plain` ones without what a version of before does not know. */
+export async function makeParticipants(manager: Manager, expiresInMs: number, plain = false): Promise<Participants> {
   const { phase } = manager;
   const name = `phase ${phase}`;
   const made = await manager.insist({
@@ -90,9 +95,11 @@ export async function makeParticipants(manager: Manager, expiresInMs: number): P
   const capped = await meter('capped', { allowOverages: true, spendCap: '60' });
   const repeated = await meter('repeated', { totalCredits: ROOM });
   const limited = await meter('limited', { totalCredits: ROOM });
-  const windowed = await meter('windowed', { totalCredits: ROOM });
-  const holding = await meter('holding', { totalCredits: ROOM });
-  const granted = await meter('granted', { totalCredits: '5' }, true);
+  const newer = async () => ({
+    windowed: await key('windowed', await meter('windowed', { totalCredits: ROOM }), { limits: LIMITS }),
+    holding: await key('holding', await meter('holding', { totalCredits: ROOM })),
+    granted: await key('granted', await meter('granted', { totalCredits: '5' }, true)),
+  });
   return {
     workspaceId,
     meters,
@@ -101,10 +108,9 @@ export async function makeParticipants(manager: Manager, expiresInMs: number): P
     capped: await key('capped', capped),
     repeated: await key('repeated', repeated, { secrets: [foreignText()] }),
     limited: await key('limited', limited, { ratePerSecond: 20 }),
-    windowed: await key('windowed', windowed, { limits: LIMITS }),
-    holding: await key('holding', holding),
-    granted: await key('granted', granted),
+    ...(!plain && (await newer())),
     unmetered: await key('unmetered', undefined, { secrets: [foreignText()] }),
+    listed: await key('listed', undefined, { ip: '192.0.2.7' }),
     expiring: await key('expiring', undefined, { expiresAtMs: Date.now() + expiresInMs }),
     lasting: await key('lasting', undefined, { expiresAtMs: Date.now() + HOUR_MS }),
   };
@@ -123,7 +129,7 @@ export async function makeKey(
   meter?: Meter,
   terms: Partial<Key> = {},
 ): Promise<Key | undefined> {
-  const { ratePerSecond, limits, expiresAtMs, secrets: [secret] = [] } = terms;
+  const { ratePerSecond, limits, expiresAtMs, ip, secrets: [secret] = [] } = terms;
   const fields = {
     name,
     workspaceId,
@@ -131,6 +137,7 @@ export async function makeKey(
     ...(ratePerSecond && { rateLimitPerSecond: ratePerSecond }),
     ...(limits && { limits: limits.map(limitBody) }),
     ...(expiresAtMs && { expiresAt: expiresAtMs }),
+    ...(ip && { allowedIPs: [ip] }),
   };
   const madeIn = ({ apiKey, results }: Body) => apiKey ?? results![0]!.apiKey!;
   const answer = await manager.insist({
@@ -155,6 +162,7 @@ export async function makeKey(
     ...(meter && { meter }),
     ...(ratePerSecond && { ratePerSecond }),
     ...(expiresAtMs && { expiresAtMs }),
+    ...(ip && { ip }),
   };
 }
 

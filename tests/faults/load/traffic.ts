@@ -54,7 +54,11 @@ export function makeVerifier(stage: Stage, history: History, random: Random, pha
   ) {
     const { costMicros, secretIndex, once, token } = given;
     const from = history.now();
-    const body = { key: key.secrets[secretIndex], billing: { usage: formatCredits(costMicros), usageName: name } };
+    const body = {
+      key: key.secrets[secretIndex],
+      billing: { usage: formatCredits(costMicros), usageName: name },
+      ...(key.ip && { ip: key.ip }),
+    };
     const { at, reply } =
       token === undefined && random.chance(BATCHED)
         ? await batched({ ...body, ...(once && { idempotencyKey: name }) })
@@ -142,6 +146,7 @@ export function startTraffic(
   random: Random,
 ): { stop(): Promise<void> } {
   let stopped = false;
+  const { windowed, granted, holding } = participants;
   const line = async (pauseMs: number, one: () => Promise<void>) => {
     while (!stopped) {
       await one();
@@ -158,11 +163,11 @@ export function startTraffic(
       line(40, () => verifier.verify(participants.repeated, { costMicros: cost(), insist: true })),
     ),
     ...[0, 1].map(() => spend(participants.limited, 25)),
-    spend(participants.windowed, 40),
-    spend(participants.granted, 60),
-    ...[0, 1].map(() => line(60, () => liveHold(participants.granted, true))),
-    ...[0, 1, 2].map(() => line(60, () => liveHold(participants.holding, false))),
+    ...(windowed ? [spend(windowed, 40)] : []),
+    ...(granted ? [spend(granted, 60), ...[0, 1].map(() => line(60, () => liveHold(granted, true)))] : []),
+    ...(holding ? [0, 1, 2].map(() => line(60, () => liveHold(holding, false))) : []),
     line(40, () => verifier.verify(participants.unmetered)),
+    line(60, () => verifier.verify(participants.listed)),
     line(50, () => verifier.verify(participants.expiring)),
     line(60, () => verifier.verify(participants.lasting)),
   ];

@@ -68,7 +68,6 @@ test('descendants=false keeps what a token made, until a later call revokes that
   await must(200, world.call('get', PATH, undefined, { token: child.token }));
   const grandchild = await mint(child.token);
   assert.equal((await revoke(root.id, admin)).descendants, { revoked: 2, pending: false });
-  assert.is((await world.call('post', PATH, {}, { token: child.token })).status, 400, 'validated before it is refused');
   assert.is((await mintWith(child.token)).body.error.code, 40102);
   await eventually(
     'refused',
@@ -145,9 +144,10 @@ test('a token that never stops writing cannot hold up its revocation', async () 
       if (status === 401) return void refused++;
     }
   });
+  // Without the lines of its refused attempts.
   const written = async () => {
     const [row] = await world.sql<[{ n: number }]>`
-      select count(*)::int as n from audit_log where token_id = ${leaked.id}`;
+      select count(*)::int as n from audit_log where token_id = ${leaked.id} and error_code is null`;
     return row.n;
   };
   await eventually('it writes', async () => (await written()) > 20);

@@ -1,15 +1,15 @@
-// Finds Python and installs what the Python client is tested with.
+// Finds Python and installs what the Python client is built and tested with.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
+import { describeFailure, StackError } from '../process/errors.ts';
 
 const run = promisify(execFile);
 /** The client's folder. */
-export const pythonClient = join(import.meta.dirname, '../../clients/python');
+export const pythonClient = join(import.meta.dirname, '../../../clients/python');
 // Names the version and the hashes of each package.
 const REQUIREMENTS = join(pythonClient, 'requirements.txt');
 const OLDEST = 10;

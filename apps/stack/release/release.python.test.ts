@@ -54,17 +54,30 @@ test('a dry run writes every file of the release, and neither commits nor tags',
       name,
     );
   const names = sums.map(([, name]) => name);
-  for (const name of [`keytally-${version}.tar.gz`, `keytally-client-${version}.tgz`, `keytally-${version}.cdx.json`])
+  for (const name of [
+    `keytally-${version}.tar.gz`,
+    `keytally-client-${version}.tgz`,
+    `keytally-${version}.cdx.json`,
+    `python/keytally-${version}-py3-none-any.whl`,
+    `python/keytally-${version}.tar.gz`,
+    `go/keytally.dev/keytally/@v/v${version}.zip`,
+  ])
     assert.ok(names.includes(name), `${name} is among ${names.join(' ')}`);
   const provenance = JSON.parse(readFileSync(join(files, 'PROVENANCE.json'), 'utf8')) as Record<string, string>;
   assert.equal([provenance.commit, provenance.tree], [head, git('rev-parse', 'HEAD^{tree}')]);
   assert.match(readFileSync(join(files, 'NOTES.md'), 'utf8'), new RegExp(`^# keytally ${version}\n\n### `));
+  assert.equal([typeof provenance.python, typeof provenance.hatchling], ['string', 'string']);
+  const sdist = list(`python/keytally-${version}.tar.gz`).trim().split('\n');
+  const others = sdist.filter(
+    (name) => !/^keytally-[\d.]+\/(keytally\/\w+\.(py|typed)|\.gitignore|[\w-]+(\.\w+)?)$/.test(name),
+  );
+  assert.equal(others, []);
   assert.match(list(`keytally-client-${version}.tgz`), /^package\/dist\/index\.js$/m);
   assert.match(list(`keytally-${version}.tar.gz`), new RegExp(`^keytally-${version}/deploy/helm/Chart\\.yaml$`, 'm'));
 });
 
 test('the bill of materials has every package that is shipped, with its hash, and no other', () => {
-  type Component = { name: string; version: string; hashes?: unknown[] };
+  type Component = { 'bom-ref': string; name: string; version: string; hashes?: unknown[] };
   const bom = JSON.parse(readFileSync(join(files, `keytally-${version}.cdx.json`), 'utf8')) as {
     bomFormat: string;
     metadata: { component: Component };
@@ -80,7 +93,12 @@ test('the bill of materials has every package that is shipped, with its hash, an
   const shipped = Object.entries(packages)
     .filter(([path, { dev, optional, link }]) => path.startsWith('node_modules/') && !dev && !optional && !link)
     .map(([path, one]) => `${path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)}@${one.version}`);
-  const listed = bom.components.filter(({ name }) => !name.startsWith('@keytally/'));
+  const own = (one: Component) => /^(@keytally\/|pkg:(pypi|golang)\/keytally)/.test(one['bom-ref']);
+  assert.equal(
+    bom.components.filter(own).map((one) => one['bom-ref']),
+    [`@keytally/client@${version}`, `pkg:pypi/keytally@${version}`, `pkg:golang/keytally.dev/keytally@v${version}`],
+  );
+  const listed = bom.components.filter((one) => !own(one));
   assert.equal(listed.map((one) => `${one.name}@${one.version}`).toSorted(), [...new Set(shipped)].toSorted());
   for (const { name, hashes = [] } of listed) assert.ok(hashes.length > 0, name);
 });

@@ -1,0 +1,89 @@
+import { Type, type Static } from 'typebox';
+import { keyShard, maskKeyText } from '../../../shared/values/key-text.ts';
+import { holdsSecret } from '../../../shared/values/secrets.ts';
+import { ids, key, presentKey, presentRecord, record } from '../schemas.ts';
+import { tool, type Reader } from '../tool.ts';
+
+const MOST = 20;
+const MOST_WORKSPACES = 20;
+// A page of a search reads 1,000 keys.
+const MOST_PAGES = 5;
+
+const found = Type.Object({
+  keys: Type.Array(key),
+  records: Type.Array(record),
+  searched: Type.Array(ids.workspace, { description: 'the workspaces that were searched' }),
+  complete: Type.Boolean({ description: 'false: there may be more; give a longer text, or a workspaceId' }),
+});
+
+export default tool({
+  name: 'find',
+  title: 'Find keys, customers and billing records',
+  description: `Finds API keys whose name, customer id or masked form (such as acme_17aT****JpQ1) holds a text, in any case, and billing records of exactly that meter or customer. At most ${MOST} of each. Without workspaceId it searches the first ${MOST_WORKSPACES} workspaces. Start here: explain_refusals, usage, balance and books take the ids that it gives.`,
+  input: Type.Object({
+    text: Type.String({ minLength: 1, maxLength: 128, description: 'what to look for' }),
+    workspaceId: Type.Optional(ids.workspace),
+  }),
+  output: found,
+
+  async run({ text, workspaceId }, reader, options) {
+    // A whole key goes nowhere: addresses of requests are logged by proxies.
+    const isSecret = keyShard(text) !== undefined;
+    if (!isSecret && holdsSecret(text))
+      throw new Error('The text holds a whole key: give the key alone, or its masked form.');
+    const wanted = isSecret ? maskKeyText(text) : text;
+    const places =
+      workspaceId === undefined ? await workspacesOf(reader, options) : { ids: [workspaceId], more: false };
+    const data: Static<typeof found> = { keys: [], records: [], searched: [], complete: !places.more };
+    for (const id of places.ids) {
+      if (data.keys.length >= MOST && data.records.length >= MOST) {
+        data.complete = false;
+        break;
+      }
+      const [keys, records] = await Promise.all([
+        keysLike(reader, id, wanted, options),
+        recordsOf(reader, id, wanted, options),
+      ]);
+      data.keys.push(...keys.items.map((one) => presentKey(id, one)));
+      data.records.push(...records.items.map(presentRecord));
+      data.searched.push(id);
+      if (keys.more || records.more) data.complete = false;
+    }
+    if (data.keys.length > MOST || data.records.length > MOST) data.complete = false;
+    data.keys.splice(MOST);
+    data.records.splice(MOST);
+    const counts = `${data.keys.length} keys and ${data.records.length} billing records in ${data.searched.length} workspaces${data.complete ? '' : '; there may be more'}.`;
+    const warning =
+      ' The text was a whole API key: only its masked form was looked for. Whoever has seen it can use it, so advise to rotate it.';
+    return { text: isSecret ? counts + warning : counts, data };
+  },
+});
+
+type Options = { signal: AbortSignal };
+
+async function workspacesOf(reader: Reader, options: Options) {
+  const { workspaces, nextCursor } = await reader.workspaces.list({ limit: MOST_WORKSPACES }, options);
+  return { ids: workspaces.map(({ id }) => id), more: nextCursor !== undefined };
+}
+
+async function keysLike(reader: Reader, id: string, search: string, options: Options) {
+  const items: Awaited<ReturnType<Reader['apiKeys']['list']>>['apiKeys'] = [];
+  let cursor: string | undefined;
+  for (let pages = 0; pages < MOST_PAGES && items.length < MOST; pages++) {
+    const page = await reader.apiKeys.list({ id, search, limit: MOST, cursor }, options);
+    items.push(...page.apiKeys);
+    cursor = page.nextCursor;
+    if (cursor === undefined) break;
+  }
+  return { items, more: cursor !== undefined };
+}
+
+async function recordsOf(reader: Reader, id: string, wanted: string, options: Options) {
+  const pages = await Promise.all(
+    [{ externalMeterId: wanted }, { customerId: wanted }].map((filter) =>
+      reader.billing.list({ id, ...filter, limit: MOST }, options),
+    ),
+  );
+  const items = new Map(pages.flatMap(({ billings }) => billings.map((one) => [one.id, one] as const)));
+  return { items: [...items.values()], more: pages.some(({ nextCursor }) => nextCursor !== undefined) };
+}

@@ -1,0 +1,34 @@
+import { Type } from 'typebox';
+import { cursor, ids, nextCursor } from '../schemas.ts';
+import { shown, tool, withUntrusted } from '../tool.ts';
+
+const MOST = 100;
+
+export default tool({
+  name: 'list_workspaces',
+  title: 'List workspaces',
+  description:
+    'Lists the workspaces that the access token may read, oldest first, with the time zone of their days and months.',
+  input: Type.Object({ cursor }),
+  output: Type.Object({
+    workspaces: Type.Array(
+      withUntrusted({ workspaceId: ids.workspace, timezone: Type.String() }, { name: Type.String() }),
+    ),
+    nextCursor,
+  }),
+
+  async run(input, reader, options) {
+    const { workspaces, nextCursor } = await reader.workspaces.list({ ...input, limit: MOST }, options);
+    return {
+      text: `${workspaces.length} workspaces${nextCursor === undefined ? '' : ', and more: ask again with nextCursor as cursor'}.`,
+      data: {
+        workspaces: workspaces.map(({ id, name, timezone }) => ({
+          workspaceId: id,
+          timezone,
+          untrusted: { name: shown(name) },
+        })),
+        ...(nextCursor !== undefined && { nextCursor }),
+      },
+    };
+  },
+});

@@ -1,0 +1,104 @@
+import { Type, type Static } from 'typebox';
+import type { Contract } from '../../../clients/node/index.ts';
+import { customer, ids, timezone } from '../schemas.ts';
+import { reasons } from '../reasons.ts';
+import { shown, tally, tool, withUntrusted } from '../tool.ts';
+
+const MOST = 100;
+const groups = ['limit', 'key', 'route', 'customer'] as const;
+
+const row = withUntrusted(
+  {
+    start: Type.String({ description: 'when the period begins' }),
+    status: Type.Optional(Type.String()),
+    reason: Type.Optional(Type.String()),
+    apiKeyId: Type.Optional(ids.key),
+    count: Type.Integer({ description: 'how many calls' }),
+  },
+  {
+    limit: Type.Optional(Type.String({ description: 'place and name of the limit that refused' })),
+    route: Type.Optional(Type.String()),
+    customerId: Type.Optional(Type.String()),
+  },
+);
+
+export default tool({
+  name: 'refusals_over_time',
+  title: 'Refusals by reason over time',
+  description: `Counts refused calls by minute, hour or day and by reason; on demand also by limit, key, route and customer, beside how many calls were VALID. The ${MOST} largest rows. wouldRefuse has calls that passed, and that limits which only watch (shadow) would have refused. Without workspaceId: calls with keys that do not exist, for tokens of the whole team. Refusals are kept for 93 days.`,
+  input: Type.Object({
+    workspaceId: Type.Optional(ids.workspace),
+    from: Type.Optional(
+      Type.String({ maxLength: 40, description: 'first day, YYYY-MM-DD, or an instant; default: the day of `to`' }),
+    ),
+    to: Type.Optional(
+      Type.String({ maxLength: 40, description: 'last day, included, or an instant, excluded; default: today' }),
+    ),
+    interval: Type.Optional(
+      Type.Enum(['minute', 'hour', 'day'], {
+        description: 'minutes of at most 2 days, hours of 31, days of 93; default day',
+      }),
+    ),
+    timezone,
+    groupBy: Type.Optional(
+      Type.Array(Type.Enum([...groups]), {
+        maxItems: groups.length,
+        description: 'beside the reason; default: nothing',
+      }),
+    ),
+    reason: Type.Optional(Type.Enum([...reasons], { description: 'only this one; VALID calls are not counted then' })),
+    apiKeyId: Type.Optional(ids.key),
+    customerId: Type.Optional(customer),
+  }),
+  output: Type.Object({
+    refused: Type.Integer({ description: 'all refused calls' }),
+    valid: Type.Optional(Type.Integer({ description: 'all calls that were VALID' })),
+    rows: Type.Array(row),
+    wouldRefuse: Type.Array(row),
+    leftOut: Type.Integer({ description: 'rows that are not shown, the smallest' }),
+  }),
+
+  async run({ groupBy = [], ...asked }, reader, options) {
+    const query = { ...asked, groupBy: ['status', 'reason', ...groupBy].join(',') };
+    const { data, wouldRefuse } = await reader.verifications.count(query, options);
+    const refusals = data.filter(({ status }) => status !== 'VALID');
+    const refused = sumOf(refusals);
+    const valid = sumOf(data) - refused;
+    const byReason = tally(
+      refusals,
+      ({ status, reason }) => reason ?? status ?? '',
+      ({ count }) => count,
+    );
+    return {
+      text: `${refused} refused calls (${byReason})${asked.reason === undefined ? `, ${valid} VALID` : ''}.`,
+      data: {
+        refused,
+        ...(asked.reason === undefined && { valid }),
+        rows: largest(refusals),
+        wouldRefuse: largest(wouldRefuse),
+        leftOut: Math.max(0, refusals.length - MOST) + Math.max(0, wouldRefuse.length - MOST),
+      },
+    };
+  },
+});
+
+type Count = Contract['get /api/v1/verifications']['output']['data'][number];
+
+function sumOf(rows: readonly Count[]): number {
+  return rows.reduce((sum, { count }) => sum + count, 0);
+}
+
+/** The largest rows, in the order of time. */
+function largest(rows: readonly Count[]): Static<typeof row>[] {
+  const kept = new Set(rows.toSorted((a, b) => b.count - a.count).slice(0, MOST));
+  return rows
+    .filter((one) => kept.has(one))
+    .map(({ limit, route, customerId, ...trusted }) => ({
+      ...trusted,
+      untrusted: {
+        ...(limit !== undefined && { limit: shown(limit) }),
+        ...(route !== undefined && { route: shown(route) }),
+        ...(customerId !== undefined && { customerId: shown(customerId) }),
+      },
+    }));
+}
