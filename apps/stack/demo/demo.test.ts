@@ -28,7 +28,7 @@ test('the demo goes as it should twice, and leaves refusals of many reasons, a l
 
   const today = new Date().toISOString().slice(0, 10);
   const query = { workspaceId, from: today, to: today, groupBy: 'reason', interval: 'day' };
-  const { data } = (await get(`/api/v1/verifications?${new URLSearchParams(query)}`)).body;
+  const { data } = (await get(`/api/v1/verifications?${new URLSearchParams(query).toString()}`)).body;
   const reasons = new Set(data.map((row: { reason?: string }) => row.reason).filter(Boolean));
   for (const reason of ['SCOPE_MISSING', 'LIMIT_REACHED', 'CREDITS_USED_UP', 'IP_NOT_ALLOWED', 'DISABLED'])
     assert.ok(reasons.has(reason), `${reason} of ${[...reasons].join()}`);
@@ -70,7 +70,7 @@ test('with HISTORY the days before are made up, say so, and are proved and bille
     new Date(Date.now() - (DAYS - i) * 86_400_000).toISOString().slice(0, 10),
   );
   const query = { workspaceId, from: days[0]!, to: days.at(-1)!, interval: 'day', groupBy: 'usageName' };
-  const { data } = (await get(`/api/v1/usage?${new URLSearchParams(query)}`)).body;
+  const { data } = (await get(`/api/v1/usage?${new URLSearchParams(query).toString()}`)).body;
   const of = (day: string) =>
     data.reduce(
       (sum: number, row: { start: string; events: number }) => sum + (row.start.startsWith(day) ? row.events : 0),
@@ -80,7 +80,7 @@ test('with HISTORY the days before are made up, say so, and are proved and bille
   const events = days.reduce((sum, day) => sum + of(day), 0);
   assert.ok(events > DAYS * CALLS_OF_A_DAY && events < DAYS * CALLS_OF_A_DAY + CALLS + 20, String(events));
   const refused = { workspaceId, from: days[1]!, to: days[1]!, groupBy: 'reason', interval: 'day' };
-  const { data: reasons } = (await get(`/api/v1/verifications?${new URLSearchParams(refused)}`)).body;
+  const { data: reasons } = (await get(`/api/v1/verifications?${new URLSearchParams(refused).toString()}`)).body;
   assert.ok(reasons.some((row: { reason?: string }) => row.reason === 'RATE_LIMIT'));
 });
 
