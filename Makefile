@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs secrets monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage
+.PHONY: help install up down status logs secrets monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
 .PHONY: history neighbours webhooks refusals test fuzz accounts-model faults upgrade check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
@@ -86,6 +86,9 @@ bench-import: install ## measure how fast keys of other systems are imported; KE
 
 bench-usage: install ## measure usage across records and its exports; EVENTS=20000000 RECORDS=10000 TRIES=20
 	@$(node) bench/usage/main.ts --events $(or $(EVENTS),20000000) --records $(or $(RECORDS),10000) --tries $(or $(TRIES),20)
+
+bench-console: install ## measure the console in Chromium: first page, scrolling, memory; KEYS=10000 ROUNDS=2000 RUNS=3
+	@$(node) bench/console/main.ts --keys $(or $(KEYS),10000) --rounds $(or $(ROUNDS),2000) --runs $(or $(RUNS),3)
 
 history: install ## measure what a record with 100,000,000 events costs, and 100,000 records behind; EVENTS= RECORDS=
 	@$(node) tests/history/main.ts --events $(or $(EVENTS),100000000) --records $(or $(RECORDS),100000)

@@ -1,0 +1,77 @@
+// Measures the console's pages in Chromium, on servers of its own:
+// node bench/console/main.ts [--keys N] [--rounds N] [--runs N]
+import '../../shared/runtime/require-node.ts';
+import { mkdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { parseArgs } from 'node:util';
+import { StackError } from '../../apps/stack/process/errors.ts';
+import { ensureChromium } from '../../tests/runner/chromium.ts';
+import { runInTestFolder, startTestServers, testEnvironment } from '../../tests/runner/servers.ts';
+import { printFigures, whole } from '../results.ts';
+import { measureConsole } from './measure.ts';
+
+const DAYS = 30;
+const CALLS = 5_000;
+const SCROLL_SECONDS = 20;
+const FIRST_PAGE_MS = 1_000;
+const FRAMES = 50;
+// Of what the tab takes at first.
+const GROWS_PERCENT = 5;
+
+const { values } = parseArgs({
+  options: {
+    keys: { type: 'string', default: '10000' },
+    rounds: { type: 'string', default: '2000' },
+    runs: { type: 'string', default: '3' },
+  },
+});
+const [keys, rounds, runs] = [Number(values.keys), Number(values.rounds), Number(values.runs)];
+await runInTestFolder(main);
+
+async function main(folder: string): Promise<void> {
+  if (!(keys >= 100 && rounds >= 20 && runs >= 1))
+    throw new StackError('usage: main.ts [--keys N, 100 or more] [--rounds N, 20 or more] [--runs N]');
+  const chromium = await ensureChromium(console.log);
+  const { servers } = await startTestServers(folder, console.log);
+  Object.assign(process.env, testEnvironment(servers, folder, 1), { TEST_CHROMIUM: chromium });
+  mkdirSync(process.env.TEST_FOLDER!, { recursive: true });
+  const measured = await measureConsole({
+    keys,
+    rounds,
+    runs,
+    days: DAYS,
+    calls: CALLS,
+    scrollSeconds: SCROLL_SECONDS,
+    say: console.log,
+  });
+  const { firstPage, scrolled, polled, load } = measured;
+  const [first, last] = [polled[0]!, polled.at(-1)!];
+  const grows = (100 * (last.heapKb - first.heapKb)) / first.heapKb;
+  const loaded = (one: number) => `load ${one.toFixed(1)} on ${availableParallelism()} cores`;
+  const reached = printFigures([
+    {
+      what: 'first page with data, CPU ×4 slower, ms',
+      value: firstPage.medianMs,
+      must: FIRST_PAGE_MS,
+      aim: FIRST_PAGE_MS / 2,
+      lessIsBetter: true,
+      seen: `${firstPage.ms.map(whole).join(', ')} ms; ${loaded(load.firstPage)}`,
+    },
+    {
+      what: `frames a second, ${whole(scrolled.rows)} keys`,
+      value: scrolled.perSecond,
+      must: FRAMES,
+      aim: FRAMES,
+      seen: `worst second ${scrolled.worstPerSecond}, ${scrolled.blank} of ${scrolled.frames} frames without rows; ${loaded(load.scrolled)}`,
+    },
+    {
+      what: `heap after ${whole(last.rounds)} rounds, % more`,
+      value: grows,
+      must: GROWS_PERCENT,
+      aim: GROWS_PERCENT / 5,
+      lessIsBetter: true,
+      seen: `${whole(first.heapKb)} kB after ${whole(first.rounds)}, then ${whole(last.heapKb)} kB; nodes ${whole(first.nodes)}, ${whole(last.nodes)}; ${loaded(load.polled)}`,
+    },
+  ]);
+  if (!reached) process.exitCode = 1;
+}
