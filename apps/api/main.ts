@@ -13,6 +13,7 @@ import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 import { logFailures } from '../../shared/http/log-failures.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
@@ -30,6 +31,7 @@ import { logDeniedAttempts } from './audit/denied-attempts.ts';
 import { headersFor, isOverTls } from '../../shared/http/headers.ts';
 import { makeApp } from './http/app.ts';
 import { tokensFromPostgres } from './resources/access.ts';
+import { linksFromPostgres, portalsFromPostgres } from './resources/portals.ts';
 import { sessionsFromPostgres } from './resources/sessions.ts';
 import { makeSessionCookies } from './http/session-cookie.ts';
 import { makeSendExport } from './http/exports.ts';
@@ -39,7 +41,7 @@ import { startSettler } from '../../shared/books/settler.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';
-import { consoleRoutes, routes } from './routes/index.ts';
+import { portalRoutes, routes, sessionRoutes } from './routes/index.ts';
 import { quotasOf } from './resources/quotas.ts';
 import { startRevoking } from './resources/revocation-job.ts';
 import { startScheduling } from './resources/schedule-job.ts';
@@ -59,6 +61,7 @@ const log = makeLogger('api', config.LOG_LEVEL);
 
 await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const metrics = makeMetrics('api');
+  const telemetry = await startTelemetry('api', config, metrics, log);
   const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
   const quotas = quotasOf(config);
   const teamSql = connectPostgres(config.DATABASE_URL, { quotas: JSON.stringify(quotas) });
@@ -116,13 +119,14 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     noteOutcome: outcomes.note,
     config,
     metrics,
+    telemetry,
   });
   const countVerification = makeTeamRate(quotas.verify_per_second);
   const countApiCall = makeTeamRate(quotas.api_per_second);
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
-    routes,
-    consoleRoutes,
+    routes: [...routes, ...portalRoutes],
+    sessionRoutes,
     handling: {
       services: {
         redis,
@@ -136,13 +140,16 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         holds: makeHoldCalls({ redis, holdKeys, outboxFull, config }),
         verifyBatch: makeVerifyBatch({ verify, countCall: countVerification, logFailure: logFailures(log) }),
         quotas,
-        sessionCookies: makeSessionCookies(isOverTls(config)),
+        sessionCookies: makeSessionCookies(isOverTls(config), 'keytally'),
+        portalCookies: makeSessionCookies(isOverTls(config), 'keytally-portal'),
         deadlineMs: config.REQUEST_DEADLINE_MS,
       },
       sql,
       teamSql,
       authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)), countApiCall),
       authenticateSession: limitTeams(limited(sessionsFromPostgres(sql, uses.note)), countApiCall),
+      authenticatePortal: limitTeams(limited(portalsFromPostgres(sql)), countApiCall),
+      authenticateLink: limitTeams(limited(linksFromPostgres(sql)), countApiCall),
       // A verification must not wait for Postgres, neither here nor on the verify app.
       authenticateForVerify: limitTeams(
         limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
@@ -156,6 +163,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       stalePostgres,
       requireMemory: outbox.requireMemory,
       masterKeys,
+      telemetry,
       log,
     },
     probe,
@@ -175,6 +183,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       await Promise.all(background.map((one) => one.stop()));
       await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), redis.close()]);
       await Promise.all([books.close(), booksForRequests.close(), booksForExports.close()]);
+      await telemetry.stop();
     },
   };
 });

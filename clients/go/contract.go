@@ -1852,6 +1852,10 @@ type CreateLinkTokenResultLinkToken struct {
 	CustomerID string `json:"customerId"`
 	// your own id of the billing to link
 	ExternalBillingID string `json:"externalBillingId,omitempty"`
+	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
+	BillingID string `json:"billingId,omitempty"`
+	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
+	Permissions []string `json:"permissions,omitempty"`
 }
 
 // CreateLinkTokenRequest is what CreateLinkToken takes.
@@ -1862,6 +1866,10 @@ type CreateLinkTokenRequest struct {
 	CustomerID string `json:"customerId"`
 	// your own id of the billing to link
 	ExternalBillingID string `json:"externalBillingId,omitempty"`
+	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
+	BillingID string `json:"billingId,omitempty"`
+	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
+	Permissions []string `json:"permissions,omitempty"`
 	// lifetime in seconds; default 900
 	ExpiresIn int64 `json:"expiresIn,omitempty"`
 }
@@ -1878,6 +1886,10 @@ type LinkToken struct {
 	CustomerID string `json:"customerId,omitempty"`
 	// your own id of the billing to link
 	ExternalBillingID string `json:"externalBillingId,omitempty"`
+	// id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace
+	BillingID string `json:"billingId,omitempty"`
+	// what the customer may do in the portal besides looking; `rotate`: rotate the own keys
+	Permissions []string `json:"permissions,omitempty"`
 }
 
 // CreateAccessTokenResult is what CreateAccessToken answers.

@@ -3816,6 +3816,10 @@ export interface Contract {
       customerId: string;
       /** your own id of the billing to link */
       externalBillingId?: string | undefined;
+      /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+      billingId?: string | undefined;
+      /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+      permissions?: Array<'rotate'> | undefined;
       /** lifetime in seconds */
       expiresIn?: number | undefined;
     };
@@ -3833,6 +3837,10 @@ export interface Contract {
         customerId: string;
         /** your own id of the billing to link */
         externalBillingId?: string;
+        /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+        billingId?: string;
+        /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+        permissions?: Array<'rotate'>;
       };
     };
   };
@@ -3853,6 +3861,10 @@ export interface Contract {
       customerId?: string;
       /** your own id of the billing to link */
       externalBillingId?: string;
+      /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+      billingId?: string;
+      /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+      permissions?: Array<'rotate'>;
     };
   };
   /** Revoke a link token (`link:write`). */
@@ -3872,6 +3884,10 @@ export interface Contract {
       customerId?: string;
       /** your own id of the billing to link */
       externalBillingId?: string;
+      /** id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace */
+      billingId?: string;
+      /** what the customer may do in the portal besides looking; `rotate`: rotate the own keys */
+      permissions?: Array<'rotate'>;
     };
   };
   /** Create an access token with at most the rights of your own (`token:write`). */

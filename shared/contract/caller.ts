@@ -20,6 +20,20 @@ export const permissions = [
 ] as const;
 export type Permission = (typeof permissions)[number];
 
+/** What a link token can permit besides looking. */
+export const linkPermissions = ['rotate'] as const;
+
+/** What a link token opens: what its customer has in one workspace. */
+export type Portal = {
+  linkTokenId: string;
+  workspaceId: string;
+  customerId: string;
+  /** The billing record that it names; it shows only where all keys of it are the customer's. */
+  billingId: string | undefined;
+  mayRotate: boolean;
+  expiresAt: number;
+};
+
 /**
  * The holder of an access token. `workspaceIds` undefined: all workspaces of the team. `allowedBlocks` undefined: it may be
  * used from every address.
@@ -34,4 +48,6 @@ export type Caller = {
   allowedBlocks?: readonly string[] | undefined;
   /** The session that stands for the token; absent: the token itself came. */
   sessionId?: string;
+  /** A customer asks, by a link token that the access token made, and has no permission but for this. */
+  portal?: Portal;
 };

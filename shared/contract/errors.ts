@@ -29,7 +29,7 @@ export const errors = {
   ],
   usage_too_slow: [
     40021,
-    'The sums took longer than a request may; ask for fewer days (from, to), for one billingId, or for a CSV or Parquet export, which has more time.',
+    'The answer took longer than a request may; ask for a shorter time, or for one billing record or key. GET /api/v1/usage has more time for a file (CSV, Parquet).',
   ],
   too_many_events: [
     40022,
@@ -48,6 +48,7 @@ export const errors = {
   token_missing: [40101, 'The access token is missing; send Authorization: Bearer <ACCESS_TOKEN>.'],
   token_unknown: [40102, 'The access token is unknown, expired or revoked; use a valid one.'],
   session_ended: [40103, 'The session has ended; sign in again with an access token.'],
+  portal_ended: [40104, 'The link has ended, or was never valid; ask for a new one where you got it.'],
   api_key_missing: [
     40110,
     'The API key is missing; send it as Authorization: Bearer, x-api-key or Authorization: Basic.',

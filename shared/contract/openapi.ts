@@ -45,13 +45,24 @@ export function openApi(
       .map(([name, description]) => ({ name, description })),
     paths: value,
     components: {
-      securitySchemes: { accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' } },
+      securitySchemes: {
+        accessToken: { type: 'http', scheme: 'bearer', description: 'An access token of your team' },
+        ...(operations.some(({ portal }) => portal) && { portalSession }),
+      },
       schemas,
       headers: { 'X-Request-Id': header('the X-Request-Id of the request, or a new one') },
       examples: Object.fromEntries(errorNamesIn(value).map((name) => [name, errorExample(name)])),
     },
   };
 }
+
+const portalSession = {
+  type: 'apiKey',
+  in: 'cookie',
+  name: 'keytally-portal',
+  description:
+    'A session of the portal, which a link token begins at /portal; over TLS the cookie is __Host-keytally-portal. It counts for pages of its own origin alone',
+};
 
 type Paths = Record<string, Record<string, { tags: Tag[] }>>;
 
@@ -64,7 +75,7 @@ function describe(operation: Operation) {
     operationId,
     summary,
     description,
-    security: permission ? [{ accessToken: [] }] : [],
+    security: permission ? [{ accessToken: [] }] : operation.portal ? [{ portalSession: [] }] : [],
     ...(permission && { 'x-permission': permission }),
     ...(operation.alsoPermission && { 'x-also-permission': operation.alsoPermission }),
     parameters: [

@@ -6,7 +6,7 @@ export const errorsOfAll = ['bad_http', 'request_timeout', 'headers_too_large'] 
 
 /** Every error that an operation may answer, ordered by code: its own, and those that follow from its other properties. */
 export function errorsOf(operation: Operation): ErrorName[] {
-  const { method, permission, query, body, writes, errors: own = [] } = operation;
+  const { method, permission, portal, query, body, writes, errors: own = [] } = operation;
   const names = new Set<ErrorName>(own);
   const add = (...more: ErrorName[]) => more.forEach((name) => names.add(name));
   add(...errorsOfAll, 'invalid_request', 'internal', 'deadline');
@@ -14,7 +14,9 @@ export function errorsOf(operation: Operation): ErrorName[] {
     add('token_missing', 'token_unknown', 'permission_missing', 'address_not_allowed', 'too_many_failures');
     add('team_too_many_calls');
   }
-  if (permission && permission !== 'key:verify') add('too_many_calls', 'too_many_waiting');
+  if (portal) add('portal_ended', 'session_elsewhere', 'too_many_failures', 'team_too_many_calls');
+  if (portal && method !== 'get') add('session_unmarked');
+  if (portal || (permission && permission !== 'key:verify')) add('too_many_calls', 'too_many_waiting');
   if (permission !== 'key:verify') add('postgres_unavailable');
   if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');
   if (query?.properties && 'cursor' in query.properties) add('invalid_cursor');

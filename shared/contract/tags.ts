@@ -7,6 +7,7 @@ export const tags = {
   Usage: 'What was used, by day and name.',
   JWT: 'JWTs that your team signs, and the keys that prove them.',
   'Link tokens': 'Links for your customers that end by themselves.',
+  Portal: 'What a customer sees who has opened such a link: their own keys, usage and balance.',
   'Access tokens': 'Who may call the API, and for what.',
   'Audit log': 'Who changed what, and who was denied.',
   Webhooks: 'What happens, told to your own servers.',

@@ -84,7 +84,8 @@ function readContract({ paths, components }: OpenApi) {
       if (!operation) return undefined;
     }
     // An operation outside the document is an error, except HEAD and the pages.
-    if (!operation) return method === 'head' || /^\/(docs|console)(\/|$)/.test(path) ? undefined : 'it is no operation';
+    if (!operation)
+      return method === 'head' || /^\/(docs|console|portal)(\/|$)/.test(path) ? undefined : 'it is no operation';
     noteItems(answer);
     return codeProblem(operation, answer) ?? bodyProblem(operation, answer);
   };

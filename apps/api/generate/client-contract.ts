@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { format, resolveConfig } from 'prettier';
 import type { Operation } from '../../../shared/contract/route.ts';
 import { displayForms } from '../../../shared/verification/operation.ts';
-import { routes } from '../routes/index.ts';
+import { portalRoutes, routes } from '../routes/index.ts';
 import { renderPythonContract } from './python-contract.ts';
 import { refusalTable } from './refusals.ts';
 
@@ -20,20 +20,17 @@ type Schema = {
 type Side = 'input' | 'output';
 
 const file = new URL('../../../clients/node/contract.ts', import.meta.url);
+const portalFile = new URL('../../../apps/console/src/data/portal-contract.ts', import.meta.url);
 const pythonFolder = new URL('../../../clients/python/keytally/', import.meta.url);
 
 /** Renders the client's copy of the contract: the types of all operations, the display forms, the refusals. */
 export async function renderContract(): Promise<string> {
-  const operations = routes.flatMap((route: Operation) => [
-    operationType(route),
-    ...(route.alternative ? [operationType(route, route.alternative.type)] : []),
-  ]);
   const entries = Object.entries(refusalTable()).map(([name, error]) => `${name}: ${JSON.stringify(error)}`);
   const text = [
     '// Made by `npm run client` from the schemas of the OpenAPI document; changes here are lost.',
     '',
     '/** What each operation takes (its path, query and body in one object) and answers. */',
-    `export interface Contract {\n${operations.join('\n')}\n}`,
+    `export interface Contract {\n${operationTypes(routes)}\n}`,
     '',
     '/** How people read a status; the two limits are temporary blocks. */',
     `export const displayForms = ${JSON.stringify(displayForms)} as const;`,
@@ -45,6 +42,26 @@ export async function renderContract(): Promise<string> {
     `export const refusals = {${entries.join()}} as const;`,
   ].join('\n');
   return format(text, { ...(await resolveConfig(file)), parser: 'typescript' });
+}
+
+/** Renders the types of the operations of the portal, for its page alone: clients have access tokens, which it refuses. */
+export async function renderPortalContract(): Promise<string> {
+  const text = [
+    '// Made by `npm run client` from the schemas of the OpenAPI document; changes here are lost.',
+    '',
+    '/** What each operation of the portal takes and answers. */',
+    `export interface PortalContract {\n${operationTypes(portalRoutes)}\n}`,
+  ].join('\n');
+  return format(text, { ...(await resolveConfig(file)), parser: 'typescript' });
+}
+
+function operationTypes(operations: readonly Operation[]): string {
+  return operations
+    .flatMap((route) => [
+      operationType(route),
+      ...(route.alternative ? [operationType(route, route.alternative.type)] : []),
+    ])
+    .join('\n');
 }
 
 function operationType(
@@ -110,5 +127,6 @@ function fieldsOf({ properties = {}, required = [] }: Schema, side: Side): strin
 
 if (import.meta.main) {
   writeFileSync(file, await renderContract());
+  writeFileSync(portalFile, await renderPortalContract());
   for (const [name, text] of Object.entries(renderPythonContract())) writeFileSync(new URL(name, pythonFolder), text);
 }

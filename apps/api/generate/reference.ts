@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { errors } from '../../../shared/contract/errors.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { variables } from '../../../shared/runtime/variables.ts';
-import { routes } from '../routes/index.ts';
+import { portalRoutes, routes } from '../routes/index.ts';
 
 const tables = { operations, errors: errorTable, configuration };
 
@@ -25,17 +25,19 @@ export function renderReference(
 }
 
 function operations(): string {
-  const byTag = Object.entries(Object.groupBy(routes, (route) => route.tag));
+  const byTag = Object.entries(Object.groupBy([...routes, ...portalRoutes], (route) => route.tag));
   return byTag
     .map(([tag, some]) => {
-      const rows = some.map(({ method, path, permission, alsoPermission, summary }) => [
+      const rows = some.map(({ method, path, permission, alsoPermission, portal, summary }) => [
         `\`${method.toUpperCase()} ${path}\``,
         permission
           ? [permission, alsoPermission]
               .filter(Boolean)
               .map((one) => `\`${one}\``)
               .join(', ')
-          : 'none',
+          : portal
+            ? 'a session of the portal'
+            : 'none',
         summary,
       ]);
       return `### ${tag}\n\n${markdown(['Operation', 'Permission', 'What it does'], rows)}`;

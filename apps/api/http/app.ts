@@ -19,8 +19,8 @@ import type { ApiRoute, HandleOptions } from './route.ts';
 
 type AppOptions = {
   routes: readonly ApiRoute[];
-  /** Operations of the console alone, outside the document: its sessions. */
-  consoleRoutes: readonly ApiRoute[];
+  /** Sessions of the pages, outside the document. */
+  sessionRoutes: readonly ApiRoute[];
   handling: HandleOptions;
   probe: Probe;
   opsPort: number | undefined;
@@ -36,7 +36,7 @@ const STRANGERS_LOGGED_EVERY_MS = 1_000;
 
 /** The api as a Koa application: log and measure, CORS, error answers, probes, routes. */
 export function makeApp(options: AppOptions): Koa {
-  const { routes, consoleRoutes, handling, headers, metrics, log, publicUrl, verifyUrl, corsOrigins, opsPort } =
+  const { routes, sessionRoutes, handling, headers, metrics, log, publicUrl, verifyUrl, corsOrigins, opsPort } =
     options;
   const document = openApi(routes, serversOf(publicUrl, verifyUrl), {}, clientProbePaths(opsPort));
   const app = new Koa();
@@ -53,7 +53,7 @@ export function makeApp(options: AppOptions): Koa {
   );
 
   const router = new Router({ strict: true, sensitive: true });
-  for (const route of [...routes, ...consoleRoutes]) {
+  for (const route of [...routes, ...sessionRoutes]) {
     router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], handle(route, handling));
   }
   app.use(router.routes());

@@ -18,12 +18,12 @@ const headers = {
 };
 
 /**
- * Serves the console: one page at every path of it, and its files. A file's name has the hash of its content, so a browser
+ * Serves the console and the portal: one page at every path of the one and at that of the other, and their files. A file's name has the hash of its content, so a browser
  * keeps it for good; the page is asked for each time.
  */
 export function makeConsole(log: Logger, folder = FOLDER): Docs {
   if (!existsSync(join(folder, 'index.html'))) {
-    log.warn('the pages of the console are not built, so /console is not there: run npm run console');
+    log.warn('the pages of the console are not built, so /console and /portal are not there: run npm run console');
     return () => undefined;
   }
   const page = staticFile('text/html; charset=utf-8', readFileSync(join(folder, 'index.html')), headers);
@@ -40,6 +40,7 @@ export function makeConsole(log: Logger, folder = FOLDER): Docs {
   );
 
   return function console(path, requestHeaders) {
+    if (path === '/portal') return answerFile(page, requestHeaders);
     if (path !== '/console' && !path.startsWith('/console/')) return undefined;
     if (path === '/console/session') return undefined;
     const file = path.startsWith(ASSETS) ? assets.get(path) : page;

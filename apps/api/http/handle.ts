@@ -28,7 +28,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   const readBody = bodyReader(route.bodyLimit ?? BODY_LIMIT);
   const validateBody = route.body && bodyValidator(route.accepts ?? route.body);
   const verifies = route.permission === 'key:verify';
-  const needsToken = route.permission !== undefined || route.anyToken === true;
+  const needsToken = route.permission !== undefined || route.anyToken === true || route.portal !== undefined;
   // A verification needs no connection to Postgres.
   const takesTurn = needsToken && !verifies;
   const authenticate = verifies ? options.authenticateForVerify : options.authenticate;
@@ -57,6 +57,17 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer | CacheableAnswer | ExportAnswer> {
     const clientAddress = addressOf(ctx);
     const caller = await authorize(ctx, clientAddress);
+    // Strangers choose no traces.
+    const traceparent = needsToken ? (ctx.req.headers['traceparent'] as string | undefined) : undefined;
+    const asked = { method: ctx.method, route: route.path, traceparent };
+    return options.telemetry.request(asked, () => answerCaller(ctx, progress, { caller, clientAddress }));
+  }
+
+  async function answerCaller(
+    ctx: Koa.Context,
+    progress: WriteProgress,
+    { caller, clientAddress }: { caller: Caller; clientAddress: string },
+  ): Promise<Answer | CacheableAnswer | ExportAnswer> {
     // An optional body that is left out is the same as an empty object.
     const json = validateBody && (await readBody(ctx));
     const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
@@ -78,7 +89,7 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     const work = () =>
       route.writes ? writeInTransaction(route, call, { ...options, progress, repeatable }) : answerReading(route, call);
     if (!takesTurn) return work();
-    const answer = await options.turns.inTurn(caller, () => {
+    const answer = await options.turns.inTurn(takerOf(caller), () => {
       // It was answered while it waited.
       if (progress.stage === 'given up') throw new ApiError('deadline');
       return work();
@@ -91,21 +102,37 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
 
   async function authorize(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
     if (!needsToken) return NOBODY;
-    // A verification waits for no session: those are in Postgres.
-    const session = verifies ? undefined : options.services.sessionCookies.read(ctx.method, ctx.req.headers);
-    ctx.state['session'] = session;
-    const caller = await (session === undefined
-      ? authenticate(ctx.get('authorization'), clientAddress)
-      : options.authenticateSession(session, clientAddress));
+    const caller = await (route.portal ? identifyCustomer : identify)(ctx, clientAddress);
     ctx.state['caller'] = caller;
     knowClient(ctx.req.socket);
     if (route.permission) requirePermission(caller, route.permission);
     if (route.alsoPermission) requirePermission(caller, route.alsoPermission);
     if (takesTurn) {
       options.limitCalls(caller);
-      options.turns.requireRoom(caller);
+      options.turns.requireRoom(takerOf(caller));
     }
     return caller;
+  }
+
+  function identify(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
+    // A verification waits for no session: those are in Postgres.
+    const session = verifies ? undefined : options.services.sessionCookies.read(ctx.method, ctx.req.headers);
+    ctx.state['session'] = session;
+    return session === undefined
+      ? authenticate(ctx.get('authorization'), clientAddress)
+      : options.authenticateSession(session, clientAddress);
+  }
+
+  /** A customer has a session of the portal, or the link token that begins one; neither counts for anything else. */
+  async function identifyCustomer(ctx: Koa.Context, clientAddress: string): Promise<Caller> {
+    const { portalCookies } = options.services;
+    const { headers } = ctx.req;
+    const isLink = route.portal === 'link token';
+    if (isLink) portalCookies.requireOwnPage((name) => headers[name] as string | undefined);
+    const secret = isLink ? ctx.get('x-keytally-link') : portalCookies.read(ctx.method, headers);
+    if (!secret) throw new ApiError('portal_ended');
+    ctx.state['session'] = secret;
+    return (isLink ? options.authenticateLink : options.authenticatePortal)(secret, clientAddress);
   }
 
   function addressOf(ctx: Koa.Context): string {
@@ -137,6 +164,11 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       ? describeRequest(caller, bearerToken(ctx.get('authorization')), key, request)
       : describeRequest(caller, session, `${session} ${key}`, request);
   }
+}
+
+// All customers of a team are one in the turns: they never take those of its own servers and people.
+function takerOf(caller: Caller): Caller {
+  return caller.portal ? { ...caller, tokenId: 'portal' } : caller;
 }
 
 // A request that has not fully arrived by the deadline has stored nothing.

@@ -4,6 +4,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import type { Quotas } from '../../../shared/contract/quotas.ts';
 import type { Route } from '../../../shared/contract/route.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
+import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -45,6 +46,7 @@ export type Services = {
   /** The operator's quotas, for teams without limits of their own. */
   quotas: Quotas;
   sessionCookies: SessionCookies;
+  portalCookies: SessionCookies;
   /** Sends a cookie with the answer, if that is a success. */
   setCookie(cookie: string): void;
   /** How long a request may take until its answer. */
@@ -62,6 +64,10 @@ export type HandleOptions = {
   authenticateForVerify: AuthenticateFrom;
   /** Takes the secret of a session. */
   authenticateSession: AuthenticateFrom;
+  /** Takes the secret of a session of the portal. */
+  authenticatePortal: AuthenticateFrom;
+  /** Takes a link token. */
+  authenticateLink: AuthenticateFrom;
   limitCalls(caller: Caller): void;
   turns: FairTurns;
   sendExport: SendExport;
@@ -72,6 +78,7 @@ export type HandleOptions = {
   /** Throws while Redis has no memory for new records. */
   requireMemory(): void;
   masterKeys: MasterKeys;
+  telemetry: Telemetry;
   log: Logger;
 };
 

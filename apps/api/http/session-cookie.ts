@@ -22,10 +22,10 @@ type HeaderOf = (name: string) => string | undefined;
 const MARK = 'x-keytally-session';
 
 /**
- * Cookies of sessions. Over TLS the name begins with `__Host-`: a browser then takes the cookie from this host alone, over TLS.
+ * Cookies of sessions: the console's and the portal's have names of their own. Over TLS the name begins with `__Host-`: a browser then takes the cookie from this host alone, over TLS.
  */
-export function makeSessionCookies(overTls: boolean): SessionCookies {
-  const name = overTls ? '__Host-keytally' : 'keytally';
+export function makeSessionCookies(overTls: boolean, plainName: 'keytally' | 'keytally-portal'): SessionCookies {
+  const name = overTls ? `__Host-${plainName}` : plainName;
   const attributes = `Path=/; HttpOnly; SameSite=Strict${overTls ? '; Secure' : ''}`;
 
   function requireOwnPage(header: HeaderOf, changes: boolean): void {

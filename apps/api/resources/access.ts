@@ -1,6 +1,6 @@
 import { allowWorkspace, type AllowedWorkspace } from '../../../shared/books/allowed-workspace.ts';
 import { blocksOf } from '../../../shared/auth/allowed-addresses.ts';
-import type { Caller } from '../../../shared/contract/caller.ts';
+import type { Caller, Portal } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { isId } from '../../../shared/values/ids.ts';
 import { asPostgresUnavailable, type Query, type Sql, type Transaction } from '../../../shared/stores/postgres.ts';
@@ -32,16 +32,22 @@ export function callerOf({ id, teamId, permissions, workspaceIds, allowedIps, te
 }
 
 /**
- * Begins a write: throws 401 unless the caller's token is still in force, whatever the cache of callers says. Until the
+ * Begins a write: throws 401 unless the caller's token, or link token, is still in force, whatever the cache of callers says. Until the
  * transaction ends, nothing of the team is revoked. With `alone`, for what revokes, no other write of the team is under way.
  */
-export async function lockTokens(tx: Transaction, { tokenId, teamId }: Caller, { alone = false } = {}): Promise<void> {
+export async function lockTokens(
+  tx: Transaction,
+  { tokenId, teamId, portal }: Caller,
+  { alone = false } = {},
+): Promise<void> {
   // The second statement sees what was committed until the lock was there.
   const [, found] = await Promise.all([
     lockTeamTokens(tx, teamId, { alone }),
-    tx`select from access_tokens t where id = ${tokenId} and ${isInForce(tx)}`,
+    portal
+      ? tx`select from link_tokens l where id = ${portal.linkTokenId} and ${opensPortal(tx)}`
+      : tx`select from access_tokens t where id = ${tokenId} and ${isInForce(tx)}`,
   ]);
-  if (found.length === 0) throw new ApiError('token_unknown');
+  if (found.length === 0) throw new ApiError(portal ? 'portal_ended' : 'token_unknown');
 }
 
 /**
@@ -83,6 +89,11 @@ export async function requireUsageOf(sql: Query, caller: Caller, workspaceId: st
   return allowWorkspace(workspaceId);
 }
 
+/** The workspace of a link as readers of its usage want it: the link was made by a token that may use it. */
+export function usageOfPortal({ workspaceId }: Portal): AllowedWorkspace {
+  return allowWorkspace(workspaceId);
+}
+
 /** Throws 403 for an access token that is limited to workspaces, in an operation on the whole team. */
 export function requireWholeTeam(caller: Caller): void {
   if (caller.workspaceIds === undefined) return;
@@ -103,4 +114,15 @@ export type TokenRow = {
 /** The condition under which the access token `t` may be used. */
 export function isInForce(sql: Query) {
   return sql`not is_revoked(t) and (t.expires_at is null or t.expires_at > extract(epoch from now()) * 1000)`;
+}
+
+/**
+ * The condition under which the link token `l` opens the portal: nobody has revoked it or the access token that made it, and its
+ * workspace is there.
+ */
+export function opensPortal(sql: Query) {
+  return sql`
+    l.revoked_at is null and l.expires_at > extract(epoch from now()) * 1000
+    and exists (select from workspaces w where w.id = l.workspace_id and w.deleted_at is null)
+    and exists (select from access_tokens t where t.id = l.created_by and not is_revoked(t))`;
 }

@@ -2,7 +2,7 @@ import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import { recordAudit, type AuditLine, type AuditOrigin, type AuditResource } from './audit.ts';
 import { billingColumns, billingSettings, type BillingRow } from './billings.ts';
 import { disableLockedKeys } from './keys.ts';
-import { ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
+import { linkTokenColumns, ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
 import { tokenLine } from './revocations.ts';
 import { presentScope, scopeColumns, type ScopeRow } from './scopes.ts';
 import { retireAll } from './signing-keys.ts';
@@ -115,7 +115,7 @@ async function endLinkTokens(sql: Sql, teamId: string): Promise<number> {
       const rows = await tx<LinkTokenRow[]>`
         update link_tokens set revoked_at = now()
         where id in (select id from link_tokens where team_id = ${teamId} and ${isLive(tx)} order by id limit ${ROWS_AT_ONCE})
-        returning id, true as valid, expires_at, workspace_id, customer_id, external_billing_id`;
+        returning ${linkTokenColumns(tx)}, true as valid`;
       await recordAudit(tx, operator(teamId), rows.map(linkTokenLine));
       return rows;
     });

@@ -2,7 +2,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import type { AuditLine, AuditOrigin } from './audit.ts';
 import { disableLockedKeys } from './keys.ts';
-import { ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
+import { linkTokenColumns, ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
 import { revokeToken, tokenLine } from './revocations.ts';
 import { tokenColumns, withinReach, type TokenRow } from './tokens.ts';
 import type { Change } from '../sync/change.ts';
@@ -76,7 +76,7 @@ export async function revokeLeakedTokens(
 /** Revokes the link tokens with these hashes, if the caller may revoke them; else it reports them alone. */
 export async function revokeLeakedLinks(sql: Query, caller: Caller, hashes: string[]): Promise<Leaks<LeakedToken>> {
   const rows = await sql<(LinkTokenRow & { hash: string })[]>`
-    select hash, id, revoked_at is null as valid, expires_at, workspace_id, customer_id, external_billing_id
+    select ${linkTokenColumns(sql)}, hash, revoked_at is null as valid
     from link_tokens
     where hash = any(${hashes}) and team_id = ${caller.teamId} and ${inReach(sql, caller, sql`workspace_id`)}
       and ${ofLiveWorkspace(sql)}

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { linkPermissions } from '../../../shared/contract/caller.ts';
 import { keyShard } from '../../../shared/values/key-text.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { id, instant, named, object, textOf } from '../../../shared/contract/schema-kinds.ts';
@@ -9,6 +10,18 @@ export const LINK_TOKEN_PREFIX = 'lt';
 /** The caller's own billing that a link token links. */
 export const externalBillingId = textOf(256, 'your own id of the billing to link', 'inv_2026_11');
 
+/** What a link token permits in the portal, besides looking. */
+export const permissions = Type.Array(Type.Enum([...linkPermissions]), {
+  maxItems: linkPermissions.length,
+  uniqueItems: true,
+  description: 'what the customer may do in the portal besides looking; `rotate`: rotate the own keys',
+});
+/** The record whose balance the portal shows. */
+export const portalBillingId = id(
+  'billing record',
+  " whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace",
+);
+
 /** The result of validating a link token (section 2 of the specification). The team's own expired or revoked tokens keep their fields. */
 export const linkTokenResult = named(
   'LinkToken',
@@ -18,6 +31,8 @@ export const linkTokenResult = named(
     workspaceId: Type.Optional(id('workspace')),
     customerId: Type.Optional(customerId),
     externalBillingId: Type.Optional(externalBillingId),
+    billingId: Type.Optional(portalBillingId),
+    permissions: Type.Optional(permissions),
   }),
 );
 
@@ -28,7 +43,13 @@ export type LinkTokenRow = {
   workspaceId: string;
   customerId: string;
   externalBillingId: string | null;
+  billingId: string | null;
+  permissions: (typeof linkPermissions)[number][];
 };
+
+/** The columns of a LinkTokenRow, besides `valid`. */
+export const linkTokenColumns = (sql: Query) => sql`
+  id, expires_at, workspace_id, customer_id, external_billing_id, billing_id, permissions`;
 
 /** Whether a text has the form of a link token; any other text is unknown, without a query. */
 export function isLinkToken(text: string): boolean {
@@ -41,12 +62,15 @@ export function ofLiveWorkspace(sql: Query) {
 }
 
 /** A row as the API answers it. */
-export function presentLinkToken({ valid, expiresAt, workspaceId, customerId, externalBillingId }: LinkTokenRow) {
+export function presentLinkToken(row: Omit<LinkTokenRow, 'id'>) {
+  const { valid, expiresAt, workspaceId, customerId, externalBillingId, billingId, permissions } = row;
   return {
     valid,
     expiresAt,
     workspaceId,
     customerId,
     ...(externalBillingId !== null && { externalBillingId }),
+    ...(billingId !== null && { billingId }),
+    ...(permissions.length > 0 && { permissions }),
   };
 }

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
 import { cacheCallers, type Authenticate } from '../../../shared/auth/access-token.ts';
-import type { Caller } from '../../../shared/contract/caller.ts';
+import type { Caller, Portal } from '../../../shared/contract/caller.ts';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { id, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
@@ -46,26 +46,38 @@ export function sessionsFromPostgres(sql: Sql, noteUse: (shard: number, tokenId:
   });
 }
 
-/** Makes a session of the caller's token; gives the secret for its cookie. */
-export async function createSession(sql: Query, { teamId, tokenId }: Caller) {
+/** Makes a session of the caller's token, or of the link token by which a customer came; gives the secret for its cookie. */
+export async function createSession(sql: Query, { teamId, tokenId, portal }: Caller) {
+  const [column, holder] = portal ? ['link_token_id', portal.linkTokenId] : ['token_id', tokenId];
   await sql`
     delete from sessions where id in (
-      select id from sessions where token_id = ${tokenId} order by id desc offset ${SESSIONS_OF_TOKEN - 1})`;
+      select id from sessions where ${sql(column)} = ${holder} order by id desc offset ${SESSIONS_OF_TOKEN - 1})`;
   const secret = randomBytes(SECRET_BYTES).toString('base64url');
   const sessionId = newId('sess');
+  const end = portal
+    ? sql`to_timestamp(${portal.expiresAt}::bigint / 1000.0)`
+    : sql`now() + make_interval(secs => ${SESSION_SECONDS})`;
   const [row] = await sql<[{ expiresAt: Date }]>`
-    insert into sessions (id, team_id, token_id, hash, expires_at)
-    values (${sessionId}, ${teamId}, ${tokenId}, ${hashOf(secret)}, now() + make_interval(secs => ${SESSION_SECONDS}))
-    returning expires_at`;
-  return { secret, sessionId, line: { tokenId, expiresAt: row.expiresAt.toISOString() } };
+    insert into sessions (id, team_id, ${sql(column)}, hash, expires_at)
+    values (${sessionId}, ${teamId}, ${holder}, ${hashOf(secret)}, ${end}) returning expires_at`;
+  return { secret, sessionId, line: sessionLine({ tokenId, portal }, row) };
 }
 
 /** Ends a session; gives what it was. */
-export async function endSession(sql: Query, { sessionId, tokenId }: Caller) {
+export async function endSession(sql: Query, { sessionId, tokenId, portal }: Caller) {
   const [row] = await sql<{ expiresAt: Date }[]>`
-    delete from sessions where id = ${sessionId ?? ''} and token_id = ${tokenId} returning expires_at`;
-  if (!row) throw new ApiError('session_ended');
-  return { tokenId, expiresAt: row.expiresAt.toISOString() };
+    delete from sessions where id = ${sessionId ?? ''}
+      and ${portal ? sql`link_token_id = ${portal.linkTokenId}` : sql`token_id = ${tokenId}`}
+    returning expires_at`;
+  if (!row) throw new ApiError(portal ? 'portal_ended' : 'session_ended');
+  return sessionLine({ tokenId, portal }, row);
+}
+
+function sessionLine(
+  { tokenId, portal }: Pick<Caller, 'tokenId'> & { portal: Portal | undefined },
+  row: { expiresAt: Date },
+) {
+  return { ...(portal ? { linkTokenId: portal.linkTokenId } : { tokenId }), expiresAt: row.expiresAt.toISOString() };
 }
 
 /** What the console is told about its session. */
@@ -82,6 +94,7 @@ export async function readSession(sql: Query, caller: Caller, sessionId = caller
   };
 }
 
-function hashOf(secret: string): string {
+/** What is stored of the secret of a session. */
+export function hashOf(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url');
 }

@@ -3,7 +3,7 @@ import type { Change } from '../sync/change.ts';
 import { lockTeamTokens } from './access.ts';
 import { recordAudit, type AuditLine } from './audit.ts';
 import { disableLockedKeys } from './keys.ts';
-import { ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
+import { linkTokenColumns, ofLiveWorkspace, presentLinkToken, type LinkTokenRow } from './link-tokens.ts';
 import { retireAll } from './signing-keys.ts';
 import { tokenLine, type Revocation, type RevocationPage, type RevocationStep } from './revocations.ts';
 import { tokenColumns, type TokenRow } from './tokens.ts';
@@ -110,7 +110,7 @@ async function revokeLinkTokens(tx: Transaction, revocation: Revocation, atMost:
     update link_tokens set revoked_at = now()
     where id in (select id from link_tokens
                  where ${isNext(tx, revocation)} and revoked_at is null and ${ofLiveWorkspace(tx)} order by id limit ${atMost})
-    returning id, true as valid, expires_at, workspace_id, customer_id, external_billing_id`;
+    returning ${linkTokenColumns(tx)}, true as valid`;
   const lines = rows.map((row): AuditLine => {
     const [before, after] = [row, { ...row, valid: false }].map(presentLinkToken);
     return { resource: 'link_token', id: row.id, before, after };

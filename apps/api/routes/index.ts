@@ -45,6 +45,15 @@ import verifyJwt from './jwt/verify.ts';
 import createLinkToken from './link-token/create.ts';
 import revokeLinkToken from './link-token/delete.ts';
 import validateLinkToken from './link-token/get.ts';
+import getPortalBilling from './portal/billing.ts';
+import getPortal from './portal/get.ts';
+import listPortalGrants from './portal/grants.ts';
+import listPortalKeys from './portal/keys.ts';
+import leavePortal from './portal/leave.ts';
+import openPortal from './portal/open.ts';
+import rotatePortalKey from './portal/rotate.ts';
+import getPortalStatement from './portal/statement.ts';
+import getPortalUsage from './portal/usage.ts';
 import getQuota from './quota/get.ts';
 import createScope from './scope/create.ts';
 import deleteScope from './scope/delete.ts';
@@ -169,5 +178,16 @@ export const routes: readonly ApiRoute[] = [
   getQuota,
 ];
 
-/** What is the console's alone, and in no document: a script sends its access token, and needs no session. */
-export const consoleRoutes: readonly ApiRoute[] = [createSession, getSession, endSession];
+/** What the session of a customer opens. No client has them: they take no access token. */
+export const portalRoutes: readonly ApiRoute[] = [
+  getPortal,
+  listPortalKeys,
+  rotatePortalKey,
+  getPortalUsage,
+  getPortalBilling,
+  listPortalGrants,
+  getPortalStatement,
+];
+
+/** Sessions of the console and of the portal, in no document: a script sends its access token, and needs none. */
+export const sessionRoutes: readonly ApiRoute[] = [createSession, getSession, endSession, openPortal, leavePortal];

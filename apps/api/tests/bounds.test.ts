@@ -3,13 +3,13 @@ import * as assert from 'uvu/assert';
 import { errorSchema } from '../../../shared/contract/schemas.ts';
 import { bodyValidator } from '../../../shared/contract/validate.ts';
 import createAccessToken from '../routes/access-token/create.ts';
-import { routes } from '../routes/index.ts';
+import { portalRoutes, routes } from '../routes/index.ts';
 
 const test = suite('bounds of requests and answers');
 
 test('every array, text and open object of every operation has a bound', () => {
   const unbounded: string[] = [];
-  for (const { method, path, params, query, body, response } of routes) {
+  for (const { method, path, params, query, body, response } of [...routes, ...portalRoutes]) {
     for (const [part, schema] of Object.entries({ params, query, body, response }))
       if (schema) look(schema, `${method} ${path} ${part}`, unbounded);
   }

@@ -151,7 +151,12 @@ test("another team's token reaches nothing of ours, whichever of the ids is ours
 
 test('every permitted request succeeds, and the snapshot sees what it changes', async () => {
   // A token can grant only what it holds.
-  const also = (route: ApiRoute) => (route.path === '/api/v1/access-token' ? (['key:read'] as const) : []);
+  const also = ({ path }: ApiRoute): readonly Permission[] =>
+    path === '/api/v1/access-token'
+      ? ['key:read']
+      : path === '/api/v1/link-token'
+        ? ['key:read', 'billing:read', 'usage:read']
+        : [];
   const tokens = new Map(
     await tokensFor((route) => [
       route.permission!,

@@ -5,8 +5,9 @@ import { errors } from '../../../shared/contract/errors.ts';
 import { checkAnswer } from '../../../tests/helpers/contract.ts';
 import { makeWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
 import { formats } from '../../../shared/contract/validate.ts';
-import { routes } from '../routes/index.ts';
+import { portalRoutes, routes as ofClients } from '../routes/index.ts';
 
+const routes = [...ofClients, ...portalRoutes];
 let world: World;
 let document: any;
 const test = suite('the OpenAPI document');
@@ -19,12 +20,12 @@ test.after(() => world?.stop());
 const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
 
 test('describes every operation, with its permission, its answers and every error that it may give', () => {
-  for (const { method, path, permission, status = 200 } of routes) {
+  for (const { method, path, permission, portal, status = 200 } of routes) {
     const operation = document.paths[path][method];
     const where = `${method} ${path}`;
     assert.is(operation['x-permission'], permission, where);
     assert.ok(operation.responses[status].content['application/json'].example, where);
-    const statuses = permission ? [400, 401, 403, 408, 431, 500, 503] : [400, 408, 431, 500, 503];
+    const statuses = permission || portal ? [400, 401, 403, 408, 431, 500, 503] : [400, 408, 431, 500, 503];
     for (const code of statuses) assert.ok(operation.responses[code], `${where} ${code}`);
     for (const [code, { content }] of Object.entries<any>(operation.responses)) {
       if (Number(code) < 400) continue;
@@ -90,7 +91,7 @@ test('every list that is read page by page answers one array and nextCursor', ()
 
 test('every answer with a billing record names its workspace and its meter', () => {
   const records = routes.flatMap(({ response }) => response.properties.billing ?? []);
-  assert.is(records.length, 11);
+  assert.is(records.length, 12);
   for (const { required } of records)
     for (const name of ['id', 'workspaceId', 'externalMeterId']) assert.ok(required.includes(name), name);
 });

@@ -69,7 +69,7 @@ function page(): string {
     <script type="module" src="/console/assets/${names.js}"></script>
   </head>
   <body>
-    <noscript>The console needs JavaScript.</noscript>
+    <noscript>This page needs JavaScript.</noscript>
   </body>
 </html>
 `;

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router } from 'preact-iso';
 import { Problem, readSession, type Session } from './data/call.ts';
-import { SessionContext } from './data/session.ts';
+import { EndedContext, SessionContext } from './data/session.ts';
 import { InWorkspace } from './workspace.tsx';
 import { SignIn } from './pages/sign-in.tsx';
 import { Workspaces } from './pages/workspaces.tsx';
@@ -43,14 +43,16 @@ export function App() {
   }
   return (
     <SessionContext.Provider value={signed}>
-      <LocationProvider scope="/console">
-        <Router>
-          <Route path="/console" component={Workspaces} />
-          <Route path="/console/w/:workspace" component={InWorkspace} />
-          <Route path="/console/w/:workspace/*" component={InWorkspace} />
-          <Route default component={Workspaces} />
-        </Router>
-      </LocationProvider>
+      <EndedContext.Provider value={onEnded}>
+        <LocationProvider scope="/console">
+          <Router>
+            <Route path="/console" component={Workspaces} />
+            <Route path="/console/w/:workspace" component={InWorkspace} />
+            <Route path="/console/w/:workspace/*" component={InWorkspace} />
+            <Route default component={Workspaces} />
+          </Router>
+        </LocationProvider>
+      </EndedContext.Provider>
     </SessionContext.Provider>
   );
 }

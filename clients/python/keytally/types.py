@@ -1734,6 +1734,10 @@ class CreateLinkTokenInput(TypedDict):
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
     """Your own id of the billing to link"""
+    billingId: NotRequired[str]
+    """Id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace"""
+    permissions: NotRequired[list[Literal["rotate"]]]
+    """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
     expiresIn: NotRequired[int]
     """Lifetime in seconds"""
 
@@ -1751,6 +1755,10 @@ class CreateLinkTokenResultLinkToken(TypedDict):
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
     """Your own id of the billing to link"""
+    billingId: NotRequired[str]
+    """Id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace"""
+    permissions: NotRequired[list[Literal["rotate"]]]
+    """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
 
 
 class CreateLinkTokenResult(TypedDict):
@@ -1773,6 +1781,10 @@ class LinkToken(TypedDict):
     """Your own id of the customer"""
     externalBillingId: NotRequired[str]
     """Your own id of the billing to link"""
+    billingId: NotRequired[str]
+    """Id of the billing record whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace"""
+    permissions: NotRequired[list[Literal["rotate"]]]
+    """What the customer may do in the portal besides looking; `rotate`: rotate the own keys"""
 
 
 class DeleteLinkTokenInput(TypedDict):

@@ -1,21 +1,8 @@
 import { Type } from 'typebox';
-import { ApiError } from '../../../../shared/contract/errors.ts';
-import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { apiKeyWithText, keyParams, lockKey, readKey } from '../../resources/keys.ts';
-import { tellKeys } from '../../resources/key-events.ts';
+import { graceSeconds, rotateKey } from './rotation.ts';
+import { apiKeyWithText, keyParams } from '../../resources/keys.ts';
 import { route } from '../../http/route.ts';
-
-const MAX_GRACE_SECONDS = 7 * 86_400;
-// Each change of a key writes every secret that works.
-const MOST_EARLIER_SECRETS = 10;
-const graceSeconds = Type.Integer({
-  minimum: 0,
-  maximum: MAX_GRACE_SECONDS,
-  default: 0,
-  description:
-    'for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all',
-});
 
 export default route({
   method: 'post',
@@ -32,39 +19,7 @@ export default route({
   response: object({ apiKey: apiKeyWithText }),
   errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'quota_exceeded'],
 
-  async handle({ sql, params, body, caller, changed, audit }) {
-    const { shard, prefix, deleted } = await lockKey(sql, caller, params);
-    if (deleted) throw new ApiError('key_deleted');
-    const before = await readKey(sql, params);
-    const now = Date.now();
-    const validUntil = body.graceSeconds ? now + body.graceSeconds * 1000 : null;
-    const text = makeKeyText(prefix, shard);
-
-    // All secrets that still work: a rotation without grace also ends the grace of earlier ones.
-    const ended = await sql<{ pointerShard: number | null }[]>`
-      with working as (
-        select hash, replaced_at, created_at from key_texts where key_id = ${params.akid} and replaced_at is null
-        union all
-        select hash, replaced_at, created_at from key_texts where key_id = ${params.akid} and valid_until > ${now}
-      ), latest as (
-        select hash from working order by replaced_at is null desc, created_at desc limit ${MOST_EARLIER_SECRETS}
-      )
-      update key_texts set replaced_at = now(),
-        valid_until = case when ${validUntil !== null} and hash in (select hash from latest)
-                           then least(valid_until, ${validUntil}::bigint) end
-      where hash in (select hash from working)
-      returning pointer_shard`;
-    await sql`
-      insert into key_texts (hash, team_id, key_id) values (${hashKeyText(text)}, ${caller.teamId}, ${params.akid})`;
-    await sql`
-      update api_keys set masked_key = ${maskKeyText(text)}, version = version + 1, updated_at = now()
-      where id = ${params.akid}`;
-    const rotated = await readKey(sql, params);
-    changed('key', params.akid, shard);
-    for (const { pointerShard } of ended) if (pointerShard !== null) changed('key', params.akid, pointerShard);
-    audit('api_key', params.akid, before, rotated);
-    const keys = [{ workspaceId: params.id, key: rotated }];
-    await tellKeys(sql, { type: 'key.rotated', teamId: caller.teamId, keys, atMs: now });
-    return { apiKey: { ...rotated, key: text } };
+  async handle(call) {
+    return { apiKey: await rotateKey(call, call.params, call.body) };
   },
 });

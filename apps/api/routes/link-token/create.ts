@@ -1,13 +1,27 @@
 import { Type } from 'typebox';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../../../shared/values/key-text.ts';
+import type { Caller, Permission } from '../../../../shared/contract/caller.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, instant, object, secretText } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access.ts';
-import { externalBillingId, LINK_TOKEN_PREFIX } from '../../resources/link-tokens.ts';
+import { requireBilling } from '../../resources/billings.ts';
+import {
+  externalBillingId,
+  LINK_TOKEN_PREFIX,
+  linkTokenColumns,
+  permissions,
+  portalBillingId,
+  presentLinkToken,
+  type LinkTokenRow,
+} from '../../resources/link-tokens.ts';
 import { route } from '../../http/route.ts';
 
 const DEFAULT_SECONDS = 900;
+// What a link token gives, and with `rotate`.
+const GIVES: readonly Permission[] = ['key:read', 'billing:read', 'usage:read'];
+const ROTATE_GIVES: Permission = 'key:write';
 
 export default route({
   method: 'post',
@@ -15,7 +29,8 @@ export default route({
   tag: 'Link tokens',
   operationId: 'createLinkToken',
   summary: 'Create a link token',
-  description: 'A link token stands for a customer in a link that you hand out, until it ends or is revoked.',
+  description:
+    'A link token stands for a customer in a link that you hand out, until it ends or is revoked. At /portal#<link token> that customer sees the own keys and usage. Your access token must hold what it gives: key:read, billing:read and usage:read, for `rotate` also key:write.',
   permission: 'link:write',
   status: 201,
   writes: true,
@@ -23,6 +38,8 @@ export default route({
     workspaceId: id('workspace'),
     customerId,
     externalBillingId: Type.Optional(externalBillingId),
+    billingId: Type.Optional(portalBillingId),
+    permissions: Type.Optional(permissions),
     expiresIn: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 86_400, default: DEFAULT_SECONDS, description: 'lifetime in seconds' }),
     ),
@@ -35,26 +52,39 @@ export default route({
       workspaceId: id('workspace'),
       customerId,
       externalBillingId: Type.Optional(externalBillingId),
+      billingId: Type.Optional(portalBillingId),
+      permissions: Type.Optional(permissions),
     }),
   }),
-  errors: ['workspace_forbidden'],
+  errors: ['workspace_forbidden', 'permission_not_grantable', 'billing_not_found'],
 
   async handle({ sql, body, caller, audit }) {
     await requireWorkspace(sql, caller, body.workspaceId, { hold: true });
-    const { workspaceId, customerId, externalBillingId, expiresIn = DEFAULT_SECONDS } = body;
+    const { workspaceId, customerId, externalBillingId, billingId, permissions = [] } = body;
+    requireGrantable(caller, permissions.includes('rotate') ? [...GIVES, ROTATE_GIVES] : GIVES);
+    if (billingId !== undefined) {
+      const record = await requireBilling(sql, caller, billingId);
+      if (record.workspaceId !== workspaceId) throw new ApiError('billing_not_found');
+    }
+    const { expiresIn = DEFAULT_SECONDS } = body;
     const token = makeKeyText(LINK_TOKEN_PREFIX, randomShard());
-    const [row] = await sql<[{ id: string; expiresAt: number }]>`
-      insert into link_tokens (id, team_id, workspace_id, customer_id, external_billing_id, hash, expires_at)
+    const [row] = await sql<[LinkTokenRow]>`
+      insert into link_tokens
+        (id, team_id, workspace_id, customer_id, external_billing_id, billing_id, permissions, created_by, hash, expires_at)
       values (${newId('link')}, ${caller.teamId}, ${workspaceId}, ${customerId}, ${externalBillingId ?? null},
-              ${hashKeyText(token)}, floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint)
-      returning id, expires_at`;
-    const made = {
-      expiresAt: row.expiresAt,
-      workspaceId,
-      customerId,
-      ...(externalBillingId !== undefined && { externalBillingId }),
-    };
-    audit('link_token', row.id, undefined, { valid: true, ...made });
+              ${billingId ?? null}, ${permissions}, ${caller.tokenId}, ${hashKeyText(token)},
+              floor(extract(epoch from now()) * 1000) + ${expiresIn * 1000}::bigint)
+      returning ${linkTokenColumns(sql)}, true as valid`;
+    const { valid, ...made } = presentLinkToken(row);
+    audit('link_token', row.id, undefined, { valid, ...made });
     return { linkToken: { id: row.id, token, ...made } };
   },
 });
+
+/** Throws 403 unless the access token holds what the link token gives. */
+function requireGrantable(caller: Caller, gives: readonly Permission[]): void {
+  const lacking = gives.filter((permission) => !caller.permissions.has(permission));
+  if (lacking.length === 0) return;
+  const message = `A token can only grant what it holds itself, and it lacks ${lacking.join(', ')}.`;
+  throw new ApiError('permission_not_grantable', { message });
+}

@@ -4,6 +4,7 @@ import { object, secretText } from '../../../../shared/contract/schema-kinds.ts'
 import {
   isLinkToken,
   LINK_TOKEN_PREFIX,
+  linkTokenColumns,
   linkTokenResult,
   ofLiveWorkspace,
   presentLinkToken,
@@ -17,7 +18,7 @@ export default route({
   tag: 'Link tokens',
   operationId: 'deleteLinkToken',
   summary: 'Revoke a link token',
-  description: 'It is refused from then on.',
+  description: 'It is refused from then on, and within a second so are the sessions of the portal that it began.',
   permission: 'link:write',
   writes: true,
   params: object({ token: secretText('the link token', LINK_TOKEN_PREFIX) }),
@@ -27,7 +28,7 @@ export default route({
   async handle({ sql, params, caller, audit }) {
     if (!isLinkToken(params.token)) throw new ApiError('link_token_not_found');
     const [before] = await sql<LinkTokenRow[]>`
-      select id, revoked_at is null as valid, expires_at, workspace_id, customer_id, external_billing_id from link_tokens
+      select ${linkTokenColumns(sql)}, revoked_at is null as valid from link_tokens
       where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId} and ${ofLiveWorkspace(sql)}
         ${caller.workspaceIds ? sql`and workspace_id = any(${[...caller.workspaceIds]})` : sql``}
       for no key update`;

@@ -4,6 +4,7 @@ import { mayUse } from '../../resources/access.ts';
 import {
   isLinkToken,
   LINK_TOKEN_PREFIX,
+  linkTokenColumns,
   linkTokenResult,
   ofLiveWorkspace,
   presentLinkToken,
@@ -27,8 +28,7 @@ export default route({
     if (!isLinkToken(params.token)) return { valid: false };
     // Postgres's clock, which also set the expiry.
     const [row] = await sql<LinkTokenRow[]>`
-      select revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid,
-             id, expires_at, workspace_id, customer_id, external_billing_id
+      select ${linkTokenColumns(sql)}, revoked_at is null and expires_at > extract(epoch from now()) * 1000 as valid
       from link_tokens where hash = ${hashKeyText(params.token)} and team_id = ${caller.teamId}
         and ${ofLiveWorkspace(sql)}`;
     return row && mayUse(caller, row.workspaceId) ? presentLinkToken(row) : { valid: false };

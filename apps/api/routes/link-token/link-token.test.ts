@@ -70,7 +70,10 @@ test('bad input is a 400 that names the field', async () => {
     [{ workspaceId, customerId: 'c', expiresIn: 86_401 }, '/expiresIn'],
     [{ workspaceId, customerId: 'c', expiresIn: '900' }, '/expiresIn'],
     [{ workspaceId, customerId: 'c', externalBillingId: 5 }, '/externalBillingId'],
-    [{ workspaceId, customerId: 'c', billingId: 'b' }, '/billingId'],
+    [{ workspaceId, customerId: 'c', billingId: 5 }, '/billingId'],
+    [{ workspaceId, customerId: 'c', permissions: ['delete'] }, '/permissions/0'],
+    [{ workspaceId, customerId: 'c', permissions: ['rotate', 'rotate'] }, '/permissions'],
+    [{ workspaceId, customerId: 'c', bid: 'b' }, '/bid'],
   ] as const) {
     const answer = await world.call('post', PATH, body);
     assert.is(answer.status, 400, answer.text);
@@ -79,6 +82,54 @@ test('bad input is a 400 that names the field', async () => {
       answer.text,
     );
   }
+});
+
+test('what a link token gives stands in every answer about it, and in the audit log', async () => {
+  const billing = { workspaceId, externalMeterId: 'm' };
+  const billingId = (await world.call('post', '/api/v1/customer-billing', billing)).body.billing.id;
+  const gives = { workspaceId, customerId: 'c', billingId, permissions: ['rotate'] };
+  const { id, token, ...made } = (await world.call('post', PATH, gives)).body.linkToken;
+  assert.equal(made, { expiresAt: made.expiresAt, ...gives });
+  assert.equal((await world.call('get', `${PATH}/${token}`)).body, { valid: true, ...made });
+  assert.equal((await world.call('delete', `${PATH}/${token}`)).body, { valid: false, ...made });
+  const { auditLog } = (await world.call('get', `/api/v1/audit-log?resourceId=${id}`)).body;
+  assert.equal(
+    auditLog.map(({ before, after }: Record<string, unknown>) => [before, after]),
+    [
+      [undefined, { valid: true, ...made }],
+      [
+        { valid: true, ...made },
+        { valid: false, ...made },
+      ],
+    ],
+  );
+});
+
+test('a record of another workspace or team is not there', async () => {
+  const there = await newWorkspace();
+  const theirs = await world.newTeam();
+  const made = async (token: string, workspaceId: string) =>
+    (await world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId: 'x' }, { token })).body
+      .billing.id;
+  const foreign = await made(theirs.token, await world.newWorkspace(theirs.id));
+  for (const billingId of ['b', await made(world.team.token, there), foreign])
+    assert.is((await world.call('post', PATH, { workspaceId, customerId: 'c', billingId })).body.error.code, 40404);
+});
+
+test('who makes a link token must hold what it gives', async () => {
+  const gives = ['key:read', 'billing:read', 'usage:read'] as const;
+  const body = { workspaceId, customerId: 'c' };
+  for (const lacking of gives) {
+    const token = await world.newToken(world.team.id, ['link:write', ...gives.filter((one) => one !== lacking)]);
+    const refused = await world.call('post', PATH, body, { token });
+    assert.equal([refused.body.error.code, refused.body.error.message.endsWith(`it lacks ${lacking}.`)], [40303, true]);
+  }
+  const looks = await world.newToken(world.team.id, ['link:write', ...gives]);
+  assert.is((await world.call('post', PATH, body, { token: looks })).status, 201);
+  const rotates = { ...body, permissions: ['rotate'] };
+  assert.is((await world.call('post', PATH, rotates, { token: looks })).body.error.code, 40303);
+  const writes = await world.newToken(world.team.id, ['link:write', ...gives, 'key:write']);
+  assert.is((await world.call('post', PATH, rotates, { token: writes })).status, 201);
 });
 
 test('no answer tells anything without a token, without the permission, or to another team or workspace', async () => {

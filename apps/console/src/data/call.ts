@@ -1,9 +1,12 @@
 import type { Contract } from '../../../../clients/node/contract.ts';
+import type { PortalContract } from './portal-contract.ts';
+
+type Operations = Contract & PortalContract;
 
 /** The operations of the api, by method and path. */
-export type Operation = Exclude<keyof Contract, `${string} as ${string}`>;
-export type Input<O extends Operation> = Contract[O]['input'];
-export type Output<O extends Operation> = Contract[O]['output'];
+export type Operation = Exclude<keyof Operations, `${string} as ${string}`>;
+export type Input<O extends Operation> = Operations[O]['input'];
+export type Output<O extends Operation> = Operations[O]['output'];
 
 /** What the console is told about its session. */
 export type Session = {
@@ -106,6 +109,16 @@ export async function readSession(): Promise<Session> {
 /** Ends the session. */
 export async function signOut(): Promise<void> {
   await send('delete', '/console/session');
+}
+
+/** Opens the portal with a link token. Nothing in the page keeps it. */
+export async function openPortal(link: string): Promise<void> {
+  await send('post', '/portal/session', { headers: { 'X-Keytally-Link': encodeURIComponent(link) } });
+}
+
+/** Ends the session of the portal. */
+export async function leavePortal(): Promise<void> {
+  await send('delete', '/portal/session');
 }
 
 type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal };

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { Problem } from './call.ts';
-import { useSession } from './session.ts';
+import { useEnded } from './session.ts';
 
 export type Read<Value> = { value: Value | undefined; problem: Problem | undefined; reload(): void };
 
@@ -15,7 +15,7 @@ export function useRead<Value>(
 ): Read<Value> {
   const [state, setState] = useState<{ value?: Value; problem?: Problem }>({});
   const [round, setRound] = useState(0);
-  const { onEnded } = useSession();
+  const onEnded = useEnded();
   useEffect(() => {
     let reading: AbortController | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -74,7 +74,7 @@ export function usePages<Item>(
   const empty = { items: [] as Item[], isWhole: false, isPaused: false, problem: undefined as Problem | undefined };
   const [state, setState] = useState(empty);
   const [round, setRound] = useState(0);
-  const { onEnded } = useSession();
+  const onEnded = useEnded();
   const more = useRef<() => void>(() => {});
   useEffect(() => {
     const abort = new AbortController();

@@ -9,6 +9,8 @@ type Signed = { session: Session; onEnded(): void };
 type Chosen = { workspace: Workspace; onChanged(workspace: Workspace): void };
 
 export const SessionContext = createContext<Signed | undefined>(undefined);
+/** Says that the session has ended, wherever somebody notices. */
+export const EndedContext = createContext<() => void>(() => {});
 export const WorkspaceContext = createContext<Chosen | undefined>(undefined);
 
 /** Whether the session's token may do something; what it may not is not offered. */
@@ -19,6 +21,10 @@ export function useMay(): (permission: Permission) => boolean {
 
 export function useSession(): Signed {
   return useContext(SessionContext)!;
+}
+
+export function useEnded(): () => void {
+  return useContext(EndedContext);
 }
 
 /** The workspace that was chosen. */

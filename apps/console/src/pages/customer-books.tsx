@@ -7,7 +7,8 @@ import { Table, type Column } from '../parts/table.tsx';
 import { Amount, Facts, ProblemNote, State, Time } from '../parts/text.tsx';
 
 type Refill = Output<'get /api/v1/customer-billing/{bid}/ledger'>['ledger'][number];
-type Movement = Output<'get /api/v1/customer-billing/{bid}/statement'>['statement']['movements'][number];
+type StatementOf = Output<'get /api/v1/customer-billing/{bid}/statement'>['statement'];
+type Movement = StatementOf['movements'][number];
 type Proof = Output<'get /api/v1/customer-billing/{bid}/reconciliation'>['reconciliation'];
 
 const proofs = {
@@ -72,19 +73,33 @@ function Proved({ of: proof }: { of: Proof }) {
   );
 }
 
-/** What a month began with, what moved, and what it ended with. */
+/** The statement of a record. */
 export function Statement({ bid }: { bid: string }) {
-  const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
-  const { value, problem } = useRead(
-    (signal) => call('get /api/v1/customer-billing/{bid}/statement', { bid, month }, signal),
-    [bid, month],
+  return (
+    <StatementOfMonth
+      on={bid}
+      read={(month, signal) => call('get /api/v1/customer-billing/{bid}/statement', { bid, month }, signal)}
+      path={`/api/v1/customer-billing/${encodeURIComponent(bid)}/statement`}
+    />
   );
-  const path = `/api/v1/customer-billing/${encodeURIComponent(bid)}/statement?month=${month}&format=csv`;
+}
+
+type StatementProps = {
+  /** What the statement is of. */
+  on: string;
+  read(month: string, signal: AbortSignal): Promise<{ statement: StatementOf }>;
+  path: string;
+};
+
+/** What a month began with, what moved, and what it ended with. */
+export function StatementOfMonth({ on, read, path }: StatementProps) {
+  const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
+  const { value, problem } = useRead((signal) => read(month, signal), [on, month]);
   return (
     <section>
       <header class="page">
         <h2>Statement</h2>
-        <SaveButton path={path} file={`statement-${month}-${bid}.csv`}>
+        <SaveButton path={`${path}?month=${month}&format=csv`} file={`statement-${month}-${on}.csv`}>
           Download the statement
         </SaveButton>
       </header>

@@ -15,23 +15,24 @@ const names = {
   VOIDED: 'Voided',
 } as const;
 
-/** The grants of a record, at most 1,000 of them. */
-export async function readGrants(bid: string, signal: AbortSignal): Promise<Grant[]> {
+/** All grants that pages of them hold, at most 1,000. */
+export async function readGrants(
+  read: (input: { limit: number; cursor?: string }) => Promise<{ grants: Grant[]; nextCursor?: string }>,
+): Promise<Grant[]> {
   const grants: Grant[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < MOST_PAGES; page++) {
-    const input = { bid, limit: 200, ...(cursor && { cursor }) };
-    const answer = await call('get /api/v1/customer-billing/{bid}/grants', input, signal);
+    const answer = await read({ limit: 200, ...(cursor && { cursor }) });
     grants.push(...answer.grants);
     if ((cursor = answer.nextCursor) === undefined) break;
   }
   return grants;
 }
 
-type Props = { grants: readonly Grant[]; bid: string; mayWrite: boolean; onChanged(): void };
+type Props = { grants: readonly Grant[]; empty: string; change?: { bid: string; onChanged(): void } };
 
 /** Where the credits came from, and what of each is left. */
-export function Grants({ grants, bid, mayWrite, onChanged }: Props) {
+export function Grants({ grants, empty, change }: Props) {
   const [voided, setVoided] = useState<Grant>();
   const columns: Column<Grant>[] = [
     {
@@ -48,7 +49,7 @@ export function Grants({ grants, bid, mayWrite, onChanged }: Props) {
     { title: 'Begins', cell: ({ beginsAt }) => <Time at={beginsAt} />, isExtra: true },
     { title: 'Ends', cell: ({ expiresAt }) => <Time at={expiresAt} />, isExtra: true },
   ];
-  if (mayWrite) {
+  if (change) {
     columns.push({
       title: 'Void',
       width: '6rem',
@@ -68,26 +69,20 @@ export function Grants({ grants, bid, mayWrite, onChanged }: Props) {
   return (
     <section>
       <h2>Grants</h2>
-      <Table
-        label="Grants"
-        columns={columns}
-        items={grants}
-        keyOf={({ id }) => id}
-        empty="No credits yet. Add some, once or by a schedule."
-      />
-      {voided && (
+      <Table label="Grants" columns={columns} items={grants} keyOf={({ id }) => id} empty={empty} />
+      {change && voided && (
         <Dialog title="Void the grant" onClose={() => setVoided(undefined)}>
           <Form
             submit="Void for good"
             onSubmit={async (value) => {
               const reason = value('reason');
               await call('post /api/v1/customer-billing/{bid}/grant/{gid}/void', {
-                bid,
+                bid: change.bid,
                 gid: voided.id,
                 ...(reason && { reason }),
               });
               setVoided(undefined);
-              onChanged();
+              change.onChanged();
             }}
           >
             <p>

@@ -28,7 +28,7 @@ export function Customer() {
     async (signal) => {
       const [{ billing }, grants] = await Promise.all([
         call('get /api/v1/customer-billing/{bid}', { bid }, signal),
-        readGrants(bid, signal),
+        readGrants((page) => call('get /api/v1/customer-billing/{bid}/grants', { bid, ...page }, signal)),
       ]);
       return { billing, grants };
     },
@@ -51,7 +51,11 @@ export function Customer() {
     <Page title={billing.externalMeterId} action={mayWrite && <Actions onDo={setDoing} />}>
       <Balance billing={billing} grants={grants} />
       {may('usage:read') && <Usage bid={bid} />}
-      <Grants grants={grants} bid={bid} mayWrite={mayWrite} onChanged={changed} />
+      <Grants
+        grants={grants}
+        empty="No credits yet. Add some, once or by a schedule."
+        {...(mayWrite && { change: { bid, onChanged: changed } })}
+      />
       <Schedules bid={bid} mayWrite={mayWrite} onChanged={changed} />
       <section>
         <header class="page">
@@ -100,7 +104,10 @@ function Actions({ onDo }: { onDo(what: Doing): void }) {
   );
 }
 
-function Balance({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
+type BalanceProps = { billing: Billing; grants: readonly Grant[] };
+
+/** What a record has available, and its credits by grant and by what became of them. */
+export function Credits({ billing, grants }: BalanceProps) {
   const isOver = billing.availableCredits.startsWith('-');
   const active = grants.filter(({ state }) => state === 'ACTIVE');
   const left: BarPart[] =
@@ -115,11 +122,19 @@ function Balance({ billing, grants }: { billing: Billing; grants: readonly Grant
     ...(isOver ? [{ name: 'overdrawn', amount: billing.availableCredits.slice(1), kind: 'over' as const }] : []),
   ];
   return (
-    <section class="balance">
+    <>
       <p class="big">
         <Amount of={billing.availableCredits} /> <small>credits available</small> <BillingState of={billing} />
       </p>
       <Bar label="Credits of the record" parts={parts} />
+    </>
+  );
+}
+
+function Balance({ billing, grants }: BalanceProps) {
+  return (
+    <section class="balance">
+      <Credits billing={billing} grants={grants} />
       <Facts
         of={[
           ['Bought, ever', <Amount of={billing.totalCredits} />],

@@ -28,6 +28,8 @@ export function Key() {
     close();
     read.reload();
   };
+  const rotate = async (graceSeconds: number) =>
+    (await call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { id, akid, graceSeconds })).apiKey.key;
   if (read.problem) return <ProblemNote problem={read.problem} />;
   if (!key) return <p aria-busy="true">Loading…</p>;
   const mayChange = may('key:write') && !key.deleted;
@@ -58,7 +60,7 @@ export function Key() {
       </section>
       {may('usage:read') && <KeyOutcomes apiKeyId={key.id} />}
       <KeyScopes of={key} mayChange={mayChange} onChange={change} />
-      {doing === 'rotate' && <Rotate of={key} onClose={close} onRotated={read.reload} />}
+      {doing === 'rotate' && <Rotate onRotate={rotate} onClose={close} onRotated={read.reload} />}
       {doing === 'delete' && <Delete of={key} onClose={close} onDeleted={read.reload} />}
       {doing === 'edit' && <Edit of={key} onClose={close} onChange={change} />}
       {doing === 'limits' && (
@@ -126,8 +128,10 @@ function Actions({
   );
 }
 
-function Rotate({ of: { id: akid }, onClose, onRotated }: { of: ApiKey; onClose(): void; onRotated(): void }) {
-  const { id } = useWorkspace();
+type RotateProps = { onRotate(graceSeconds: number): Promise<string>; onClose(): void; onRotated(): void };
+
+/** Asks how long the earlier secret goes on, and shows the new one. */
+export function Rotate({ onRotate, onClose, onRotated }: RotateProps) {
   const [secret, setSecret] = useState<string>();
   if (secret !== undefined) {
     return (
@@ -141,13 +145,7 @@ function Rotate({ of: { id: akid }, onClose, onRotated }: { of: ApiKey; onClose(
       <Form
         submit="Rotate key"
         onSubmit={async (value) => {
-          const graceSeconds = Math.round(Number(value('hours') || 0) * 3600);
-          const { apiKey } = await call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', {
-            id,
-            akid,
-            graceSeconds,
-          });
-          setSecret(apiKey.key);
+          setSecret(await onRotate(Math.round(Number(value('hours') || 0) * 3600)));
           onRotated();
         }}
       >

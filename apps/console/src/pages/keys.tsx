@@ -84,7 +84,11 @@ export function Keys() {
 }
 
 /** Whether a key may be used, and else why not. */
-export function KeyState({ of: { deleted, enabled, expiresAt } }: { of: ApiKey }) {
+export function KeyState({
+  of: { deleted, enabled, expiresAt },
+}: {
+  of: Pick<ApiKey, 'enabled' | 'expiresAt'> & { deleted?: boolean };
+}) {
   if (deleted) return <State kind="bad">Deleted</State>;
   if (!enabled) return <State kind="bad">Disabled</State>;
   if (expiresAt !== undefined && expiresAt <= Date.now()) return <State kind="bad">Expired</State>;

@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks';
 import { signIn, type Session } from '../data/call.ts';
-import { Field, PlainForm } from '../parts/form.tsx';
+import { Field, Form } from '../parts/form.tsx';
 
 export function SignIn({ onSigned }: { onSigned(session: Session): void }) {
   useEffect(() => void (document.title = 'Sign in · keytally'), []);
@@ -8,7 +8,7 @@ export function SignIn({ onSigned }: { onSigned(session: Session): void }) {
     <main class="narrow">
       <h1>keytally</h1>
       <p>Sign in with an access token of your team. It is sent once; the browser keeps a session for 8 hours.</p>
-      <PlainForm submit="Sign in" onSubmit={async (value) => onSigned(await signIn(value('token')))} onEnded={() => {}}>
+      <Form submit="Sign in" onSubmit={async (value) => onSigned(await signIn(value('token')))}>
         <Field
           label="Access token"
           name="token"
@@ -17,7 +17,7 @@ export function SignIn({ onSigned }: { onSigned(session: Session): void }) {
           autofocus
           hint="It begins with kt_. On one machine, make token prints one."
         />
-      </PlainForm>
+      </Form>
     </main>
   );
 }

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../data/call.ts';
 import { asProblem } from '../data/hooks.ts';
-import { useSession } from '../data/session.ts';
+import { useEnded } from '../data/session.ts';
 import { ProblemNote } from './text.tsx';
 
 /** What a form's fields hold, by name; an empty one is ''. */
@@ -21,20 +21,8 @@ type FormProps = {
 };
 
 /** A form that says that it works, and what the api said where it refused. */
-export function Form(props: FormProps) {
-  return <PlainForm {...props} onEnded={useSession().onEnded} />;
-}
-
-/** The same without a session: for signing in. */
-export function PlainForm({
-  submit,
-  isMinor,
-  isRow,
-  isReady = true,
-  onSubmit,
-  onEnded,
-  children,
-}: FormProps & { onEnded(): void }) {
+export function Form({ submit, isMinor, isRow, isReady = true, onSubmit, children }: FormProps) {
+  const onEnded = useEnded();
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
   const send = async (event: { preventDefault(): void; currentTarget: HTMLFormElement }) => {

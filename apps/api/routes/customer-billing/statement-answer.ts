@@ -1,0 +1,87 @@
+import { Type, type Static } from 'typebox';
+import { lineColumns, lineOf, type LineRow } from '../../../../shared/books/statements/lines.ts';
+import { makeStatements } from '../../../../shared/books/statements/statements.ts';
+import { TextAnswer } from '../../../../shared/contract/route.ts';
+import { day, object } from '../../../../shared/contract/schema-kinds.ts';
+import { csv, prefersCsv } from '../../http/csv.ts';
+import type { Services } from '../../http/route.ts';
+import type { BillingRow } from '../../resources/billings.ts';
+import { findSpan } from '../../resources/statement-spans.ts';
+import { monthOf, presentStatement, type StatementAnswer } from '../../resources/statements.ts';
+
+// The share of the deadline for which it waits for events that are on their way.
+const PATIENCE_SHARE = 0.3;
+
+/** What a request for a statement says. */
+export const statementQuery = object({
+  month: Type.Optional(monthOf('the month')),
+  from: Type.Optional(day('first day, instead of a month')),
+  to: Type.Optional(day('last day, at most 366 days later')),
+  format: Type.Optional(Type.Enum(['json', 'csv'], { description: 'replaces the Accept header' })),
+});
+
+/** The form of a statement besides JSON. */
+export const statementForms = {
+  type: 'text/csv',
+  description:
+    'RFC 4180, with a header line; a text that a spreadsheet would run as a formula starts with an apostrophe',
+  example:
+    'day,kind,name,balance,amount,events,grantId,eventId,tokenId,reason,month\r\n2026-10-02,usage,tokens,used,1.5,3,,,,,\r\n',
+};
+
+type Asked = Static<typeof statementQuery>;
+
+/** The statement of a record: of a closed month as it was stored, else from the books. */
+export async function readStatement(
+  { sql, redis, books, deadlineMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'deadlineMs'>,
+  billing: BillingRow,
+  query: Asked,
+): Promise<StatementAnswer> {
+  const { span, closing } = await findSpan(sql, billing.workspaceId, query);
+  const [row] = closing
+    ? await sql<LineRow[]>`
+        select ${lineColumns(sql)} from statement_lines l
+        where l.workspace_id = ${billing.workspaceId} and l.month = ${closing.month} and l.billing_id = ${billing.id}`
+    : [];
+  const wanted = {
+    workspaceId: billing.workspaceId,
+    billings: [billing],
+    span,
+    nowMs: Date.now(),
+    patienceMs: PATIENCE_SHARE * deadlineMs,
+  };
+  const made = row ? lineOf(row) : (await makeStatements({ sql, redis, books }, wanted)).statements[0]!;
+  return presentStatement(made, { billing, month: query.month, span, closed: row !== undefined });
+}
+
+/** Answers with a statement in the form that the request asks for. */
+export function answerStatement(statement: StatementAnswer, format: Asked['format'], accept: string | undefined) {
+  const asCsv = format ? format === 'csv' : prefersCsv(accept);
+  return asCsv ? new TextAnswer('text/csv; charset=utf-8; header=present', statementCsv(statement)) : { statement };
+}
+
+const COLUMNS = [
+  'day',
+  'kind',
+  'name',
+  'balance',
+  'amount',
+  'events',
+  'grantId',
+  'eventId',
+  'tokenId',
+  'reason',
+  'month',
+] as const;
+
+/** The same as CSV: opening balances, movements, closing balances, and the proof as the last line. */
+function statementCsv({ from, to, opening, movements, closing, proof: { status } }: StatementAnswer): string {
+  const rows = (on: string, kind: string, all: StatementAnswer['opening']) =>
+    Object.entries(all).map(([balance, text]) => [on, kind, '', balance, text, '', '', '', '', '', '']);
+  return csv(COLUMNS, [
+    ...rows(from, 'opening', opening),
+    ...movements.map((one) => COLUMNS.map((name) => one[name] ?? '')),
+    ...rows(to, 'closing', closing),
+    [to, 'proof', status, '', '', '', '', '', '', '', ''],
+  ]);
+}

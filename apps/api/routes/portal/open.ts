@@ -1,0 +1,26 @@
+import { Type } from 'typebox';
+import { object } from '../../../../shared/contract/schema-kinds.ts';
+import { route } from '../../http/route.ts';
+import { portalOf } from '../../resources/portals.ts';
+import { createSession } from '../../resources/sessions.ts';
+
+export default route({
+  method: 'post',
+  path: '/portal/session',
+  tag: 'Portal',
+  operationId: 'openPortal',
+  summary: 'Open the portal with a link token, sent as X-Keytally-Link',
+  description: 'The answer sets a cookie that stands for the link token.',
+  portal: 'link token',
+  status: 201,
+  writes: true,
+  response: object({ opened: Type.Literal(true, { examples: [true] }) }),
+
+  async handle({ sql, caller, portalCookies, setCookie, audit }) {
+    const { secret, sessionId, line } = await createSession(sql, caller);
+    audit('session', sessionId, undefined, line);
+    const secondsLeft = Math.max(1, Math.ceil((portalOf(caller).expiresAt - Date.now()) / 1000));
+    setCookie(portalCookies.store(secret, secondsLeft));
+    return { opened: true as const };
+  },
+});

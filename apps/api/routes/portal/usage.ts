@@ -1,0 +1,76 @@
+import { Type } from 'typebox';
+import { MOST_NAMED_RECORDS } from '../../../../shared/books/usage-export.ts';
+import { readUsage } from '../../../../shared/books/usage-query.ts';
+import type { UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+import type { Portal } from '../../../../shared/contract/caller.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { day, named, object } from '../../../../shared/contract/schema-kinds.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { formatSum } from '../../../../shared/values/credits.ts';
+import { dateOf } from '../../../../shared/values/periods.ts';
+import { route } from '../../http/route.ts';
+import { usageOfPortal } from '../../resources/access.ts';
+import { portalOf } from '../../resources/portals.ts';
+import { readPeriods } from '../../resources/usage-range.ts';
+import { refuseTooManyEvents, usageOfPeriod } from '../../resources/usage-rows.ts';
+
+const { totalBillingUsage, events } = usageOfPeriod.properties;
+const usageRow = named(
+  'PortalUsageRow',
+  object({
+    day: day('the day'),
+    billingUsageName: Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] }),
+    totalBillingUsage,
+    events,
+  }),
+);
+const MOST_ROWS = 10_000;
+
+export default route({
+  method: 'get',
+  path: '/api/v1/portal/usage',
+  tag: 'Portal',
+  operationId: 'getPortalUsage',
+  summary: "Usage of the customer's own API keys, of each day and usage name",
+  description: 'Days are those of UTC. Corrections belong to no key: the statement has them.',
+  portal: 'session',
+  query: object({
+    from: Type.Optional(day('first day; default 30 days before `to`')),
+    to: Type.Optional(day('last day; default today')),
+  }),
+  response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS }) }),
+  errors: ['usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
+
+  async handle({ sql, query, caller, books }) {
+    const nowMs = Date.now();
+    const portal = portalOf(caller);
+    const question: UsageQuestion = {
+      workspace: usageOfPortal(portal),
+      periods: readPeriods(query, nowMs),
+      groupBy: ['usageName'],
+      filters: { customerId: portal.customerId, ...(await recordsOf(sql, portal)) },
+    };
+    await refuseTooManyEvents({ sql, books }, question);
+    const rows = await readUsage({ sql, books }, question, { limit: MOST_ROWS + 1, mostGroups: MOST_ROWS, nowMs });
+    if (rows.length > MOST_ROWS) throw new ApiError('usage_too_large');
+    return {
+      data: rows.map(({ period, usageName, micros, events }) => ({
+        day: dateOf(question.periods.days[period]!),
+        billingUsageName: usageName!,
+        totalBillingUsage: formatSum(micros),
+        events,
+      })),
+    };
+  },
+});
+
+// The books are ordered by record: without those of the customer's keys, all usage of the workspace would be read. What has no
+// record has an empty name there.
+async function recordsOf(sql: Query, { workspaceId, customerId }: Portal): Promise<{ billingIds?: string[] }> {
+  const rows = await sql<{ id: string }[]>`
+    select id from billing_records b
+    where workspace_id = ${workspaceId} and external_meter_id in (
+      select external_meter_id from api_keys where workspace_id = ${workspaceId} and customer_id = ${customerId})
+    limit ${MOST_NAMED_RECORDS}`;
+  return rows.length < MOST_NAMED_RECORDS ? { billingIds: ['', ...rows.map(({ id }) => id)] } : {};
+}

@@ -1,0 +1,85 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import { makeWorld, type World } from '../../helpers/world.ts';
+import { inTable, launch, requireAccessible, requireFits, settled, visit } from '../console/helpers/browser.ts';
+import { makeShown, type Shown } from '../console/helpers/data.ts';
+import { newLink, TITLE } from './helpers/portal.ts';
+
+// PICTURES names a folder that keeps the wide pictures: docs/images/portal. The narrow ones are for whoever looks at a run.
+const narrow = join(process.env.TEST_FOLDER ?? '', 'pictures');
+const pictures = process.env.PICTURES ?? narrow;
+
+let world: World;
+let browser: Browser;
+let shown: Shown;
+const test = suite('how the portal looks');
+test.before(async () => {
+  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+  shown = await makeShown(world);
+  await makeEarlier();
+  for (const folder of [pictures, narrow]) mkdirSync(folder, { recursive: true });
+});
+test.after(async () => {
+  await browser?.close();
+  await world?.stop();
+});
+
+const link = (fields: object = {}) => newLink(world, { workspaceId: shown.workspaceId, ...fields });
+
+for (const colorScheme of ['light', 'dark'] as const)
+  test(`the portal in ${colorScheme} fits its window and keeps to WCAG 2.2 AA, opened, empty, closed and asking`, async () => {
+    const { page, complaints, close } = await visit(browser, { colorScheme });
+    const look = async (name: string) => {
+      for (const width of [1280, 360]) {
+        await page.setViewportSize({ width, height: 800 });
+        await settled(page);
+        await requireAccessible(page, `${name}, ${colorScheme}, ${width} px`);
+        await requireFits(page, `${name} at ${width} px`);
+        const isWide = width === 1280;
+        const path = join(isWide ? pictures : narrow, `${name}-${colorScheme}${isWide ? '' : '-narrow'}.png`);
+        await page.screenshot({ path, fullPage: true });
+      }
+      await page.setViewportSize({ width: 1280, height: 800 });
+    };
+    const go = async (fields: object) => {
+      await page.goto('about:blank');
+      await page.goto(`${world.api.url}/portal#${await link(fields)}`);
+      await page.getByRole('heading', { level: 1, name: TITLE }).waitFor();
+    };
+    await go({ billingId: shown.billingId, permissions: ['rotate'] });
+    await inTable(page, 'Movements', 'usage: forecast');
+    await look('portal');
+    await page.getByRole('button', { name: 'Rotate Northwind backend' }).click();
+    await page.getByRole('dialog', { name: 'Rotate the key' }).waitFor();
+    await look('portal-rotate');
+    await go({ customerId: 'A customer whose name has neither end nor mercy '.repeat(5) });
+    await page.getByText('You have no API key yet.').waitFor();
+    await look('portal-empty');
+    await page.getByRole('button', { name: 'Leave' }).click();
+    await page.getByText('You have left.').waitFor();
+    await page.reload();
+    await page.getByRole('alert').waitFor();
+    await look('portal-ended');
+    assert.equal(complaints, []);
+    await close();
+  });
+
+test.run();
+
+// A chart of one day shows little. Copies of today's events, as the books store those of keys without a record.
+async function makeEarlier(): Promise<void> {
+  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  await books.client.command({
+    query: `
+      insert into usage_events
+      select e.* replace (concat(event_id, '-', toString(n)) as event_id, '' as billing_id, day - n as day,
+        time - toIntervalDay(n) as time, toInt64(cost_micros * (0.6 + 0.4 * sin(n / 1.3))) as cost_micros)
+      from usage_events as e final cross join (select arrayJoin(range(1, 30)) as n) as days
+      where customer_id = 'northwind' and kind = 'verification'`,
+  });
+  await books.close();
+}

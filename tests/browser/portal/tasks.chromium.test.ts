@@ -1,0 +1,116 @@
+import type { Browser, Page } from 'playwright-core';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers } from '../../helpers/customers.ts';
+import { makeWorld, type World } from '../../helpers/world.ts';
+import { inTable, launch, rowOf, visit } from '../console/helpers/browser.ts';
+import { makeShown, type Shown } from '../console/helpers/data.ts';
+import { newLink, opened, TITLE } from './helpers/portal.ts';
+
+// What a customer does who has opened a link.
+
+let world: World;
+let browser: Browser;
+let shown: Shown;
+const test = suite('the portal in a browser');
+test.before(async () => {
+  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+  shown = await makeShown(world);
+});
+test.after(async () => {
+  await browser?.close();
+  await world?.stop();
+});
+
+const link = (fields: object = {}) => newLink(world, { workspaceId: shown.workspaceId, ...fields });
+
+const open = async (fields: object) => opened(browser, world, await link(fields));
+
+test('a customer finds the own keys, balance by grant, usage by day and the statement, with a file of it', async () => {
+  const { page, complaints, close } = await open({ billingId: shown.billingId });
+  await inTable(page, 'Keys', 'Northwind backend');
+  assert.is(await rowOf(page, 'Keys', 'Harbour office').count(), 0, "no other customer's");
+  assert.is(await page.getByRole('button', { name: /^Rotate/ }).count(), 0, 'the link does not permit it');
+  await page.getByText('credits available').waitFor();
+  await inTable(page, 'Grants', 'trial');
+  await inTable(page, 'Usage by day', 'archive');
+  const month = page.getByLabel('Month');
+  await inTable(page, 'Movements', 'usage: forecast');
+  const download = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Download the statement' }).click();
+  assert.match((await download).suggestedFilename(), /^statement-\d{4}-\d\d-portal\.csv$/);
+  await month.fill('2020-01');
+  await page.getByText('Nothing moved in this month.').or(page.getByRole('alert')).first().waitFor();
+  assert.equal(complaints, []);
+  await close();
+});
+
+test('a customer rotates a key by keyboard alone: the new secret is shown once and verifies', async () => {
+  const { page, close } = await open({ permissions: ['rotate'] });
+  await inTable(page, 'Keys', 'Northwind backend');
+  await press(page, 'Rotate Northwind backend');
+  const form = page.getByRole('dialog', { name: 'Rotate the key' });
+  await form.waitFor();
+  await press(page, 'Rotate key');
+  const made = page.getByRole('dialog', { name: 'The new secret' });
+  const secret = await made.getByLabel('Secret of the key').inputValue();
+  assert.is((await makeCustomers(world, shown.workspaceId).verify({ key: secret })).body.status, 'VALID');
+  await page.keyboard.press('Escape');
+  await made.waitFor({ state: 'detached' });
+  assert.is(await focused(page), 'Rotate Northwind backend');
+  assert.not.ok((await page.content()).includes(secret));
+  await press(page, 'Leave');
+  await page.getByText('You have left.').waitFor();
+  await page.reload();
+  await page.getByRole('alert').getByText('The link has ended').waitFor();
+  await close();
+});
+
+test('a customer without keys and usage is told what to do; without a balance none is shown', async () => {
+  const { page, close } = await open({ customerId: 'nobody yet' });
+  await page.getByText('You have no API key yet.').waitFor();
+  await page.getByText('Nothing was used in these days.').waitFor();
+  assert.is(await page.getByRole('heading', { name: 'Balance' }).count(), 0);
+  assert.is(await page.getByRole('heading', { name: 'Statement' }).count(), 0);
+  await close();
+});
+
+test('an error shows what the api said and the id of the request, and another try goes on with the same link', async () => {
+  const { page, close } = await visit(browser);
+  const token = await link();
+  await page.route('**/portal/session', (route) => route.abort());
+  await page.goto(`${world.api.url}/portal#${token}`);
+  await page.getByRole('alert').getByText('cannot be reached').waitFor();
+  assert.is(page.url(), `${world.api.url}/portal`);
+  await page.unroute('**/portal/session');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { level: 1, name: TITLE }).waitFor();
+  await inTable(page, 'Keys', 'Northwind backend');
+  // A second link in the same window: only the fragment changes.
+  const other = await link({ customerId: 'harbour' });
+  await page.evaluate(`location.hash = '${other}'`);
+  await inTable(page, 'Keys', 'Harbour office');
+  assert.is(page.url(), `${world.api.url}/portal`);
+  await page.goto('about:blank');
+  await page.goto(`${world.api.url}/portal#${other.slice(0, -1)}`);
+  const told = page.getByRole('alert');
+  await told.getByText('The link has ended, or was never valid').waitFor();
+  assert.match(await told.innerText(), /Request \S+/);
+  await close();
+});
+
+test.run();
+
+const focused = (page: Page) =>
+  page.evaluate<string>(
+    `(() => { const at = document.activeElement; return (at?.getAttribute('aria-label') ?? at?.innerText ?? '').trim(); })()`,
+  );
+
+/** Presses Tab until the button of this name has the focus, and then Enter. */
+async function press(page: Page, name: string): Promise<void> {
+  for (let i = 0; i < 60; i++) {
+    if ((await focused(page)) === name) return page.keyboard.press('Enter');
+    await page.keyboard.press('Tab');
+  }
+  assert.unreachable(`Tab does not lead to ${name}`);
+}
