@@ -39,8 +39,8 @@ secrets: ## write the secrets of a stack on Docker Compose or Kubernetes that ar
 monitor: ## run Prometheus with the alerts beside the running stack; PROMETHEUS_PORT=9090
 	$(stack) monitor
 
-demo: ## send 20,000 verifications and compare the books; takes a minute
-	$(stack) demo
+demo: ## fill a workspace with customers, send 20,000 verifications, compare the books; HISTORY=30 makes up 30 days before
+	$(stack) demo $(HISTORY)
 
 backup: ## write a backup of the running stack; FILE=keytally.backup
 	$(stack) backup '$(FILE)'

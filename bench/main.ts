@@ -9,7 +9,7 @@ import { StackError } from '../apps/stack/process/errors.ts';
 import { runInTestFolder } from '../tests/runner/servers.ts';
 import { ensureWrk } from '../tests/runner/wrk.ts';
 import { measureCosts } from './costs/measure.ts';
-import { BARE, languages, rowNames } from './costs/rows.ts';
+import { BARE, languages, rowNames, withBareApps } from './costs/rows.ts';
 import type { Part } from './part.ts';
 import { printFigures } from './results.ts';
 import { measureSpeed } from './speed.ts';
@@ -38,7 +38,7 @@ async function main(folder: string): Promise<void> {
     throw new StackError('rounds and seconds are whole numbers from 1 on, keys at least 1000');
   }
   const isWanted = (name: string) => values.only.length === 0 || values.only.some((part) => name.includes(part));
-  const rows = await measurable(rowNames.filter((row) => isWanted(costsName(row))));
+  const rows = await measurable(withBareApps(rowNames.filter((row) => isWanted(costsName(row)))));
   if (rows.length === 0 && !isWanted(SPEED)) {
     throw new StackError(`nothing is named like that; there are ${[...rowNames.map(costsName), SPEED].join(', ')}`);
   }

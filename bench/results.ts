@@ -17,7 +17,7 @@ export function printFigures(figures: Figure[]): boolean {
       figure.seen,
     ];
   });
-  console.log(`\n${table(['what', '>figure', '>must', '>aim', '', 'seen'], rows)}`);
+  if (rows.length > 0) console.log(`\n${table(['what', '>figure', '>must', '>aim', '', 'seen'], rows)}`);
   return figures.every((figure) => reaches(figure, figure.must));
 }
 

@@ -13,6 +13,7 @@ import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 import { logFailures } from '../../shared/http/log-failures.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import type { MasterKeys } from '../../shared/values/seal.ts';
@@ -60,6 +61,7 @@ const log = makeLogger('api', config.LOG_LEVEL);
 
 await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const metrics = makeMetrics('api');
+  const telemetry = await startTelemetry('api', config, metrics, log);
   const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
   const quotas = quotasOf(config);
   const teamSql = connectPostgres(config.DATABASE_URL, { quotas: JSON.stringify(quotas) });
@@ -117,6 +119,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     noteOutcome: outcomes.note,
     config,
     metrics,
+    telemetry,
   });
   const countVerification = makeTeamRate(quotas.verify_per_second);
   const countApiCall = makeTeamRate(quotas.api_per_second);
@@ -160,6 +163,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       stalePostgres,
       requireMemory: outbox.requireMemory,
       masterKeys,
+      telemetry,
       log,
     },
     probe,
@@ -179,6 +183,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       await Promise.all(background.map((one) => one.stop()));
       await Promise.all([sql.end({ timeout: 5 }), teamSql.end({ timeout: 5 }), redis.close()]);
       await Promise.all([books.close(), booksForRequests.close(), booksForExports.close()]);
+      await telemetry.stop();
     },
   };
 });

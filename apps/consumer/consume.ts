@@ -4,6 +4,7 @@ import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/source.ts';
+import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 import type { FillOwners } from './fill-owners.ts';
@@ -24,6 +25,7 @@ export type ConsumeOptions = {
   now(): Promise<number>;
   metrics: Metrics;
   log: Logger;
+  telemetry?: Telemetry;
 };
 
 /**
@@ -44,15 +46,17 @@ export function startConsuming({
   now,
   metrics,
   log,
+  telemetry = noTelemetry,
 }: ConsumeOptions): Running {
+  const insert = telemetry.batch(spans.insert, (events: CarriedEvent[]) => insertEvents(books, events));
   return startPump({
     source,
     metrics,
     log,
     idle: () => metrics.consumerLagSeconds.set(0),
-    async deliver(carried, signal) {
+    deliver: telemetry.batch(spans.consume, async (carried: CarriedEvent[], signal: AbortSignal) => {
       const events = await retry(signal, log, 'reading the workspaces of events', () => fillOwners(carried));
-      await retry(signal, log, 'inserting usage events', () => insertEvents(books, events));
+      await retry(signal, log, 'inserting usage events', () => insert(events));
       await retry(signal, log, 'marking changed days', async () => {
         // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
         const nowMs = await now();
@@ -61,7 +65,7 @@ export function startConsuming({
       });
       for (const { what, work } of followUps) await retry(signal, log, what, () => work(events));
       metrics.consumedEvents.inc(events.length);
-    },
+    }),
     deliverOutcomes: makeInsertOutcomes({ books, tellLimits, metrics, log }),
   });
 }

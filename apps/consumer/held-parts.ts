@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
+import { withTraceOf } from '../../shared/events/carried-trace.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
 import type { Fetched, Incoming } from '../../shared/events/kafka-consumer.ts';
 import { carryOutcome, isOutcome, type CarriedOutcome } from '../../shared/events/outcome.ts';
@@ -25,9 +26,9 @@ export function decodePart({ partition, records, lastOffset }: Fetched): Part {
   const part: Part = { partition, lastOffset, events: [], outcomes: [], bytes: 0, unreadable: [] };
   for (const record of records) {
     try {
-      const { value } = record;
+      const { value, headers } = record;
       if (value && isOutcome(value)) part.outcomes.push(carryOutcome(value.toString('latin1')));
-      else part.events.push(carryEvent(value));
+      else part.events.push(withTraceOf(headers, carryEvent(value)));
       part.bytes += record.value?.length ?? 0;
     } catch (error) {
       if (!(error instanceof UnreadableEvent)) throw error;

@@ -11,6 +11,7 @@ import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 import { allReady, makeProbes, type Checks } from '../../shared/http/probes.ts';
 import { serveProbes } from '../../shared/http/serve.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run, type Running } from '../../shared/runtime/run.ts';
 import { consumeKafka } from './consume-kafka.ts';
@@ -30,6 +31,7 @@ const log = makeLogger('consumer', config.LOG_LEVEL);
 
 await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const metrics = makeMetrics('consumer');
+  const telemetry = await startTelemetry('consumer', config, metrics, log);
   const sql = connectPostgres(config.DATABASE_URL);
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
@@ -55,6 +57,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     now: redis.now,
     metrics,
     log,
+    telemetry,
   };
   const running: Running[] = [settler, lookingAtCredits, startTellingMoments(sql, log)];
   if (config.BUS === 'redis') {
@@ -84,6 +87,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       await Promise.all(running.map((one) => one.stop()));
       await server.stop();
       await Promise.all([sql.end({ timeout: 5 }), redis.close(), books.close()]);
+      await telemetry.stop();
     },
   };
 });

@@ -9,6 +9,7 @@ import { startPerNode } from '../../shared/events/start-per-node.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
 import { serveProbes } from '../../shared/http/serve.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import { startRelay } from './relay.ts';
@@ -18,6 +19,7 @@ const log = makeLogger('relay', config.LOG_LEVEL);
 
 await run({ log }, async () => {
   const metrics = makeMetrics('relay');
+  const telemetry = await startTelemetry('relay', config, metrics, log);
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const kafka = connectKafka(config, 'relay', log);
 
@@ -25,7 +27,7 @@ await run({ log }, async () => {
   const outbox = watchOutbox(redis, { maxEntries: Infinity, maxMemoryPercent: Infinity }, metrics, log);
   const name = config.CONSUMER_NAME;
   const relaying = startPerNode(redis, log, (node, shards) =>
-    startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log }),
+    startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log, telemetry }),
   );
   const probe = makeProbes(metrics, { redis: () => redis.now(), kafka: () => kafka.ready() });
   const server = await serveProbes(probe, config, log);
@@ -35,6 +37,7 @@ await run({ log }, async () => {
       await Promise.all([relaying.stop(), outbox.stop()]);
       await server.stop();
       await Promise.all([kafka.close(), redis.close()]);
+      await telemetry.stop();
     },
   };
 });

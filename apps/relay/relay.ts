@@ -1,28 +1,30 @@
 import { startPump } from '../../shared/events/pump.ts';
 import type { Kafka, Outgoing } from '../../shared/events/kafka.ts';
+import { traceHeaders } from '../../shared/events/carried-trace.ts';
+import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
 import type { Source } from '../../shared/events/source.ts';
+import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemetry.ts';
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
-type RelayOptions = { source: Source; kafka: Kafka; metrics: Metrics; log: Logger };
+type RelayOptions = { source: Source; kafka: Kafka; metrics: Metrics; log: Logger; telemetry?: Telemetry };
 
 /**
  * Carries usage events from the outbox to Kafka, and acknowledges them once every in-sync replica has them. After a crash
  * in between, Kafka gets the events twice; they become the same rows.
  */
-export function startRelay({ source, kafka, metrics, log }: RelayOptions): Running {
+export function startRelay({ source, kafka, metrics, log, telemetry = noTelemetry }: RelayOptions): Running {
   let topicsExist = false;
   return startPump({
     source,
     metrics,
     log,
-    async deliver(events, signal) {
-      const records = events.map(({ billingId, keyId, json }) => ({ key: billingId || keyId, value: json }));
-      await produce(records, signal);
+    deliver: telemetry.batch(spans.relay, async (events: CarriedEvent[], signal: AbortSignal) => {
+      await produce(events.map(recordOf), signal);
       metrics.relayedEvents.inc(events.length);
-    },
+    }),
     async deliverOutcomes(outcomes, signal) {
       await produce(
         outcomes.map(({ json }) => ({ key: null, value: json })),
@@ -39,4 +41,8 @@ export function startRelay({ source, kafka, metrics, log }: RelayOptions): Runni
       topicsExist = true;
     });
   }
+}
+
+function recordOf({ billingId, keyId, json, trace }: CarriedEvent): Outgoing {
+  return { key: billingId || keyId, value: json, ...traceHeaders(trace) };
 }

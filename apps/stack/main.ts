@@ -39,7 +39,7 @@ async function run(home: Home): Promise<number> {
       await (await import('./commands/monitor.ts')).monitor(home);
       return 0;
     case 'demo':
-      return (await (await import('./demo/demo.ts')).demo(home)) ? 0 : 1;
+      return (await (await import('./demo/demo.ts')).demo(home, args[0])) ? 0 : 1;
     case 'backup':
       return (await import('./commands/backup.ts')).backUp(home, args[0] ?? '');
     case 'restore':
@@ -55,7 +55,7 @@ async function run(home: Home): Promise<number> {
       return runOnStack(home, `apps/api/commands/${command}.ts`);
     default:
       throw new StackError(
-        `usage: main.ts up | serve | down | status | logs [NAME] | monitor | demo | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored`,
+        `usage: main.ts up | serve | down | status | logs [NAME] | monitor | demo [DAYS] | backup FILE | restore FILE | token --team NAME | revoke-team --team NAME | quota --team NAME [QUOTA=NUMBER …] | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored`,
       );
   }
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # What make runs: up | down | status | logs [NAME] | monitor | token --team NAME | revoke-team --team NAME | quota --team NAME |
-# migrate | reconcile | audit-log-verify | rebuild | restored | demo | backup FILE | restore FILE.
+# migrate | reconcile | audit-log-verify | rebuild | restored | demo [DAYS] | backup FILE | restore FILE.
 # It uses Docker Compose where a Docker engine answers, else the stack of one machine. STACK=docker or STACK=native decides.
 set -eu
 cd "$(dirname "$0")/../.."

@@ -11,6 +11,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
 import { makeProbes, onClientPort } from '../../shared/http/probes.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
 import { serve } from '../../shared/http/serve.ts';
@@ -31,6 +32,7 @@ const log = makeLogger('verify', config.LOG_LEVEL);
 await run({ log }, async () => {
   if (config.WORKERS > 1 && cluster.isPrimary) return startWorkers(config.WORKERS, log);
   const metrics = makeMetrics('verify');
+  const telemetry = await startTelemetry('verify', config, metrics, log);
   const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   // A worker that replaces another waits for Redis, so that it takes no call that it could only refuse. Without Redis it starts all the same, and answers 503.
   await redis.connected(2_000).catch(() => {});
@@ -62,6 +64,7 @@ await run({ log }, async () => {
         noteOutcome: outcomes.note,
         config,
         metrics,
+        telemetry,
       }),
       noteKeyless: outcomes.noteKeyless,
       holds: makeHoldCalls({ redis, holdKeys, outboxFull: outbox.full, config }),
@@ -71,6 +74,7 @@ await run({ log }, async () => {
       hasDocs: config.OPS_PORT === undefined,
       headers: headersFor(config),
       metrics,
+      telemetry,
       log,
       publicUrl: config.PUBLIC_VERIFY_URL || '/',
     }),
@@ -87,6 +91,7 @@ await run({ log }, async () => {
       await server.stop();
       await Promise.all([outbox.stop(), witnesses.stop(), uses.stop(), turning.stop(), outcomes.stop()]);
       await redis.close();
+      await telemetry.stop();
     },
   };
 });

@@ -97,14 +97,17 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
     const clientAddress = options.clientAddress(request.socket.remoteAddress, headers['x-forwarded-for']);
     const caller = await options.authenticate(headers['authorization'], clientAddress);
     requirePermission(caller, 'key:verify');
-    const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
-    if (turn) await turn;
-    if (path === VERIFY_BATCH_PATH) return batch(request, { caller, clientAddress, requestId: id });
-    if (isOfHolds(path)) return settleHold(request, path, caller);
-    const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
-    if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
-    const decision = await options.verify({ caller, body, clientAddress, idempotencyKey: headers['idempotency-key'] });
-    return { status: 200, type: 'application/json', text: decision.body };
+    return options.telemetry.request({ method: 'POST', route: path, traceparent: headers['traceparent'] }, async () => {
+      const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
+      if (turn) await turn;
+      if (path === VERIFY_BATCH_PATH) return batch(request, { caller, clientAddress, requestId: id });
+      if (isOfHolds(path)) return settleHold(request, path, caller);
+      const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
+      if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
+      const idempotencyKey = headers['idempotency-key'];
+      const decision = await options.verify({ caller, body, clientAddress, idempotencyKey });
+      return { status: 200, type: 'application/json', text: decision.body };
+    });
   }
 }
 

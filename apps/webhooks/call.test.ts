@@ -110,6 +110,41 @@ test('a name without an address, and one whose servers never answer, end the cal
   assert.ok(durationMs >= 990);
 });
 
+test('a connection serves again where the check gives the same addresses, and for no other check or name', async () => {
+  const own = await startReceiver(certificate);
+  let addresses = ['127.0.0.1', '127.0.0.3'];
+  const call = makeCall(async () => addresses.map((address) => ({ address, family: 4 })), []);
+  const name = (host: string) => ({ url: `https://${host}:${own.port}/`, ...message });
+  const connectionsAfter = async (host: string) => {
+    assert.is((await call(name(host))).status, 200);
+    return own.connections();
+  };
+  assert.is(await connectionsAfter('hooks.example.com'), 1);
+  addresses = ['127.0.0.3', '127.0.0.1'];
+  assert.is(await connectionsAfter('hooks.example.com'), 1, 'the same in another order');
+  addresses = ['127.0.0.1'];
+  assert.is(await connectionsAfter('hooks.example.com'), 2, 'other addresses');
+  addresses = ['127.0.0.1', '127.0.0.3'];
+  assert.match((await call(name('other.example.com'))).error!, /other\.example\.com/);
+  assert.is(await connectionsAfter('hooks.example.com'), 2, 'the first one again');
+  await own.stop();
+});
+
+test('a kept connection that the receiver has closed is no failure of the receiver', async () => {
+  const asked = new Map<unknown, number>();
+  const closing = await startReceiver(certificate, (_, response) => {
+    const { socket } = response;
+    asked.set(socket, (asked.get(socket) ?? 0) + 1);
+    // As if it had closed the connection a moment before.
+    if (asked.get(socket) === 2) socket!.destroy();
+    else response.end();
+  });
+  const call = makeCall(makeResolve(), [closing.target]);
+  for (let i = 0; i < 3; i++) assert.is((await call({ url: closing.url, ...message })).status, 200, `call ${i}`);
+  assert.equal([closing.got.length, closing.connections()], [4, 3]);
+  await closing.stop();
+});
+
 test('a URL that was stored before a rule, or by another way, is checked again', async () => {
   for (const url of [
     'https://127.0.0.1/',

@@ -14,12 +14,22 @@ type Call = { url: string; headers: Record<string, string>; body: string };
 const ANSWER_BYTES = 65_536;
 const KEPT_BYTES = 1_024;
 const MOST_ERROR = 256;
+// A handshake costs both sides more than all else of a delivery.
+const KEEP_CONNECTION_MS = 4_000;
+const MOST_KEPT_FOR_ONE = 32;
 
 /**
  * Posts to a webhook's URL, and never throws. It connects to an address that was checked, under the name for TLS: what the name
- * says a moment later does not matter. It follows no redirect and asks no proxy.
+ * says a moment later does not matter. It follows no redirect and asks no proxy. A connection serves again for some seconds, to the
+ * same name, where the check of that moment gives the very same addresses.
  */
 export function makeCall(resolve: Resolve, allowedTargets: readonly string[], withinMs = 10_000) {
+  const agent = new CheckedAgent({
+    keepAlive: true,
+    timeout: KEEP_CONNECTION_MS,
+    maxFreeSockets: MOST_KEPT_FOR_ONE,
+    maxCachedSessions: 0,
+  });
   return async function call({ url, headers, body }: Call): Promise<Outcome> {
     const started = performance.now();
     const took = () => Math.round(performance.now() - started);
@@ -29,7 +39,7 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly string[], wi
       const target = readWebhookTarget(url, allowedTargets);
       if (typeof target === 'string') throw new Error(`the URL ${target}`);
       const addresses = await inTime(signal, resolve(target, signal));
-      const response = await post(target, { headers, body, addresses, signal });
+      const response = await post(target, { headers, body, addresses, signal, agent });
       status = response.statusCode!;
       const answer = await readStart(response);
       return { status, answer, durationMs: took() };
@@ -40,27 +50,40 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly string[], wi
   };
 }
 
-type Post = { headers: Record<string, string>; body: string; addresses: Address[]; signal: AbortSignal };
+/** Keeps connections apart by the addresses that were checked for them, too. */
+class CheckedAgent extends Agent {
+  override getName(options: RequestOptions & { checked?: string } = {}): string {
+    return `${super.getName(options)}:${options.checked}`;
+  }
+}
 
-async function post(
-  { url, host }: WebhookTarget,
-  { headers, body, addresses, signal }: Post,
-): Promise<IncomingMessage> {
-  // A connection of its own: one that is kept was checked for an earlier delivery.
-  const agent = new Agent({ keepAlive: false, maxCachedSessions: 0 });
-  const options: RequestOptions = {
+type Post = { headers: Record<string, string>; body: string; addresses: Address[]; signal: AbortSignal; agent: Agent };
+
+async function post(target: WebhookTarget, given: Post): Promise<IncomingMessage> {
+  const { headers, body, addresses, signal, agent } = given;
+  const options: RequestOptions & { checked: string } = {
     method: 'POST',
     headers: { ...headers, 'content-length': Buffer.byteLength(body) },
     agent,
     signal,
     lookup: only(addresses),
+    checked: addresses
+      .map(({ address }) => address)
+      .toSorted()
+      .join(),
     rejectUnauthorized: true,
-    ...(isIP(host) === 0 && { servername: host }),
+    ...(isIP(target.host) === 0 && { servername: target.host }),
   };
-  const sent = request(url, options);
+  const sent = request(target.url, options);
   sent.end(body);
-  const [response] = (await once(sent, 'response', { signal })) as [IncomingMessage];
-  return response;
+  try {
+    const [response] = (await once(sent, 'response', { signal })) as [IncomingMessage];
+    return response;
+  } catch (error) {
+    // The receiver may have closed a kept connection before it saw the request, which is no failure of its own.
+    if (!sent.reusedSocket || signal.aborted) throw error;
+    return post(target, { ...given, agent: new Agent({ keepAlive: false, maxCachedSessions: 0 }) });
+  }
 }
 
 function only(addresses: Address[]): LookupFunction {
@@ -77,9 +100,9 @@ async function readStart(response: IncomingMessage): Promise<string> {
   for await (const chunk of response as AsyncIterable<Buffer>) {
     if (bytes < KEPT_BYTES) kept.push(chunk.subarray(0, KEPT_BYTES - bytes));
     bytes += chunk.length;
+    // Ends the connection with the answer.
     if (bytes >= ANSWER_BYTES) break;
   }
-  response.destroy();
   // Postgres takes no NUL.
   return Buffer.concat(kept).toString('utf8').replaceAll('\0', '\ufffd');
 }

@@ -29,8 +29,12 @@ type ClaimOptions = {
   slow: boolean;
   /** The webhook after which to look. */
   after: string;
+  /** How many this process has under way, by webhook. */
+  underWay: ReadonlyMap<string, number>;
   most: number;
   perWebhook: number;
+  /** Webhooks that may have more under way than others, as long as there is this room for all of them. */
+  eager: { ids: string[]; perWebhook: number; most: number };
 };
 
 // Longer than a try and the note of it may take. A process that died holds its deliveries up for so long.
@@ -41,8 +45,11 @@ const WEBHOOKS_AT_ONCE = 200;
  * Claims deliveries that are due. Of webhooks with few under way first, then those that are due first: however much waits for
  * one, it takes no other's turn. The lock of a webhook's row lets one process at a time claim for it. It reads an index by
  * webhook, one entry for each that has something waiting and those that are due: never all that wait.
+ *
+ * Each process counts what it has under way itself: what one that died had claimed waits for the end of the claim, and takes no
+ * room of the others meanwhile.
  */
-export async function claim(sql: Sql, { slow, after, most, perWebhook }: ClaimOptions): Promise<Page> {
+export async function claim(sql: Sql, { slow, after, underWay, most, perWebhook, eager }: ClaimOptions): Promise<Page> {
   const rows = await sql<(Partial<Claimed> & { lastWebhook: string | null })[]>`
     with recursive waiting (id, place) as (
       (select webhook_id, 1 from webhook_deliveries where state = 'WAITING' and webhook_id > ${after}
@@ -52,24 +59,26 @@ export async function claim(sql: Sql, { slow, after, most, perWebhook }: ClaimOp
               order by d.webhook_id limit 1), place + 1
       from waiting w where w.id is not null and w.place < ${WEBHOOKS_AT_ONCE}
     ), open as (
-      select w.id from webhooks w
+      select w.id, case when w.id = any(${eager.ids}::text[]) then ${eager.perWebhook}::int else ${perWebhook}::int end as most
+      from webhooks w
       where w.id in (select id from waiting) and w.enabled and w.deleted_at is null and w.is_slow = ${slow}
         and exists (select from webhook_deliveries d where d.webhook_id = w.id and d.state = 'WAITING' and d.next_at <= now())
       order by w.id for no key update of w skip locked
     ), picked as (
-      select due.id from open
+      select due.id, due.turn, row_number() over (order by due.turn, due.next_at) as place from open
+      left join unnest(${[...underWay.keys()]}::text[], ${[...underWay.values()]}::int[]) as own (webhook_id, deliveries)
+        on own.webhook_id = open.id
       cross join lateral (
-        select count(*) as deliveries from webhook_deliveries d
-        where d.webhook_id = open.id and d.claimed_until > now()) under_way
-      cross join lateral (
-        select d.id, d.next_at, under_way.deliveries + row_number() over (order by d.next_at) as turn
+        select d.id, d.next_at, coalesce(own.deliveries, 0) + row_number() over (order by d.next_at) as turn
         from webhook_deliveries d where d.webhook_id = open.id and d.state = 'WAITING' and d.next_at <= now()
-        order by d.next_at limit greatest(0, ${perWebhook} - under_way.deliveries)) due
-      order by due.turn, due.next_at limit ${most}
+        order by d.next_at limit greatest(0, open.most - coalesce(own.deliveries, 0))) due
+      order by place limit ${most}
     ), claimed as (
       update webhook_deliveries d
       set claimed_until = now() + make_interval(secs => ${CLAIM_SECONDS}), next_at = now() + make_interval(secs => ${CLAIM_SECONDS})
-      from picked where d.id = picked.id and d.state = 'WAITING' and d.next_at <= now()
+      from picked
+      where d.id = picked.id and (picked.turn <= ${perWebhook} or picked.place <= ${eager.most})
+        and d.state = 'WAITING' and d.next_at <= now()
       returning d.id, d.team_id, d.webhook_id, d.event_id, d.attempts, d.sequence, d.claimed_until::text
     )
     select claimed.*, w.url, w.is_slow, w.failing_since, w.secret_sealed,

@@ -6,6 +6,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { run } from '../../shared/runtime/run.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
 import { connectPostgres, isPostgresConnectionError } from '../../shared/stores/postgres.ts';
 import { webhookSealer } from '../../shared/values/webhook-secret.ts';
 import { makeCall } from './call.ts';
@@ -19,6 +20,7 @@ const log = makeLogger('webhooks', config.LOG_LEVEL);
 
 await run({ log, isHarmless: isPostgresConnectionError }, async () => {
   const metrics = makeMetrics('webhooks');
+  const telemetry = await startTelemetry('webhooks', config, metrics, log);
   const sql = connectPostgres(config.DATABASE_URL);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS, WEBHOOK_ALLOWED_TARGETS, WEBHOOK_RETRY_SECONDS } = config;
   const sealer = webhookSealer(MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY]);
@@ -33,6 +35,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
       await Promise.all([delivering.stop(), watching.stop()]);
       await server.stop();
       await sql.end({ timeout: 5 });
+      await telemetry.stop();
     },
   };
 });

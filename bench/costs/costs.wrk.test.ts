@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 
 const test = suite('what a verification costs');
-const wanted = ['batches of 32', 'Koa app', 'client.verify', 'four limits', 'a capture'];
+const wanted = ['batches of 32', 'Koa app behind the guard', 'client.verify', 'four limits', 'a capture'];
 
 test('a short run shows the CPU of each process beside that of a bare server, and what is wanted beside what was reached', () => {
   const charts = join(process.env.TEST_FOLDER ?? '', 'charts');
@@ -44,6 +44,10 @@ test('a short run shows the CPU of each process beside that of a bare server, an
     assert.ok(cells.at(-1)![1] > 0.1, name);
   }
   assert.is(cellsOf('bare node:http')[0]![1], 1);
+  // The bare app beside a guarded one, though only that was asked for.
+  const [, guards = ''] = stdout.split('CPU of the app per request');
+  const [, alone, behind, times] = /^Koa app +(\d+\.\d) +(\d+\.\d) +(\d+\.\d\d) +\d+\.\d\d$/m.exec(guards)!.map(Number);
+  assert.ok(Math.abs(behind! / alone! - times!) < 0.02 && times! > 1, guards);
 
   const figures = stdout.split('\n').filter((line) => / ≤ /.test(line) && /(aim reached|reached|MISSED)/.test(line));
   assert.is(figures.length, 3, figures.join('\n'));

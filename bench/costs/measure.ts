@@ -4,7 +4,7 @@ import type { Stage } from '../stage.ts';
 import { answerOf, makeWorld } from '../world.ts';
 import { makeAccountKeys, type AccountBodies } from './accounts.ts';
 import { costFigures } from './figures.ts';
-import { costsTable, drawCosts } from './report.ts';
+import { costsTable, drawCosts, guardsTable } from './report.ts';
 import { startRows } from './rows.ts';
 
 /** Measures what a verification costs each process, from the program that asks to the books, in each of the named ways. */
@@ -32,6 +32,10 @@ export async function measureCosts(
     figures,
     exact: true,
     charts: { 'costs.svg': drawCosts(costs, figures) },
-    print: () => console.log(`\n${costsTable(costs)}`),
+    print() {
+      const guards = guardsTable(costs);
+      console.log(`\n${costsTable(costs)}`);
+      if (guards !== undefined) console.log(`\n${guards}`);
+    },
   };
 }

@@ -15,7 +15,7 @@ export type Row = Omit<Contender, 'name'>;
 export type Pipeline = {
   /** Address of its verify. */
   url: string;
-  /** A row whose calls this verify decides: their way into the books counts too. */
+  /** A row whose calls this verify decides, or one that the row names: their way into the books counts too. */
   verifying(row: Row): Row;
   /** Stops it, and throws unless the books have each call that was answered. */
   stop(): Promise<void>;
@@ -58,7 +58,7 @@ export async function startPipeline(stage: Stage, world: World): Promise<Pipelin
   return {
     url: `http://127.0.0.1:${verify}`,
     verifying: (row) => ({
-      pids: { ...row.pids, ...pids },
+      pids: { ...pids, ...row.pids },
       async prepare(seconds) {
         if (!row.prepare) return;
         await row.prepare(seconds);

@@ -3,7 +3,7 @@ import { chart, type Bar } from '../chart.ts';
 import { machine, ms } from '../report.ts';
 import { whole } from '../results.ts';
 import { wholeUs, type CostFigure, type Costs } from './figures.ts';
-import { ALONE, BARE, processes } from './rows.ts';
+import { ALONE, apps, BARE, guarded, processes } from './rows.ts';
 
 const shown: Record<(typeof processes)[number], { name: string; colour: string }> = {
   app: { name: 'app', colour: '#8b949e' },
@@ -29,6 +29,20 @@ export function costsTable(costs: Costs): string {
   const title =
     'CPU per verification in µs (in requests of bare node:http), the whole pipeline running, drain included';
   return `${title}\n${table(['', ...columns], rows)}`;
+}
+
+/** What each app that was measured costs behind its guard, in requests of the same app without one; nothing without such an app. */
+export function guardsTable(costs: Costs): string | undefined {
+  const rows = apps.flatMap((name) => {
+    const [alone, behind] = [costs.get(name), costs.get(guarded(name))];
+    if (!alone || !behind) return [];
+    const [aloneUs, behindUs] = [alone.cpuUs.app!, behind.cpuUs.app!];
+    const times = (us: number) => (us / aloneUs).toFixed(2);
+    return [[name, aloneUs.toFixed(1), behindUs.toFixed(1), times(behindUs), times(wholeUs(behind))]];
+  });
+  if (rows.length === 0) return undefined;
+  const columns = ['>alone', '>behind the guard', '>times', '>times, all processes'];
+  return `CPU of the app per request in µs\n${table(['', ...columns], rows)}`;
 }
 
 /** The same as a chart, as SVG, with what is wanted beside what was reached. */

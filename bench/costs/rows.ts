@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
+import { ourProgram } from '../../apps/stack/servers/programs.ts';
 import { ensurePython } from '../../apps/stack/servers/python.ts';
 import { benchProgram, loadOf } from '../contenders.ts';
 import type { Contender } from '../rounds.ts';
@@ -17,6 +18,8 @@ export const processes = ['app', 'verify', 'redis', 'consumer', 'clickhouse'] as
 
 export const BARE = 'bare node:http';
 export const ONE_CALL = 'one call a request';
+/** The default share of traced requests. */
+const TRACED = 'one call a request, 1 % traced';
 export const BATCHES_OF_32 = 'batches of 32';
 export const KOA = 'Koa app';
 export const EXPRESS = 'Express app';
@@ -25,17 +28,21 @@ export const FASTAPI = 'FastAPI app';
 export const ALL_LIMITS = 'four limits, three grants and two limits';
 export const CAPTURE = 'a capture';
 export const ALONE = 'client.verify, one at a time';
+/** The apps that are measured alone and behind their guard. */
+export const apps = [KOA, EXPRESS, GO, FASTAPI];
 /** The name of an app behind its guard. */
 export const guarded = (app: string) => `${app} behind the guard`;
 
-/** What rows are started with. `start` starts a program of the benchmark. */
+/** What rows are started with. `start` starts a program of the benchmark, `startVerify` one more verify in the world. */
 type Scene = {
   world: World;
   bodies: AccountBodies;
   pipeline: Pipeline;
   answer: string;
-  start(name: string, script: string, env: NodeJS.ProcessEnv): Promise<{ url: string; pid: number }>;
+  start(name: string, script: string, env: NodeJS.ProcessEnv): Promise<Started>;
+  startVerify(name: string, env: NodeJS.ProcessEnv): Promise<Started>;
 };
+type Started = { url: string; pid: number };
 
 // More than one machine captures.
 const CAPTURES_A_SECOND = 25_000;
@@ -48,6 +55,7 @@ const GO_APP = 'go';
 const rows: Record<string, (scene: Scene) => Promise<Row>> = {
   [BARE]: bare,
   [ONE_CALL]: async (scene) => verifying(scene),
+  [TRACED]: traced,
   'batches of 8': async (scene) => batches(scene, 8),
   [BATCHES_OF_32]: async (scene) => batches(scene, 32),
   'batches of 100': async (scene) => batches(scene, 100),
@@ -71,6 +79,12 @@ const rows: Record<string, (scene: Scene) => Promise<Row>> = {
 /** The names of all rows, in their order. */
 export const rowNames = Object.keys(rows);
 
+/** The rows, with that of the bare app before each guarded one: they are compared. */
+export function withBareApps(names: string[]): string[] {
+  const bareOf = (name: string) => apps.filter((app) => name === guarded(app));
+  return [...new Set(names.flatMap((name) => [...bareOf(name), name]))];
+}
+
 /** What some rows need besides Node. */
 export const languages = [
   { what: 'Python', isOf: (row: string) => row.startsWith(FASTAPI), ensure: ensurePython },
@@ -92,6 +106,12 @@ export async function startRows(stage: Stage, names: string[], given: Pick<Scene
       const pid = await stage.start(isGo ? { ...program, command: await buildGoApp(stage.folder), args: [] } : program);
       return { url: `http://127.0.0.1:${port}`, pid };
     },
+    async startVerify(name, env) {
+      const [port = 0] = await freePorts(1);
+      started.push(name);
+      const pid = await stage.start(ourProgram('verify', name, port, { ...given.world.env, ...env }));
+      return { url: `http://127.0.0.1:${port}`, pid };
+    },
   };
   const contenders: Contender[] = [];
   for (const name of names) contenders.push({ name, ...(await rows[name]!(scene)) });
@@ -111,6 +131,13 @@ async function bare({ world, answer, start }: Scene): Promise<Row> {
 
 function verifying({ world, pipeline }: Scene, how: Partial<Load> = {}): Row {
   return pipeline.verifying({ pids: {}, load: wrkOf(world, pipeline.url, how) });
+}
+
+async function traced({ world, pipeline, start, startVerify }: Scene): Promise<Row> {
+  const collector = await start('costs-collector', 'bare.ts', { ANSWER: '{}' });
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, VERIFY_DEADLINE_MS: '5000' };
+  const { url, pid } = await startVerify('costs-traced', env);
+  return pipeline.verifying({ pids: { verify: pid }, load: wrkOf(world, url) });
 }
 
 function batches(scene: Scene, batch: number): Row {

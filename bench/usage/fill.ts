@@ -4,7 +4,7 @@ import { dateOf, DAY_MS } from '../../shared/values/periods.ts';
 import type { World } from '../../tests/helpers/world.ts';
 
 /** Usage of one workspace: its events are spread evenly over days, the last of which is today, and over its records. */
-export type Plan = { workspaceId: string; events: number; records: number; days: string[] };
+export type Plan = { teamId: string; workspaceId: string; events: number; records: number; days: string[] };
 
 /** Plans usage that ends today. */
 export function planUsage(plan: Omit<Plan, 'days'>, days: number, nowMs: number): Plan {
@@ -24,6 +24,22 @@ export async function makeRecords({ sql, team }: World, { workspaceId, records }
     select 'bill_' || lpad(n::text, 26, '0'), ${team.id}, ${workspaceId}, 'customer-' || n, n % 64, 0, false
     from generate_series(0, ${records - 1}::int) as n`;
 }
+
+/** Inserts refusals of every minute: by three statuses, of four keys each. */
+export async function insertRefusals(client: ClickHouseClient, { teamId, workspaceId, days }: Plan): Promise<void> {
+  await client.command({
+    query: `
+      insert into refusals (team_id, workspace_id, minute, would_refuse, status, reason, limited_by, key_id, customer_id, route, boot, calls)
+      select {teamId:String}, {workspaceId:String}, toDateTime({first:Date}, 'UTC') + intDiv(number, 12) * 60, false,
+        ['RATE_LIMITED', 'USAGE_LIMITED', 'DISABLED'][number % 3 + 1], '', '',
+        concat('key_', leftPad(toString(number % 12), 26, '0')), '', 'POST /v1/models', 'boot', number % 100 + 1
+      from numbers({minutes:UInt64} * 12)`,
+    query_params: { teamId, workspaceId, first: days[0], minutes: days.length * MINUTES_OF_DAY },
+    clickhouse_settings: { ...settings, max_partitions_per_insert_block: '0' },
+  });
+}
+
+const MINUTES_OF_DAY = 1_440;
 
 // One day is one part of the table, which takes some 100 MB while it is made. Ten days are still in one partition or two.
 const settings = { max_threads: 2, max_insert_threads: '1', min_insert_block_size_rows: '1000000' };

@@ -7,7 +7,7 @@ import { readRecords } from '../../apps/stack/process/leftovers.ts';
 import { must } from '../../tests/helpers/customers.ts';
 import { makeWorld, type World } from '../../tests/helpers/world.ts';
 import { watchMemory } from '../../tests/history/memory.ts';
-import { insertUsage, makeRecords, planUsage, type Plan } from './fill.ts';
+import { insertRefusals, insertUsage, makeRecords, planUsage, type Plan } from './fill.ts';
 import { exportQuery, questionsOf, type Question } from './questions.ts';
 import { readBack } from './read-back.ts';
 
@@ -56,9 +56,10 @@ export async function measureUsage(options: Options): Promise<Measured> {
   });
   try {
     const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'usage' }))).body;
-    const plan = planUsage({ workspaceId: workspace.id, events, records }, days, Date.now());
+    const plan = planUsage({ teamId: world.team.id, workspaceId: workspace.id, events, records }, days, Date.now());
     await makeRecords(world, plan);
     await insertUsage(client, plan, (done) => told(done, events));
+    await insertRefusals(client, plan);
     const bytesPerEvent = (await bytesOfEvents(client)) / events;
     const [asked, exported, wrong]: [Asked[], Exported[], string[]] = [[], [], []];
     // First of all: what other questions took of memory would count with them.
@@ -112,11 +113,11 @@ function sumsOfCsv(text: string) {
 }
 
 function sumsOfJson(text: string) {
-  const { data } = JSON.parse(text) as { data: { totalBillingUsage: string; events: number }[] };
+  const { data } = JSON.parse(text) as { data: { totalBillingUsage?: string; events?: number; count?: number }[] };
   let [micros, events] = [0n, 0];
   for (const row of data) {
-    micros += microsOf(row.totalBillingUsage);
-    events += row.events;
+    micros += microsOf(row.totalBillingUsage ?? '0');
+    events += row.events ?? row.count ?? 0;
   }
   return { rows: data.length, micros, events };
 }
@@ -128,13 +129,30 @@ function microsOf(amount: string): bigint {
 
 /** Compares an answer with the sum over the events between two instants: a query that knows nothing of days and sums. */
 async function wrongSums(client: ClickHouseClient, plan: Plan, { sums }: Question, found: Answered): Promise<string[]> {
-  if (!sums) return [];
   const at = (date: string, days: number) =>
     Temporal.PlainDate.from(date).add({ days }).toZonedDateTime(sums.timezone).epochMilliseconds;
-  const [from, to] = [at(sums.first, 0), at(sums.last, 1)];
-  const { micros, events } = await sumOfEvents(client, plan, { from, to, billingId: sums.billingId ?? '' });
+  const between = { from: at(sums.first, 0), to: at(sums.last, 1), billingId: sums.billingId ?? '' };
+  const { micros, events } =
+    sums.of === 'calls'
+      ? { micros: 0n, events: await countCalls(client, plan, between) }
+      : await sumOfEvents(client, plan, between);
   if (micros === found.micros && events === found.events) return [];
   return [`${found.name}: ${found.micros} in ${found.events} events instead of ${micros} in ${events}`];
+}
+
+async function countCalls(client: ClickHouseClient, plan: Plan, { from, to }: Between): Promise<number> {
+  const { teamId, workspaceId } = plan;
+  const result = await client.query({
+    query: `
+      select (select count() from usage_events final where workspace_id = {workspaceId:String} and kind = 'verification'
+                and time >= fromUnixTimestamp64Milli({from:Int64}) and time < fromUnixTimestamp64Milli({to:Int64}))
+        + (select sum(calls) from refusals final where team_id = {teamId:String} and workspace_id = {workspaceId:String}
+             and minute >= fromUnixTimestamp64Milli({from:Int64}) and minute < fromUnixTimestamp64Milli({to:Int64})) as calls`,
+    query_params: { teamId, workspaceId, from, to },
+    format: 'JSONEachRow',
+  });
+  const [row] = await result.json<{ calls: string }>();
+  return Number(row!.calls);
 }
 
 type Between = { from: number; to: number; billingId: string };

@@ -6,8 +6,8 @@ export type Question = {
   path: string;
   query: Record<string, string>;
   withinMs: number;
-  /** The usage that the answer must add up to; absent where another test knows it. */
-  sums?: { timezone: string; first: string; last: string; billingId?: string };
+  /** What the answer must add up to: usage, or calls that were decided. */
+  sums: { timezone: string; first: string; last: string; billingId?: string; of?: 'calls' };
 };
 
 /** The questions, each with the time that it has with 20,000,000 events of 10,000 records. */
@@ -33,6 +33,13 @@ export function questionsOf({ workspaceId, records, days }: Plan): Question[] {
       query: { from, to, interval: 'hour', timezone: 'America/St_Johns' },
       withinMs: 50,
       sums: { timezone: 'America/St_Johns', first: from, last: to, billingId },
+    },
+    {
+      name: "a day's outcomes by minute",
+      path: '/api/v1/verifications',
+      query: { workspaceId, from: to, to, interval: 'minute', timezone: 'America/St_Johns' },
+      withinMs: 150,
+      sums: { timezone: 'America/St_Johns', first: to, last: to, of: 'calls' },
     },
   ];
 }

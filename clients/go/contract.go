@@ -658,6 +658,39 @@ type DeleteWorkspaceResult struct {
 	Workspace Workspace `json:"workspace"`
 }
 
+// GetWorkspaceProofResult is what GetWorkspaceProof answers.
+type GetWorkspaceProofResult struct {
+	Proof WorkspaceProof `json:"proof"`
+}
+
+// WorkspaceProof is a WorkspaceProof of the OpenAPI document.
+type WorkspaceProof struct {
+	// when the last comparison of all records began; absent before the first one, RFC 3339 in UTC
+	ProvedAt *time.Time `json:"provedAt,omitempty"`
+	// records that differ
+	DifferentRecords int64 `json:"differentRecords"`
+	// records whose events were still on their way to the books
+	UndecidedRecords int64 `json:"undecidedRecords"`
+	// the first 100 records that differ
+	Different []DifferentRecord `json:"different"`
+}
+
+// DifferentRecord is a DifferentRecord of the OpenAPI document.
+type DifferentRecord struct {
+	// id of the billing record
+	BillingID string `json:"billingId"`
+	// the record's external meter
+	ExternalMeterID string `json:"externalMeterId"`
+	// whether the books contain less than was used, or more; one of "MISSING", "TOO_MUCH"
+	Status string `json:"status"`
+	// used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way
+	Difference string `json:"difference"`
+	// reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way
+	HeldDifference string `json:"heldDifference"`
+	// since when it differs so, RFC 3339 in UTC
+	Since time.Time `json:"since"`
+}
+
 // CloseMonthResult is what CloseMonth answers.
 type CloseMonthResult struct {
 	Closing MonthClosing `json:"closing"`

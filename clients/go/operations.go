@@ -128,6 +128,12 @@ func (c *Client) DeleteWorkspace(ctx context.Context, id string, options ...Call
 	return call[DeleteWorkspaceResult](ctx, c, done, input{path: []string{id}}, options)
 }
 
+// GetWorkspaceProof: Tell when a workspace's books were proved, and which records differ (billing:read).
+func (c *Client) GetWorkspaceProof(ctx context.Context, id string, options ...CallOption) (*GetWorkspaceProofResult, error) {
+	done := operation{method: "GET", path: "/api/v1/workspace/{}/proof", accept: "application/json", ofVerify: false}
+	return call[GetWorkspaceProofResult](ctx, c, done, input{path: []string{id}}, options)
+}
+
 // CloseMonth: Close a month of a workspace: its statements never change any more (billing:write).
 func (c *Client) CloseMonth(ctx context.Context, id string, body CloseMonthRequest, options ...CallOption) (*CloseMonthResult, error) {
 	done := operation{method: "POST", path: "/api/v1/workspace/{}/close", accept: "application/json", ofVerify: false}

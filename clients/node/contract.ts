@@ -1357,6 +1357,38 @@ export interface Contract {
       };
     };
   };
+  /** Tell when a workspace's books were proved, and which records differ (`billing:read`). */
+  'get /api/v1/workspace/{id}/proof': {
+    input: {
+      /** id of the workspace */
+      id: string;
+    };
+    output: {
+      proof: {
+        /** when the last comparison of all records began; absent before the first one, RFC 3339 in UTC */
+        provedAt?: string;
+        /** records that differ */
+        differentRecords: number;
+        /** records whose events were still on their way to the books */
+        undecidedRecords: number;
+        /** the first 100 records that differ */
+        different: Array<{
+          /** id of the billing record */
+          billingId: string;
+          /** the record's external meter */
+          externalMeterId: string;
+          /** whether the books contain less than was used, or more */
+          status: 'MISSING' | 'TOO_MUCH';
+          /** used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
+          difference: string;
+          /** reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way */
+          heldDifference: string;
+          /** since when it differs so, RFC 3339 in UTC */
+          since: string;
+        }>;
+      };
+    };
+  };
   /** Change a workspace's name and the defaults of its keys and billing records (`workspace:write`). */
   'patch /api/v1/workspace/{id}': {
     input: {

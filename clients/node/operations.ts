@@ -18,6 +18,7 @@ export const operations = {
     get: 'get /api/v1/workspace/{id}',
     update: 'patch /api/v1/workspace/{id}',
     delete: 'delete /api/v1/workspace/{id}',
+    proof: 'get /api/v1/workspace/{id}/proof',
     closeMonth: 'post /api/v1/workspace/{id}/close',
   },
   scopes: {

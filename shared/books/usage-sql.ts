@@ -57,18 +57,20 @@ export function needsEvents({ groupBy, filters = {} }: UsageQuestion): boolean {
  */
 export function usageSql(question: UsageQuestion, live: LiveDays): Statement {
   const { periods, groupBy, filters = {} } = question;
-  const isDetailed = needsEvents(question);
   const isWhole = areDaysOfUtc(periods);
   const { first, last } = daysTouched(periods);
-  // More cuts than that, and a row for each quarter hour is less than one for each cut.
-  const byQuarter = countPeriods(periods) > 3 * (last - first + 1);
+  const isLive = liveCondition(live, last);
+  const ofDays = storedRows(question, isLive);
   const stored = isWhole
-    ? [storedDays(question)]
-    : [byQuarter ? storedQuarters(question) : storedPieces(question), storedAdjustments(question)];
+    ? [wholeDays(question, ofDays)]
+    : // More cuts than that, and a row for each quarter hour is less than one for each cut.
+      countPeriods(periods) > 3 * (last - first + 1)
+      ? [storedQuarters(question, ofDays)]
+      : [storedPieces(question, ofDays), storedAdjustments(question, ofDays)];
+  const branches = needsEvents(question)
+    ? [fromEvents(question, isWhole)]
+    : [...stored, ...(isLive ? [fromEvents(question, isWhole, isLive)] : [])];
   const keys = keyColumns(groupBy);
-  const branches = isDetailed
-    ? [fromEvents(question, isWhole, 'all')]
-    : [...stored, fromEvents(question, isWhole, 'live')];
   return {
     query: `
       select ${['period', ...keys].join(', ')}, sum(toInt128(micros)) as micros, sum(events) as events
@@ -78,9 +80,7 @@ export function usageSql(question: UsageQuestion, live: LiveDays): Statement {
       workspace: question.workspace,
       firstDay: dateOf(first),
       lastDay: dateOf(last),
-      // The days of UTC need no table of periods, which would be long.
-      ...(isEachDay(periods) ? { firstPeriod: first } : { quarters: periods.quarters, days: periods.days }),
-      placesFrom: isDetailed || byQuarter ? first : Math.min(firstLive(live), last + 1),
+      ...placesOf(periods),
       liveFrom: dateOf(live.from),
       liveDays: live.days.map(dateOf),
       markedIds: live.marked.map(({ billingId }) => (billingId === question.workspace ? '' : billingId)),
@@ -101,102 +101,132 @@ export function eventsSql({ workspace, periods, filters = {} }: UsageQuestion): 
 }
 
 const IN_RANGE = 'workspace_id = {workspace:String} and day between {firstDay:Date} and {lastDay:Date}';
-const IS_LIVE = `(day >= {liveFrom:Date} or day in {liveDays:Array(Date)}
-  or (billing_id, day) in (select arrayJoin(arrayZip({markedIds:Array(String)}, {markedDays:Array(Date)})) as one))`;
 
-// One row for each period.
-const PERIODS = `(
-  select toUInt64(p.1) as period, p.2 as from_quarter, p.3 as to_quarter, p.4 as from_day, p.5 as to_day from (
-    select arrayJoin(arrayZip(range(length({quarters:Array(UInt32)}) - 1),
-      arrayPopBack({quarters:Array(UInt32)}), arrayPopFront({quarters:Array(UInt32)}),
-      arrayPopBack({days:Array(UInt32)}), arrayPopFront({days:Array(UInt32)}))) as p))`;
+/** The condition under which a day up to the last one is summed from the events; undefined where none is. */
+function liveCondition({ from, days, marked }: LiveDays, last: number): string | undefined {
+  const conditions = [
+    from <= last && 'day >= {liveFrom:Date}',
+    days.length > 0 && 'day in {liveDays:Array(Date)}',
+    marked.length > 0 &&
+      '(billing_id, day) in (select arrayJoin(arrayZip({markedIds:Array(String)}, {markedDays:Array(Date)})) as one)',
+  ].filter(Boolean);
+  return conditions.length > 0 ? `(${conditions.join(' or ')})` : undefined;
+}
+
+/** Where periods begin. The days of UTC need no list, which would be long. */
+function placesOf(periods: Periods): Record<string, unknown> {
+  const { quarters, days } = periods;
+  if (isEachDay(periods)) return { firstPeriod: days[0] };
+  // In hours, few periods have a day that begins in them.
+  const withDays = days.flatMap((day, i) => (i + 1 < days.length && day < days[i + 1]! ? [i] : []));
+  return {
+    starts: quarters.slice(0, -1),
+    end: quarters.at(-1),
+    dayStarts: withDays.length > 0 ? withDays.map((i) => days[i]) : [days[0]],
+    dayPeriods: withDays.length > 0 ? withDays : [0],
+    dayEnd: days.at(-1),
+  };
+}
+
+type Place = { period: string; isInside: string };
+
+/** The period of a quarter hour, counted from 1970. */
+function ofQuarter(quarter: string): Place {
+  const starts = '{starts:Array(UInt32)}';
+  return {
+    period: `transform(roundDown(${quarter}, ${starts}), ${starts}, range(length(${starts})))`,
+    isInside: `${quarter} >= ${starts}[1] and ${quarter} < {end:UInt32}`,
+  };
+}
+
+/** The period of what is booked on a day, counted from 1970. */
+function ofDay({ periods }: UsageQuestion, day: string): Place {
+  if (isEachDay(periods)) return { period: `toUInt64(${day} - {firstPeriod:UInt32})`, isInside: 'true' };
+  const starts = '{dayStarts:Array(UInt32)}';
+  return {
+    period: `transform(roundDown(${day}, ${starts}), ${starts}, {dayPeriods:Array(UInt64)})`,
+    isInside: `${day} >= ${starts}[1] and ${day} < {dayEnd:UInt32}`,
+  };
+}
+
+const DAY = 'toUInt32(toUInt16(day))';
 
 // The quarter hours of a day (UTC) that belong to a period.
 const PIECES = `(
-  select toDate(toUInt16(number)) as day, period,
-    greatest(from_quarter, number * 96) - number * 96 as from_slot, least(to_quarter, number * 96 + 96) - number * 96 as to_slot
-  from ${PERIODS} array join range(intDiv(from_quarter, 96), intDiv(to_quarter - 1, 96) + 1) as number)`;
+  select toDate(toUInt16(number)) as day, toUInt64(one.1) as period,
+    greatest(one.2, number * 96) - number * 96 as from_slot, least(one.3, number * 96 + 96) - number * 96 as to_slot
+  from (
+    select arrayJoin(arrayZip(range(length({starts:Array(UInt32)})), {starts:Array(UInt32)},
+      arrayPushBack(arrayPopFront({starts:Array(UInt32)}), {end:UInt32}))) as one)
+  array join range(intDiv(one.2, 96), intDiv(one.3 - 1, 96) + 1) as number)`;
 
-/** Where a row belongs: a number for each quarter hour, and one below zero for each day that something is booked on. */
-const ofQuarter = (quarter: string) => `toInt32(${quarter})`;
-const ofDay = (day: string) => `(-1 - toInt32(${day}))`;
-
-const PLACES = `(
-  select ${ofQuarter('quarter')} as place, period from ${PERIODS}
-  array join range(greatest(from_quarter, {placesFrom:UInt32} * 96), to_quarter) as quarter
-  union all
-  select ${ofDay('day')}, period from ${PERIODS} array join range(from_day, to_day) as day)`;
-
-const DAY_PLACES = `(select ${ofDay('day')} as place, period from ${PERIODS} array join range(from_day, to_day) as day)`;
-
-function storedDays(question: UsageQuestion): string {
-  return placed(question, {
-    micros: 'cost_micros',
-    events: 'events',
-    place: ofDay('toUInt16(day)'),
-    from: storedRows(question, ['cost_micros', 'events']),
-    isWhole: true,
-  });
+function wholeDays(question: UsageQuestion, rows: string): string {
+  const { period, isInside } = ofDay(question, DAY);
+  const columns = [`${period} as period`, ...keyColumns(question.groupBy), 'cost_micros as micros', 'events'];
+  return `select ${columns.join(', ')} from ${rows} where ${isInside}`;
 }
 
-function storedPieces(question: UsageQuestion): string {
+function storedPieces({ groupBy }: UsageQuestion, rows: string): string {
   const inPiece = 'slot >= from_slot and slot < to_slot';
   const isDay = 'from_slot = 0 and to_slot = 96';
-  const columns = ['cost_micros', 'adjustment_micros', 'events', 'slots', 'slot_micros', 'slot_events'];
   const sums = [
     `if(${isDay}, cost_micros - adjustment_micros, arraySum((slot, one) -> if(${inPiece}, one, 0), slots, slot_micros)) as micros`,
     `if(${isDay}, stored.events, arraySum((slot, one) -> if(${inPiece}, one, 0), slots, slot_events)) as events`,
   ];
   return `
-    select ${['period', ...keyColumns(question.groupBy), ...sums].join(', ')}
-    from ${storedRows(question, columns)} as stored inner join ${PIECES} as pieces using (day)
+    select ${['period', ...keyColumns(groupBy), ...sums].join(', ')}
+    from ${rows} as stored inner join ${PIECES} as pieces using (day)
     where arrayExists(slot -> ${inPiece}, slots)`;
 }
 
-function storedQuarters(question: UsageQuestion): string {
-  return placed(question, {
-    micros: 'one_micros',
-    events: 'one_events',
-    place: ofQuarter('toUInt32(toUInt16(day)) * 96 + slot'),
-    from: `${storedRows(question, ['slots', 'slot_micros', 'slot_events'])}
-      array join slots as slot, slot_micros as one_micros, slot_events as one_events`,
-    isWhole: false,
-  });
+function storedAdjustments(question: UsageQuestion, rows: string): string {
+  const { period, isInside } = ofDay(question, DAY);
+  const sums = ['adjustment_micros as micros', 'toUInt64(0) as events'];
+  return `
+    select ${[`${period} as period`, ...keyColumns(question.groupBy), ...sums].join(', ')}
+    from ${rows} where adjustments > 0 and ${isInside}`;
 }
 
-function storedAdjustments(question: UsageQuestion): string {
-  return placed(question, {
-    micros: 'adjustment_micros',
-    events: 'toUInt64(0)',
-    place: ofDay('toUInt16(day)'),
-    from: storedRows(question, ['adjustment_micros'], 'adjustments > 0'),
-    isWhole: false,
-  });
+// Behind the quarter hours of a day stands what is booked on the day itself.
+function storedQuarters(question: UsageQuestion, rows: string): string {
+  const keys = keyColumns(question.groupBy);
+  const [quarter, day] = [ofQuarter(`${DAY} * 96 + slot`), ofDay(question, DAY)];
+  const period = `if(slot = 96, ${day.period}, ${quarter.period}) as period`;
+  const withDay = (name: string, ofTheDay: string) =>
+    `if(adjustments > 0, arrayPushBack(${name}, ${ofTheDay}), ${name})`;
+  return `
+    select ${[period, ...keys, 'one_micros as micros', 'one_events as events'].join(', ')}
+    from ${rows}
+    array join ${withDay('slots', '96')} as slot, ${withDay('slot_micros', 'adjustment_micros')} as one_micros,
+      ${withDay('slot_events', '0')} as one_events
+    where if(slot = 96, ${day.isInside}, ${quarter.isInside})`;
 }
 
-function storedRows({ groupBy, filters }: UsageQuestion, columns: string[], condition = 'true'): string {
+function storedRows({ groupBy, filters }: UsageQuestion, isLive: string | undefined): string {
+  const columns = ['cost_micros', 'events', 'slots', 'slot_micros', 'slot_events', 'adjustment_micros', 'adjustments'];
   return `(
     select ${['day', ...keyColumns(groupBy), ...columns].join(', ')} from usage_days final
-    where ${IN_RANGE} and not ${IS_LIVE} and ${condition} and ${filtered(filters)})`;
+    where ${IN_RANGE} and ${isLive ? `not ${isLive}` : 'true'} and ${filtered(filters)})`;
 }
 
-/** Usage from the events: of live days, or of all of them. */
-function fromEvents(question: UsageQuestion, isWhole: boolean, days: 'live' | 'all'): string {
+/** Usage from the events: of days with a condition, or of all of them. */
+function fromEvents(question: UsageQuestion, isWhole: boolean, isLive = 'true'): string {
   const { groupBy, filters } = question;
   const isByRoute = groupBy.includes('route');
-  const keys = keyColumns(groupBy.filter((group) => group !== 'route'));
-  const columns = ['day', 'time', 'kind', 'cost_micros', ...keys, ...(isByRoute ? ['route as any_route'] : [])];
+  const inRows = keyColumns(groupBy.filter((group) => group !== 'route'));
+  const columns = ['day', 'time', 'kind', 'cost_micros', ...inRows, ...(isByRoute ? ['route as any_route'] : [])];
   const rows = `(
     select ${columns.join(', ')} from usage_events final
-    where ${IN_RANGE} and ${IS_USAGE} and ${days === 'live' ? IS_LIVE : 'true'} and ${filtered(filters)})`;
-  const [byDay, byQuarter] = [ofDay('toUInt16(day)'), ofQuarter('intDiv(toUnixTimestamp(time), 900)')];
-  return placed(question, {
-    micros: 'cost_micros',
-    events: `toUInt64(${IS_COUNTED})`,
-    place: isWhole ? byDay : `if(kind = 'adjustment', ${byDay}, ${byQuarter})`,
-    from: isByRoute ? withLargestRoutes(rows) : rows,
-    isWhole,
-  });
+    where ${IN_RANGE} and ${IS_USAGE} and ${isLive} and ${filtered(filters)})`;
+  const [day, quarter] = [ofDay(question, DAY), ofQuarter('toUInt32(intDiv(toUnixTimestamp(time), 900))')];
+  const either = (ofDays: string, ofQuarters: string) =>
+    isWhole ? ofDays : `if(kind = 'adjustment', ${ofDays}, ${ofQuarters})`;
+  const period = `${either(day.period, quarter.period)} as period`;
+  const sums = ['cost_micros as micros', `toUInt64(${IS_COUNTED}) as events`];
+  return `
+    select ${[period, ...keyColumns(groupBy), ...sums].join(', ')}
+    from ${isByRoute ? withLargestRoutes(rows) : rows}
+    where ${either(day.isInside, quarter.isInside)}`;
 }
 
 function withLargestRoutes(rows: string): string {
@@ -208,29 +238,9 @@ function withLargestRoutes(rows: string): string {
     from ${rows})`;
 }
 
-type Placed = { micros: string; events: string; place: string; from: string; isWhole: boolean };
-
-/** Joins rows with the periods that they belong to; those of none are left out. */
-function placed({ groupBy, periods }: UsageQuestion, { micros, events, place, from, isWhole }: Placed): string {
-  const keys = keyColumns(groupBy);
-  const sums = [`${micros} as micros`, `${events} as events`];
-  if (isEachDay(periods)) {
-    const period = `toUInt64(-1 - ${place} - {firstPeriod:UInt32}) as period`;
-    return `select ${[period, ...keys, ...sums].join(', ')} from ${from}`;
-  }
-  return `
-    select ${['period', ...keys, 'micros', 'events'].join(', ')}
-    from (select ${[...keys, ...sums, `${place} as place`].join(', ')} from ${from}) as placed
-    inner join ${isWhole ? DAY_PLACES : PLACES} as places using (place)`;
-}
-
 /** Whether the periods are the days of UTC, each by itself. */
 function isEachDay(periods: Periods): boolean {
   return areDaysOfUtc(periods) && periods.days.at(-1) === periods.days[0]! + countPeriods(periods);
-}
-
-function firstLive({ from, days, marked }: LiveDays): number {
-  return Math.min(from, ...days, ...marked.map(({ day }) => day));
 }
 
 function filtered({ billingIds, usageName, apiKeyId, route, customerId }: UsageFilters = {}): string {

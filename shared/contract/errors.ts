@@ -29,7 +29,7 @@ export const errors = {
   ],
   usage_too_slow: [
     40021,
-    'The sums took longer than a request may; ask for fewer days (from, to), for one billingId, or for a CSV or Parquet export, which has more time.',
+    'The answer took longer than a request may; ask for a shorter time, or for one billing record or key. GET /api/v1/usage has more time for a file (CSV, Parquet).',
   ],
   too_many_events: [
     40022,

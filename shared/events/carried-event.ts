@@ -1,3 +1,4 @@
+import { withoutTrace } from './carried-trace.ts';
 import { dayOf, decodeEvent, encodeEvent, eventFields, eventRow, type UsageEvent } from './event.ts';
 
 /** An event on its way to the books: what is asked of it there, and its text to hand on. */
@@ -6,6 +7,8 @@ export type CarriedEvent = Pick<
   'kind' | 'keyId' | 'billingId' | 'workspaceId' | 'customerId' | 'timeMs' | 'day' | 'sequence' | 'epoch' | 'number'
 > & {
   json: string;
+  /** The trace of its call, where that is traced. */
+  trace?: string;
   /** Its row, unless `rowOf` makes it of the JSON: thousands of events wait in memory, and what they hold is what they cost. */
   row: string;
 };
@@ -23,7 +26,7 @@ export function carryEvent(value: Buffer | null | undefined): CarriedEvent {
  */
 export function carryLine(json: string): CarriedEvent {
   const plain = PLAIN_VERIFICATION.exec(json);
-  if (!plain) return carryDecoded(decodeEvent(Buffer.from(json, 'latin1')));
+  if (!plain) return withoutTrace(json, carryLine) ?? carryDecoded(decodeEvent(Buffer.from(json, 'latin1')));
   const [, time, keyId = '', billingId = '', workspaceId = '', customerId = '', sequence, epoch] = plain;
   const { timeMs: field } = eventFields;
   const timeMs = field.read(Number(time), field.json, 'verification');

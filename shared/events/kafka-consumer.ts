@@ -3,7 +3,7 @@ import type { Consumer, EachBatchPayload, Kafka as Client, KafkaMessage } from '
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
-export type Incoming = Pick<KafkaMessage, 'key' | 'value' | 'offset'>;
+export type Incoming = Pick<KafkaMessage, 'key' | 'value' | 'offset' | 'headers'>;
 
 /** Records of one partition that were read together. */
 export type Fetched = { partition: number; records: Incoming[]; lastOffset: string };

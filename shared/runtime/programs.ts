@@ -21,6 +21,21 @@ export const kafkaVariables = [
 
 export type KafkaConfig = Pick<Config, (typeof kafkaVariables)[number]>;
 
+/** Where a program sends traces and metrics, and which. */
+export const telemetryVariables = [
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_SERVICE_NAME',
+  'OTEL_RESOURCE_ATTRIBUTES',
+  'OTEL_TRACES_EXPORTER',
+  'OTEL_TRACES_SAMPLER',
+  'OTEL_TRACES_SAMPLER_ARG',
+  'OTEL_METRICS_EXPORTER',
+  'OTEL_METRIC_EXPORT_INTERVAL',
+] as const satisfies Names;
+
+export type TelemetryConfig = Pick<Config, (typeof telemetryVariables)[number]>;
+
 /** What the api and verify read alike: both serve clients, and both verify keys. */
 const clientVariables = [
   'TLS_CERTIFICATE_PATH',
@@ -57,6 +72,7 @@ const serviceVariables = [
   'PORT',
   'OPS_PORT',
   ...redisVariables,
+  ...telemetryVariables,
 ] as const satisfies Names;
 
 /** What each program reads. A test checks docker-compose.yml against these lists, and so finds a misspelt variable. */
@@ -90,6 +106,7 @@ export const programs = {
   webhooks: [
     ...(['NODE_ENV', 'LOG_LEVEL', 'HOST', 'PORT', 'OPS_PORT', 'DATABASE_URL'] as const),
     ...(['MASTER_KEY', 'MASTER_KEY_PREVIOUS', 'WEBHOOK_ALLOWED_TARGETS', 'WEBHOOK_RETRY_SECONDS'] as const),
+    ...telemetryVariables,
   ],
   migrate: [
     ...(['NODE_ENV', 'DATABASE_URL', 'API_DATABASE_PASSWORD', 'CONSUMER_DATABASE_PASSWORD'] as const),

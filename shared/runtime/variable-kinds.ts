@@ -56,6 +56,19 @@ export function integer(
   };
 }
 
+/** A share, from 0 to 1. */
+export function ratio(about: string, options: { default: string }): Variable<number> {
+  return {
+    about,
+    parse(given) {
+      const share = /^(\d+(\.\d*)?|\.\d+)$/.test(given) ? Number(given) : NaN;
+      if (!(share <= 1)) throw new Error('must be a number from 0 to 1');
+      return share;
+    },
+    ...options,
+  };
+}
+
 /** A variable that may be empty, which is its default. */
 export function optional<T>(variable: Variable<T>): Variable<T | undefined> {
   return { ...variable, default: '', parse: (given) => (given === '' ? undefined : variable.parse(given)) };

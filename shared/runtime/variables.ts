@@ -7,6 +7,7 @@ import {
   oneOf,
   optional,
   origins,
+  ratio,
   seconds,
   text,
   url,
@@ -111,6 +112,39 @@ export const variables = {
     'least severe level that is logged: `trace`, `debug`, `info`, `warn`, `error` or `fatal`; `silent`: nothing is logged',
     ['info', 'trace', 'debug', 'warn', 'error', 'fatal', 'silent'],
   ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optional(
+    url(
+      'OpenTelemetry collector that gets traces and metrics by OTLP/HTTP: `http://host:4318`; empty: telemetry is off',
+    ),
+  ),
+  OTEL_EXPORTER_OTLP_HEADERS: text(
+    'headers for the collector, such as its token: `name=value`, separated by commas, values percent-encoded; empty: none',
+    { default: '' },
+  ),
+  OTEL_SERVICE_NAME: text('service name in telemetry; empty: `keytally-` and the name of the program', { default: '' }),
+  OTEL_RESOURCE_ATTRIBUTES: text(
+    'what telemetry says of this process, such as `deployment.environment.name=production`: `name=value`, separated by commas, values percent-encoded',
+    { default: '' },
+  ),
+  OTEL_TRACES_EXPORTER: oneOf('`none`: no traces are made, and callers are not asked for theirs', ['otlp', 'none']),
+  OTEL_TRACES_SAMPLER: oneOf(
+    'which requests are traced; those that begin with `parentbased_` do as the caller does in its `traceparent`, and by the rest of the name where there is none',
+    [
+      'parentbased_traceidratio',
+      'parentbased_always_on',
+      'parentbased_always_off',
+      'traceidratio',
+      'always_on',
+      'always_off',
+    ],
+  ),
+  OTEL_TRACES_SAMPLER_ARG: ratio('share of the requests that `traceidratio` traces, from 0 to 1', { default: '0.01' }),
+  OTEL_METRICS_EXPORTER: oneOf('`none`: no metrics are sent; Prometheus can read them all the same', ['otlp', 'none']),
+  OTEL_METRIC_EXPORT_INTERVAL: integer('milliseconds between two sendings of metrics', {
+    default: 60_000,
+    min: 100,
+    max: 3_600_000,
+  }),
   VERIFY_DEADLINE_MS: integer('milliseconds in which a verification must be decided; after that it gets 503', {
     default: 250,
     min: 10,

@@ -1,14 +1,17 @@
 import { hash } from 'node:crypto';
 import type { Caller } from '../contract/caller.ts';
 import { invalidField } from '../contract/errors.ts';
+import { tracePart } from '../events/carried-trace.ts';
 import { memoize } from '../runtime/memoize.ts';
 import { parseCredits } from '../values/credits.ts';
 import { newId } from '../values/ids.ts';
 import { hideSecrets } from '../values/secrets.ts';
 import type { VerifyBody } from './operation.ts';
 
+type AskedCall = { caller: Caller; body: VerifyBody; once: string | undefined; question: string; trace: string };
+
 /** What a call is packed with, whatever was looked up of its key. */
-export function fieldsOf(caller: Caller, body: VerifyBody, once: string | undefined, question: string) {
+export function fieldsOf({ caller, body, once, question, trace }: AskedCall) {
   const { hold } = body.billing ?? {};
   const costMicros = costOf(body);
   const id = newId('evt');
@@ -23,7 +26,7 @@ export function fieldsOf(caller: Caller, body: VerifyBody, once: string | undefi
     costMicros: asked ? `@${[...asked, id.slice('evt_'.length), name].join('\x1f')}` : costMicros,
     idempotencyHash: once === undefined ? '' : hash('sha256', `${caller.tokenId} ${once}`, 'base64url'),
     usageHash: once === undefined ? '' : hash('sha256', hashed, 'base64url').slice(0, USAGE_HASH_LENGTH),
-    eventStart: `{${hold ? '"x":"hold",' : ''}"i":"${id}",${route},${usage}`,
+    eventStart: `{${hold ? '"x":"hold",' : ''}"i":"${id}",${tracePart(trace)}${route},${usage}`,
     question,
   };
 }

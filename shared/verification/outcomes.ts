@@ -124,7 +124,8 @@ type Owner = { workspaceId: string; keyId: string; customerId: string; meter: st
 const NOBODY: Owner = { workspaceId: '', keyId: '', customerId: '', meter: '' };
 const owners = new WeakMap<Lookup, Owner>();
 
-function ownerOf(lookup: Lookup): Owner {
+/** Whose a looked-up key is. */
+export function ownerOf(lookup: Lookup): Owner {
   const known = owners.get(lookup);
   if (known) return known;
   type Key = { apiKeyId: string; customerId?: string; externalMeterId?: string };

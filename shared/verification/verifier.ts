@@ -2,6 +2,7 @@ import type { Caller } from '../contract/caller.ts';
 import { ApiError } from '../contract/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
 import type { Metrics } from '../runtime/metrics.ts';
+import { noTelemetry, spans, type Telemetry } from '../runtime/telemetry.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
@@ -19,6 +20,7 @@ import { makePlaces } from './places.ts';
 import { makeProcessTurns, type ProcessTurns } from './process-turns.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
 import { NO_LOOKUP, packCall, packQuestion, readScriptAnswers, type ScriptAnswer } from './script-protocol.ts';
+import { toldOf } from './told.ts';
 import type { Witnesses } from './witnesses.ts';
 
 export type VerifyCall = {
@@ -46,6 +48,7 @@ type VerifierOptions = {
   noteOutcome: Outcomes['note'];
   config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
   metrics: Metrics;
+  telemetry?: Telemetry;
 };
 
 const verifyScript: BatchScript<ScriptAnswer> = {
@@ -61,8 +64,9 @@ const verifyScript: BatchScript<ScriptAnswer> = {
  * less than its share of those is decided all the same.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
-  const { redis, holdKeys, outboxFull, witness, noteOutcome, config, metrics } = options;
-  const ask = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
+  const { redis, holdKeys, outboxFull, witness, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
+  const askAlone = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
+  const ask = telemetry.part(spans.script, askAlone);
   const lookups = makeLookupCache();
   const addressLists = makeAddressLists(redis, config.VERIFY_DEADLINE_MS);
   const places = makePlaces(config.VERIFY_MAX_WAITING);
@@ -95,7 +99,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     if (ownShard === undefined && !isForeignText(body.key)) return refusal(body, 'MALFORMED');
     const keyHash = hashKeyText(body.key);
     const question = packQuestion(caller, body.requestedScopes ?? []);
-    const fields = fieldsOf(caller, body, once, question);
+    const fields = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
     const home = ownShard ?? hashShard(keyHash);
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));
@@ -150,5 +154,6 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     }
   }
 
-  return { verify, hasRoom: places.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
+  const traced = telemetry.part(spans.verify, verify, toldOf);
+  return { verify: traced, hasRoom: places.hasRoom, turn: turns.wait, strangersTurn: turns.waitAsStranger };
 }

@@ -120,6 +120,15 @@ test('every other target runs its Compose command, and none of them removes a vo
   const demo = calls('demo').at(-1) ?? '';
   assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);
   assert.match(demo, /KEYTALLY_TOKEN=kt_\d+ api node apps\/stack\/main\.ts demo$/);
+  assert.not.match(demo, 'secrets/');
+  // Days that are made up are written as the owner of the schemas.
+  const days = calls('demo', 'HISTORY=30').at(-1) ?? '';
+  for (const name of ['database_url', 'clickhouse_url'])
+    assert.match(
+      days,
+      `-v ${made.folder}/secrets/${name}:/run/secrets/${name}:ro -e ${name.toUpperCase()}_FILE=/run/secrets/${name} `,
+    );
+  assert.match(days, /api node apps\/stack\/main\.ts demo 30$/);
 });
 
 const owner = (command: string) =>

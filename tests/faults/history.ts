@@ -189,6 +189,18 @@ export type Record_ = {
   /** Of a record with grants that end: all its grants, and by how much they differ from the balance, if that was proved. */
   grants?: Granted[];
   proofMicros?: number;
+  /** What finance is told of it; absent where the service did not say. */
+  statement?: StatementLine;
+};
+
+/** Used credits of a record in its line of the statements of all its days, and its usage in the same days. */
+export type StatementLine = {
+  openingMicros: number;
+  /** Usage, adjustments, and what was late. */
+  movedMicros: number;
+  closingMicros: number;
+  usageMicros: number;
+  proof: string;
 };
 
 /** A grant as the service lists it. */
@@ -245,7 +257,7 @@ export type Line =
   | Pulse
   | Finding;
 
-export type History = { lines: Line[]; now(): number; add(line: Line): void; close(): void };
+export type History = { startedAtMs: number; lines: Line[]; now(): number; add(line: Line): void; close(): void };
 
 /** Records the lines of a run, in a file and in memory. */
 export function makeHistory(file: string, seed: number): History {
@@ -254,6 +266,7 @@ export function makeHistory(file: string, seed: number): History {
   const out = openSync(file, 'w', 0o600);
   const lines: Line[] = [];
   const self: History = {
+    startedAtMs,
     lines,
     now: () => Math.round((performance.now() - began) * 1000) / 1000,
     add(line) {

@@ -7,7 +7,7 @@ import type { History } from './history.ts';
 import { listen } from './load/listener.ts';
 import { makeHolder } from './load/holds.ts';
 import { makeManager, type Manager } from './load/manager.ts';
-import { noteRecord, noteSettings } from './wait-until-drained.ts';
+import { drainedRecord, noteSettings, statementLines } from './wait-until-drained.ts';
 import type { Random } from '../helpers/random.ts';
 import type { Stage } from './stage.ts';
 import { makeVerifier, startTraffic, type Verifier } from './load/traffic.ts';
@@ -65,7 +65,12 @@ export async function playPhase({ stage, history, random, phase, fault }: Option
 /** Notes what the service says of a phase's records, now or later. */
 export async function noteAll({ manager, participants }: Played, history: History): Promise<void> {
   const { workspaceId, meters } = participants;
-  await Promise.all(meters.map((meter) => noteRecord(manager, history, workspaceId, meter)));
+  const records = await Promise.all(meters.map((meter) => drainedRecord(manager, workspaceId, meter)));
+  const lines = await statementLines(manager, workspaceId, history.startedAtMs);
+  for (const record of records) {
+    const statement = lines.get(record.billing);
+    history.add(statement ? { ...record, statement } : record);
+  }
 }
 
 type FaultOptions = Omit<Parameters<typeof makeFaultContext>[0], 'fault'>;

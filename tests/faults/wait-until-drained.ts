@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Granted, History, Record_ } from './history.ts';
+import type { Granted, History, Record_, StatementLine } from './history.ts';
 import type { Body } from './load/client.ts';
 import type { Manager } from './load/manager.ts';
 import type { Meter } from './load/participants.ts';
@@ -10,8 +10,8 @@ const DRAINED_WITHIN_MS = 45_000;
 const RECONCILED_WITHIN_MS = 180_000;
 const LOOK_EVERY_MS = 200;
 
-/** Waits until the books have everything that a record counted; records what the service says of it then, right or not. */
-export async function noteRecord(manager: Manager, history: History, workspaceId: string, meter: Meter): Promise<void> {
+/** Waits until the books have everything that a record counted; gives what the service says of it then, right or not. */
+export async function drainedRecord(manager: Manager, workspaceId: string, meter: Meter): Promise<Record_> {
   let record = await ask();
   const until = performance.now() + DRAINED_WITHIN_MS;
   // They must agree twice: while events are under way they may agree by chance, but not for long.
@@ -23,7 +23,7 @@ export async function noteRecord(manager: Manager, history: History, workspaceId
       record.found === 'EXACT' && record.heldMicros === 0 && !(meter.hasGrants && !('proofMicros' in record));
     agreed = inBooks === record.usedMicros && isProved ? agreed + 1 : 0;
   }
-  history.add(meter.hasGrants ? { ...record, grants: await grantsOf(manager, meter.billing) } : record);
+  return meter.hasGrants ? { ...record, grants: await grantsOf(manager, meter.billing) } : record;
 
   async function ask(): Promise<Record_> {
     const names = new URLSearchParams({ workspaceId, externalMeterId: meter.name });
@@ -51,6 +51,45 @@ export async function noteRecord(manager: Manager, history: History, workspaceId
       refillsMicros: await refills(manager, meter.billing),
     };
   }
+}
+
+/**
+ * What finance is told of each record of a workspace: its line of the statements of all days since the run began, and the usage
+ * of the same days. Waits until no line is pending.
+ */
+export async function statementLines(
+  manager: Manager,
+  workspaceId: string,
+  startedAtMs: number,
+): Promise<Map<string, StatementLine>> {
+  const days = { from: dayAt(startedAtMs), to: dayAt(Date.now()) };
+  const usage = new URLSearchParams({ workspaceId, ...days, interval: 'month', groupBy: 'billing', limit: '10000' });
+  const list = new URLSearchParams({ workspaceId, ...days, limit: '200' });
+  const until = performance.now() + DRAINED_WITHIN_MS;
+  for (;;) {
+    const { data = [] } = (await manager.look(`/usage?${usage.toString()}`)).body;
+    const { statements = [] } = (await manager.look(`/statements?${list.toString()}`, RECONCILED_WITHIN_MS)).body;
+    if (!statements.some(({ proof }) => proof === 'PENDING') || performance.now() > until)
+      return new Map(
+        statements.map((line) => [
+          line.billingId,
+          {
+            openingMicros: micros(line.openingUsed),
+            movedMicros: micros(line.usage) + micros(line.adjustments) + micros(line.late),
+            closingMicros: micros(line.closingUsed),
+            usageMicros: data
+              .filter(({ billingId }) => billingId === line.billingId)
+              .reduce((sum, row) => sum + micros(row.totalBillingUsage), 0),
+            proof: line.proof,
+          },
+        ]),
+      );
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+function dayAt(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
 }
 
 /** Records what the service says of keys and of the workspace. */

@@ -53,7 +53,7 @@ test('each program accepts its environment, reads every variable in it, and moun
   for (const [name, manifests] of rendered) {
     const file = asCompose(manifests);
     assert.ok(Object.keys(file.services).length >= 4, name);
-    assert.equal(environmentProblems(file, { ...secrets, vault_token: 'hvs.x' }), [], name);
+    assert.equal(environmentProblems(file, { ...secrets, vault_token: 'hvs.x', otlp_headers: 'a=b' }), [], name);
     for (const [program, { environment = {}, secrets: mounted }] of Object.entries(file.services)) {
       const read = Object.values(environment).flatMap(
         (value) => /^\/run\/secrets\/(\w+)$/.exec(String(value))?.[1] ?? [],
@@ -198,6 +198,32 @@ test('webhooks alone calls outside: public addresses, none that it refuses itsel
   }
 });
 
+test('each program tells the collector that is named, by one way more; without one there is none', () => {
+  const manifests = rendered.get('large')!;
+  const collector = {
+    ports: [{ protocol: 'TCP', port: 4318 }],
+    to: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'observability' } } }],
+  };
+  for (const [name, egress] of egressOf(manifests)) {
+    const ways = egress.filter((rule) => JSON.stringify(rule) === JSON.stringify(collector));
+    assert.is(ways.length, name === 'migrate' ? 0 : 1, name);
+  }
+  for (const [name, { containers, volumes }] of podsOf(manifests)) {
+    const given = new Map(containers[0]!.env!.map((variable) => [variable.name, variable.value]));
+    const told = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_TRACES_SAMPLER_ARG', 'OTEL_EXPORTER_OTLP_HEADERS_FILE'];
+    const expected = ['https://collector.observability:4318', '0.001', '/run/secrets/keytally/otlp_headers'];
+    const program = name !== 'migrate';
+    assert.equal(
+      told.map((variable) => given.get(variable)),
+      program ? expected : [undefined, undefined, undefined],
+      name,
+    );
+    const keys = volumes.flatMap(({ secret }) => secret?.items?.map(({ key }) => key) ?? []);
+    assert.is(keys.includes('otlp_headers'), program, name);
+  }
+  assert.not.match(JSON.stringify(rendered.get('medium')), /OTEL_|4318/);
+});
+
 test('metrics and probes have a Service of their own, and clients reach the port of calls alone', () => {
   for (const [name, manifests] of rendered) {
     for (const { metadata, spec } of manifests.filter(({ kind }) => kind === 'Service')) {
@@ -252,6 +278,8 @@ test('a value that does not exist, and a variable that the program does not read
     ['api.config.WEBHOOK_ALLOWED_TARGETS=a:1', /WEBHOOK_ALLOWED_TARGETS/],
     ['webhooks.inside.targets[0]=receiver', /targets/],
     ['image.digest=latest', /digest/],
+    ['verify.config.OTEL_TRACES_SAMPLER=always_on', /OTEL_TRACES_SAMPLER/],
+    ['telemetry.config.OTEL_TRACES_SAMPLR=always_on', /OTEL_TRACES_SAMPLR/],
     ['servers.kafka.brokers=null', /bus: kafka needs servers\.kafka\.brokers/],
   ] as const) {
     const { code, err } = await helm('template', '--values', exampleFile('medium'), '--set', setting);

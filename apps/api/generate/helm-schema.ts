@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { kafkaVariables, programs } from '../../../shared/runtime/programs.ts';
+import { kafkaVariables, programs, telemetryVariables } from '../../../shared/runtime/programs.ts';
 
 /** The schema of the chart's values. */
 export const helmSchemaFile = new URL('../../../deploy/helm/values.schema.json', import.meta.url);
@@ -31,6 +31,8 @@ const setByTheChart = [
   'KAFKA_SASL_PASSWORD',
   'VAULT_TOKEN',
   'WEBHOOK_ALLOWED_TARGETS',
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_HEADERS',
 ];
 
 type Schema = { properties: Record<string, Schema> };
@@ -41,15 +43,16 @@ type Schema = { properties: Record<string, Schema> };
  */
 export function renderHelmSchema(text = readFileSync(helmSchemaFile, 'utf8')): string {
   const schema = JSON.parse(text) as Schema;
-  const kafka: readonly string[] = kafkaVariables;
+  const ofAll: readonly string[] = [...kafkaVariables, ...telemetryVariables];
   const ofPrograms = Object.entries(programs).filter(([name]) => schema.properties[name]?.properties.config);
   for (const [name, read] of ofPrograms)
     set(
       schema.properties[name],
       'config',
-      read.filter((variable) => !kafka.includes(variable)),
+      read.filter((variable) => !ofAll.includes(variable)),
     );
-  set(schema.properties.servers?.properties.kafka, 'config', kafka);
+  set(schema.properties.servers?.properties.kafka, 'config', kafkaVariables);
+  set(schema.properties.telemetry, 'config', telemetryVariables);
   set(schema.properties.masterKey, 'vault', programs['vault-key']);
   return `${JSON.stringify(schema, null, 2)}\n`;
 }

@@ -57,6 +57,17 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
   async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer | CacheableAnswer | ExportAnswer> {
     const clientAddress = addressOf(ctx);
     const caller = await authorize(ctx, clientAddress);
+    // Strangers choose no traces.
+    const traceparent = needsToken ? (ctx.req.headers['traceparent'] as string | undefined) : undefined;
+    const asked = { method: ctx.method, route: route.path, traceparent };
+    return options.telemetry.request(asked, () => answerCaller(ctx, progress, { caller, clientAddress }));
+  }
+
+  async function answerCaller(
+    ctx: Koa.Context,
+    progress: WriteProgress,
+    { caller, clientAddress }: { caller: Caller; clientAddress: string },
+  ): Promise<Answer | CacheableAnswer | ExportAnswer> {
     // An optional body that is left out is the same as an empty object.
     const json = validateBody && (await readBody(ctx));
     const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);

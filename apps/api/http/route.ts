@@ -4,6 +4,7 @@ import type { Caller } from '../../../shared/contract/caller.ts';
 import type { Quotas } from '../../../shared/contract/quotas.ts';
 import type { Route } from '../../../shared/contract/route.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
+import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -77,6 +78,7 @@ export type HandleOptions = {
   /** Throws while Redis has no memory for new records. */
   requireMemory(): void;
   masterKeys: MasterKeys;
+  telemetry: Telemetry;
   log: Logger;
 };
 

@@ -85,6 +85,7 @@ import createWorkspace from './workspace/create.ts';
 import deleteWorkspace from './workspace/delete.ts';
 import getWorkspace from './workspace/get.ts';
 import listWorkspaces from './workspace/list.ts';
+import getWorkspaceProof from './workspace/proof.ts';
 import updateWorkspace from './workspace/update.ts';
 
 /** Every operation of the API, in the order of the documentation. */
@@ -103,6 +104,7 @@ export const routes: readonly ApiRoute[] = [
   createWorkspace,
   listWorkspaces,
   getWorkspace,
+  getWorkspaceProof,
   updateWorkspace,
   deleteWorkspace,
   closeMonth,

@@ -6,6 +6,7 @@ import * as assert from 'uvu/assert';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { must } from '../../../tests/helpers/customers.ts';
+import { startOtlpReceiver, type OtlpReceiver } from '../../../tests/helpers/otlp-receiver.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import {
   eventually,
@@ -25,6 +26,7 @@ const marker = `marker-${Date.now()}`;
 const isSecret = (text: unknown): text is string =>
   typeof text === 'string' && /^\w+_\d\d[0-9A-Za-z]{32}$|^eyJ[\w-]+\./.test(text);
 let world: World;
+let receiver: OtlpReceiver;
 let redis: Redis;
 let books: Books;
 let output = '';
@@ -36,10 +38,14 @@ const test = suite('canaries');
 
 test.before(async () => {
   outputListeners.add((text) => (output += text));
+  receiver = await startOtlpReceiver();
   world = await makeWorld(['verify'], {
     BUS: 'kafka',
     KAFKA_TOPIC_PARTITIONS: '4',
     LOG_LEVEL: 'trace',
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_TRACES_SAMPLER: 'always_on',
+    OTEL_METRIC_EXPORT_INTERVAL: '1000',
     // Reconciling waits for the books, which are slow on a busy machine.
     REQUEST_DEADLINE_MS: '60000',
   });
@@ -58,6 +64,7 @@ test.before(async () => {
 test.after(async () => {
   redis?.disconnect();
   await Promise.all([books?.close(), world?.stop()]);
+  await receiver?.stop();
 });
 
 test('secrets pass through every operation', async () => {
@@ -183,10 +190,14 @@ test('the secrets are nowhere, and the markers beside them are found', async () 
   const needles = [...new Set(secrets)].flatMap(formsOf);
   const inBooks = () => textOfBooks(books);
   await eventually('the event is in the books', async () => (await inBooks()).includes(marker), 60_000);
+  const inTelemetry = () => receiver.requests.map(({ text }) => text).join('\n');
+  const told = ['"verify key"', '"relay usage event"', '"insert usage event"', 'keytally_http_request_seconds'];
+  await eventually('the collector has it', async () => told.every((one) => inTelemetry().includes(one)));
   const metrics = await Promise.all(programs.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
   const places: [place: string, text: string, shown: string][] = [
     ['logs', output, marker],
     ['metrics', metrics.join('\n'), 'keytally_http_request_seconds'],
+    ['telemetry', inTelemetry(), things.key],
     ['Postgres', await textOfPostgres(world.sql), things.workspace],
     ['Redis', await textOfRedis(redis), things.key],
     ['the books', await inBooks(), marker],

@@ -32,6 +32,9 @@ test.before(async () => {
     insert into webhook_tries (delivery_id, number, team_id, at, duration_ms) select id, 1, id, now(), 1 from teams`;
   await world.sql`insert into credit_looks (billing_id, team_id) select id, team_id from billing_records`;
   await world.sql`
+    insert into unproved_records (billing_id, team_id, workspace_id, status, difference_micros, held_difference_micros)
+    select id, team_id, workspace_id, 'MISSING', 1, 0 from billing_records`;
+  await world.sql`
     insert into credit_states (billing_id, team_id, times, is_exhausted) select id, team_id, 1, true from billing_records`;
   await world.sql`
     insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day)

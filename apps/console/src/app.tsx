@@ -5,6 +5,8 @@ import { EndedContext, SessionContext } from './data/session.ts';
 import { InWorkspace } from './workspace.tsx';
 import { SignIn } from './pages/sign-in.tsx';
 import { Workspaces } from './pages/workspaces.tsx';
+import { Frame } from './parts/frame.tsx';
+import { Page } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
 /** The console: signing in, choosing a workspace, and its pages. */
@@ -31,6 +33,14 @@ export function App() {
   }
   if (session === undefined) return <main class="narrow" aria-busy="true" />;
   if (!signed) return <SignIn onSigned={setSession} />;
+  // The router decodes an address, and fails where that can't be done. No address of ours needs it.
+  if (location.pathname.includes('%')) {
+    return (
+      <SessionContext.Provider value={signed}>
+        <Lost />
+      </SessionContext.Provider>
+    );
+  }
   return (
     <SessionContext.Provider value={signed}>
       <EndedContext.Provider value={onEnded}>
@@ -44,5 +54,19 @@ export function App() {
         </LocationProvider>
       </EndedContext.Provider>
     </SessionContext.Provider>
+  );
+}
+
+function Lost() {
+  return (
+    <Frame>
+      <main id="main">
+        <Page title="Nothing here">
+          <p>
+            The address leads nowhere. <a href="/console">Choose a workspace</a>
+          </p>
+        </Page>
+      </main>
+    </Frame>
   );
 }

@@ -9,17 +9,26 @@ import { Customer } from './pages/customer.tsx';
 import { Customers } from './pages/customers.tsx';
 import { Key } from './pages/key.tsx';
 import { Keys } from './pages/keys.tsx';
+import { Overview } from './pages/overview.tsx';
 import { Scopes } from './pages/scopes.tsx';
 import { Settings } from './pages/settings.tsx';
 import { Tokens } from './pages/tokens.tsx';
+import { UsagePage } from './pages/usage.tsx';
+import { Webhook } from './pages/webhook.tsx';
+import { Webhooks } from './pages/webhooks.tsx';
+import { Why } from './pages/why.tsx';
 import { Frame } from './parts/frame.tsx';
 import { Page, usePath } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
 const pages: readonly (readonly [path: string, title: string, needs: Permission])[] = [
+  ['overview', 'Overview', 'workspace:read'],
   ['keys', 'Keys', 'key:read'],
   ['customers', 'Customers', 'billing:read'],
+  ['usage', 'Usage', 'usage:read'],
+  ['why', 'Why refused?', 'usage:read'],
   ['scopes', 'Scopes', 'workspace:read'],
+  ['webhooks', 'Webhooks', 'webhook:read'],
   ['tokens', 'Tokens', 'token:write'],
   ['audit-log', 'Audit log', 'audit:read'],
   ['settings', 'Settings', 'workspace:read'],
@@ -45,11 +54,16 @@ export function InWorkspace() {
           <Menu />
           <main id="main">
             <Router>
+              <Route path="/overview" component={Overview} />
               <Route path="/keys" component={Keys} />
               <Route path="/keys/:key" component={Key} />
               <Route path="/customers" component={Customers} />
               <Route path="/customers/:billing" component={Customer} />
+              <Route path="/usage" component={UsagePage} />
+              <Route path="/why" component={Why} />
               <Route path="/scopes" component={Scopes} />
+              <Route path="/webhooks" component={Webhooks} />
+              <Route path="/webhooks/:webhook" component={Webhook} />
               <Route path="/tokens" component={Tokens} />
               <Route path="/audit-log" component={Audit} />
               <Route path="/settings" component={Settings} />

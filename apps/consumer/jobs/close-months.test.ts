@@ -8,6 +8,7 @@ import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { makeRandom } from '../../../tests/helpers/random.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { rebuild } from '../../api/commands/rebuild.ts';
 import { closeMonths } from './close-months.ts';
 
 const test = suite('closing months');
@@ -126,6 +127,8 @@ test('a closed month and its file are the same bytes ever after', async () => {
   assert.equal(await read(), before);
   await closed(workspaceId, '2026-10');
   assert.equal(await read(), before);
+  await rebuild({ ...stores(), log });
+  assert.equal(await read(), before, 'after a rebuild of Redis');
   assert.equal(
     next.movements.map(({ day, kind, name, amount, events, month }: any) => [day, kind, name, amount, events, month]),
     [
@@ -251,6 +254,12 @@ test('a month closes by itself three days after its end, once the books of all i
   const [waits] = await months();
   assert.equal([waits!.closed, waits!.waiting.pending, waits!.waiting.different], [false, 2, 0]);
   assert.equal((await close(workspaceId, { month: '2026-09' })).body.closing.waitsFor.pending, 2);
+  const audited = await world.sql<{ operation: string; tokenId: string | null; after: object }[]>`
+    select operation, token_id, after from audit_log where resource = 'workspace_month' and resource_id = ${workspaceId}`;
+  assert.equal(
+    audited.map(({ operation, tokenId, after }) => [operation, tokenId, after]),
+    [['month closed', null, { month: '2026-09', acceptsDifferences: false }]],
+  );
 
   consumer = await world.start('consumer');
   const { id } = await customers.billing(one.meter);

@@ -12,6 +12,7 @@ import { makeStatements, type Statement } from '../../../shared/books/statements
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import { tellWebhooks } from '../../../shared/stores/tell-webhooks.ts';
+import { newId } from '../../../shared/values/ids.ts';
 
 type JobStores = Stores & { sql: Sql };
 
@@ -71,6 +72,10 @@ async function beginIfDue(tx: Transaction, workspaceId: string, nowMs: number): 
       await tx`select from workspace_months where workspace_id = ${workspaceId} and closed_at is null limit 1`;
     if (!open) {
       await beginMonth(tx, workspaceId, next, { acceptsDifferences: false });
+      await tx`
+        insert into audit_log (id, team_id, operation, resource, resource_id, after)
+        values (${newId('audit')}, ${next.teamId}, 'month closed', 'workspace_month', ${workspaceId},
+                ${JSON.stringify({ month: next.month, acceptsDifferences: false })}::text::json)`;
       next = await nextMonth(tx, workspaceId);
     }
   }

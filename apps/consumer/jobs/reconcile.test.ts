@@ -88,6 +88,18 @@ test('missing events are reported with their amount and the events around them, 
   const stores = { sql: world.sql, redis, books };
   await reconcileAll(stores, metrics, log, never);
   assert.match(await metrics.registry.metrics(), /^keytally_reconcile_differences\{.*\} [12]$/m);
+  const told = await workspaceProof();
+  assert.ok(Date.parse(told.provedAt!) <= Date.now());
+  const { since, ...difference } = told.different.find(({ billingId }) => billingId === id)!;
+  assert.equal(difference, {
+    billingId: id,
+    externalMeterId: lacking.meter,
+    status: 'MISSING',
+    difference: '6.5',
+    heldDifference: '0',
+  });
+  assert.ok(Date.parse(since) > Date.now() - 600_000);
+  assert.is(told.differentRecords, told.different.length);
   const { code, stdout } = await tool();
   assert.is(code, 1);
   assert.match(stdout, new RegExp(`${id} +MISSING +6\\.5`));
@@ -118,6 +130,14 @@ test('a difference is told to webhooks once, however often it is found, and anot
   await invent(8_000_000, 3);
   await look();
   assert.is((await webhook.until('books.different', id, 2)).length, 2);
+  const differs = async () => (await workspaceProof()).different.some(({ billingId }) => billingId === id);
+  assert.ok(await differs());
+  await books.client.command({
+    query: 'alter table usage_events delete where billing_id = {id:String} and seq > 1 settings mutations_sync = 2',
+    query_params: { id },
+  });
+  await look();
+  assert.not.ok(await differs(), 'a record that is exact again is told no more');
   await consumer.stop();
 });
 
@@ -329,3 +349,13 @@ function tool(): Promise<{ code: number; stdout: string }> {
 }
 
 test.run();
+
+async function workspaceProof(): Promise<Proof> {
+  return (await must(200, world.call('get', `/api/v1/workspace/${workspaceId}/proof`))).body.proof as Proof;
+}
+
+type Proof = {
+  provedAt?: string;
+  differentRecords: number;
+  different: { billingId: string; externalMeterId: string; status: string; difference: string; since: string }[];
+};

@@ -11,6 +11,7 @@ import { markedDays } from '../../../shared/books/marked-days.ts';
 import { storeLosses } from '../../../shared/books/known-losses.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
 import type { SettleStores as Stores } from '../../../shared/books/settle.ts';
+import { noteProofs, noteProved } from '../../../shared/books/unproved-records.ts';
 import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
 import { markDays } from '../../../shared/stores/usage-marks.ts';
 
@@ -22,12 +23,14 @@ const LOOK_BACK_MS = 15 * 60_000;
 /** Compares all billing records with the books, and reports differences and losses in the log and the metrics. */
 export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
   const count = { differing: 0, undecided: 0 };
+  const beganMs = Date.now();
   let after = '';
   for (;;) {
     signal.throwIfAborted();
     const billings = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
     const results = await reconcile(stores, billings, PATIENCE_MS);
     await report(stores, results, metrics, log);
+    await noteProofs(stores.sql, billings, results);
     count.differing += results.filter(differs).length;
     const decided = results.filter((one) => one.status !== 'ON_ITS_WAY').length;
     count.undecided += billings.length - decided;
@@ -35,6 +38,7 @@ export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger
     after = billings.at(-1)?.id ?? after;
     if (billings.length < RECORDS_AT_ONCE) break;
   }
+  await noteProved(stores.sql, beganMs);
   metrics.unlikeRecords.set(count.differing);
   metrics.undecidedRecords.set(count.undecided);
 }
@@ -45,7 +49,9 @@ export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logge
   while (ids.length > 0) {
     signal.throwIfAborted();
     const billings = await billingRefsAfter(stores.sql, { ids }, '', RECORDS_AT_ONCE);
-    await report(stores, await reconcile(stores, billings, PATIENCE_MS), metrics, log);
+    const results = await reconcile(stores, billings, PATIENCE_MS);
+    await report(stores, results, metrics, log);
+    await noteProofs(stores.sql, billings, results);
     ids = ids.length < RECORDS_AT_ONCE ? [] : await lostAfter(stores, ids.at(-1)!);
   }
 }

@@ -8,10 +8,13 @@ import { showAccounts } from './accounts.ts';
 let world: World;
 
 const test = suite('what the demo shows of accounts');
-test.before(async () => void (world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' })));
+test.before(async () => {
+  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  await world.start('webhooks');
+});
 test.after(() => world?.stop());
 
-test('a grant that goes first, a captured hold, a limit in a zone and an alert answer as the demo expects', async () => {
+test('a grant that goes first, a captured hold, a limit in a zone, an alert and a webhook answer as the demo expects', async () => {
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   const { api, verify, team } = world;
   const client = keytally({ url: api.url, verifyUrl: verify!.url, token: team.token, verifyTimeoutMs: 20_000 });

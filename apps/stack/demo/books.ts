@@ -1,36 +1,43 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Contract, Keytally } from '../../../clients/node/index.ts';
 import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
-import { table } from './print.ts';
-import type { Customer, Seen } from './traffic.ts';
+import { usedOn, type Customer } from './customer.ts';
+import { number, table } from './print.ts';
+import type { Seen } from './traffic.ts';
 
-type UsageRow = Contract['get /api/v1/usage/{bid}']['output']['data'][number] & {
-  day: string;
-  billingUsageName: string;
+type UsageRow = Contract['get /api/v1/usage/{bid}']['output']['data'][number];
+type Books = {
+  customer: Customer;
+  rows: UsageRow[];
+  usageMicros: number;
+  usedMicros: number;
+  seenMicros: number;
+  madeUpMicros: number;
 };
-type Books = { customer: Customer; rows: UsageRow[]; usageMicros: number; usedMicros: number; seenMicros: number };
 
 const SETTLE_WITHIN_MS = 60_000;
 
-/** Waits until usage has arrived in the books; shows it beside the debits and the client's own count. */
-export async function showBooks(client: Keytally, customers: Customer[], seen: Seen[]): Promise<boolean> {
+/** Waits until usage has arrived in the books; shows it beside the debits, the client's own count, and what is made up. */
+export async function showBooks(client: Keytally, customers: Customer[], seen: Seen[], days: number): Promise<boolean> {
   const until = performance.now() + SETTLE_WITHIN_MS;
-  let books = await readAll(client, customers, seen);
+  let books = await readAll(client, customers, seen, days);
   while (!addUp(books) && performance.now() < until) {
     await sleep(250);
-    books = await readAll(client, customers, seen);
+    books = await readAll(client, customers, seen, days);
   }
+  const headings = ['customer', 'usage', '>events', '>/api/v1/usage', '>usedCredits', '>VALID seen'];
+  const all = days === 0 ? headings : [...headings, '>made up'];
   console.log(
     table(
-      ['customer', 'day', 'usage', '>events', '>/api/v1/usage', '>usedCredits', '>VALID seen'],
-      books.flatMap(lines),
+      all,
+      books.flatMap(lines).map((line) => line.slice(0, all.length)),
     ),
   );
   console.log(`\n${verdict(books)}`);
   return addUp(books);
 }
 
-function readAll(client: Keytally, customers: Customer[], seen: Seen[]): Promise<Books[]> {
+function readAll(client: Keytally, customers: Customer[], seen: Seen[], days: number): Promise<Books[]> {
   return Promise.all(
     customers.map(async (customer) => {
       const { workspaceId, externalMeterId, billingId } = customer;
@@ -43,29 +50,32 @@ function readAll(client: Keytally, customers: Customer[], seen: Seen[]): Promise
         usageMicros: sum(rows.map((row) => row.totalBillingUsage)),
         usedMicros: sum([billing.usedCredits]),
         seenMicros: sum(valid.map((one) => one.traffic.customer.cost)),
+        madeUpMicros: usedOn(days, customer),
       };
     }),
   );
 }
 
-function lines({ customer, rows, usedMicros, seenMicros }: Books): string[][] {
-  return rows.map((row, i) => [
-    customer.name,
-    row.day,
-    row.billingUsageName,
-    row.events.toLocaleString('en'),
-    row.totalBillingUsage,
-    ...(i === 0 ? [formatCredits(usedMicros), formatCredits(seenMicros)] : ['', '']),
+function lines({ customer, rows, usedMicros, seenMicros, madeUpMicros }: Books): string[][] {
+  const byName = [...Map.groupBy(rows, ({ billingUsageName = '' }) => billingUsageName)];
+  return byName.map(([name, ofName], i) => [
+    customer.externalMeterId,
+    name,
+    number(ofName.reduce((events, row) => events + row.events, 0)),
+    formatCredits(sum(ofName.map((row) => row.totalBillingUsage))),
+    ...(i === 0 ? [usedMicros, seenMicros, madeUpMicros].map(formatCredits) : ['', '', '']),
   ]);
 }
 
 function verdict(books: Books[]): string {
   if (!addUp(books)) return 'The books are WRONG: usage differs from used credits.';
-  const lost = books.filter((one) => one.seenMicros !== one.usedMicros);
+  const lost = books.flatMap(({ customer, usedMicros, seenMicros, madeUpMicros }) => {
+    const micros = seenMicros + madeUpMicros - usedMicros;
+    return micros === 0 ? [] : [`${customer.externalMeterId} ${formatCredits(micros)}`];
+  });
   const right = 'The books are right: usage equals used credits for every customer.';
   if (lost.length === 0) return `${right} The client counted the same.`;
-  const differences = lost.map((one) => `${one.customer.name} ${formatCredits(one.seenMicros - one.usedMicros)}`);
-  return `${right}\nThe client counted more (Redis was emptied while usage waited in it): ${differences.join(', ')}`;
+  return `${right}\nThe client counted more (Redis was emptied while usage waited in it): ${lost.join(', ')}`;
 }
 
 function addUp(books: Books[]): boolean {

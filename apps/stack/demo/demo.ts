@@ -1,152 +1,105 @@
 import { keytally, type Keytally } from '../../../clients/node/index.ts';
-import { showAccounts } from './accounts.ts';
-import { showBooks } from './books.ts';
-import type { Customer, Seen, Traffic } from './traffic.ts';
-import { bar, percentile, table } from './print.ts';
+import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import { readConfig } from '../../../shared/runtime/config.ts';
+import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { StackError } from '../process/errors.ts';
 import { findSupervisor, readEnvFile, type Home } from '../process/home.ts';
 import { answersOk } from '../process/program.ts';
+import { showAccounts } from './accounts.ts';
+import { showBooks } from './books.ts';
+import { makeCast } from './cast.ts';
+import { writePast, type PastStores } from './past.ts';
+import { number } from './print.ts';
+import { printStatuses, send } from './traffic.ts';
 
 const CALLS = 20_000;
-const AT_ONCE = 32;
 const GIVE_UP_AFTER_MS = 45_000;
+// The books keep counts of refusals for 93 days.
+const MOST_DAYS = 90;
 
-/** Shows the product working: makes customers, sends traffic, reads the books, and checks that they add up. */
-export async function demo(home: Home): Promise<boolean> {
+/** Shows the product working on the stack that runs; `history` is the number of days that are made up before. */
+export async function demo(home: Home, history = ''): Promise<boolean> {
+  if (!/^\d{0,2}$/.test(history) || Number(history) > MOST_DAYS)
+    throw new StackError(`HISTORY is a number of days, at most ${MOST_DAYS}, not ${history}`);
   // On Docker Compose the demo runs in a container, where the environment says where api and verify are. Elsewhere the
   // environment may be that of a shell which read the env file of a stack that has stopped since.
   const isHere = findSupervisor(home) !== undefined;
   const known = isHere ? readEnvFile(home) : process.env;
-  const { KEYTALLY_API_URL: api, KEYTALLY_VERIFY_URL: verify, KEYTALLY_TOKEN: token } = known;
-  if (!api || !verify || !token || (!isHere && !(await answersOk(`${api}/healthz`)))) {
+  const { KEYTALLY_API_URL: url, KEYTALLY_VERIFY_URL: verifyUrl, KEYTALLY_TOKEN: token } = known;
+  if (!url || !verifyUrl || !token || (!isHere && !(await answersOk(`${url}/healthz`)))) {
     throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
   }
+  const days = Number(history);
+  const { DATABASE_URL, CLICKHOUSE_URL } =
+    days === 0 ? {} : isHere ? known : readConfig('DATABASE_URL', 'CLICKHOUSE_URL');
+  const stores =
+    DATABASE_URL && CLICKHOUSE_URL
+      ? { sql: connectPostgres(DATABASE_URL, { max: 1 }), books: connectClickHouse(CLICKHOUSE_URL) }
+      : undefined;
+  try {
+    const pages = known.KEYTALLY_CONSOLE_URL ?? `${url}/console`;
+    return await play({ url, verifyUrl, token, pages, calls: CALLS, ...(stores && { past: { days, ...stores } }) });
+  } finally {
+    await Promise.all([stores?.sql.end(), stores?.books.close()]);
+  }
+}
+
+type Stage = {
+  url: string;
+  verifyUrl: string;
+  token: string;
+  /** The address of the console. */
+  pages: string;
+  calls: number;
+  past?: PastStores & { days: number };
+};
+
+/** Makes a workspace with customers, sends traffic, and checks that the books add up; returns whether all went as it should. */
+export async function play({ url, verifyUrl, token, pages, calls, past }: Stage): Promise<boolean> {
   let undecided = 0;
   const client = keytally({
-    url: api,
-    verifyUrl: verify,
+    url,
+    verifyUrl,
     token,
     timeoutMs: GIVE_UP_AFTER_MS,
     verifyTimeoutMs: GIVE_UP_AFTER_MS,
     onRetry: () => undecided++,
   });
-  const { customers, traffic } = await setUp(client);
-  console.log(`a workspace, 2 scopes, ${customers.length} customers, ${number(CALLS)} verifications\n`);
+  const days = past?.days ?? 0;
+  const { workspace } = await client.workspaces.create({ name: nameOfWorkspace(days) });
+  const { customers, traffic } = await makeCast(client, workspace.id, calls, days);
+  console.log(`a workspace, 2 scopes, ${customers.length} customers, ${number(calls)} verifications\n`);
+  if (past) await showPast(client, past, customers);
 
   const started = performance.now();
-  const seen = await send(client, traffic);
-  const perSecond = (1000 * CALLS) / (performance.now() - started);
+  const seen = await send(client, traffic, calls);
+  const perSecond = (1000 * calls) / (performance.now() - started);
   printStatuses(seen);
-  const wronged = seen.filter((one) => one.status === 'INVALID' && !one.traffic.unknown).length;
+  const wrong = seen.filter(({ status, traffic: { answers } }) => !answers.includes(status)).length;
   console.log(`\n${number(perSecond)} verifications/s, client and servers on this machine`);
   console.log(`${number(undecided)} calls were not decided (503) and were repeated with their Idempotency-Key`);
-  console.log(`${number(wronged)} calls with a good key were answered INVALID\n`);
-  const showed = await showAccounts(client, customers[0]!.workspaceId);
-  const right = await showBooks(client, customers, seen);
-  const pages = known.KEYTALLY_CONSOLE_URL ?? `${api}/console`;
-  console.log(`\nlook at it in the console: ${pages}/w/${customers[0]!.workspaceId}/customers`);
-  return right && showed && wronged === 0;
+  console.log(`${number(wrong)} calls were answered otherwise than their keys say\n`);
+  const showed = await showAccounts(client, workspace.id);
+  const right = await showBooks(client, customers, seen, days);
+  if (past) console.log(`The ${days} days before today are made up: nobody made those calls.`);
+  console.log(`\nlook at it in the console: ${pages}/w/${workspace.id}/`);
+  return right && showed && wrong === 0;
 }
 
-async function setUp(client: Keytally): Promise<{ customers: Customer[]; traffic: Traffic[] }> {
-  const { workspace } = await client.workspaces.create({ name: `demo ${new Date().toISOString()}` });
-  const workspaceId = workspace.id;
-  for (const representation of ['documents', 'reports']) {
-    await client.scopes.create({ id: workspaceId, name: representation, representation });
-  }
-  const acme = await newCustomer('Acme', { usageName: 'requests', cost: '1' }, { totalCredits: '100000' });
-  const globex = await newCustomer(
-    'Globex',
-    { usageName: 'tokens', cost: '0.002317' },
-    { allowOverages: true, spendCap: '5000' },
-  );
-  const initech = await newCustomer('Initech', { usageName: 'pages', cost: '0.25' }, { totalCredits: '400' });
-  const umbrella = await newCustomer('Umbrella', { usageName: 'requests', cost: '1' }, { totalCredits: '250.5' });
-  const acmeKey = await newKey(acme);
-  const mistyped = acmeKey.slice(0, -1) + (acmeKey.endsWith('0') ? '1' : '0');
-  const representation = 'documents';
-  return {
-    customers: [acme, globex, initech, umbrella],
-    traffic: [
-      { weight: 45, customer: acme, key: acmeKey, representation },
-      { weight: 25, customer: globex, key: await newKey(globex), representation },
-      { weight: 10, customer: initech, key: await newKey(initech), representation },
-      { weight: 5, customer: umbrella, key: await newKey(umbrella), representation },
-      { weight: 7, customer: acme, key: await newKey(acme, { rateLimitPerSecond: 50 }), representation },
-      { weight: 5, customer: acme, key: acmeKey, representation: 'reports' },
-      { weight: 3, customer: acme, key: mistyped, representation, unknown: true },
-    ],
-  };
-
-  async function newCustomer(
-    name: string,
-    counted: { usageName: string; cost: string },
-    plan: { totalCredits?: string; allowOverages?: boolean; spendCap?: string },
-  ): Promise<Customer> {
-    const externalMeterId = `meter-${name.toLowerCase()}`;
-    const { billing } = await client.billing.create({ workspaceId, externalMeterId, ...plan });
-    return { name, workspaceId, externalMeterId, billingId: billing.id, ...counted };
-  }
-
-  async function newKey(customer: Customer, more: { rateLimitPerSecond?: number } = {}): Promise<string> {
-    const { name, externalMeterId } = customer;
-    const scopes = [{ representation: 'documents', create: true, read: true }];
-    const fields = { workspaceId, name, customerId: name.toLowerCase(), externalMeterId, scopes, ...more };
-    return (await client.apiKeys.create(fields)).apiKey.key;
-  }
+async function showPast(
+  client: Keytally,
+  past: PastStores & { days: number },
+  customers: Parameters<typeof writePast>[2],
+) {
+  const started = performance.now();
+  console.log(`  making up the usage of ${past.days} days …`);
+  const events = await writePast(client, past, customers, past.days);
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  console.log(`  ${number(events)} events of ${past.days} days, all of them MADE UP, in ${seconds} s\n`);
 }
 
-/** Sends the calls, several at once, and shows the progress in a line. */
-async function send(client: Keytally, traffic: Traffic[]): Promise<Seen[]> {
-  const total = traffic.reduce((sum, one) => sum + one.weight, 0);
-  const seen: Seen[] = [];
-  let sent = 0;
-  let shown = 0;
-
-  async function sendOneByOne(): Promise<void> {
-    while (sent < CALLS) {
-      sent++;
-      const one = pick(traffic, Math.random() * total);
-      const asked = performance.now();
-      const { status } = await client.verify(verification(one));
-      seen.push({ traffic: one, status, ms: performance.now() - asked });
-      if (seen.length < CALLS && performance.now() - shown < 200) continue;
-      shown = performance.now();
-      showProgress(seen.length);
-    }
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, sendOneByOne));
-  return seen;
-}
-
-function pick(traffic: Traffic[], point: number): Traffic {
-  let rest = point;
-  return traffic.find((one) => (rest -= one.weight) < 0) ?? traffic[0]!;
-}
-
-function verification({ key, customer, representation }: Traffic) {
-  const requestedScopes = [{ representation, read: true }];
-  const billing = { usage: customer.cost, usageName: customer.usageName };
-  return { key, requestedScopes, route: `/v2/${representation}`, billing };
-}
-
-function showProgress(done: number): void {
-  const line = `  verifying ${bar(done / CALLS, 30)} ${number(done).padStart(6)} / ${number(CALLS)}`;
-  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${line}${done === CALLS ? '\n\n' : ''}`);
-  else if (done === CALLS) console.log(`${line}\n`);
-}
-
-function printStatuses(seen: Seen[]): void {
-  const byStatus = Object.entries(Object.groupBy(seen, (one) => one.status)).toSorted(([a], [b]) => a.localeCompare(b));
-  const rows = [...byStatus, ['all', seen] as const].map(([label, some = []]) => {
-    const times = some.map((one) => one.ms).toSorted((a, b) => a - b);
-    const share = some.length / seen.length;
-    const at = (part: number) => `${percentile(times, part).toFixed(1)} ms`;
-    return [label, number(some.length), `${(100 * share).toFixed(1)} %`, bar(share, 20), at(0.5), at(0.99)];
-  });
-  console.log(table(['status', '>calls', '>share', '', '>p50', '>p99'], rows));
-}
-
-function number(value: number): string {
-  return Math.round(value).toLocaleString('en');
+// What matters first: a narrow screen cuts the end.
+function nameOfWorkspace(days: number): string {
+  const at = new Date().toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' });
+  return days === 0 ? `Demo of ${at}` : `Made up: ${days} days, demo of ${at}`;
 }

@@ -21,3 +21,8 @@ export function bar(share: number, width: number): string {
 export function percentile(sorted: number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? NaN;
 }
+
+/** A whole number with commas. */
+export function number(value: number): string {
+  return Math.round(value).toLocaleString('en');
+}

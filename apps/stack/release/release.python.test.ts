@@ -96,7 +96,13 @@ test('the bill of materials has every package that is shipped, with its hash, an
   const own = (one: Component) => /^(@keytally\/|pkg:(pypi|golang)\/keytally)/.test(one['bom-ref']);
   assert.equal(
     bom.components.filter(own).map((one) => one['bom-ref']),
-    [`@keytally/client@${version}`, `pkg:pypi/keytally@${version}`, `pkg:golang/keytally.dev/keytally@v${version}`],
+    [
+      `@keytally/console@${version}`,
+      `@keytally/mcp@${version}`,
+      `@keytally/client@${version}`,
+      `pkg:pypi/keytally@${version}`,
+      `pkg:golang/keytally.dev/keytally@v${version}`,
+    ],
   );
   const listed = bom.components.filter((one) => !own(one));
   assert.equal(listed.map((one) => `${one.name}@${one.version}`).toSorted(), [...new Set(shipped)].toSorted());

@@ -9,6 +9,7 @@ import type { Decision } from '../../../shared/verification/decision.ts';
 import { ApiError, type ErrorName } from '../../../shared/contract/errors.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
+import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
 import { throttle } from '../../../shared/runtime/throttle.ts';
 import { holdsDotSegment } from '../../../shared/values/percent.ts';
 import { hideSecrets } from '../../../shared/values/secrets.ts';
@@ -22,6 +23,7 @@ export type GatewayOptions = {
   turn: Verifier['turn'];
   noteKeyless: Outcomes['noteKeyless'];
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
+  telemetry: Telemetry;
   log: Logger;
 };
 type Answer = { status: number; type: string; text: string; headers: Record<string, string> };
@@ -66,27 +68,30 @@ export function makeGateway(options: GatewayOptions) {
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
     const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
     const caller = await callerOf(header('x-keytally-token'), clientAddress, request.socket.remoteAddress);
-    const turn = options.turn(caller.teamId, 0);
-    if (turn) await turn;
-    // Only now: a policy takes time to read, and is remembered.
-    const policy = readPolicy(segment);
+    const asked = { method: request.method ?? '', route: GATEWAY_PATH + name, traceparent: header('traceparent') };
+    return options.telemetry.request(asked, async () => {
+      const turn = options.turn(caller.teamId, 0);
+      if (turn) await turn;
+      // Only now: a policy takes time to read, and is remembered.
+      const policy = readPolicy(segment);
 
-    const [key, another] = keysOfAll(request, header);
-    if (key === undefined || another !== undefined) {
-      const reason = key === undefined ? 'NO_KEY' : 'TWO_KEYS';
-      options.noteKeyless(caller.teamId, reason);
-      return refuse(dialect, requestId, reason);
-    }
-    const decision = await options.verify({
-      caller,
-      body: { ...policy, key, route: routeOf(dialect, header, request.method ?? '', appended) },
-      clientAddress,
-      idempotencyKey: header('x-keytally-idempotency-key'),
+      const [key, another] = keysOfAll(request, header);
+      if (key === undefined || another !== undefined) {
+        const reason = key === undefined ? 'NO_KEY' : 'TWO_KEYS';
+        options.noteKeyless(caller.teamId, reason);
+        return refuse(dialect, requestId, reason);
+      }
+      const decision = await options.verify({
+        caller,
+        body: { ...policy, key, route: routeOf(dialect, header, request.method ?? '', appended) },
+        clientAddress,
+        idempotencyKey: header('x-keytally-idempotency-key'),
+      });
+      const refused = refusedFor(decision.status, decision.reason);
+      if (refused) return refuse(dialect, requestId, refused, decision);
+      const holdId = policy.billing?.hold && holdIdOf(decision);
+      return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now(), holdId) };
     });
-    const refused = refusedFor(decision.status, decision.reason);
-    if (refused) return refuse(dialect, requestId, refused, decision);
-    const holdId = policy.billing?.hold && holdIdOf(decision);
-    return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now(), holdId) };
   }
 
   async function callerOf(token: string | undefined, clientAddress: string, gatewayAddress = ''): Promise<Caller> {

@@ -46,6 +46,7 @@ export async function startReceiver(
   answer: (got: Got, response: ServerResponse, count: number) => void = (_, response) => void response.end('thanks'),
 ) {
   const got: Got[] = [];
+  let connections = 0;
   const server = createServer({ cert: readFileSync(certificate), key: readFileSync(key) }, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -58,6 +59,7 @@ export async function startReceiver(
     });
     request.on('error', () => {});
   });
+  server.on('secureConnection', () => void connections++);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -66,6 +68,7 @@ export async function startReceiver(
     target: `127.0.0.1:${port}`,
     url: `https://127.0.0.1:${port}/in`,
     got,
+    connections: () => connections,
     async stop() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

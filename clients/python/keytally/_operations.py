@@ -112,6 +112,10 @@ class Workspaces:
         """Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`)."""
         return cast("types.DeleteWorkspaceResult", self._call("delete /api/v1/workspace/{id}", input, options))
 
+    def proof(self, input: types.GetWorkspaceProofInput, **options: Unpack[CallOptions]) -> types.GetWorkspaceProofResult:
+        """Tell when a workspace's books were proved, and which records differ (`billing:read`)."""
+        return cast("types.GetWorkspaceProofResult", self._call("get /api/v1/workspace/{id}/proof", input, options))
+
     def close_month(self, input: types.CloseMonthInput, **options: Unpack[CallOptions]) -> types.CloseMonthResult:
         """Close a month of a workspace: its statements never change any more (`billing:write`)."""
         return cast("types.CloseMonthResult", self._call("post /api/v1/workspace/{id}/close", input, options))
@@ -140,6 +144,10 @@ class AsyncWorkspaces:
     async def delete(self, input: types.DeleteWorkspaceInput, **options: Unpack[CallOptions]) -> types.DeleteWorkspaceResult:
         """Delete a workspace for good: its keys are refused at once, its books stay readable (`workspace:write`)."""
         return cast("types.DeleteWorkspaceResult", await self._call("delete /api/v1/workspace/{id}", input, options))
+
+    async def proof(self, input: types.GetWorkspaceProofInput, **options: Unpack[CallOptions]) -> types.GetWorkspaceProofResult:
+        """Tell when a workspace's books were proved, and which records differ (`billing:read`)."""
+        return cast("types.GetWorkspaceProofResult", await self._call("get /api/v1/workspace/{id}/proof", input, options))
 
     async def close_month(self, input: types.CloseMonthInput, **options: Unpack[CallOptions]) -> types.CloseMonthResult:
         """Close a month of a workspace: its statements never change any more (`billing:write`)."""

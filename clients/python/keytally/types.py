@@ -480,6 +480,41 @@ class DeleteWorkspaceResult(TypedDict):
     workspace: Workspace
 
 
+class GetWorkspaceProofInput(TypedDict):
+    id: str
+    """Id of the workspace"""
+
+
+class DifferentRecord(TypedDict):
+    billingId: str
+    """Id of the billing record"""
+    externalMeterId: str
+    """The record's external meter"""
+    status: Literal["MISSING", "TOO_MUCH"]
+    """Whether the books contain less than was used, or more"""
+    difference: str
+    """Used credits missing in the books, or else in the daily usage; negative: too much: decimal text, at most six decimals, at most 9000000000 either way"""
+    heldDifference: str
+    """Reserved credits missing in the books; negative: too much: decimal text, at most six decimals, at most 9000000000 either way"""
+    since: str
+    """Since when it differs so, RFC 3339 in UTC"""
+
+
+class WorkspaceProof(TypedDict):
+    provedAt: NotRequired[str]
+    """When the last comparison of all records began; absent before the first one, RFC 3339 in UTC"""
+    differentRecords: int
+    """Records that differ"""
+    undecidedRecords: int
+    """Records whose events were still on their way to the books"""
+    different: list[DifferentRecord]
+    """The first 100 records that differ"""
+
+
+class GetWorkspaceProofResult(TypedDict):
+    proof: WorkspaceProof
+
+
 class CloseMonthInput(TypedDict):
     id: str
     """Id of the workspace"""

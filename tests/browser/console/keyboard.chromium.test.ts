@@ -29,6 +29,8 @@ test('signing in, making a key, rotating, disabling and deleting it, and signing
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
   await press(page, 'Weather');
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  await press(page, 'Keys');
   await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor();
   await press(page, 'New key');
   await tabTo(page, 'Name');
@@ -86,6 +88,45 @@ test('a record, its credits, a limit, a scope and a token are made by keyboard a
   await press(page, 'Revoke typed');
   await press(page, 'Revoke for good');
   await page.getByText('Revoked', { exact: true }).waitFor();
+  await close();
+});
+
+test('a webhook is made, rotated and deleted, usage asked for and a refusal looked up by keyboard alone', async () => {
+  const { page, close } = await signedIn(browser, world);
+  await page.goto(`${world.api.url}/console/w/${workspaceId}/webhooks`);
+  await press(page, 'New webhook');
+  await tabTo(page, 'URL');
+  await page.keyboard.type('https://hooks.example.com/in');
+  await tabTo(page, 'key.created');
+  await page.keyboard.press('Space');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog', { name: 'The new webhook' }).waitFor();
+  await pressClose(page);
+  await press(page, 'https://hooks.example.com/in');
+  await page.getByRole('heading', { level: 1, name: 'hooks.example.com' }).waitFor();
+  await press(page, 'Rotate secret');
+  await page.getByRole('dialog', { name: 'Rotate the secret' }).waitFor();
+  await press(page, 'Rotate');
+  await page.getByRole('dialog', { name: 'The new secret' }).waitFor();
+  await pressClose(page);
+  await press(page, 'Send a test');
+  await press(page, 'webhook.test');
+  await page.getByRole('dialog', { name: 'webhook.test' }).waitFor();
+  await pressClose(page);
+  await press(page, 'Delete');
+  await press(page, 'Delete for good');
+  await page.getByText('No webhook yet.').waitFor();
+
+  await press(page, 'Usage');
+  await page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
+  await tabTo(page, 'Route');
+  await page.keyboard.press('Space');
+  await press(page, 'Show');
+  await page.getByText('Nothing was used in this time.').waitFor();
+  await press(page, 'Why refused?');
+  await page.getByRole('heading', { level: 1, name: 'Why was this refused?' }).waitFor();
+  await fill(page, { 'Key or customer': 'nobody' });
+  await page.getByText('No key and no record fits.').waitFor();
   await close();
 });
 

@@ -34,9 +34,9 @@ test('a wrong access token is refused with what the api says, and a valid one si
   assert.match(await told.innerText(), /Request \S+/);
   await signIn(page, world.api.url, world.team.token);
   await page.getByRole('link', { name: 'Weather' }).click();
-  await page.getByRole('heading', { name: 'Keys', level: 1 }).waitFor();
+  await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
   await page.reload();
-  await page.getByRole('heading', { name: 'Keys', level: 1 }).waitFor();
+  await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Access token').waitFor();
   await page.reload();
@@ -165,7 +165,7 @@ test('what the token may not do is not offered', async () => {
   await page.getByLabel('read invoices').waitFor();
   assert.is(await page.getByLabel('read invoices').isDisabled(), true);
   const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
-  assert.equal(await menu.allInnerTexts(), ['Keys', 'Scopes', 'Settings']);
+  assert.equal(await menu.allInnerTexts(), ['Overview', 'Keys', 'Scopes', 'Settings']);
   const buttons = await page.getByRole('button').allInnerTexts();
   assert.equal(buttons, ['Sign out']);
   await close();

@@ -45,6 +45,16 @@ test('no text that a stranger chose becomes an element, on any page', async () =
   }
   await at(`${base}/keys/${hostile.keyId}`, payloads[1]!);
   await at(`${base}/customers/${hostile.billingId}`, payloads[2]!);
+  await at(`${base}/overview`, payloads[0]!);
+  await at(`${base}/usage`, payloads[0]!);
+  await page.getByLabel('Route', { exact: true }).check();
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByRole('columnheader', { name: 'Route' }).waitFor();
+  await settled(page);
+  await requireHarmless(page, 'usage by route');
+  await at(`${base}/why?key=${hostile.keyId}`, payloads[1]!);
+  await at(`${base}/webhooks`, payloads[0]!);
+  await at(`${base}/webhooks/${hostile.webhookId}`, payloads[0]!);
   await at(`${base}/settings`, payloads[0]!);
   await at(`${base}/audit-log`, 'POST /api-key');
   for (const id of hostile.ids) {
@@ -256,7 +266,19 @@ async function makeHostile() {
     'the books have them',
     async () => (await world.call('get', `/api/v1/usage/${billingId}`)).body.data.length === payloads.length,
   );
-  return { workspaceId, billingId, keyId: apiKey.id as string, ids: [apiKey.id as string, scopeId, grantId] };
+  const { webhook } = await api('post', '/api/v1/webhook', {
+    workspaceId,
+    url: `https://hooks.example.com/${encodeURIComponent(payloads[9]!)}`,
+    events: ['key.created'],
+    description: payloads[0],
+  });
+  return {
+    workspaceId,
+    billingId,
+    webhookId: webhook.id as string,
+    keyId: apiKey.id as string,
+    ids: [apiKey.id as string, scopeId, grantId],
+  };
 }
 
 async function requireHarmless(page: Page, where: string): Promise<void> {

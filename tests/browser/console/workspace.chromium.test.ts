@@ -25,7 +25,7 @@ test('a workspace is made, renamed and deleted, and an address that leads nowher
   await page.getByRole('button', { name: 'New workspace' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('Short');
   await page.getByRole('dialog').getByRole('button', { name: 'Create workspace' }).click();
-  await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor();
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('button', { name: 'Edit' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('Shortest');
@@ -44,6 +44,13 @@ test('a workspace is made, renamed and deleted, and an address that leads nowher
   await rowOf(page, 'Workspaces', 'Shortest').waitFor({ state: 'detached' });
   await page.goto(`${world.api.url}/console/w/${workspaceId}/nonsense`);
   await page.getByRole('heading', { level: 1, name: 'Nothing here' }).waitFor();
+  for (const path of ['%', '%E0%A4%A', '%25', 'keys/%ff'])
+    for (const start of ['', `w/${workspaceId}/`]) {
+      await page.goto(`${world.api.url}/console/${start}${path}`);
+      await page.getByRole('heading', { level: 1, name: 'Nothing here' }).waitFor();
+    }
+  await page.getByRole('link', { name: 'Choose a workspace' }).click();
+  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
   await page.goto(`${world.api.url}/console/w/ws_unknown/keys`);
   await page.getByRole('alert').waitFor();
   await page.getByRole('link', { name: 'Choose another workspace' }).first().click();

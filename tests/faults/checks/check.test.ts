@@ -11,6 +11,7 @@ import type {
   Line,
   Record_,
   Settled,
+  StatementLine,
   Verified,
   WindowLimit,
 } from '../history.ts';
@@ -360,6 +361,19 @@ test('on a machine that was too busy everything but deadlines is judged', () => 
   assert.equal(rules([...history(), record({ usedMicros: 7 }), pulse]), ['balance = books']);
 });
 
+test('a statement that is not the usage, not the balance, or not proved is found', () => {
+  const rule = ['statements = usage = balance'];
+  const wrong = (given: object) =>
+    rules([valid('a', 1), valid('b', 3, 2), record({ usedMicros: 3, statement: line(3, given) })]);
+  assert.equal(wrong({}), []);
+  for (const name of ['openingMicros', 'movedMicros', 'closingMicros', 'usageMicros'])
+    assert.equal(wrong({ [name]: 2 }), rule, name);
+  assert.equal(wrong({ closingMicros: NaN }), rule);
+  assert.equal(wrong({ proof: 'PENDING' }), ['a statement is proved']);
+  const { statement: _, ...none } = record({ usedMicros: 3 });
+  assert.equal(rules([valid('a', 1), valid('b', 3, 2), none]), ['the service answers in the end']);
+});
+
 test('usage on a day outside the phase is found', () => {
   const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'phase', from: 0, to: 9_000 };
   const books = record({ usedMicros: 1, rows: [{ ...row('a', 1), day: '1970-01-03' }] });
@@ -417,7 +431,20 @@ function record(given: Partial<Record_>): Record_ {
   } as const;
   const made = { ...base, usedMicros: 0, rows: [row('a', 1), row('b', 2)], ...given };
   const availableMicros = made.totalMicros - made.usedMicros - made.heldMicros - made.expiredMicros;
-  return { ...made, availableMicros, ...given, refillsMicros: given.refillsMicros ?? [] };
+  const statement = line(made.usedMicros, {});
+  return { ...made, availableMicros, statement, ...given, refillsMicros: given.refillsMicros ?? [] };
+}
+
+/** What finance is told of a record that used so much. */
+function line(micros: number, given: Partial<StatementLine>): StatementLine {
+  return {
+    openingMicros: 0,
+    movedMicros: micros,
+    closingMicros: micros,
+    usageMicros: micros,
+    proof: 'EXACT',
+    ...given,
+  };
 }
 
 function held(given: Partial<Held> = {}): Held {

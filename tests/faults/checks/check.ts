@@ -6,6 +6,7 @@ import { checkHolds } from './holds.ts';
 import { checkKeys } from './keys.ts';
 import { checkLimits } from './limits.ts';
 import { checkPoisoned } from './poisoned.ts';
+import { checkFinance } from './finance.ts';
 import { checkStatement } from './statement.ts';
 import { checkWindows } from './windows.ts';
 import { checkTold } from './told.ts';
@@ -15,6 +16,7 @@ import type { Line } from '../history.ts';
 const checks = [
   checkBooks,
   checkStatement,
+  checkFinance,
   checkHolds,
   checkGrants,
   checkLimits,

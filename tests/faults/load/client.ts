@@ -12,7 +12,16 @@ export type Body = {
   apiKey?: { id: string; key: string; name: string; enabled: boolean; deleted: boolean };
   accessToken?: { id: string; token: string };
   billing?: Billing;
-  data?: { day: string; billingUsageName: string; totalBillingUsage: string; events: number }[];
+  data?: { billingId?: string; day: string; billingUsageName: string; totalBillingUsage: string; events: number }[];
+  statements?: {
+    billingId: string;
+    openingUsed: string;
+    usage: string;
+    adjustments: string;
+    late: string;
+    closingUsed: string;
+    proof: string;
+  }[];
   ledger?: { amount: string }[];
   reconciliation?: { status: string; losses: { events: number }[]; grants?: { difference: string } };
   grant?: { id: string };

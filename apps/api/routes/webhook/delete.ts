@@ -1,6 +1,6 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { presentWebhook, requireWebhook, webhook } from '../../resources/webhooks.ts';
+import { deleteWebhooks, presentWebhook, requireWebhook, webhook } from '../../resources/webhooks.ts';
 
 export default route({
   method: 'delete',
@@ -17,12 +17,7 @@ export default route({
 
   async handle({ sql, params, caller, audit }) {
     const before = await requireWebhook(sql, caller, params.wid, { lock: true });
-    // The consumer removes its deliveries, which may be many.
-    await sql`
-      update webhooks set deleted_at = now(), enabled = false, secret_sealed = null, previous_sealed = null, previous_until = null
-      where id = ${before.id}`;
-    const gone = presentWebhook(before);
-    audit('webhook', before.id, gone, undefined);
-    return { webhook: gone };
+    await deleteWebhooks(sql, audit, [before]);
+    return { webhook: presentWebhook(before) };
   },
 });

@@ -142,6 +142,24 @@ test('a deleted webhook is gone with its secret, and so are its deliveries for w
   assert.equal({ ...row }, { secretSealed: null, previousSealed: null });
 });
 
+test('the webhooks of a workspace are deleted with it, those of the team stay', async () => {
+  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'gone' }))).body;
+  const own = (await must(201, create({ workspaceId: workspace.id }))).body.webhook;
+  const ofTeam = (await must(201, create())).body.webhook;
+  await must(201, world.call('post', `${pathOf(own)}/test`));
+  await must(200, world.call('delete', `/api/v1/workspace/${workspace.id}`));
+  assert.is((await world.call('get', pathOf(own))).body.error.code, 40460);
+  const { webhooks } = (await must(200, world.call('get', '/api/v1/webhook'))).body;
+  const listed = new Set(webhooks.map((one: { id: string }) => one.id));
+  assert.equal([listed.has(own.id), listed.has(ofTeam.id)], [false, true]);
+  const [row] = await world.sql`select secret_sealed, enabled from webhooks where id = ${own.id}`;
+  assert.equal({ ...row }, { secretSealed: null, enabled: false });
+  const [line] = await world.sql`
+    select operation, before->>'id' as before, after from audit_log where resource = 'webhook' and resource_id = ${own.id}
+    order by id desc limit 1`;
+  assert.equal({ ...line }, { operation: 'DELETE /api/v1/workspace/{id}', before: own.id, after: null });
+});
+
 test('when the master key is changed, secrets are sealed again and stay what they are, the one before a rotation too', async () => {
   const [old, fresh] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
   const { webhook } = (await must(201, create())).body;

@@ -1,5 +1,6 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
+import { deleteWebhooksOf } from '../../resources/webhooks.ts';
 import {
   lockWorkspace,
   presentWorkspace,
@@ -14,7 +15,8 @@ export default route({
   tag: 'Workspaces',
   operationId: 'deleteWorkspace',
   summary: 'Delete a workspace for good: its keys are refused at once, its books stay readable',
-  description: 'Its keys get INVALID at once. Its usage, ledger and audit log can still be read.',
+  description:
+    'Its keys get INVALID at once, and its webhooks are deleted. Its usage, ledger and audit log can still be read.',
   permission: 'workspace:write',
   writes: true,
   params: object({ id: id('workspace') }),
@@ -30,6 +32,7 @@ export default route({
       returning ${workspaceColumns(sql)}`;
     changed('workspace', row.id);
     audit('workspace', row.id, presentWorkspace(before), undefined);
+    await deleteWebhooksOf(sql, audit, row.id);
     return { workspace: presentWorkspace(row) };
   },
 });

@@ -118,6 +118,7 @@ export const requests: Record<string, MatrixRequest> = {
   'post /api/v1/workspace': { make: () => ({ body: { name: 'n' } }), limited: 40302 },
   'get /api/v1/workspace': { make: () => ({}), limited: 'their own' },
   'get /api/v1/workspace/{id}': { make: ofWorkspace, limited: 40302 },
+  'get /api/v1/workspace/{id}/proof': { make: ofWorkspace, limited: 40302 },
   'patch /api/v1/workspace/{id}': {
     make: (things) => ({ ...ofWorkspace(things), body: { defaultRateLimitPerSecond: 7 } }),
     limited: 40302,

@@ -89,6 +89,12 @@ export async function download(path: string): Promise<Blob> {
   return response.blob();
 }
 
+/** The query of an address: what is given of these values. */
+export function queryOf(values: Record<string, unknown>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
+}
+
 /** Signs in with an access token. Nothing in the page keeps it. */
 export async function signIn(token: string): Promise<Session> {
   const answer = await send('post', '/console/session', { headers: { Authorization: `Bearer ${token}` } });
@@ -129,11 +135,6 @@ async function request(method: string, path: string, options: Options): Promise<
   });
   if (!response.ok) throw new Problem(response.status, (await response.json().catch(() => undefined)) as Envelope);
   return response;
-}
-
-function queryOf(values: Record<string, unknown>): string {
-  const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
-  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`;
 }
 
 // Not randomUUID: over plain HTTP browsers have it for localhost alone.

@@ -4,22 +4,51 @@ import { useEnded } from './session.ts';
 
 export type Read<Value> = { value: Value | undefined; problem: Problem | undefined; reload(): void };
 
-/** Reads something, again when `on` changes; until it is there, `value` is undefined. */
-export function useRead<Value>(read: (signal: AbortSignal) => Promise<Value>, on: readonly unknown[]): Read<Value> {
+/**
+ * Reads something, again when `on` changes; until it is there, `value` is undefined. With `everyMs` it goes on reading while
+ * the tab is in sight, each time so long after the last answer, and keeps what it has where one fails.
+ */
+export function useRead<Value>(
+  read: (signal: AbortSignal) => Promise<Value>,
+  on: readonly unknown[],
+  everyMs?: number,
+): Read<Value> {
   const [state, setState] = useState<{ value?: Value; problem?: Problem }>({});
   const [round, setRound] = useState(0);
   const onEnded = useEnded();
   useEffect(() => {
-    const abort = new AbortController();
-    read(abort.signal).then(
-      (value) => {
-        if (!abort.signal.aborted) setState({ value });
-      },
-      (error: unknown) => {
-        if (!abort.signal.aborted) setState({ problem: asProblem(error, onEnded) });
-      },
-    );
-    return () => abort.abort();
+    let reading: AbortController | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isOver = false;
+    const again = async () => {
+      clearTimeout(timer);
+      // One for each read: a signal of many would hold on to all of them.
+      const own = new AbortController();
+      reading = own;
+      try {
+        const value = await read(own.signal);
+        if (!isOver) setState({ value });
+      } catch (error) {
+        if (isOver) return;
+        const problem = asProblem(error, onEnded);
+        setState((before) => (everyMs === undefined ? { problem } : { ...before, problem }));
+      } finally {
+        reading = undefined;
+        if (everyMs !== undefined && !isOver && !document.hidden) timer = setTimeout(again, everyMs);
+      }
+    };
+    const onSight = () => {
+      clearTimeout(timer);
+      if (everyMs !== undefined && !document.hidden && !reading) void again();
+    };
+    void again();
+    document.addEventListener('visibilitychange', onSight);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      reading?.abort();
+      document.removeEventListener('visibilitychange', onSight);
+    };
   }, [...on, round]);
   return { value: state.value, problem: state.problem, reload: () => setRound((before) => before + 1) };
 }

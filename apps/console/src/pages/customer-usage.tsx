@@ -1,8 +1,9 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { call, type Output } from '../data/call.ts';
+import { DAY_MS, dayOf, daysFrom } from '../data/periods.ts';
 import { useRead } from '../data/hooks.ts';
-import { StackedBars } from '../parts/chart.tsx';
+import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { SaveButton } from '../parts/save.tsx';
 import { Table, type Column } from '../parts/table.tsx';
 import { Amount, Empty, ProblemNote } from '../parts/text.tsx';
@@ -14,7 +15,6 @@ type Row = Pick<
 type Days = { from: string; to: string };
 
 const DAYS = 30;
-const DAY_MS = 86_400_000;
 
 const columns: readonly Column<Row>[] = [
   { title: 'Day (UTC)', cell: ({ day = '' }) => day.slice(0, 10), width: '8rem' },
@@ -54,7 +54,16 @@ type UsageProps = {
 export function UsageByDay({ on, read, action, empty }: UsageProps) {
   const [from, to] = useMemo(() => [dayOf(Date.now() - (DAYS - 1) * DAY_MS), dayOf(Date.now())], []);
   const { value, problem } = useRead((signal) => read({ from, to }, signal), [on]);
-  const chart = useMemo(() => value && chartOf(value, from), [value]);
+  const chart = useMemo(
+    () =>
+      value &&
+      chartOf(value, daysFrom(from, to), {
+        periodOf: ({ day = '' }) => day.slice(0, 10),
+        nameOf: ({ billingUsageName = '' }) => billingUsageName,
+        amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
+      }),
+    [value],
+  );
   return (
     <section>
       <header class="page">
@@ -78,21 +87,4 @@ export function UsageByDay({ on, read, action, empty }: UsageProps) {
       )}
     </section>
   );
-}
-
-function chartOf(rows: readonly Row[], from: string) {
-  const first = Date.parse(from);
-  const seconds = Array.from({ length: DAYS }, (_, i) => (first + i * DAY_MS) / 1000);
-  const names = [...new Set(rows.map(({ billingUsageName = '' }) => billingUsageName))].toSorted();
-  const lines = names.map((name) => ({ name, values: seconds.map(() => 0) }));
-  for (const { day = '', billingUsageName = '', totalBillingUsage } of rows) {
-    const at = Math.round((Date.parse(day.slice(0, 10)) - first) / DAY_MS);
-    const line = lines.find(({ name }) => name === billingUsageName);
-    if (line && at >= 0 && at < DAYS) line.values[at] = (line.values[at] ?? 0) + Number(totalBillingUsage);
-  }
-  return { seconds, lines };
-}
-
-function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10);
 }

@@ -8,6 +8,7 @@ import { LimitsForm, LimitsTable } from '../parts/limits.tsx';
 import { Page, usePath } from '../parts/page.tsx';
 import { Facts, ProblemNote, Secret, Time } from '../parts/text.tsx';
 import { KeyState, type ApiKey } from './keys.tsx';
+import { KeyOutcomes } from './key-outcomes.tsx';
 import { KeyScopes } from './key-scopes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'id' | 'akid'>;
@@ -57,6 +58,7 @@ export function Key() {
         </header>
         <LimitsTable limits={key.limits ?? []} perSecond={key.rateLimitPerSecond} />
       </section>
+      {may('usage:read') && <KeyOutcomes apiKeyId={key.id} />}
       <KeyScopes of={key} mayChange={mayChange} onChange={change} />
       {doing === 'rotate' && <Rotate onRotate={rotate} onClose={close} onRotated={read.reload} />}
       {doing === 'delete' && <Delete of={key} onClose={close} onDeleted={read.reload} />}

@@ -1,25 +1,31 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 
-export type Line = { name: string; values: readonly number[] };
+export type Line = {
+  name: string;
+  values: readonly number[];
+  /** Which of the chart's colours; else that of its place. */
+  colour?: number;
+};
+/** What a chart shows: periods by their labels, and the parts of each. */
+export type Chart = { labels: readonly string[]; lines: readonly Line[] };
 
 const HEIGHT_PX = 220;
 const HEADROOM = 1.08;
-const HALF_DAY_S = 43_200;
 const COLOURS = 8;
-const dayName = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+const OTHERS = 'others';
 
 /**
  * Bars by time, one part for each name on top of the other. It is a drawing: the numbers stand in the table below it, and
  * whoever can't see it reads them there.
  */
-export function StackedBars({ seconds, lines }: { seconds: readonly number[]; lines: readonly Line[] }) {
+export function StackedBars({ labels, lines }: Chart) {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const root = place.current!;
     const bars = uPlot.paths.bars!({ size: [0.8, 40] });
     const style = getComputedStyle(root);
-    const colourOf = (i: number) => style.getPropertyValue(`--chart-${i % COLOURS}`);
+    const colourOf = (i: number) => style.getPropertyValue(`--chart-${i}`);
     const stroke = style.getPropertyValue('--pico-color');
     const [line, none] = [{ stroke: style.getPropertyValue('--line'), width: 1 }, { show: false }];
     // The tallest first: each smaller sum is drawn before it.
@@ -31,8 +37,9 @@ export function StackedBars({ seconds, lines }: { seconds: readonly number[]; li
         legend: { show: false },
         cursor: { show: false },
         scales: {
-          x: { time: true, range: (_, first, last) => [first - HALF_DAY_S, last + HALF_DAY_S] },
-          y: { range: (_, __, most) => [0, most * HEADROOM || 1] },
+          x: { time: false, range: () => [-0.5, labels.length - 0.5] },
+          // Corrections may be below 0.
+          y: { range: (_, least, most) => [Math.min(0, least * HEADROOM), most * HEADROOM || 1] },
         },
         axes: [
           {
@@ -40,13 +47,15 @@ export function StackedBars({ seconds, lines }: { seconds: readonly number[]; li
             grid: none,
             ticks: none,
             space: 90,
-            values: (_, times) => times.map((at) => dayName.format(at * 1000)),
+            size: 30,
+            incrs: [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000],
+            values: (_, places) => places.map((at) => labels[at] ?? ''),
           },
           { stroke, grid: line, ticks: none, size: 60 },
         ],
         series: [{}, ...sums.map(({ at }) => ({ fill: colourOf(at), width: 0, paths: bars, points: { show: false } }))],
       },
-      [[...seconds], ...sums.map(({ values }) => values)],
+      [labels.map((_, i) => i), ...sums.map(({ values }) => values)],
       root,
     );
     const follow = new ResizeObserver(() => chart.setSize({ width: root.clientWidth, height: HEIGHT_PX }));
@@ -55,15 +64,15 @@ export function StackedBars({ seconds, lines }: { seconds: readonly number[]; li
       follow.disconnect();
       chart.destroy();
     };
-  }, [seconds, lines]);
+  }, [labels, lines]);
   return (
     <figure class="chart" aria-hidden="true">
       <div ref={place} />
       <figcaption>
         <ul class="legend">
-          {lines.map(({ name }, i) => (
+          {lines.map(({ name, colour }, i) => (
             <li key={name}>
-              <span class={`dot chart-${i % COLOURS}`} /> {name}
+              <span class={`dot chart-${(colour ?? i) % COLOURS}`} /> {name}
             </li>
           ))}
         </ul>
@@ -72,10 +81,41 @@ export function StackedBars({ seconds, lines }: { seconds: readonly number[]; li
   );
 }
 
+type Amounts<Row> = { periodOf(row: Row): string; nameOf(row: Row): string; amountOf(row: Row): number };
+
+/** Makes a chart of rows: `periods` are all that it shows, by what `periodOf` gives. Of many names it shows the largest. */
+export function chartOf<Row>(
+  rows: readonly Row[],
+  periods: ReadonlyMap<string, string>,
+  { periodOf, nameOf, amountOf }: Amounts<Row>,
+): Chart {
+  const places = new Map([...periods.keys()].map((period, i) => [period, i]));
+  const byName = new Map<string, number[]>();
+  for (const row of rows) {
+    const at = places.get(periodOf(row));
+    if (at === undefined) continue;
+    const name = nameOf(row);
+    let values = byName.get(name);
+    if (!values) byName.set(name, (values = Array.from({ length: places.size }, () => 0)));
+    values[at]! += amountOf(row);
+  }
+  const total = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
+  const all = [...byName].map(([name, values]) => ({ name, values }));
+  const largest = all.toSorted((a, b) => total(b.values) - total(a.values));
+  const [shown, rest] = all.length > COLOURS ? [largest.slice(0, COLOURS - 1), largest.slice(COLOURS - 1)] : [all, []];
+  const lines = shown.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  if (rest.length > 0)
+    lines.push({
+      name: OTHERS,
+      values: [...places.values()].map((at) => total(rest.map(({ values }) => values[at]!))),
+    });
+  return { labels: [...periods.values()], lines };
+}
+
 function stacked(lines: readonly Line[]): { at: number; values: number[] }[] {
   const sum = lines[0]?.values.map(() => 0) ?? [];
-  return lines.map(({ values }, at) => {
-    values.forEach((value, i) => (sum[i]! += value));
-    return { at, values: [...sum] };
+  return lines.map(({ values, colour }, i) => {
+    values.forEach((value, at) => (sum[at]! += value));
+    return { at: (colour ?? i) % COLOURS, values: [...sum] };
   });
 }

@@ -86,14 +86,17 @@ type ChoiceProps = {
   name: string;
   options: readonly (readonly [value: string, text: string])[];
   value?: string;
+  /** Its label stands beside it. */
+  isInline?: boolean;
+  onChoice?(value: string): void;
 };
 
-export function Choice({ label, name, options, value }: ChoiceProps) {
+export function Choice({ label, name, options, value, isInline, onChoice }: ChoiceProps) {
   const id = useId();
   return (
-    <div class="field">
+    <div class={isInline ? 'field inline' : 'field'}>
       <label for={id}>{label}</label>
-      <select id={id} name={name}>
+      <select id={id} name={name} onChange={(event) => onChoice?.(event.currentTarget.value)}>
         {options.map(([one, text]) => (
           <option key={one} value={one} selected={one === value}>
             {text}

@@ -7,7 +7,10 @@ const DAY_MS = 86_400_000;
 const LONG = 'A name as long as the longest that a customer of a customer ever thought of, with neither end nor mercy';
 
 /** A workspace with something on every page: keys, scopes, and a record with grants, limits, alerts and usage. */
-export type Shown = { workspaceId: string; keyId: string; billingId: string; token: string };
+export type Shown = { workspaceId: string; keyId: string; billingId: string; webhookId: string; token: string };
+
+/** Where a webhook posts that does not get through. */
+export const FAILING = 'https://hooks.northwind.example/finance';
 
 /** Makes what the pages show. Its names are those of a small company that sells an API. */
 export async function makeShown(world: World): Promise<Shown> {
@@ -58,7 +61,12 @@ export async function makeShown(world: World): Promise<Shown> {
     metadata: { plan: 'business', contact: 'ops@northwind.example' },
   });
   await key({ name: 'Harbour office', customerId: 'harbour', externalMeterId: 'harbour-office', prefix: 'wx' });
-  await key({ name: 'Alpine club, trial', customerId: 'alpine', externalMeterId: 'alpine-club', enabled: false });
+  const off = await key({
+    name: 'Alpine club, trial',
+    customerId: 'alpine',
+    externalMeterId: 'alpine-club',
+    enabled: false,
+  });
   await key({ name: LONG, customerId: LONG });
   const token = (fields: object) => api('post', '/api/v1/access-token', fields).then(({ accessToken }) => accessToken);
   const { token: own } = await token({ name: 'Kim Larsen', permissions });
@@ -96,5 +104,44 @@ export async function makeShown(world: World): Promise<Shown> {
     const { alerts } = (await world.call('get', `/api/v1/customer-billing/${billingId}/alerts`)).body;
     return data.length >= 89 && alerts.length > 0;
   });
-  return { workspaceId, keyId: first.id, billingId, token: own };
+  await makeRefusals();
+  const webhookId = await makeWebhooks();
+  return { workspaceId, keyId: first.id, billingId, webhookId, token: own };
+
+  async function makeRefusals(): Promise<void> {
+    const one = await key({
+      name: 'Fjord ferries, timetable',
+      customerId: 'fjord',
+      externalMeterId: 'fjord-ferries',
+      limits: [{ name: 'hourly', unit: 'requests', limit: 5, per: 'hour' }],
+    });
+    for (let i = 0; i < 12; i++) await verify({ key: one.key, route: 'GET /timetable', billing: { usage: '1' } });
+    for (const usage of ['90000', '0.5', '90000'])
+      await verify({ key: first.key, route: 'GET /forecasts/{station}', billing: { usage, usageName: 'forecast' } });
+    await verify({ key: off.key, route: 'GET /huts' });
+    await eventually('refusals are told', async () => {
+      const { data } = (await world.call('get', `/api/v1/verifications/recent?apiKeyId=${off.id}`)).body;
+      return data.length > 0;
+    });
+    await world.sql`insert into job_watermarks (job, at) values ('reconciled', ${Date.now() - 23 * 60_000})`;
+  }
+
+  // Nothing delivers here: what became of the deliveries is written as the program for webhooks writes it.
+  async function makeWebhooks(): Promise<string> {
+    const make = (fields: object) => api('post', '/api/v1/webhook', { workspaceId, ...fields });
+    await make({ url: 'https://crm.example/in/keytally', events: ['key.created', 'key.rotated'] });
+    const events = ['credits.alert', 'credits.exhausted', 'grant.expiring'];
+    const { webhook } = await make({ url: FAILING, events, description: 'Finance chat' });
+    for (let i = 0; i < 3; i++) await api('post', `/api/v1/webhook/${webhook.id}/test`);
+    await world.sql`update webhooks set failing_since = now() - interval '3 hours' where id = ${webhook.id}`;
+    await world.sql`
+      insert into webhook_tries (delivery_id, number, team_id, at, duration_ms, status, error, answer)
+      select id, n, team_id, now() - interval '3 hours' + n * interval '5 minutes', 120 * n,
+             case n when 1 then 503 end, case n when 2 then 'connect ECONNREFUSED' end,
+             case n when 1 then 'The service is being moved to another building, with all of its cables' end
+      from webhook_deliveries, generate_series(1, 2) n where webhook_id = ${webhook.id}`;
+    await world.sql`
+      update webhook_deliveries set attempts = 2, next_at = now() + interval '25 minutes' where webhook_id = ${webhook.id}`;
+    return webhook.id as string;
+  }
 }

@@ -5,10 +5,10 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld, type World } from '../../../helpers/world.ts';
 import { launch, requireAccessible, requireFits, settled, signIn, visit } from './browser.ts';
-import { makeShown, type Shown } from './data.ts';
+import { FAILING, makeShown, type Shown } from './data.ts';
 
-// PICTURES names a folder that keeps the wide pictures: docs/images/console. The narrow ones are for whoever looks at a run.
-const narrow = join(process.env.TEST_FOLDER ?? '', 'pictures');
+// PICTURES names a folder that keeps the wide pictures: docs/images/console. The narrow ones are for whoever looks at a run: NARROW_PICTURES keeps them.
+const narrow = process.env.NARROW_PICTURES ?? join(process.env.TEST_FOLDER ?? '', 'pictures');
 const pictures = process.env.PICTURES ?? narrow;
 const widths = [1280, 360];
 
@@ -48,15 +48,24 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
     await signIn(page, world.api.url, shown.token);
     await look('workspaces', 'Choose a workspace');
     await page.getByRole('link', { name: 'Weather, production' }).click();
+    await look('overview', 'Overview');
+    const menu = page.getByRole('navigation', { name: 'Pages' });
+    await menu.getByRole('link', { name: 'Keys' }).click();
     await look('keys', 'Keys');
     await page.getByRole('link', { name: 'Northwind backend' }).click();
     await look('key', 'Northwind backend');
-    const menu = page.getByRole('navigation', { name: 'Pages' });
+    await page.getByRole('link', { name: 'Why was it refused?' }).click();
+    await look('why', 'Why was this refused?');
     await menu.getByRole('link', { name: 'Customers' }).click();
     await look('customers', 'Customers');
     await page.getByRole('link', { name: 'northwind-api' }).click();
     await look('customer', 'northwind-api');
-    for (const title of ['Scopes', 'Tokens', 'Audit log', 'Settings']) {
+    await menu.getByRole('link', { name: 'Webhooks' }).click();
+    await page.getByRole('link', { name: FAILING }).waitFor();
+    await look('webhooks', 'Webhooks');
+    await page.getByRole('link', { name: FAILING }).click();
+    await look('webhook', 'Finance chat');
+    for (const title of ['Usage', 'Scopes', 'Tokens', 'Audit log', 'Settings']) {
       await menu.getByRole('link', { name: title }).click();
       await look(title.toLowerCase().replace(' ', '-'), title);
     }
@@ -72,9 +81,11 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
       [`keys/${shown.keyId}`, 'Change limits'],
       [`customers/${shown.billingId}`, 'Grant credits'],
       ['tokens', 'New token'],
+      ['webhooks', 'New webhook'],
+      [`webhooks/${shown.webhookId}`, 'webhook.test'],
     ] as const) {
       await page.goto(`${world.api.url}/console/w/${shown.workspaceId}/${address}`);
-      await page.getByRole('button', { name: button }).click();
+      await page.getByRole('button', { name: button }).first().click();
       await page.getByRole('dialog').waitFor();
       await requireAccessible(page, `${button}, ${colorScheme}`);
       await requireFits(page, button);

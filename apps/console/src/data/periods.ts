@@ -1,0 +1,45 @@
+/** The periods of charts: what names a row's period, and its label. */
+export type PeriodLabels = ReadonlyMap<string, string>;
+export type UsageInterval = 'hour' | 'day' | 'week' | 'month';
+
+export const DAY_MS = 86_400_000;
+const HOURS = 24;
+const dayName = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+const monthName = new Intl.DateTimeFormat(undefined, { month: 'short', year: 'numeric', timeZone: 'UTC' });
+
+/** A moment's day in UTC. */
+export function dayOf(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+/** Every day from one to another. */
+export function daysFrom(from: string, to: string): PeriodLabels {
+  return periodsFrom(from, to, 'day');
+}
+
+/** Every period of days that are both included, whatever their zone: labels follow the calendar alone. */
+export function periodsFrom(from: string, to: string, interval: UsageInterval): PeriodLabels {
+  const labels = new Map<string, string>();
+  for (let ms = Date.parse(from); ms <= Date.parse(to); ms += DAY_MS) {
+    const day = dayOf(ms);
+    const label = (interval === 'month' ? monthName : dayName).format(ms);
+    if (interval === 'hour')
+      for (let hour = 0; hour < HOURS; hour++) {
+        const text = String(hour).padStart(2, '0');
+        labels.set(`${day}T${text}`, `${label} ${text}:00`);
+      }
+    else if (!labels.has(periodOf(day, interval))) labels.set(periodOf(day, interval), label);
+  }
+  return labels;
+}
+
+/** What names the period of a row that begins at `start`, a text of the api. */
+export function periodOf(start: string, interval: UsageInterval): string {
+  const day = start.slice(0, 'YYYY-MM-DD'.length);
+  if (interval === 'hour') return start.slice(0, 'YYYY-MM-DDTHH'.length);
+  if (interval === 'month') return day.slice(0, 'YYYY-MM'.length);
+  if (interval === 'day') return day;
+  // The Monday: a range that begins later in a week begins with a part of it.
+  const ms = Date.parse(day);
+  return dayOf(ms - ((new Date(ms).getUTCDay() + 6) % 7) * DAY_MS);
+}

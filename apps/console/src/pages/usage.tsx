@@ -1,0 +1,207 @@
+import { useMemo, useState } from 'preact/hooks';
+import { call, queryOf, type Input, type Output } from '../data/call.ts';
+import { usePages } from '../data/hooks.ts';
+import { DAY_MS, dayOf, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
+import { useWorkspace } from '../data/session.ts';
+import { chartOf, StackedBars } from '../parts/chart.tsx';
+import { Choice, Field, Form } from '../parts/form.tsx';
+import { Page, usePath } from '../parts/page.tsx';
+import { SaveButton } from '../parts/save.tsx';
+import { Table, type Column } from '../parts/table.tsx';
+import { Amount, ProblemNote } from '../parts/text.tsx';
+
+type Row = Output<'get /api/v1/usage'>['data'][number];
+type Group = (typeof groups)[number][0];
+type Filter = (typeof filters)[number][0];
+type Asked = Record<'from' | 'to' | 'timezone' | 'groupBy', string> & { interval: UsageInterval } & Partial<
+    Record<Filter, string>
+  >;
+
+const DAYS = 30;
+// The chart shows what was read; a longer answer comes page by page.
+const ROWS = 5_000;
+const intervals = [
+  ['hour', 'hour'],
+  ['day', 'day'],
+  ['week', 'week'],
+  ['month', 'month'],
+] as const;
+const groups = [
+  ['billing', 'Meter'],
+  ['usageName', 'Usage'],
+  ['key', 'Key'],
+  ['route', 'Route'],
+  ['customer', 'Customer'],
+] as const;
+const filters = [
+  ['externalMeterId', 'Only the meter'],
+  ['usageName', 'Only the usage'],
+  ['apiKeyId', 'Only the key (id)'],
+  ['route', 'Only the route'],
+  ['customerId', 'Only the customer'],
+] as const;
+
+/** What was used in the workspace, summed as one asks for it. */
+export function UsagePage() {
+  const { id: workspaceId, timezone } = useWorkspace();
+  const [asked, setAsked] = useState<Asked>(() => ({
+    from: dayOf(Date.now() - (DAYS - 1) * DAY_MS),
+    to: dayOf(Date.now()),
+    interval: 'day',
+    timezone,
+    groupBy: 'billing,usageName',
+  }));
+  const { items, isWhole, problem, more } = usePages(
+    async (cursor, signal) => {
+      const input: Input<'get /api/v1/usage'> = { workspaceId, ...asked, limit: ROWS, ...(cursor && { cursor }) };
+      const page = await call('get /api/v1/usage', input, signal);
+      return { items: page.data, nextCursor: page.nextCursor };
+    },
+    [workspaceId, asked],
+  );
+  const chart = useMemo(
+    () =>
+      chartOf(items, periodsFrom(asked.from, asked.to, asked.interval), {
+        periodOf: ({ start }) => periodOf(start, asked.interval),
+        nameOf,
+        amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
+      }),
+    [items],
+  );
+  const pathOf = usePath();
+  const file = (format: string) => `/api/v1/usage${queryOf({ workspaceId, ...asked, format })}`;
+  return (
+    <Page
+      title="Usage"
+      action={
+        <>
+          <SaveButton path={file('csv')} file="usage.csv">
+            Download CSV
+          </SaveButton>
+          <SaveButton path={file('parquet')} file="usage.parquet">
+            Download Parquet
+          </SaveButton>
+        </>
+      }
+    >
+      <Question asked={asked} onAsk={setAsked} />
+      <ProblemNote problem={problem} />
+      {!problem && (
+        <>
+          {items.length > 0 && <StackedBars {...chart} />}
+          {items.length > 0 && !isWhole && (
+            <p class="muted">
+              The chart shows the first <Amount of={items.length} /> rows: ask for less, or scroll the table to its end.
+              A download has all of them.
+            </p>
+          )}
+          <Table
+            label="Usage"
+            columns={columnsOf(asked, pathOf)}
+            items={items}
+            keyOf={(row) => `${row.start} ${nameOf(row)}`}
+            isWhole={isWhole}
+            more={more}
+            empty="Nothing was used in this time. Verify a key with a cost, and it shows here within seconds."
+          />
+        </>
+      )}
+    </Page>
+  );
+}
+
+function Question({ asked, onAsk }: { asked: Asked; onAsk(asked: Asked): void }) {
+  return (
+    <Form
+      submit="Show"
+      onSubmit={async (value, form) =>
+        onAsk({
+          from: value('from'),
+          to: value('to'),
+          interval: value('interval') as UsageInterval,
+          timezone: value('timezone'),
+          // The api groups by two of them where none is asked for.
+          groupBy: (form.getAll('group') as string[]).join(',') || 'usageName',
+          ...Object.fromEntries(filters.map(([name]) => [name, value(name)]).filter(([, text]) => text !== '')),
+        })
+      }
+    >
+      <div class="finder">
+        <Field label="From the day" name="from" type="date" required value={asked.from} />
+        <Field label="To the day" name="to" type="date" required value={asked.to} />
+        <Choice label="By" name="interval" options={intervals} value={asked.interval} />
+        <Field label="Time zone" name="timezone" required value={asked.timezone} />
+        <fieldset class="wide">
+          <legend>Summed up by</legend>
+          <div class="choices">
+            {groups.map(([group, title]) => (
+              <label key={group} class="check">
+                <input type="checkbox" name="group" value={group} {...(isIn(asked, group) && { checked: true })} />{' '}
+                {title}
+              </label>
+            ))}
+          </div>
+        </fieldset>
+        <details class="wide">
+          <summary>Only some of it</summary>
+          <div class="finder">
+            {filters.map(([name, label]) => (
+              <Field key={name} label={label} name={name} value={asked[name] ?? ''} />
+            ))}
+          </div>
+        </details>
+      </div>
+    </Form>
+  );
+}
+
+function isIn({ groupBy }: Asked, group: Group): boolean {
+  return groupBy.split(',').includes(group);
+}
+
+function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[] {
+  const cells: Record<Group, Column<Row>['cell']> = {
+    billing: ({ billingId, externalMeterId }) =>
+      billingId ? (
+        <a href={pathOf(`customers/${billingId}`)} title={externalMeterId ?? billingId}>
+          {externalMeterId ?? billingId}
+        </a>
+      ) : (
+        <span class="muted">none</span>
+      ),
+    usageName: ({ usageName }) => <span title={usageName}>{usageName}</span>,
+    key: ({ apiKeyId }) =>
+      apiKeyId ? (
+        <a href={pathOf(`keys/${apiKeyId}`)} title={apiKeyId}>
+          {apiKeyId}
+        </a>
+      ) : (
+        <span class="muted">correction</span>
+      ),
+    route: ({ route, other }) => (other ? <span class="muted">others</span> : <span title={route}>{route}</span>),
+    customer: ({ customerId }) => <span title={customerId}>{customerId}</span>,
+  };
+  return [
+    {
+      title: asked.interval === 'day' ? `Day (${asked.timezone})` : `From (${asked.timezone})`,
+      width: '12rem',
+      cell: ({ start }) => (
+        <time dateTime={start} title={start}>
+          {asked.interval === 'hour' ? hourOf(start) : start.slice(0, 10)}
+        </time>
+      ),
+    },
+    ...groups.filter(([group]) => isIn(asked, group)).map(([group, title]) => ({ title, cell: cells[group] })),
+    { title: 'Credits', cell: ({ totalBillingUsage }) => <Amount of={totalBillingUsage} />, isNumber: true },
+    { title: 'Events', width: '8rem', cell: ({ events }) => <Amount of={events} />, isNumber: true, isExtra: true },
+  ];
+}
+
+function hourOf(start: string): string {
+  return `${start.slice(0, 10)} ${start.slice(11, 16)}`;
+}
+
+function nameOf({ billingId, externalMeterId, usageName, apiKeyId, route, other, customerId }: Row): string {
+  const parts = [externalMeterId ?? billingId, usageName, apiKeyId, other ? 'other routes' : route, customerId];
+  return parts.filter(Boolean).join(', ') || 'without a name';
+}

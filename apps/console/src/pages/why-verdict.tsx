@@ -1,0 +1,173 @@
+import type { ComponentChildren } from 'preact';
+import { call } from '../data/call.ts';
+import { useRead } from '../data/hooks.ts';
+import { useMay, useWorkspace, type Workspace } from '../data/session.ts';
+import type { Limit } from '../parts/limits.tsx';
+import { Outcome, type Decision } from '../parts/outcomes.tsx';
+import { usePath } from '../parts/page.tsx';
+import { Amount, Facts, Time } from '../parts/text.tsx';
+import type { Billing } from './customers.tsx';
+import type { ApiKey } from './keys.tsx';
+
+type Known = { key: ApiKey | undefined; billing: Billing | undefined; workspace: Workspace };
+type Told = { why: ComponentChildren; change: ComponentChildren; now?: ComponentChildren };
+
+/** Why the last call was refused, what would change it, and whether that has happened since. */
+export function Verdict({ of: decision, bid }: { of: Decision; bid: string | undefined }) {
+  const workspace = useWorkspace();
+  const key = useKey(decision.apiKeyId);
+  const billing = useBilling(bid ?? key?.billingId);
+  const { why, change, now } = useTold(decision, { key, billing, workspace });
+  return (
+    <section class="verdict" aria-label="The last refusal">
+      <Facts
+        of={[
+          ['Last refused', <Time at={decision.time} />],
+          ['Answer', <Outcome status={decision.status} />],
+          ['Why', why],
+          ['What would change it', change],
+          ...(now === undefined ? [] : ([['Now', now]] as const)),
+        ]}
+      />
+    </section>
+  );
+}
+
+/** The key, if the token may read it. */
+export function useKey(akid: string): ApiKey | undefined {
+  const may = useMay();
+  const { id } = useWorkspace();
+  const mayRead = may('key:read');
+  const { value } = useRead(
+    async (signal) =>
+      mayRead ? (await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid }, signal)).apiKey : undefined,
+    [id, akid],
+  );
+  return value;
+}
+
+function useBilling(bid: string | undefined): Billing | undefined {
+  const may = useMay();
+  const isAsked = bid !== undefined && may('billing:read');
+  const { value } = useRead(
+    async (signal) =>
+      isAsked ? (await call('get /api/v1/customer-billing/{bid}', { bid }, signal)).billing : undefined,
+    [bid],
+  );
+  return value;
+}
+
+function useTold({ apiKeyId, reason, limitedBy }: Decision, known: Known): Told {
+  const pathOf = usePath();
+  const { key, billing } = known;
+  const keyLink = (text: string) => <a href={pathOf(`keys/${apiKeyId}`)}>{text}</a>;
+  const recordLink = (text: string) => (billing ? <a href={pathOf(`customers/${billing.id}`)}>{text}</a> : text);
+  const left = billing && (
+    <>
+      <Amount of={billing.availableCredits} /> credits are available
+    </>
+  );
+  switch (reason) {
+    case 'LIMIT_REACHED':
+    case 'RATE_LIMIT':
+      return ofLimit(limitedBy, known, { key: keyLink, billing: recordLink, settings: pathOf('settings') });
+    case 'CREDITS_USED_UP':
+      return {
+        why: 'The call cost more than its record has left.',
+        change: <>{recordLink('Add credits to the record')}, or let it go on when they are used up.</>,
+        now: left,
+      };
+    case 'SPEND_CAP_REACHED':
+      return {
+        why: 'The record may be overdrawn, and the call would have gone beyond its spend cap.',
+        change: <>{recordLink('Raise the spend cap of the record')}, or add credits.</>,
+        now: billing?.spendCap && (
+          <>
+            <Amount of={billing.usedCredits} /> of <Amount of={billing.spendCap} /> are used
+          </>
+        ),
+      };
+    case 'NO_BILLING_RECORD':
+      return {
+        why: `The call had a cost, and no record has the key's meter${key?.externalMeterId ? `, ${key.externalMeterId}` : ''}.`,
+        change: <a href={pathOf('customers')}>Make a record for the meter.</a>,
+        now: key && (key.billingId ? 'the meter has a record' : 'the meter has none'),
+      };
+    case 'DISABLED':
+      return {
+        why: 'The key was disabled.',
+        change: <>{keyLink('Enable the key.')}</>,
+        now: key && (key.enabled ? 'the key is enabled' : 'the key is disabled'),
+      };
+    case 'EXPIRED':
+      return {
+        why: 'The key had reached its end.',
+        change: <>{keyLink('Give the key a later end')}, or the customer a new key.</>,
+        now: key?.expiresAt !== undefined && (
+          <>
+            its end is <Time at={key.expiresAt} />
+          </>
+        ),
+      };
+    case 'DELETED':
+      return { why: 'The key was deleted.', change: 'Nothing brings it back: give the customer a new key.' };
+    case 'IP_NOT_ALLOWED':
+      return {
+        why: 'The call came from an address that the key may not be used from.',
+        change: <>{keyLink('Add the address to those of the key.')}</>,
+        now: key && `it may come from ${key.allowedIPs?.join(', ') ?? 'any address, or those of the workspace'}`,
+      };
+    case 'SCOPE_MISSING':
+      return {
+        why: 'The call asked for a scope that the key was not granted.',
+        change: <>{keyLink('Grant the scope to the key.')}</>,
+      };
+    default:
+      return { why: reason ?? 'The call was refused.', change: 'Another secret: this one is not valid.' };
+  }
+}
+
+type Places = { key(text: string): ComponentChildren; billing(text: string): ComponentChildren; settings: string };
+
+function ofLimit(limitedBy: Decision['limitedBy'], { key, billing, workspace }: Known, places: Places): Told {
+  if (!limitedBy) return { why: 'A limit was reached.', change: places.key('Raise the limit.') };
+  const { on, name, limit } = limitedBy;
+  const lists = { key: key?.limits, workspace: workspace.defaultLimits, billing: billing?.limits };
+  const one = lists[on]?.find((other) => other.name === name);
+  const whose = { key: 'the key', workspace: "the workspace's keys", billing: 'the record' }[on];
+  const raise = {
+    key: places.key('raise it on the key'),
+    billing: places.billing('raise it on the record'),
+    workspace: <a href={places.settings}>raise it for all keys of the workspace</a>,
+  }[on];
+  return {
+    why: (
+      <>
+        The limit <strong>{name}</strong> of {whose} was reached: at most <Amount of={limit} /> {one && windowOf(one)}.
+      </>
+    ),
+    change: (
+      <>
+        {one ? opensAgain(one) : 'It lets calls pass again after a while.'} Or {raise}.
+      </>
+    ),
+    ...(one &&
+      String(one.limit) !== String(limit) && {
+        now: (
+          <>
+            it is at most <Amount of={one.limit} />
+          </>
+        ),
+      }),
+  };
+}
+
+function windowOf({ unit, usageName, per }: Limit): string {
+  return `${unit}${usageName ? ` of ${usageName}` : ''} per ${per}`;
+}
+
+function opensAgain({ per, timezone = 'UTC' }: Limit): string {
+  return ['second', 'minute', 'hour'].includes(per)
+    ? `It slides: calls pass again within the ${per}.`
+    : `It is whole again with the next ${per} in ${timezone}.`;
+}

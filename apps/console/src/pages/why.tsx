@@ -1,0 +1,153 @@
+import { useState } from 'preact/hooks';
+import { useLocation } from 'preact-iso';
+import { call } from '../data/call.ts';
+import { useRead } from '../data/hooks.ts';
+import { useMay, useWorkspace } from '../data/session.ts';
+import { Field, Form } from '../parts/form.tsx';
+import { Decisions, useDecisions, type Of } from '../parts/outcomes.tsx';
+import { Page, usePath } from '../parts/page.tsx';
+import { Empty, ProblemNote } from '../parts/text.tsx';
+import type { Billing } from './customers.tsx';
+import type { ApiKey } from './keys.tsx';
+import { useKey, Verdict } from './why-verdict.tsx';
+
+type Found = { keys: ApiKey[]; records: Billing[] };
+
+const MOST_FOUND = 20;
+
+/** Why was this refused? Takes a key or a customer; shows the last decisions, what refused, and what would change it. */
+export function Why() {
+  const { query, route } = useLocation();
+  const pathOf = usePath();
+  const search = useSearch();
+  const [found, setFound] = useState<Found>();
+  const { key, record } = query;
+  return (
+    <Page title="Why was this refused?">
+      <Form
+        submit="Find"
+        isRow
+        onSubmit={async (value) => {
+          const { keys, records } = await search(value('text'));
+          setFound({ keys, records });
+          const [only] = keys.length + records.length === 1 ? addressesOf(keys, records) : [];
+          route(pathOf(only ?? 'why'));
+        }}
+      >
+        <div class="finder">
+          <Field
+            label="Key or customer"
+            name="text"
+            type="search"
+            required
+            placeholder="name, customer, id or part of a key; or a meter"
+          />
+        </div>
+      </Form>
+      {found && key === undefined && record === undefined && <Choices of={found} />}
+      {key !== undefined && <OfKey key={key} apiKeyId={key} />}
+      {record !== undefined && <OfRecord key={record} bid={record} />}
+    </Page>
+  );
+}
+
+function useSearch(): (text: string) => Promise<Found> {
+  const may = useMay();
+  const { id } = useWorkspace();
+  return async (text) => {
+    const [keys, records] = await Promise.all([
+      may('key:read') ? findKeys(id, text) : [],
+      may('billing:read')
+        ? call('get /api/v1/workspace/{id}/customer-billings', { id, externalMeterId: text }).then(
+            (one) => one.billings,
+          )
+        : [],
+    ]);
+    return { keys, records };
+  };
+}
+
+async function findKeys(id: string, text: string): Promise<ApiKey[]> {
+  if (/^key_\w{26}$/.test(text)) {
+    const akid = text;
+    return [(await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid })).apiKey];
+  }
+  return (await call('get /api/v1/workspace/{id}/api-keys', { id, search: text, limit: MOST_FOUND })).apiKeys;
+}
+
+function addressesOf(keys: readonly ApiKey[], records: readonly Billing[]): string[] {
+  return [...keys.map((one) => `why?key=${one.id}`), ...records.map((one) => `why?record=${one.id}`)];
+}
+
+function Choices({ of: { keys, records } }: { of: Found }) {
+  const pathOf = usePath();
+  if (keys.length + records.length === 0)
+    return <Empty>No key and no record fits. A meter is looked for as a whole, in its own case.</Empty>;
+  return (
+    <section>
+      <h2>Which one?</h2>
+      <ul class="plain">
+        {records.map((one) => (
+          <li key={one.id}>
+            <a href={pathOf(`why?record=${one.id}`)}>All keys of the meter {one.externalMeterId}</a>
+          </li>
+        ))}
+        {keys.map((one) => (
+          <li key={one.id}>
+            <a href={pathOf(`why?key=${one.id}`)}>{one.name}</a> <code>{one.maskedKey}</code>
+            {one.customerId && <span class="muted"> of {one.customerId}</span>}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function OfKey({ apiKeyId }: { apiKeyId: string }) {
+  const pathOf = usePath();
+  const key = useKey(apiKeyId);
+  return (
+    <>
+      {key && (
+        <h2>
+          The key <a href={pathOf(`keys/${key.id}`)}>{key.name}</a>
+        </h2>
+      )}
+      <Answer of={{ apiKeyId }} bid={key?.billingId} />
+    </>
+  );
+}
+
+function OfRecord({ bid }: { bid: string }) {
+  const { id: workspaceId } = useWorkspace();
+  const pathOf = usePath();
+  const { value, problem } = useRead((signal) => call('get /api/v1/customer-billing/{bid}', { bid }, signal), [bid]);
+  if (problem) return <ProblemNote problem={problem} />;
+  if (!value) return <p aria-busy="true">Loading…</p>;
+  const { externalMeterId } = value.billing;
+  return (
+    <>
+      <h2>
+        Keys of the meter <a href={pathOf(`customers/${bid}`)}>{externalMeterId}</a>
+      </h2>
+      <Answer of={{ workspaceId, externalMeterId }} bid={bid} />
+    </>
+  );
+}
+
+function Answer({ of, bid }: { of: Of; bid: string | undefined }) {
+  const { value, problem } = useDecisions(of);
+  if (problem) return <ProblemNote problem={problem} />;
+  if (!value) return <p aria-busy="true">Loading…</p>;
+  const refused = value.find(({ status }) => status !== 'VALID');
+  return (
+    <>
+      {refused && <Verdict of={refused} bid={bid} />}
+      {!refused && value.length > 0 && <Empty>None of its last {value.length} calls was refused.</Empty>}
+      <Decisions items={value} withKey={!('apiKeyId' in of)} />
+      <p class="muted">
+        The last 100 decisions of 24 hours, and of refusals at most ten a second of a key. Its own page counts all.
+      </p>
+    </>
+  );
+}

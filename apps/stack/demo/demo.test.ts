@@ -1,0 +1,110 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import { must } from '../../../tests/helpers/customers.ts';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { play } from './demo.ts';
+
+// `make demo` with fewer calls, and with few days made up.
+const CALLS = 1_000;
+const DAYS = 3;
+const CALLS_OF_A_DAY = 11_050;
+
+let world: World;
+
+const test = suite('make demo');
+test.before(async () => {
+  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  await world.start('webhooks');
+});
+test.after(() => world?.stop());
+
+test('the demo goes as it should twice, and leaves refusals of many reasons, a low and an exhausted balance, and a webhook that fails', async () => {
+  assert.is((await demo()).right, true);
+  const { right, out, workspaceId } = await demo();
+  assert.is(right, true, out);
+  assert.match(out, `look at it in the console: http://pages/w/${workspaceId}/`);
+  assert.not.match(out, /made up/i);
+
+  const today = new Date().toISOString().slice(0, 10);
+  const query = { workspaceId, from: today, to: today, groupBy: 'reason', interval: 'day' };
+  const { data } = (await get(`/api/v1/verifications?${new URLSearchParams(query).toString()}`)).body;
+  const reasons = new Set(data.map((row: { reason?: string }) => row.reason).filter(Boolean));
+  for (const reason of ['SCOPE_MISSING', 'LIMIT_REACHED', 'CREDITS_USED_UP', 'IP_NOT_ALLOWED', 'DISABLED'])
+    assert.ok(reasons.has(reason), `${reason} of ${[...reasons].join()}`);
+
+  const available = await availableOf(workspaceId);
+  assert.is(available.initech, '0');
+  assert.match(available.globex!, /^-/);
+  assert.is(available.stark, '1.9');
+  const { webhooks } = (await get('/api/v1/webhook')).body;
+  assert.equal(
+    webhooks.map((one: { workspaceId: string; failingSince?: string }) => [one.workspaceId, !!one.failingSince]),
+    [[workspaceId, true]],
+  );
+});
+
+test('with HISTORY the days before are made up, say so, and are proved and billed like any others', async () => {
+  const sql = world.sql;
+  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  const { right, out, workspaceId } = await demo({ sql, books, days: DAYS }).finally(() => books.close());
+  assert.is(right, true, out);
+  assert.match(out, '33,150 events of 3 days, all of them MADE UP');
+  assert.match(out, 'nobody made those calls');
+  const { workspace } = (await get(`/api/v1/workspace/${workspaceId}`)).body;
+  assert.match(workspace.name, /^Made up: 3 days, demo of /);
+
+  const { billings } = (await get(`/api/v1/workspace/${workspaceId}/customer-billings?limit=100`)).body;
+  assert.is(billings.length, 10);
+  for (const { id, externalMeterId } of billings) {
+    const { reconciliation } = (await get(`/api/v1/customer-billing/${id}/reconciliation`)).body;
+    assert.is(reconciliation.status, 'EXACT', externalMeterId);
+    const from = new Date(Date.now() - (DAYS + 1) * 86_400_000).toISOString().slice(0, 10);
+    const to = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
+    const { statement } = (await get(`/api/v1/customer-billing/${id}/statement?from=${from}&to=${to}`)).body;
+    assert.equal(statement.proof, { status: 'EXACT' }, externalMeterId);
+    assert.is(statement.opening.total, '0');
+    assert.is(statement.closing.used, reconciliation.usedCredits);
+  }
+  const days = Array.from({ length: DAYS + 1 }, (_, i) =>
+    new Date(Date.now() - (DAYS - i) * 86_400_000).toISOString().slice(0, 10),
+  );
+  const query = { workspaceId, from: days[0]!, to: days.at(-1)!, interval: 'day', groupBy: 'usageName' };
+  const { data } = (await get(`/api/v1/usage?${new URLSearchParams(query).toString()}`)).body;
+  const of = (day: string) =>
+    data.reduce(
+      (sum: number, row: { start: string; events: number }) => sum + (row.start.startsWith(day) ? row.events : 0),
+      0,
+    );
+  assert.ok(days.every((day) => of(day) > 0));
+  const events = days.reduce((sum, day) => sum + of(day), 0);
+  assert.ok(events > DAYS * CALLS_OF_A_DAY && events < DAYS * CALLS_OF_A_DAY + CALLS + 20, String(events));
+  const refused = { workspaceId, from: days[1]!, to: days[1]!, groupBy: 'reason', interval: 'day' };
+  const { data: reasons } = (await get(`/api/v1/verifications?${new URLSearchParams(refused).toString()}`)).body;
+  assert.ok(reasons.some((row: { reason?: string }) => row.reason === 'RATE_LIMIT'));
+});
+
+test.run();
+
+async function demo(past?: NonNullable<Parameters<typeof play>[0]['past']>) {
+  const { api, verify, team } = world;
+  const lines: unknown[] = [];
+  const { log } = console;
+  console.log = (line = '') => void lines.push(line);
+  const stage = { url: api.url, verifyUrl: verify!.url, token: team.token, pages: 'http://pages', calls: CALLS };
+  const right = await play({ ...stage, ...(past && { past }) }).finally(() => (console.log = log));
+  const out = lines.join('\n');
+  return { right, out, workspaceId: /\/w\/(ws_\w+)\/$/.exec(out)?.[1] ?? '' };
+}
+
+async function get(path: string) {
+  return must(200, world.call('get', path));
+}
+
+async function availableOf(workspaceId: string): Promise<Record<string, string>> {
+  const { billings } = (await get(`/api/v1/workspace/${workspaceId}/customer-billings?limit=100`)).body;
+  const now = await Promise.all(
+    billings.map(async ({ id }: { id: string }) => (await get(`/api/v1/customer-billing/${id}`)).body.billing),
+  );
+  return Object.fromEntries(now.map((one) => [one.externalMeterId, one.availableCredits]));
+}

@@ -1,0 +1,148 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Keytally } from '../../../clients/node/index.ts';
+import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
+import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../../shared/events/event.ts';
+import { beginCount, carryOutcome, outcomeTable } from '../../../shared/events/outcome.ts';
+import type { Books } from '../../../shared/stores/clickhouse.ts';
+import type { Sql } from '../../../shared/stores/postgres.ts';
+import { markDays } from '../../../shared/stores/usage-marks.ts';
+import { formatCredits, parseCredits } from '../../../shared/values/credits.ts';
+import { derivedId } from '../../../shared/values/ids.ts';
+import { DAY_MS, QUARTER_MS } from '../../../shared/values/periods.ts';
+import { StackError } from '../process/errors.ts';
+import { spread, type Quarter } from './curve.ts';
+import { usageNameOf, usedOn, type Customer } from './customer.ts';
+
+/** Where the past is written: the books, and what Postgres says of them. */
+export type PastStores = { sql: Sql; books: Books };
+
+// No shard of Redis ever had this epoch: to it, the events are what a Redis of before has lost, and it takes them from the books.
+const EPOCH = 0;
+const ofOtherKinds = {
+  number: 0,
+  actor: '',
+  reason: '',
+  heldMicros: 0,
+  holdId: '',
+  holdMicros: 0,
+  detail: '',
+  crossed: '',
+};
+const ROWS_AT_ONCE = 20_000;
+const SETTLE_WITHIN_MS = 60_000;
+const LOOK_EVERY_MS = 250;
+// Of a customer with two keys, one call in so many is of the second one.
+const ONE_OF_SECOND_KEY = 6;
+
+/**
+ * Makes up so many days before today, in the order of the consumer: events and refusals into the books, then the marks of their
+ * days. The transaction of the marks also makes everything as old as its first event, so that no month closes
+ * without them. Balances come from the books, as after the loss of a Redis; returns when all of them are there.
+ */
+export async function writePast(
+  client: Keytally,
+  { sql, books }: PastStores,
+  customers: Customer[],
+  days: number,
+): Promise<number> {
+  const { workspaceId } = customers[0]!;
+  const startMs = (Math.floor(Date.now() / DAY_MS) - days) * DAY_MS;
+  const [{ teamId }] = await sql<[{ teamId: string }]>`select team_id from workspaces where id = ${workspaceId}`;
+  let events = 0;
+  for (const customer of customers) {
+    const calls = days * customer.past.callsPerDay;
+    const quarters = spread(calls, customer.past.curve, startMs, days);
+    await insertEvents(books, eventsOf(customer, quarters));
+    await insertRefusals(books, refusalsOf(customer, quarters, teamId));
+    events += calls;
+  }
+  const billingIds = customers.map(({ billingId }) => billingId);
+  const made = new Date(startMs);
+  const allDays = Array.from({ length: days }, (_, i) => dayOf(startMs + i * DAY_MS));
+  await sql.begin(async (tx) => {
+    await tx`update workspaces set created_at = ${made} where id = ${workspaceId}`;
+    await tx`update api_keys set created_at = ${made} where workspace_id = ${workspaceId}`;
+    await tx`update billing_records set created_at = ${made} where id = any(${billingIds})`;
+    await markDays(
+      tx,
+      billingIds.flatMap((billingId) => allDays.map((day) => ({ workspaceId, billingId, day }))),
+    );
+    await noteUnsettled(tx, billingIds);
+  });
+  await untilSettled(client, customers, days);
+  return events;
+}
+
+function* eventsOf(customer: Customer, quarters: Quarter[]): Generator<UsageEvent> {
+  const { workspaceId, customerId, billingId, keys } = customer;
+  const costMicros = parseCredits(customer.cost)!;
+  let sequence = 0;
+  for (const { startMs, calls } of quarters) {
+    for (let i = 0; i < calls; i++) {
+      sequence += 1;
+      const timeMs = startMs + Math.floor(((i + 0.5) * QUARTER_MS) / calls);
+      const usageName = usageNameOf(customer, sequence);
+      yield {
+        kind: 'verification',
+        id: derivedId('evt', 'made up', billingId, String(sequence)),
+        route: `/v2/${usageName}`,
+        costMicros,
+        usageName,
+        timeMs,
+        day: dayOf(timeMs),
+        keyId: (sequence % ONE_OF_SECOND_KEY === 0 ? (keys[1] ?? keys[0]!) : keys[0]!).id,
+        billingId,
+        workspaceId,
+        customerId,
+        usedMicros: sequence * costMicros,
+        sequence,
+        epoch: EPOCH,
+        ...ofOtherKinds,
+      };
+    }
+  }
+}
+
+async function insertEvents({ client }: Books, events: Iterable<UsageEvent>): Promise<void> {
+  let values: ReturnType<typeof eventRow>[] = [];
+  const insert = () =>
+    client.insert({ table: 'usage_events', columns: eventColumns, values, format: 'JSONCompactEachRow' });
+  for (const event of events) {
+    if (values.push(eventRow(event)) < ROWS_AT_ONCE) continue;
+    await insert();
+    values = [];
+  }
+  if (values.length > 0) await insert();
+}
+
+function refusalsOf({ past, keys, ...customer }: Customer, quarters: Quarter[], teamId: string) {
+  const { workspaceId, customerId, usageNames } = customer;
+  return past.refused.flatMap(({ key, status, reason, limit, share }) => {
+    let rest = 0;
+    return quarters.flatMap(({ startMs, calls }) => {
+      rest += calls * share;
+      const refused = Math.floor(rest);
+      rest -= refused;
+      if (refused === 0) return [];
+      const cell = { boot: 'made up', minuteSeconds: startMs / 1000, teamId, workspaceId, status, reason, limit };
+      const of = { keyId: keys[key]!.id, customerId, route: `/v2/${usageNames[0]}`, wouldRefuse: 0 };
+      return [carryOutcome(`${beginCount({ ...cell, ...of })}${refused}}`).row];
+    });
+  });
+}
+
+async function insertRefusals({ client }: Books, values: (string | number)[][]): Promise<void> {
+  if (values.length > 0) await client.insert({ ...outcomeTable('count'), values, format: 'JSONCompactEachRow' });
+}
+
+async function untilSettled(client: Keytally, customers: Customer[], days: number): Promise<void> {
+  const until = performance.now() + SETTLE_WITHIN_MS;
+  for (const { billingId: bid, externalMeterId, ...customer } of customers) {
+    const wanted = formatCredits(usedOn(days, customer));
+    while ((await client.billing.getById({ bid })).billing.usedCredits !== wanted) {
+      if (performance.now() > until)
+        throw new StackError(`${externalMeterId} has used ${wanted}, and its balance does not show it`);
+      await sleep(LOOK_EVERY_MS);
+    }
+  }
+}

@@ -1,0 +1,56 @@
+// The trace that an event carries: what is read of it, and what a reader that knows nothing of it reads.
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { testEvent, testLine } from '../../tests/helpers/events.ts';
+import { newId } from '../values/ids.ts';
+import { carryEvent, rowOf } from './carried-event.ts';
+import { traceHeaders, tracePart, withTraceOf } from './carried-trace.ts';
+import { decodeEvent, encodeEvent, type UsageEvent } from './event.ts';
+
+const TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const billingId = newId('bill');
+const events: UsageEvent[] = [
+  testEvent({ billingId, route: 'GET /documents', workspaceId: newId('ws') }),
+  testEvent({ billingId, route: '/漢"\\' }),
+  testLine('hold', { billingId }),
+];
+
+/** The JSON of an event as the script writes it of a traced call. */
+function traced(event: UsageEvent, part = tracePart(TRACE)): string {
+  return encodeEvent(event).replace('"r":', `${part}"r":`);
+}
+
+test('an event is carried as without the trace, and the trace beside it', () => {
+  for (const event of events) {
+    const plain = carryEvent(Buffer.from(encodeEvent(event)));
+    const carried = carryEvent(Buffer.from(traced(event)));
+    assert.equal(carried, { ...plain, trace: TRACE });
+    assert.is(rowOf(carried), rowOf(plain));
+    assert.is(carried.json, plain.json);
+  }
+});
+
+test('a reader of a version before, which knows no trace, reads the same event', () => {
+  for (const event of events) assert.equal(decodeEvent(traced(event)), event);
+});
+
+test('what is no trace of a sampled call, or stands elsewhere, is none', () => {
+  const [event] = events;
+  for (const wrong of [TRACE.replace(/1$/, '0'), TRACE.slice(1), `${TRACE}"`, 'x'])
+    assert.is(carryEvent(Buffer.from(traced(event!, `"z":"${wrong.replace('"', '\\"')}",`))).trace, undefined);
+  const inRoute = testEvent({ billingId, route: tracePart(TRACE) });
+  const carried = carryEvent(Buffer.from(encodeEvent(inRoute)));
+  assert.equal([carried.trace, decodeEvent(carried.json).route], [undefined, inRoute.route]);
+});
+
+test('a trace goes on in the header of a Kafka record, and an event without one gets none', () => {
+  assert.equal(tracePart(''), '');
+  assert.equal(traceHeaders(undefined), {});
+  const { headers } = traceHeaders(TRACE);
+  assert.equal(headers, { traceparent: TRACE });
+  const event = { json: '{}' };
+  assert.equal(withTraceOf({ traceparent: Buffer.from(TRACE) }, event), { ...event, trace: TRACE });
+  for (const other of [undefined, {}, { traceparent: 'x' }]) assert.is(withTraceOf(other, event), event);
+});
+
+test.run();

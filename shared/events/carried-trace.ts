@@ -1,0 +1,33 @@
+// The trace of a verification, on its way to the books. It is no part of the event: the script's line carries it, only where the call is
+// traced, and it is taken out before anybody reads the event. A reader of a version before leaves it out, as a field that it does not know.
+
+/** The field of an event's JSON, behind its id: a `traceparent` of W3C. */
+const FIELD = 'z';
+const TRACEPARENT = '00-[0-9a-f]{32}-[0-9a-f]{16}-01';
+// Anchored, so that no text that a client chose can stand for it.
+const TRACED = new RegExp(`^(\\{(?:"x":"hold",)?"i":"[^"\\\\]*",)"${FIELD}":"(${TRACEPARENT})",(?="r":)`);
+const HEADER = 'traceparent';
+const WHOLE = new RegExp(`^${TRACEPARENT}$`);
+
+/** What the beginning of an event's JSON has behind its id: nothing where its call is not traced. */
+export function tracePart(trace: string): string {
+  return trace === '' ? '' : `"${FIELD}":"${trace}",`;
+}
+
+/** Reads an event from its JSON without the trace, and gives it with the trace; undefined where the JSON has none. */
+export function withoutTrace<Event extends object>(json: string, read: (json: string) => Event) {
+  const [part, before, trace] = TRACED.exec(json) ?? [];
+  return trace === undefined ? undefined : { ...read(before! + json.slice(part!.length)), trace };
+}
+
+/** The headers of an event's record in Kafka: those of W3C, where its call is traced. */
+export function traceHeaders(trace: string | undefined): { headers?: Record<string, string> } {
+  return trace === undefined ? {} : { headers: { [HEADER]: trace } };
+}
+
+/** An event with the trace that the headers of its record name, if they do. */
+export function withTraceOf<Event extends object>(headers: Record<string, unknown> | undefined, event: Event) {
+  const header = headers?.[HEADER];
+  const trace = Buffer.isBuffer(header) ? header.toString('latin1') : '';
+  return WHOLE.test(trace) ? { ...event, trace } : event;
+}

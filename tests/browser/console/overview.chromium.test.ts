@@ -1,0 +1,211 @@
+import { readFileSync } from 'node:fs';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
+import { eventually, makeWorld, type World } from '../../helpers/world.ts';
+import { inTable, launch, rowOf, settled, signedIn } from './helpers/browser.ts';
+
+// Whether all is well, and what was used, as a person looks at it.
+
+const ROUNDS = 2_000;
+const MOST_GROWTH_BYTES = 1_000_000;
+let world: World;
+let browser: Browser;
+let workspaceId: string;
+let customers: Customers;
+const test = suite('overview and usage in the console');
+test.before(async () => {
+  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Weather' }))).body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
+});
+test.after(async () => {
+  await browser?.close();
+  await world?.stop();
+});
+
+test('an empty workspace says what to do, and that nothing was proved yet', async () => {
+  const { page, close } = await open('overview');
+  for (const text of [
+    'No call in this time.',
+    'There is no billing record.',
+    'No limit refused a call.',
+    'There is no webhook.',
+    'Not proved yet',
+    'Nothing was used.',
+  ])
+    await page.getByText(text).waitFor();
+  await close();
+});
+
+test('verifications show while one looks, and not while the tab is hidden', async () => {
+  const { key } = await customers.newKey({ name: 'Live' });
+  const { page, close } = await open('overview');
+  await page.getByText('No call in this time.').waitFor();
+  await customers.verify({ key });
+  await inTable(page, 'Calls by answer', 'VALID');
+  let asked = 0;
+  page.on('request', (request) => void (request.url().includes('/verifications?') && asked++));
+  await setHidden(page, true);
+  await settled(page);
+  asked = 0;
+  await customers.verify({ key });
+  // Longer than a round.
+  await page.waitForTimeout(12_000);
+  assert.is(asked, 0);
+  assert.match(await rowOf(page, 'Calls by answer', 'VALID').innerText(), /1$/);
+  await setHidden(page, false);
+  await rowOf(page, 'Calls by answer', 'VALID').getByText('2', { exact: true }).waitFor();
+  await close();
+});
+
+test('customers with the least left, limits that were hit, webhooks that fail and books that differ lead to their pages', async () => {
+  const meter = await customers.newMeter({ externalMeterId: 'alpine-club', totalCredits: '0' });
+  await customers.newMeter({ externalMeterId: 'fjord-ferries', totalCredits: '1000' });
+  const { id: billingId } = await customers.billing(meter);
+  const limits = [{ name: 'hourly', unit: 'requests', limit: 1, per: 'hour' }];
+  const { id, key } = await customers.newKey({ name: 'Busy', limits });
+  for (let i = 0; i < 4; i++) await customers.verify({ key });
+  const body = { url: 'https://hooks.example.com/in', events: ['key.created'], workspaceId };
+  const { webhook } = (await must(201, world.call('post', '/api/v1/webhook', body))).body;
+  await world.sql`update webhooks set failing_since = now() - interval '1 hour' where id = ${webhook.id}`;
+  await world.sql`insert into job_watermarks (job, at) values ('reconciled', ${Date.now() - 60_000})`;
+  await world.sql`
+    insert into unproved_records (billing_id, team_id, workspace_id, status, difference_micros, held_difference_micros)
+    values (${billingId}, ${world.team.id}, ${workspaceId}, 'MISSING', 2500000, 0)`;
+  await eventually('the refusals are counted', async () => {
+    const query = `workspaceId=${workspaceId}&groupBy=limit&reason=RATE_LIMIT`;
+    const [row] = (await world.call('get', `/api/v1/verifications?${query}`)).body.data;
+    return row?.count === 3;
+  });
+  const { page, close } = await open('overview');
+  const low = panel(page, 'Customers with the least left');
+  assert.match(await low.getByRole('listitem').first().innerText(), /alpine-club\s+0 Exhausted/);
+  const hit = panel(page, 'Limits hit, last 24 hours');
+  await hit.getByText('3 refused').waitFor();
+  const books = panel(page, 'Books');
+  await books.getByText('1 record differs').waitFor();
+  await books.getByText('alpine-club by 2.5, since').waitFor();
+  await panel(page, 'Webhooks that fail').getByText('every try fails since').waitFor();
+  for (const [link, heading] of [
+    [hit.getByRole('link'), 'Why was this refused?'],
+    [low.getByRole('link', { name: 'alpine-club' }), 'alpine-club'],
+    [panel(page, 'Webhooks that fail').getByRole('link'), 'hooks.example.com'],
+  ] as const) {
+    await link.click();
+    await page.getByRole('heading', { level: 1, name: heading }).waitFor();
+    await page.goBack();
+  }
+  assert.match((await hit.getByRole('link').getAttribute('href'))!, new RegExp(`why\\?key=${id}$`));
+  await close();
+});
+
+test('usage is summed as one asks, shown as a table, and downloaded as CSV and Parquet', async () => {
+  for (const [meter, customerId] of [
+    ['northwind', 'north'],
+    ['harbour', 'south'],
+  ] as const) {
+    await customers.newMeter({ externalMeterId: meter, totalCredits: '1000' });
+    const { key } = await customers.newKey({ name: meter, externalMeterId: meter, customerId });
+    for (const route of ['GET /a', 'GET /b'])
+      await customers.verify({ key, route, billing: { usage: '2.000001', usageName: 'forecast' } });
+  }
+  await eventually('it is booked', async () => {
+    const { data } = (await world.call('get', `/api/v1/usage?workspaceId=${workspaceId}&groupBy=route`)).body;
+    return data.filter(({ route }: { route?: string }) => route).length === 2;
+  });
+  const { page, close } = await open('usage');
+  await rowOf(page, 'Usage', 'northwind').getByText('4.000002').waitFor();
+  await page.getByLabel('By', { exact: true }).selectOption('hour');
+  await page.getByLabel('Time zone').fill('Europe/Oslo');
+  await page.getByLabel('Meter', { exact: true }).uncheck();
+  await page.getByLabel('Usage', { exact: true }).uncheck();
+  for (const group of ['Customer', 'Route']) await page.getByLabel(group, { exact: true }).check();
+  await page.getByText('Only some of it').click();
+  await page.getByLabel('Only the customer').fill('south');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await rowOf(page, 'Usage', 'GET /b').getByText('2.000001').waitFor();
+  const headers = await page.getByRole('region', { name: 'Usage' }).getByRole('columnheader').allInnerTexts();
+  assert.equal(headers, ['From (Europe/Oslo)', 'Route', 'Customer', 'Credits', 'Events']);
+  assert.is(await page.getByRole('region', { name: 'Usage' }).getByRole('row').count(), 3);
+  assert.match(
+    await rowOf(page, 'Usage', 'GET /b').innerText(),
+    /^\d{4}-\d\d-\d\d \d\d:00\s+GET \/b\s+south\s+2\.000001\s+1$/,
+  );
+  const csv = (await saved(page, 'Download CSV')).toString();
+  assert.match(csv, /^"start","route","other","customerId","totalBillingUsage","events"\r\n/);
+  assert.is(csv.trim().split('\r\n').length, 3);
+  const parquet = await saved(page, 'Download Parquet');
+  assert.is(parquet.subarray(0, 4).toString(), 'PAR1');
+
+  await page.getByLabel('Time zone').fill('Atlantis');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByRole('alert').getByText('must be a time zone', { exact: false }).first().waitFor();
+  await page.getByRole('button', { name: 'Download CSV' }).click();
+  await page.locator('header').getByRole('alert').getByText('timezone').first().waitFor();
+  await close();
+});
+
+test('a day of looking at the overview leaves the heap as it was', async () => {
+  const { page, close } = await open('overview');
+  await inTable(page, 'Calls by answer', 'VALID');
+  await settled(page);
+  // The page's own work, on the answers of the api: each round is one in which the tab comes into sight.
+  await page.evaluate(`(() => {
+    const [ask, kept] = [fetch, new Map()];
+    let open = 0;
+    window.fetch = async (path, options) => {
+      const name = path.split('?')[0] + (path.match(/groupBy=.*/)?.[0] ?? '');
+      open++;
+      try {
+        if (!kept.has(name)) kept.set(name, await (await ask(path, options)).text());
+        return new Response(kept.get(name), { headers: { 'Content-Type': 'application/json' } });
+      } finally { open--; }
+    };
+    window.rounds = async (count) => {
+      for (let i = 0; i < count; i++) {
+        document.dispatchEvent(new Event('visibilitychange'));
+        do await new Promise((resolve) => setTimeout(resolve)); while (open > 0);
+      }
+    };
+  })()`);
+  const cdp = await page.context().newCDPSession(page);
+  const measure = async () => {
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve, 500))');
+    await cdp.send('HeapProfiler.collectGarbage');
+    const { nodes, jsEventListeners } = await cdp.send('Memory.getDOMCounters');
+    return { bytes: (await cdp.send('Runtime.getHeapUsage')).usedSize, nodes, jsEventListeners };
+  };
+  await page.evaluate('rounds(100)');
+  const before = await measure();
+  await page.evaluate(`rounds(${ROUNDS})`);
+  const after = await measure();
+  const told = `${JSON.stringify(before)} ${JSON.stringify(after)}`;
+  assert.ok(after.bytes - before.bytes < MOST_GROWTH_BYTES, told);
+  assert.ok(after.nodes - before.nodes < 500, told);
+  assert.ok(after.jsEventListeners - before.jsEventListeners < 20, told);
+  await close();
+});
+
+test.run();
+
+const panel = (page: Page, name: string): Locator => page.getByRole('region', { name });
+
+async function setHidden(page: Page, isHidden: boolean): Promise<void> {
+  await page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'))`);
+}
+
+async function saved(page: Page, button: string): Promise<Buffer> {
+  const downloading = page.waitForEvent('download');
+  await page.getByRole('button', { name: button }).click();
+  return readFileSync(await (await downloading).path());
+}
+
+async function open(path: string): Promise<{ page: Page; close(): Promise<void> }> {
+  const { page, close } = await signedIn(browser, world);
+  await page.goto(`${world.api.url}/console/w/${workspaceId}/${path}`);
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  return { page, close };
+}

@@ -1,0 +1,86 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+type Value = { stringValue?: string; intValue?: number | string; doubleValue?: number };
+type Attributes = { key: string; value: Value }[];
+type Point = { attributes: Attributes; asDouble?: number; count?: number | string; bucketCounts?: (number | string)[] };
+type Resource = { attributes: Attributes };
+type Sent = {
+  resourceSpans?: { resource: Resource; scopeSpans: { spans: RawSpan[] }[] }[];
+  resourceMetrics?: { resource: Resource; scopeMetrics: { metrics: RawMetric[] }[] }[];
+};
+type RawSpan = {
+  traceId: string;
+  spanId: string;
+  parentSpanId?: string;
+  name: string;
+  kind: number;
+  attributes: Attributes;
+  links?: { traceId: string; spanId: string }[];
+  status: { code?: number };
+};
+type RawMetric = { name: string } & Partial<Record<'sum' | 'gauge' | 'histogram', { dataPoints: Point[] }>>;
+
+export type ReceivedSpan = Omit<RawSpan, 'attributes'> & { service: string; told: Record<string, unknown> };
+export type ReceivedMetric = { name: string; service: string; kind: string; points: Point[] };
+export type OtlpReceiver = Awaited<ReturnType<typeof startOtlpReceiver>>;
+
+/**
+ * Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got. With `answers: false` it reads all and never
+ * answers.
+ */
+export async function startOtlpReceiver({ answers = true } = {}) {
+  const requests: { path: string; headers: IncomingMessage['headers']; text: string }[] = [];
+  const server = createServer((request, response) => void take(request, response));
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+
+  async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let text = '';
+    for await (const chunk of request.setEncoding('utf8')) text += chunk;
+    requests.push({ path: request.url!, headers: request.headers, text });
+    if (answers) response.setHeader('Content-Type', 'application/json').end('{}');
+  }
+
+  const sent = (path: string) =>
+    requests.filter((one) => one.path === path).map(({ text }) => JSON.parse(text) as Sent);
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    spans: (): ReceivedSpan[] =>
+      sent('/v1/traces').flatMap(({ resourceSpans = [] }) =>
+        resourceSpans.flatMap(({ resource, scopeSpans }) =>
+          scopeSpans.flatMap(({ spans }) =>
+            spans.map((span) => ({ ...span, service: serviceOf(resource), told: toldOf(span.attributes) })),
+          ),
+        ),
+      ),
+    metrics: (): ReceivedMetric[] =>
+      sent('/v1/metrics').flatMap(({ resourceMetrics = [] }) =>
+        resourceMetrics.flatMap(({ resource, scopeMetrics }) =>
+          scopeMetrics.flatMap(({ metrics }) => metrics.map((metric) => metricOf(metric, serviceOf(resource)))),
+        ),
+      ),
+    async stop() {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** What attributes say, by name. */
+export function toldOf(attributes: Attributes): Record<string, unknown> {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+}
+
+function serviceOf({ attributes }: Resource): string {
+  return String(toldOf(attributes)['service.name']);
+}
+
+function metricOf(metric: RawMetric, service: string): ReceivedMetric {
+  const kind = (['sum', 'gauge', 'histogram'] as const).find((one) => metric[one]) ?? 'none';
+  const points = kind === 'none' ? [] : metric[kind]!.dataPoints;
+  return { name: metric.name, service, kind, points };
+}

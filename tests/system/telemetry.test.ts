@@ -1,0 +1,239 @@
+// What programs send to a collector of OpenTelemetry, and that it changes nothing of what they do.
+import { once } from 'node:events';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeCustomers, type Customers } from '../helpers/customers.ts';
+import { startOtlpReceiver, toldOf, type OtlpReceiver, type ReceivedSpan } from '../helpers/otlp-receiver.ts';
+import { waitingEvents } from '../helpers/outbox.ts';
+import type { Program } from '../helpers/start-program.ts';
+import {
+  connectTestRedis,
+  eventually,
+  makeWorld,
+  outputListeners,
+  request,
+  type Started,
+  type World,
+} from '../helpers/world.ts';
+
+const test = suite('telemetry');
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const CALLER = 'b7ad6b7169203331';
+const sampled = { traceparent: `00-${TRACE}-${CALLER}-01` };
+const preload = `--import=${new URL('../helpers/tell-loaded.mjs', import.meta.url).pathname}`;
+let receiver: OtlpReceiver;
+let world: World;
+let customers: Customers;
+let settings: Record<string, string>;
+const started: Started[] = [];
+
+test.before(async () => {
+  receiver = await startOtlpReceiver();
+  world = await makeWorld();
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'traced' })).body;
+  customers = makeCustomers(world, workspace.id);
+  settings = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_EXPORTER_OTLP_HEADERS: 'x-collector-token=of%20ours',
+    OTEL_TRACES_SAMPLER: 'parentbased_always_off',
+    OTEL_METRIC_EXPORT_INTERVAL: '200',
+  };
+});
+test.after.each(async () => {
+  outputListeners.clear();
+  await Promise.all(started.splice(0).map((one) => one.stop()));
+});
+test.after(async () => {
+  await world?.stop();
+  await receiver?.stop();
+});
+
+test('a traced verification is one trace, from the caller to the insert, and batches link to it', async () => {
+  const [verify, consumer] = await Promise.all([start('verify', settings), start('consumer', settings)]);
+  const { key, id, meter } = await customers.meteredKey('10');
+  const call = { key, billing: { usage: '1' } };
+  for (const headers of [sampled, {}]) {
+    const answer = await customers.verify(call, { url: verify.url, headers });
+    assert.is(answer.body.status, 'VALID', answer.text);
+  }
+  await eventually('both are in the books', async () => (await customers.usage(meter)) === '2');
+  await Promise.all([verify.stop(), consumer.stop()]);
+
+  const spans = receiver.spans();
+  const trace = spans.filter(({ traceId }) => traceId === TRACE);
+  const chain = ['POST /api/v1/api-key/verify', 'verify key', 'consume usage event', 'insert usage event'];
+  assert.equal(trace.map(({ name }) => name).toSorted(), [...chain, 'verify.lua'].toSorted());
+  const of = (name: string): ReceivedSpan => spans.find((span) => span.name === name)!;
+  assert.equal(
+    chain.map((name) => of(name).parentSpanId),
+    [CALLER, ...chain.slice(0, -1).map((name) => of(name).spanId)],
+  );
+  assert.is(of('verify.lua').parentSpanId, of('verify key').spanId);
+  assert.equal([of(chain[0]!).service, of(chain[3]!).service], ['keytally-verify', 'keytally-consumer']);
+  assert.is(of(chain[0]!).told['http.response.status_code'], 200);
+  assert.equal([of('verify key').told['keytally.status'], of('verify key').told['keytally.key.id']], ['VALID', id]);
+
+  const [consumed, inserted] = [of('consume usage events'), of('insert usage events')];
+  assert.is(inserted.parentSpanId, consumed.spanId);
+  assert.is.not(consumed.traceId, TRACE);
+  const linked = (span: ReceivedSpan) => span.links?.map(({ traceId, spanId }) => [traceId, spanId]);
+  assert.equal(linked(consumed), [[TRACE, of('verify key').spanId]]);
+  assert.equal(linked(of('consume usage event')), [[consumed.traceId, consumed.spanId]]);
+  assert.is(spans.length, trace.length + 2, 'the other call left nothing');
+  assert.is(receiver.requests[0]!.headers['x-collector-token'], 'of ours');
+});
+
+test('gateways, the api and each verification of a batch are traced alike', async () => {
+  const [verify, api] = await Promise.all([start('verify', settings), start('api', settings)]);
+  const { key } = await customers.newKey();
+  const from = receiver.spans().length;
+  const gateway = { ...sampled, 'x-keytally-token': world.team.token, 'x-api-key': key };
+  assert.is((await fetch(`${verify.url}/gateway/nginx/-/`, { headers: gateway })).status, 200);
+  const common = { token: world.team.token, headers: sampled };
+  await request(`${api.url}/api/v1/api-key/verify`, 'post', { ...common, body: { key } });
+  await request(`${verify.url}/api/v1/api-key/verify/batch`, 'post', {
+    ...common,
+    body: { verifications: [{ key }, { key: 'nothing' }] },
+  });
+  await request(`${api.url}/api/v1/workspace/ws_00000000000000000000000000`, 'get', common);
+  await Promise.all([verify.stop(), api.stop()]);
+
+  const spans = receiver.spans().slice(from);
+  const requests = spans.filter(({ parentSpanId }) => parentSpanId === CALLER);
+  const named = (name: string) => requests.find((span) => span.name === name)!;
+  const below = ({ spanId }: ReceivedSpan) =>
+    spans.filter(({ parentSpanId }) => parentSpanId === spanId).map(({ told }) => told['keytally.status']);
+  assert.equal(below(named('GET /gateway/nginx')), ['VALID']);
+  assert.equal(below(named('POST /api/v1/api-key/verify')), ['VALID']);
+  assert.equal(new Set(below(named('POST /api/v1/api-key/verify/batch'))), new Set(['INVALID', 'VALID']));
+  const refused = requests.find(({ told }) => told['http.response.status_code'] === 403)!;
+  assert.match(refused.name, /^GET \/api\/v1\/workspace\/\{id\}$/);
+  assert.is(refused.told['error.type'], 'workspace_forbidden');
+});
+
+test('a stranger begins no trace, whatever it asks for', async () => {
+  const verify = await start('verify', settings);
+  const from = receiver.spans().length;
+  const headers = { traceparent: sampled.traceparent.replace('0af', '1af') };
+  const answer = await customers.verify({ key: 'nothing' }, { url: verify.url, token: 'kt_nobody', headers });
+  assert.is(answer.status, 401);
+  await verify.stop();
+  assert.equal(receiver.spans().slice(from), []);
+});
+
+test('the event of a call that is not traced is the same to the byte, and that of a traced one has the trace alone more', async () => {
+  const verify = await start('verify', settings);
+  const redis = await connectTestRedis();
+  const waiting = async () => {
+    const shards = [...Array(64).keys()];
+    return (await Promise.all(shards.map((shard) => waitingEvents(redis.node(shard).client, shard)))).flat();
+  };
+  const earlier = await waiting();
+  const lines: string[] = [];
+  for (const headers of [{ traceparent: sampled.traceparent.replace(/1$/, '0') }, {}, sampled]) {
+    const { key } = await customers.meteredKey('10');
+    await customers.verify({ key, billing: { usage: '1' } }, { url: verify.url, headers });
+    const [line] = (await waiting()).filter((one) => !earlier.includes(one) && !lines.includes(one));
+    lines.push(line!);
+  }
+  await Promise.all([verify.stop(), redis.close()]);
+  const id = '[a-z]+_[0-9a-z]{26}';
+  const [before, after] = [
+    `^\\{"i":"${id}",`,
+    `"r":"","c":1000000,"n":"default","t":\\d+,"k":"${id}","b":"${id}","v":"${id}"`,
+  ];
+  for (const line of lines.slice(0, 2)) assert.match(line, new RegExp(`${before}${after},"u":1000000,"s":1,"e":1\\}$`));
+  assert.match(
+    lines[2]!,
+    new RegExp(`${before}"z":"00-${TRACE}-[0-9a-f]{16}-01",${after},"u":1000000,"s":1,"e":1\\}$`),
+  );
+});
+
+test('metrics are those that Prometheus reads, by the same names and with the same figures', async () => {
+  const verify = await start('verify', settings);
+  const { key } = await customers.newKey();
+  for (let i = 0; i < 3; i++) await customers.verify({ key }, { url: verify.url });
+  const own = () => receiver.metrics().filter(({ service }) => service === 'keytally-verify');
+  const last = (name: string) => own().findLast((metric) => metric.name === name);
+  const verified = () =>
+    last('keytally_verifications_total')?.points.find(({ attributes }) => toldOf(attributes).status === 'VALID');
+  await eventually('all are told', async () => verified()?.asDouble === 3);
+  assert.equal(toldOf(verified()!.attributes), { status: 'VALID', program: 'verify' });
+  const calls = last('keytally_http_request_seconds')!.points.filter(
+    ({ attributes }) => toldOf(attributes).route === '/api/v1/api-key/verify',
+  );
+  assert.equal([calls.length, Number(calls[0]!.count)], [1, 3]);
+  assert.is(
+    calls[0]!.bucketCounts!.reduce<number>((sum, count) => sum + Number(count), 0),
+    3,
+  );
+  const scraped = await (await fetch(`${verify.url}/metrics`)).text();
+  const types = [...scraped.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => [name, type]);
+  const kinds: Record<string, string> = { counter: 'sum', gauge: 'gauge', histogram: 'histogram', summary: 'gauge' };
+  for (const [name, type] of types) assert.is(last(name!)?.kind, kinds[type!], name);
+  await verify.stop();
+});
+
+test('nothing that was sent to the collector holds a secret', async () => {
+  const verify = await start('verify', settings);
+  const { key } = await customers.newKey();
+  const headers = { ...sampled, tracestate: `keytally=${key}`, baggage: `key=${key}`, 'x-request-id': key };
+  for (const body of [
+    { key, route: key },
+    { key, billing: { usage: '1', usageName: key } },
+  ])
+    await customers.verify(body, { url: verify.url, headers });
+  const gateway = { ...headers, 'x-keytally-token': world.team.token, 'x-api-key': key };
+  assert.is((await fetch(`${verify.url}/gateway/plain/-/${key}?key=${key}`, { headers: gateway })).status, 200);
+  const from = receiver.spans().length;
+  await verify.stop();
+  assert.ok(receiver.spans().length - from >= 9, 'they were traced');
+  const sent = receiver.requests.map(({ text }) => text).join('\n');
+  for (const secret of [key, world.team.token, world.env.MASTER_KEY!, world.env.REDIS_URL!, 'of ours'])
+    assert.not.ok(sent.includes(secret), secret);
+});
+
+test('a collector that does not answer, or is not there, delays no call and no stop', async () => {
+  const silent = await startOtlpReceiver({ answers: false });
+  const gone = await startOtlpReceiver();
+  await gone.stop();
+  for (const { url } of [silent, gone]) {
+    let said = '';
+    outputListeners.add((text) => void (said += text));
+    const more = { ...settings, OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_TRACES_SAMPLER: 'always_on' };
+    const verify = await start('verify', more);
+    const { key } = await customers.newKey();
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, () => customers.verify({ key }, { url: verify.url })),
+    );
+    assert.equal(new Set(answers.map(({ body }) => body.status)), new Set(['VALID']));
+    const ended = once(verify.process, 'exit');
+    verify.process.kill('SIGTERM');
+    const [code] = (await ended) as [number];
+    assert.is(code, 0);
+    assert.match(said, url === silent.url ? 'the last telemetry was not sent' : 'telemetry could not be sent');
+    outputListeners.clear();
+  }
+  await silent.stop();
+});
+
+// The client of Prometheus loads @opentelemetry/api, with or without telemetry.
+test('a program that is not told of a collector loads nothing of OpenTelemetry that it would not load anyway', async () => {
+  let said = '';
+  outputListeners.add((text) => void (said += text));
+  for (const program of ['api', 'verify', 'consumer', 'webhooks'] as const)
+    await (await start(program, { NODE_OPTIONS: preload })).stop();
+  assert.match(said, /loaded file:\S+@opentelemetry\/api\//);
+  assert.not.match(said, /loaded file:\S+@opentelemetry\/(?!api\/)/);
+  const traced = await start('verify', { ...settings, NODE_OPTIONS: preload });
+  await traced.stop();
+  assert.match(said, /loaded file:\S+@opentelemetry\/sdk-trace/);
+});
+
+async function start(program: Program, env: Record<string, string>): Promise<Started> {
+  const one = await world.start(program, env);
+  started.push(one);
+  return one;
+}
+
+test.run();
