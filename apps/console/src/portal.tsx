@@ -131,7 +131,8 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
   }, []);
   const columns: Column<Key>[] = [
     { title: 'Name', width: '30%', cell: ({ name }) => <span title={name}>{name}</span> },
-    { title: 'Key', cell: ({ maskedKey }) => <code>{maskedKey}</code> },
+    // A narrow screen has no room for both this and the button.
+    { title: 'Key', cell: ({ maskedKey }) => <code>{maskedKey}</code>, isExtra: mayRotate },
     { title: 'State', width: '7rem', cell: (key) => <KeyState of={key} /> },
     { title: 'Expires', cell: ({ expiresAt }) => <Time at={expiresAt} />, isExtra: true },
     { title: 'Last used', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} />, isExtra: true },

@@ -24,7 +24,7 @@ const refillColumns: readonly Column<Refill>[] = [
   { title: 'By', cell: ({ tokenId }) => <code title={tokenId}>{tokenId}</code>, isExtra: true },
 ];
 const movementColumns: readonly Column<Movement>[] = [
-  { title: 'Day', width: '7rem', cell: ({ day }) => day },
+  { title: 'Day', width: '7.5rem', cell: ({ day }) => day },
   { title: 'Movement', cell: ({ kind, name, reason }) => <span title={reason ?? name}>{`${kind}: ${name}`}</span> },
   { title: 'Amount', cell: ({ amount }) => <Amount of={amount} />, isNumber: true },
   { title: 'Adds to', cell: ({ balance }) => balance, isExtra: true },
