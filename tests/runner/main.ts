@@ -17,7 +17,7 @@ const TIMES_FILE = 'node_modules/.keytally-test-times.json';
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '2' },
+    jobs: { type: 'string', default: '3' },
     within: { type: 'string', default: '180' },
     show: { type: 'boolean', default: false },
   },
