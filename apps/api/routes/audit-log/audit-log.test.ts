@@ -30,7 +30,11 @@ test('every operation that changes something leaves one line: who changed what, 
       headers: { 'X-Request-Id': requestId, 'Idempotency-Key': requestId },
     });
     assert.ok(answer.status < 300, answer.text);
-    const [line, ...more] = await auditLog(`requestId=${requestId}`);
+    const lines = await auditLog(`requestId=${requestId}`);
+    // With a workspace go its webhooks, each with a line of its own.
+    const [line, ...more] = lines.filter(
+      (one: { resource: string }) => !answer.body.workspace || one.resource === 'workspace',
+    );
     assert.ok(line, `${what} left no line`);
     assert.equal(more, [], what);
     assert.is(line.operation, what);
