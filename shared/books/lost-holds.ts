@@ -10,8 +10,20 @@ import { billingKey } from './billing-refs.ts';
 
 // What Redis has lost of holds, and the books have. docs/accounts-design.md, "Holds".
 
-/** A hold of which the books have lines that Redis lacks; `how` is empty where none of them ends it. */
-type LostHold = { id: string; changeMicros: number; costMicros: number; how: string; text: string };
+/**
+ * A hold of which the books have lines that Redis lacks, and how many. `how` is empty where none of them ends it; `micros` is the
+ * amount of what ended it. `isWhole`: the books have its first line, so that all lines of it add up.
+ */
+type LostHold = {
+  id: string;
+  lines: number;
+  changeMicros: number;
+  costMicros: number;
+  how: string;
+  micros: number;
+  isWhole: boolean;
+  text: string;
+};
 
 // A hold lasts for a day, and an extension begins another one: of one that was extended for longer the books may know too little.
 const DAYS = 8;
@@ -63,11 +75,14 @@ async function takeIn(
   const node = redis.node(shard);
   const { fence, epoch } = grant(shard);
   const keys = [keyspace.meta(shard), billingKey(billing), keyspace.outbox(shard)];
-  const asked = holds.flatMap(({ id, changeMicros, costMicros, how, text }) => [
+  const asked = holds.flatMap(({ id, lines, changeMicros, costMicros, how, micros, isWhole, text }) => [
     id,
+    lines,
     changeMicros,
     costMicros,
     how,
+    micros,
+    isWhole ? '1' : '',
     text,
   ]);
   for (;;) {
@@ -108,20 +123,43 @@ async function queryLostHolds(
 }
 
 type Row = [
-  ...[billingId: string, holdId: string, change: string, cost: string, kind: string, how: string],
+  ...[billingId: string, holdId: string, lines: string, change: string, cost: string],
+  ...[capture: LineOfEnd, charge: LineOfEnd, release: LineOfEnd, holds: string],
   ...[text: string, micros: string, keyId: string, usageName: string, epoch: number],
 ];
+type LineOfEnd = [kind: string, detail: string, cost: string];
 
-function readRow([, id, change, cost, kind, how, text, micros, keyId, usageName, epoch]: Row): LostHold {
-  const ends: Record<string, string> = { capture: how === 'charged' ? 'charged' : 'captured' };
-  ends['release'] = how === 'expired' ? 'expired' : 'released';
+function readRow(row: Row): LostHold {
+  const [, id, lines, change, cost, capture, charge, release, holds, text, micros, keyId, usageName, epoch] = row;
+  const [ended, howMuch] = endOf(capture, charge, release);
   // Where no line has the hold, what a correction of it needs.
   const said = [micros, 0, 'release', 0, 0, epoch, keyId, usageName].join(END) + END;
-  const [changeMicros, costMicros] = [Number(change), Number(cost)];
-  return { id, changeMicros, costMicros, how: ends[kind] ?? '', text: text === '' ? said : text };
+  return {
+    id,
+    lines: Number(lines),
+    changeMicros: Number(change),
+    costMicros: Number(cost),
+    how: ended,
+    micros: Number(howMuch),
+    isWhole: Number(holds) > 0,
+    text: text === '' ? said : text,
+  };
 }
 
-// Holds whose lost lines don't add up to nothing, or of which Redis has lines besides: all others began and ended in what was lost.
+/** What ended a hold for good: the first capture, else a charge, else a release. */
+function endOf(capture: LineOfEnd, charge: LineOfEnd, release: LineOfEnd): [how: string, micros: string] {
+  // A late capture of what was charged is told by what it changes.
+  if (capture[0] === 'correction') return ['corrected', capture[2]];
+  if (capture[0] !== '') return [capture[1] === 'late' ? 'late' : 'captured', capture[2]];
+  if (charge[0] !== '') return ['charged', charge[2]];
+  if (release[0] !== '') return [release[1] === 'expired' ? 'expired' : 'released', '0'];
+  return ['', '0'];
+}
+
+const IS_CAPTURE = `(kind = 'capture' and detail != 'charged' or kind = 'correction' and detail != 'lost')`;
+const LINE_OF_END = 'toString(kind), detail, cost_micros';
+
+// Holds whose lost lines don't add up to one end, or of which Redis has lines besides: all others began and ended in what was lost.
 const LOST_HOLDS = `
   with
     asked as (
@@ -130,13 +168,15 @@ const LOST_HOLDS = `
     known as (
       select known.1 as known_id, known.2 as known_epoch, known.3 as known_number
       from (select arrayJoin(arrayZip({knownIds:Array(String)}, {knownEpochs:Array(UInt32)}, {knownNumbers:Array(UInt64)})) as known))
-  select billing_id, hold_id,
+  select billing_id, hold_id, countIf(is_lost),
     sumIf(hold_micros, is_lost and kind in ('hold', 'correction')) - sumIf(hold_micros, is_lost and kind in ('capture', 'release')) as change,
     sumIf(cost_micros, is_lost),
-    argMaxIf(toString(kind), (epoch, seq), is_lost and kind in ('capture', 'release')),
-    argMaxIf(detail, (epoch, seq), is_lost and kind in ('capture', 'release')),
+    argMinIf((${LINE_OF_END}), (epoch, seq), is_lost and ${IS_CAPTURE}),
+    argMinIf((${LINE_OF_END}), (epoch, seq), is_lost and kind = 'capture' and detail = 'charged'),
+    argMaxIf((${LINE_OF_END}), (epoch, seq), is_lost and kind = 'release' and detail != 'lost'),
+    countIf(kind = 'hold'),
     argMaxIf(detail, (epoch, seq), is_lost and kind in ('hold', 'extension')),
-    max(hold_micros), any(key_id), any(usage_name), max(epoch)
+    maxIf(hold_micros, kind in ('hold', 'extension', 'capture')), any(key_id), any(usage_name), max(epoch)
   from (
     select billing_id, hold_id, kind, epoch, seq, cost_micros, hold_micros, detail, key_id, usage_name, after_hold,
       epoch < now_epoch and seq > known_number as is_lost
@@ -149,6 +189,7 @@ const LOST_HOLDS = `
   )
   where hold_id > after_hold
   group by billing_id, hold_id
-  having countIf(is_lost) > 0 and (change != 0 or countIf(not is_lost) > 0)
+  having countIf(is_lost) > 0
+    and (change != 0 or countIf(not is_lost) > 0 or countIf(is_lost and (kind = 'capture' or ${IS_CAPTURE})) > 1)
   order by billing_id, hold_id
   limit ${HOLDS_PER_QUERY} by billing_id`;

@@ -94,6 +94,8 @@ local function settle(name, eventStart, lastTurn, late, events, from, to, adjust
   end
   call('HSET', name, 'u', account and usedTextOf(account) or format('%.0f', used), 'x', format('%.0f', before),
     'c', format('%.0f', counted), 'a', format('%.0f', last))
+  -- Its holds come after it. Whoever dies before that is followed by one that looks for them again.
+  if account or lastTurn ~= '' then call('HSET', name, 'y', nowText) end
   if account and account.stateText then writeState(account) end
   return 'OK', format('%.0f', change)
 end
