@@ -28,7 +28,7 @@ export type Played = Scene & { key: TestKey; id: string; holdId: string };
 export async function makeLostEnds(name: string) {
   const own = await makeBehindWorld(name);
   const books = connectClickHouse(own.world.env.CLICKHOUSE_URL!);
-  const api = await own.startApi();
+  let api = await own.startApi();
   own.world.api.url = api.url;
 
   const allOpen = () => untilOpen(own.redis, api.url, own.world.verify!.url);
@@ -84,18 +84,29 @@ export async function makeLostEnds(name: string) {
     await makeMarkChangedDays(own.world.sql)(events, Date.now());
   }
 
+  const note = (played: Played[]) =>
+    noteUnsettled(
+      own.world.sql,
+      played.map(({ id }) => id),
+    );
+
+  async function notesOf(played: Played[]) {
+    const ids = new Set(played.map(({ id }) => id));
+    return (await own.unsettled()).filter(({ billingId }) => ids.has(billingId));
+  }
+
   /** Notes the records of the scenes, and waits until they are settled. */
   async function settle(played: Played[]): Promise<void> {
-    const ids = played.map(({ id }) => id);
-    await noteUnsettled(own.world.sql, ids);
-    const isSettled = async () => (await own.unsettled()).every(({ billingId }) => !ids.includes(billingId));
-    await eventually('all are settled', isSettled);
+    await note(played);
+    await eventually('all are settled', async () => (await notesOf(played)).length === 0);
   }
 
   return {
     ...own,
     takeLines,
     book,
+    note,
+    notesOf,
     settle,
     play(scenes: Scene[]): Promise<Played[]> {
       return Promise.all(
@@ -117,6 +128,17 @@ export async function makeLostEnds(name: string) {
     async comeBackAs(kept: string): Promise<void> {
       await own.redis.comeBackAs(kept);
       await allOpen();
+    },
+    async emptyRedis(): Promise<void> {
+      await own.redis.admin.flushall();
+      await allOpen();
+    },
+    async killApi(): Promise<void> {
+      await api.stop('SIGKILL');
+    },
+    async startAgain(): Promise<void> {
+      api = await own.startApi();
+      own.world.api.url = api.url;
     },
     /** Each hold has ended once, however often it is settled, and the books prove it. */
     async proved(played: Played[]): Promise<void> {

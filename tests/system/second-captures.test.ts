@@ -1,6 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLostEnds, type Scene } from '../helpers/lost-ends.ts';
+import { eventually } from '../helpers/world.ts';
 
 // Holds whose ends an older Redis has lost, and that end again: one end counts, once.
 
@@ -56,6 +57,32 @@ test('holds that an older Redis ended up to three times have ended once, whichev
   const { body } = await own.world.call('get', `/api/v1/customer-billing/${extended.id}/holds`);
   const [{ createdAt, expiresAt }] = body.holds;
   assert.ok(expiresAt - Date.parse(createdAt) > 3_000_000, 'it ends as it was extended');
+});
+
+test('a settler that dies after the balance and before the holds is followed by one that settles these, too', async () => {
+  const played = await own.play([
+    { acts: ['9', '', '7'], used: '9' },
+    { acts: ['9', '', ''], used: '9' },
+    { acts: ['9', '', 'release'], used: '9' },
+  ]);
+  await own.book(await own.takeLines());
+  await own.keep('third');
+  await own.actAll(played, 0);
+  const lost = await own.takeLines();
+  await own.comeBackAs('third');
+  await own.actAll(played, 2);
+  own.refusing.refuse('is_lost');
+  await own.book(lost);
+  await own.note(played);
+  await eventually('it was tried', async () => {
+    const notes = await own.notesOf(played);
+    return notes.length === played.length && notes.every(({ attempts }) => attempts > 0);
+  });
+  await own.killApi();
+  own.refusing.refuse(undefined);
+  await own.startAgain();
+  await own.settle(played);
+  await own.proved(played);
 });
 
 test.run();
