@@ -5,10 +5,10 @@ import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
 import type { Sql, Transaction } from '../../shared/stores/postgres.ts';
 import { tellWebhooks } from '../../shared/stores/tell-webhooks.ts';
 import { formatCredits } from '../../shared/values/credits.ts';
+import { DAY_MS } from '../../shared/values/periods.ts';
 
 const EVERY_MS = 1_000;
 const ROWS_AT_ONCE = 500;
-const DAY = 86_400_000;
 // How long a transaction may take: what it made may have begun before others could see it.
 const UNSEEN_MS = 60_000;
 const JOB = 'webhook_moments';
@@ -22,10 +22,10 @@ type Moment = {
 const moments: Moment[] = [
   { type: 'grant.began', before: 0 },
   { type: 'grant.expired', before: 0 },
-  { type: 'grant.expiring', before: 7 * DAY },
-  { type: 'grant.expiring', before: DAY },
-  { type: 'key.expiring', before: 7 * DAY },
-  { type: 'key.expiring', before: DAY },
+  { type: 'grant.expiring', before: 7 * DAY_MS },
+  { type: 'grant.expiring', before: DAY_MS },
+  { type: 'key.expiring', before: 7 * DAY_MS },
+  { type: 'key.expiring', before: DAY_MS },
 ];
 
 /**
@@ -120,10 +120,10 @@ function eventOf({ type, before }: Moment, row: Row): WebhookEvent {
   const { id, at, teamId, workspaceId } = row;
   const of = { teamId, workspaceId, atMs: at - before };
   if (type === 'key.expiring')
-    return { ...of, type, subjectId: id, cause: `${at} ${before}`, data: { ...keyOf(row), daysLeft: before / DAY } };
+    return { ...of, type, subjectId: id, cause: `${at} ${before}`, data: { ...keyOf(row), daysLeft: before / DAY_MS } };
   const subjectId = row.billingId!;
   if (type === 'grant.expiring')
-    return { ...of, type, subjectId, cause: `${id} ${before}`, data: { ...grantOf(row), daysLeft: before / DAY } };
+    return { ...of, type, subjectId, cause: `${id} ${before}`, data: { ...grantOf(row), daysLeft: before / DAY_MS } };
   return { ...of, type, subjectId, cause: id, data: grantOf(row) };
 }
 

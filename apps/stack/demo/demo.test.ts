@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { dayOf } from '../../../shared/events/event.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { DAY_MS } from '../../../shared/values/periods.ts';
 import { must } from '../../../tests/helpers/customers.ts';
@@ -99,10 +100,6 @@ async function demo(past?: NonNullable<Parameters<typeof play>[0]['past']>) {
   const right = await play({ ...stage, ...(past && { past }) }).finally(() => (console.log = log));
   const out = lines.join('\n');
   return { right, out, workspaceId: /\/w\/(ws_\w+)\/$/.exec(out)?.[1] ?? '' };
-}
-
-function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10);
 }
 
 async function get(path: string) {

@@ -15,6 +15,7 @@ import * as assert from 'uvu/assert';
 import { rollUp } from '../../../consumer/jobs/rollup.ts';
 import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
+import { DAY_MS, QUARTER_MS } from '../../../../shared/values/periods.ts';
 import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 const test = suite('usage sums');
@@ -32,8 +33,6 @@ test.after(async () => {
   await world?.stop();
 });
 
-const DAY_MS = 86_400_000;
-const QUARTER_MS = 900_000;
 // Quarter and half hours, half an hour of summer time, a change at midnight, days far from those of UTC, and plain ones.
 const ZONES = [
   'UTC',

@@ -1,5 +1,6 @@
 import { call, Problem } from '../data/call.ts';
 import { useRead } from '../data/hooks.ts';
+import { DAY_MS } from '../data/periods.ts';
 import { useWorkspace } from '../data/session.ts';
 import { LimitName } from '../parts/outcomes.tsx';
 import { usePath } from '../parts/page.tsx';
@@ -15,7 +16,6 @@ const SHOWN = 8;
 const MOST_CREDITS = '9000000000';
 // "usage_too_large" of the API.
 const USAGE_TOO_LARGE = 40020;
-const DAY_MS = 86_400_000;
 const QUARTER_MS = 900_000;
 
 /** The customers with the least left. */

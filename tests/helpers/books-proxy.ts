@@ -1,0 +1,44 @@
+import { once } from 'node:events';
+import { createServer, request as forward, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+
+/** A request that a program asks of ClickHouse, with the way to answer it in ClickHouse's place. */
+export type Asked = { body: Buffer; path: string; answer: ServerResponse };
+/** Whether a request is passed on; `unheard`: it is done, and its answer is lost; `kept`: it was answered or cut off here. */
+export type Way = 'passed' | 'unheard' | 'kept';
+export type BooksProxy = { url: string; close(): void };
+
+/** Puts a proxy before the ClickHouse of a URL, which decides over each request. */
+export async function booksProxy(to: string, decide: (asked: Asked) => Way | Promise<Way>): Promise<BooksProxy> {
+  const { hostname, port } = new URL(to);
+  const server = createServer((inner, answer) => {
+    const pass = async () => {
+      const body = await buffer(inner);
+      const { method, headers, url: path = '' } = inner;
+      const way = await decide({ body, path, answer });
+      if (way === 'kept') return;
+      const outer = forward({ hostname, port, method, headers, path }, (answered) => {
+        if (way === 'unheard') {
+          answered.resume().once('end', () => answer.destroy());
+          return;
+        }
+        answer.writeHead(answered.statusCode!, answered.headers);
+        answered.pipe(answer);
+      });
+      outer.on('error', () => answer.destroy());
+      outer.end(body);
+    };
+    pass().catch(() => answer.destroy());
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const url = new URL(to);
+  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url: url.href,
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
