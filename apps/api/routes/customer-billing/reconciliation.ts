@@ -5,7 +5,7 @@ import type { GrantProof } from '../../../../shared/books/grant-proof.ts';
 import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
 import { reconcile } from '../../../../shared/books/reconcile.ts';
 import { id, named, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
-import { requireBilling } from '../../resources/billings.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 
 const end = named(

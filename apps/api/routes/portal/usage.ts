@@ -9,8 +9,8 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatSum } from '../../../../shared/values/credits.ts';
 import { dateOf } from '../../../../shared/values/periods.ts';
 import { route } from '../../http/route.ts';
-import { usageOfPortal } from '../../resources/access.ts';
-import { portalOf } from '../../resources/portals.ts';
+import { usageOfPortal } from '../../resources/access/access.ts';
+import { portalOf } from '../../resources/access/portals.ts';
 import { readPeriods } from '../../resources/usage-range.ts';
 import { refuseTooManyEvents, usageOfPeriod } from '../../resources/usage-rows.ts';
 

@@ -8,7 +8,7 @@ import { formatSum } from '../../../../shared/values/credits.ts';
 import { dateOf, daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { csv, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
-import { requireUsageOfBilling } from '../../resources/billings.ts';
+import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
 import { isDay, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
 import {
   columnsOf,

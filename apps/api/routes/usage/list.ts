@@ -17,7 +17,7 @@ import { QUARTER_MS } from '../../../../shared/values/periods.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
 import { route } from '../../http/route.ts';
 import type { Services } from '../../http/route.ts';
-import { requireUsageOf } from '../../resources/access.ts';
+import { requireUsageOf } from '../../resources/access/access.ts';
 import { boundedPeriods, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
 import {
   decodeCursor,

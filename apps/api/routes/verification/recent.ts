@@ -7,7 +7,7 @@ import { id, named, object, timestamp } from '../../../../shared/contract/schema
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import { mayUse, requireUsageOf } from '../../resources/access.ts';
+import { mayUse, requireUsageOf } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
 import { outcome, presentOutcome } from './outcome.ts';
 
