@@ -37,7 +37,7 @@ import { makeSessionCookies } from './http/session-cookie.ts';
 import { makeSendExport } from './http/exports.ts';
 import { makeFairTurns } from './http/fair-turns.ts';
 import { limitCalls } from './http/limit-calls.ts';
-import { startSettler } from '../../shared/books/settler.ts';
+import { startSettler } from '../../shared/books/settling/settler.ts';
 import { watchStalePostgres } from './sync/stale-postgres.ts';
 import { startNotingBehind } from './reopen/note-behind.ts';
 import { keepShardsOpen } from './reopen/reopen.ts';

@@ -1,6 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
-import { markUnsummedDays } from '../../../shared/books/marked-days.ts';
+import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { beforeLimits } from '../../../shared/stores/limits.ts';

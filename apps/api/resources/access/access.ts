@@ -1,4 +1,4 @@
-import { allowWorkspace, type AllowedWorkspace } from '../../../../shared/books/allowed-workspace.ts';
+import { allowWorkspace, type AllowedWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import { blocksOf } from '../../../../shared/auth/allowed-addresses.ts';
 import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import type { Alert } from '../../../../shared/contract/alerts.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
-import { allowWorkspace } from '../../../../shared/books/allowed-workspace.ts';
+import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
 import type { Balance } from '../../../../shared/books/balances.ts';
 import { formatCredits, parseCredits } from '../../../../shared/values/credits.ts';
 import type { Limit } from '../../../../shared/contract/limits.ts';

@@ -1,4 +1,4 @@
-import type { Statement as Sql } from '../../../../shared/books/usage-sql.ts';
+import type { Statement as Sql } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { inChunks } from '../../../../shared/stores/clickhouse.ts';
 import { lineNames, type StatementLine } from './lines.ts';

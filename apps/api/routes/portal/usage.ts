@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { MOST_NAMED_RECORDS } from '../../../../shared/books/usage-export.ts';
-import { readUsage } from '../../../../shared/books/usage-query.ts';
-import type { UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+import { MOST_NAMED_RECORDS } from '../../../../shared/books/usage/export.ts';
+import { readUsage } from '../../../../shared/books/usage/query.ts';
+import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import type { Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, named, object } from '../../../../shared/contract/schema-kinds.ts';

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
-import { readUsage } from '../../../../shared/books/usage-query.ts';
-import type { UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+import { readUsage } from '../../../../shared/books/usage/query.ts';
+import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { TextAnswer } from '../../../../shared/contract/route.ts';
 import { day, id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';

@@ -5,9 +5,9 @@ import {
   MOST_NAMED_RECORDS,
   namedRecords,
   type ExportFormat,
-} from '../../../../shared/books/usage-export.ts';
-import { booksAnswer, liveDaysOf } from '../../../../shared/books/usage-query.ts';
-import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+} from '../../../../shared/books/usage/export.ts';
+import { booksAnswer, liveDaysOf } from '../../../../shared/books/usage/query.ts';
+import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object, textOf, usageName } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';

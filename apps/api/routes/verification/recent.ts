@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/books/recent-outcomes.ts';
+import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/books/usage/recent-outcomes.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { limitedByLimit } from '../../../../shared/contract/limits.ts';

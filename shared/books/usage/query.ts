@@ -1,12 +1,12 @@
 import { ClickHouseError } from '@clickhouse/client';
-import { ApiError } from '../contract/errors.ts';
-import type { Books } from '../stores/clickhouse.ts';
-import type { Query } from '../stores/postgres.ts';
-import { daysTouched } from '../values/periods.ts';
+import { ApiError } from '../../contract/errors.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import type { Query } from '../../stores/postgres.ts';
+import { daysTouched } from '../../values/periods.ts';
 import { liveDays, type LiveDays } from './live-days.ts';
-import { eventsSql, keyColumns, usageSql, type UsageQuestion } from './usage-sql.ts';
+import { eventsSql, keyColumns, usageSql, type UsageQuestion } from './sql.ts';
 
-// Every reader of usage asks here; usage-sql.ts alone writes the queries.
+// Every reader of usage asks here; sql.ts alone writes the queries.
 
 /** Usage of a period, by its number, and of one of each group that was asked for. */
 export type Usage = {

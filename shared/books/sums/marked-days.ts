@@ -1,6 +1,6 @@
-import type { Books } from '../stores/clickhouse.ts';
-import { eachOf, type Query } from '../stores/postgres.ts';
-import { markDays, type RecordDay } from '../stores/usage-marks.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import { markDays, type RecordDay } from '../../stores/usage-marks.ts';
 
 const WORKSPACES_AT_ONCE = 50;
 const READ_SECONDS = 300;

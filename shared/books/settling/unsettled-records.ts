@@ -1,6 +1,6 @@
-import { eachOf, orGiveUp, type Query } from '../stores/postgres.ts';
-import { chunks } from '../values/chunks.ts';
-import type { BillingRef } from './billing-refs.ts';
+import { eachOf, orGiveUp, type Query } from '../../stores/postgres.ts';
+import { chunks } from '../../values/chunks.ts';
+import type { BillingRef } from '../billing-refs.ts';
 
 /** A note that a record's balance may lack what the books have. Its mark tells whether it was noted again since. */
 export type UnsettledRecord = BillingRef & { mark: number; attempts: number };

@@ -1,6 +1,6 @@
-import { eachOf, type Query } from '../stores/postgres.ts';
-import { chunks } from '../values/chunks.ts';
-import type { BillingRef } from './billing-refs.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import { chunks } from '../../values/chunks.ts';
+import type { BillingRef } from '../billing-refs.ts';
 import type { MissingNumbers } from './missing-numbers.ts';
 
 /** A loss of a record. */

@@ -1,5 +1,5 @@
-import { IS_COUNTED, IS_USAGE } from '../stores/clickhouse.ts';
-import { areDaysOfUtc, countPeriods, dateOf, daysTouched, type Periods } from '../values/periods.ts';
+import { IS_COUNTED, IS_USAGE } from '../../stores/clickhouse.ts';
+import { areDaysOfUtc, countPeriods, dateOf, daysTouched, type Periods } from '../../values/periods.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 import type { LiveDays } from './live-days.ts';
 

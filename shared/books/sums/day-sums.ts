@@ -1,4 +1,4 @@
-import { inChunks, IS_USAGE } from '../stores/clickhouse.ts';
+import { inChunks, IS_USAGE } from '../../stores/clickhouse.ts';
 
 // What the queries on days of the books share: events as lines of booked_days, and records with their open days.
 

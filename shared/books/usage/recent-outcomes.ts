@@ -1,9 +1,9 @@
-import type { Books } from '../stores/clickhouse.ts';
-import { dayOf } from '../events/event.ts';
-import { REFUSALS_KEPT_MS } from '../events/outcome.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { dayOf } from '../../events/event.ts';
+import { REFUSALS_KEPT_MS } from '../../events/outcome.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 import { IS_VALID_CALL } from './outcomes-query.ts';
-import { booksAnswer } from './usage-query.ts';
+import { booksAnswer } from './query.ts';
 
 /** Whose decisions are asked for. */
 export type RecentQuestion = {

@@ -1,6 +1,6 @@
-import type { Books } from '../stores/clickhouse.ts';
-import type { Query } from '../stores/postgres.ts';
-import type { Balance } from './balances.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import type { Query } from '../../stores/postgres.ts';
+import type { Balance } from '../balances.ts';
 import { markedDays } from './marked-days.ts';
 import { queryLines, type Asked, type Line, type Part, type Sums, type TurnPlace } from './booked-lines.ts';
 import { inGroups } from './day-sums.ts';

@@ -1,5 +1,5 @@
-import { eachOf, type Query } from '../stores/postgres.ts';
-import { DAY_MS, dateOf, dayNumber } from '../values/periods.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import { DAY_MS, dateOf, dayNumber } from '../../values/periods.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { Books } from '../stores/clickhouse.ts';
-import { inGroups, type RecordRef } from './day-sums.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { inGroups, type RecordRef } from '../sums/day-sums.ts';
 
 /** The place of an event in its record: its epoch and its sequence number there. */
 export type Place = { epoch: number; sequence: number };

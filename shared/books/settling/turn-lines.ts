@@ -1,7 +1,7 @@
-import { lineId, UnreadableEvent } from '../events/event.ts';
-import type { Books } from '../stores/clickhouse.ts';
-import type { TurnPlace } from './booked-lines.ts';
-import { inGroups, type RecordRef } from './day-sums.ts';
+import { lineId, UnreadableEvent } from '../../events/event.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import type { TurnPlace } from '../sums/booked-lines.ts';
+import { inGroups, type RecordRef } from '../sums/day-sums.ts';
 
 /** An account after a turn. */
 export type TurnLine = {

@@ -1,6 +1,6 @@
-import type { Query } from '../stores/postgres.ts';
-import { gaveUntilNow, readAccountState } from './account-state.ts';
-import type { Balance } from './balances.ts';
+import type { Query } from '../../stores/postgres.ts';
+import { gaveUntilNow, readAccountState } from '../account-state.ts';
+import type { Balance } from '../balances.ts';
 
 /** What an account says of all its grants together, beside what Postgres knows of each. */
 export type GrantProof = {

@@ -1,5 +1,5 @@
-import { eachOf, type Query } from '../stores/postgres.ts';
-import type { BillingRef } from './billing-refs.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import type { BillingRef } from '../billing-refs.ts';
 import type { Reconciliation } from './reconcile.ts';
 
 /** A record that the last comparison did not find exact. */

@@ -1,9 +1,9 @@
 import type { ClickHouseSettings } from '@clickhouse/client';
-import { ApiError } from '../contract/errors.ts';
-import type { Books } from '../stores/clickhouse.ts';
-import { dayOf } from '../events/event.ts';
+import { ApiError } from '../../contract/errors.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { dayOf } from '../../events/event.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
-import { booksAnswer } from './usage-query.ts';
+import { booksAnswer } from './query.ts';
 
 export const outcomeGroups = ['status', 'reason', 'limit', 'key', 'route', 'customer'] as const;
 export type OutcomeGroup = (typeof outcomeGroups)[number];

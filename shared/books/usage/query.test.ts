@@ -13,15 +13,15 @@ import {
 } from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeWorld, type World } from '../../tests/helpers/world.ts';
-import { connectClickHouse, REQUEST_LIMITS, type Books } from '../stores/clickhouse.ts';
-import { usageDayColumns, usageDaysOf } from '../stores/usage-days.ts';
-import { firstInstantOf, windowAt } from '../values/calendar.ts';
-import { newId } from '../values/ids.ts';
-import { DAY_MS, intervals, periodsOf, startTexts, type Interval } from '../values/periods.ts';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { connectClickHouse, REQUEST_LIMITS, type Books } from '../../stores/clickhouse.ts';
+import { usageDayColumns, usageDaysOf } from '../../stores/usage-days.ts';
+import { firstInstantOf, windowAt } from '../../values/calendar.ts';
+import { newId } from '../../values/ids.ts';
+import { DAY_MS, intervals, periodsOf, startTexts, type Interval } from '../../values/periods.ts';
 import { allowWorkspace } from './allowed-workspace.ts';
-import { positionOf, readUsage, type Usage } from './usage-query.ts';
-import { usageGroups, type UsageFilters, type UsageGroup } from './usage-sql.ts';
+import { positionOf, readUsage, type Usage } from './query.ts';
+import { usageGroups, type UsageFilters, type UsageGroup } from './sql.ts';
 
 const test = suite('usage-query');
 let world: World;

@@ -1,9 +1,9 @@
-import { inChunks } from '../stores/clickhouse.ts';
-import { eachOf, type Query } from '../stores/postgres.ts';
-import { startTexts } from '../values/periods.ts';
+import { inChunks } from '../../stores/clickhouse.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import { startTexts } from '../../values/periods.ts';
 import type { AllowedWorkspace } from './allowed-workspace.ts';
 import type { LiveDays } from './live-days.ts';
-import { keyColumns, usageSql, type Statement, type UsageQuestion } from './usage-sql.ts';
+import { keyColumns, usageSql, type Statement, type UsageQuestion } from './sql.ts';
 
 export const exportFormats = ['csv', 'parquet'] as const;
 export type ExportFormat = (typeof exportFormats)[number];

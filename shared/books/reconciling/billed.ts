@@ -1,5 +1,5 @@
-import type { Books } from '../stores/clickhouse.ts';
-import { inGroups, IS_OVER, openDayParams, openDaysTable, type WithOpenDays } from './day-sums.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { inGroups, IS_OVER, openDayParams, openDaysTable, type WithOpenDays } from '../sums/day-sums.ts';
 
 /**
  * What /usage bills for the days of some records that are not open, in micro-credits by record: the sums of usage_days.

@@ -1,5 +1,5 @@
-import { IS_COUNTED, type Books } from '../stores/clickhouse.ts';
-import type { Balance } from './balances.ts';
+import { IS_COUNTED, type Books } from '../../stores/clickhouse.ts';
+import type { Balance } from '../balances.ts';
 
 // What limits over windows count, as the books have it.
 

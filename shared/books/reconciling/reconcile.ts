@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readBalances, type Balance } from './balances.ts';
-import type { BillingRef } from './billing-refs.ts';
+import { readBalances, type Balance } from '../balances.ts';
+import type { BillingRef } from '../billing-refs.ts';
 import { readBilled } from './billed.ts';
-import { lateUsage, readBooked, sum, type BookedRecord } from './booked-records.ts';
-import { grantOfOpenShards, settle } from './settle.ts';
-import type { Books } from '../stores/clickhouse.ts';
-import { booksWatermark } from '../events/watermark.ts';
+import { lateUsage, readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
+import { grantOfOpenShards, settle } from '../settling/settle.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { booksWatermark } from '../../events/watermark.ts';
 import { proveGrants, type GrantProof } from './grant-proof.ts';
 import { readKnownLosses } from './known-losses.ts';
 import { findMissingNumbers, type MissingNumbers, type Suspect } from './missing-numbers.ts';
-import type { Query } from '../stores/postgres.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
+import type { Query } from '../../stores/postgres.ts';
+import type { ShardedRedis } from '../../stores/redis.ts';
 
 /** The result of comparing a billing record's balance with its books. */
 export type Reconciliation = {

@@ -1,6 +1,6 @@
-import type { Books } from '../stores/clickhouse.ts';
-import type { Balance } from './balances.ts';
-import type { BookedRecord } from './booked-records.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import type { Balance } from '../balances.ts';
+import type { BookedRecord } from '../sums/booked-records.ts';
 import {
   inGroups,
   IS_OPEN,
@@ -10,7 +10,7 @@ import {
   openDaysTable,
   sumsOfLine,
   type RecordRef,
-} from './day-sums.ts';
+} from '../sums/day-sums.ts';
 import { readBoundaries, type Boundary, type Place } from './boundary-events.ts';
 
 /** Consecutive sequence numbers of one epoch of a billing record that no event in the books has. */

@@ -1,11 +1,11 @@
-import type { Logger } from '../runtime/log.ts';
-import { startLoop, type Loop } from '../runtime/loop.ts';
-import type { Metrics } from '../runtime/metrics.ts';
-import type { Books } from '../stores/clickhouse.ts';
-import { openShards } from '../stores/fence.ts';
-import type { Sql } from '../stores/postgres.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
-import { findBalances, type FailedRecord } from './balances.ts';
+import type { Logger } from '../../runtime/log.ts';
+import { startLoop, type Loop } from '../../runtime/loop.ts';
+import type { Metrics } from '../../runtime/metrics.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { openShards } from '../../stores/fence.ts';
+import type { Sql } from '../../stores/postgres.ts';
+import type { ShardedRedis } from '../../stores/redis.ts';
+import { findBalances, type FailedRecord } from '../balances.ts';
 import { grantOfOpenShards, settle, type WriteGrant } from './settle.ts';
 import { countUnsettled, postpone, removeSettled, takeUnsettled, type UnsettledRecord } from './unsettled-records.ts';
 

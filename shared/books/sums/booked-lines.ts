@@ -1,5 +1,5 @@
-import type { Books } from '../stores/clickhouse.ts';
-import type { Balance } from './balances.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import type { Balance } from '../balances.ts';
 import {
   columnsOfEvent,
   IS_OPEN,

@@ -1,12 +1,12 @@
-import { ApiError } from '../contract/errors.ts';
-import { mapLimited } from '../runtime/map-limited.ts';
-import type { Books } from '../stores/clickhouse.ts';
-import { END } from '../stores/fields.ts';
-import { keyspace } from '../stores/keyspace.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
-import { chunks } from '../values/chunks.ts';
-import type { Balance, FailedRecord } from './balances.ts';
-import { billingKey } from './billing-refs.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { mapLimited } from '../../runtime/map-limited.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { END } from '../../stores/fields.ts';
+import { keyspace } from '../../stores/keyspace.ts';
+import type { ShardedRedis } from '../../stores/redis.ts';
+import { chunks } from '../../values/chunks.ts';
+import type { Balance, FailedRecord } from '../balances.ts';
+import { billingKey } from '../billing-refs.ts';
 
 // What Redis has lost of holds, and the books have. docs/accounts-design.md, "Holds".
 

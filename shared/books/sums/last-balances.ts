@@ -1,5 +1,5 @@
-import type { Books } from '../stores/clickhouse.ts';
-import type { Query } from '../stores/postgres.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import type { Query } from '../../stores/postgres.ts';
 import { inGroups, IS_OPEN, IS_OVER, openDayParams, openDaysTable, type RecordRef } from './day-sums.ts';
 import { markedDays } from './marked-days.ts';
 

@@ -1,19 +1,19 @@
-import type { Limit } from '../contract/limits.ts';
-import { ApiError } from '../contract/errors.ts';
-import { mapLimited } from '../runtime/map-limited.ts';
-import type { Books } from '../stores/clickhouse.ts';
-import { END } from '../stores/fields.ts';
-import { keyspace } from '../stores/keyspace.ts';
-import { amountOf, headOf, knownLimits, packSettings, slidingMs, type KnownLimit } from '../stores/known-limits.ts';
-import type { LimitPlace } from '../stores/limits.ts';
-import { eachOf, type Query } from '../stores/postgres.ts';
-import type { ShardedRedis } from '../stores/redis.ts';
-import { withTimeout } from '../runtime/timeout.ts';
-import { chunks } from '../values/chunks.ts';
-import type { Balance, FailedRecord } from './balances.ts';
-import { billingKey, type BillingRef } from './billing-refs.ts';
-import { inGroups } from './day-sums.ts';
-import { readLateKeys, readWindowedSums } from './windowed-sums.ts';
+import type { Limit } from '../../contract/limits.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { mapLimited } from '../../runtime/map-limited.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import { END } from '../../stores/fields.ts';
+import { keyspace } from '../../stores/keyspace.ts';
+import { amountOf, headOf, knownLimits, packSettings, slidingMs, type KnownLimit } from '../../stores/known-limits.ts';
+import type { LimitPlace } from '../../stores/limits.ts';
+import { eachOf, type Query } from '../../stores/postgres.ts';
+import type { ShardedRedis } from '../../stores/redis.ts';
+import { withTimeout } from '../../runtime/timeout.ts';
+import { chunks } from '../../values/chunks.ts';
+import type { Balance, FailedRecord } from '../balances.ts';
+import { billingKey, type BillingRef } from '../billing-refs.ts';
+import { inGroups } from '../sums/day-sums.ts';
+import { readLateKeys, readWindowedSums } from '../sums/windowed-sums.ts';
 
 // What limits over windows had counted, and Redis has lost. docs/accounts-design.md, "Limits".
 

@@ -1,9 +1,9 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { rowsRead } from '../../tests/helpers/postgres/rows-read.ts';
-import { makeWorld, type World } from '../../tests/helpers/world.ts';
-import { ALL_SHARDS } from '../values/key-text.ts';
-import { markedDays } from './marked-days.ts';
+import { rowsRead } from '../../../tests/helpers/postgres/rows-read.ts';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { ALL_SHARDS } from '../../values/key-text.ts';
+import { markedDays } from '../sums/marked-days.ts';
 import { noteUnsettled, removeSettled, takeUnsettled } from './unsettled-records.ts';
 
 const RECORDS = 20_000;
