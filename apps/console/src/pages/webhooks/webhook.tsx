@@ -1,13 +1,13 @@
 import { useState } from 'preact/hooks';
 import { useLocation, useRoute } from 'preact-iso';
-import { call, type Input } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { useMay } from '../data/session.ts';
-import { Dialog, Field, Form } from '../parts/form.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { Amount, Facts, ProblemNote, Secret, Time } from '../parts/text.tsx';
+import { call, type Input } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { useMay } from '../../data/session.ts';
+import { Dialog, Field, Form } from '../../parts/form.tsx';
+import { Page, usePath } from '../../parts/page.tsx';
+import { Amount, Facts, ProblemNote, Secret, Time } from '../../parts/text.tsx';
 import { EventChoices, WebhookState, WebhookTrouble, type Webhook as One, type WebhookEvents } from './webhooks.tsx';
-import { Deliveries } from './webhook-deliveries.tsx';
+import { Deliveries } from './deliveries.tsx';
 
 type Change = Omit<Input<'patch /api/v1/webhook/{wid}'>, 'wid'>;
 type Doing = 'rotate' | 'edit' | 'delete' | undefined;

@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
-import { call, type Input, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
-import { Choice, Dialog, Field, Form } from '../parts/form.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, Empty, ProblemNote, Time } from '../parts/text.tsx';
+import { call, type Input, type Output } from '../../data/call.ts';
+import { usePages } from '../../data/hooks.ts';
+import { Choice, Dialog, Field, Form } from '../../parts/form.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, Empty, ProblemNote, Time } from '../../parts/text.tsx';
 import type { Billing } from './customers.tsx';
 
 type Alert = NonNullable<Billing['alerts']>[number];

@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { Choice, Dialog, Field, Form } from '../parts/form.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, ProblemNote } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { Choice, Dialog, Field, Form } from '../../parts/form.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, ProblemNote } from '../../parts/text.tsx';
 
 type Schedule = Output<'get /api/v1/customer-billing/{bid}/grant-schedules'>['grantSchedules'][number];
 

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { useMay, useWorkspace } from '../data/session.ts';
-import { Dialog, Field, Form } from '../parts/form.tsx';
-import { Page } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { ProblemNote } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
+import { Dialog, Field, Form } from '../../parts/form.tsx';
+import { Page } from '../../parts/page.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { ProblemNote } from '../../parts/text.tsx';
 
 type Scope = Output<'get /api/v1/workspace/{id}/scopes'>['scopes'][number];
 type Doing = { what: 'edit' | 'delete'; scope: Scope } | { what: 'new' } | undefined;

@@ -1,16 +1,16 @@
 import { useMemo } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { useOutcomes } from '../data/outcomes.ts';
-import { DAY_MS, dayOf, daysFrom } from '../data/periods.ts';
-import { useMay, useWorkspace } from '../data/session.ts';
-import { chartOf, StackedBars } from '../parts/chart.tsx';
-import { OutcomeSums } from '../parts/outcomes.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, Empty, ProblemNote } from '../parts/text.tsx';
-import { Books } from './overview-books.tsx';
-import { FailingWebhooks, HitLimits, LowCustomers } from './overview-lists.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { useOutcomes } from '../../data/outcomes.ts';
+import { DAY_MS, dayOf, daysFrom } from '../../data/periods.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
+import { chartOf, StackedBars } from '../../parts/chart.tsx';
+import { OutcomeSums } from '../../parts/outcomes.tsx';
+import { Page, usePath } from '../../parts/page.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, Empty, ProblemNote } from '../../parts/text.tsx';
+import { Books } from './books.tsx';
+import { FailingWebhooks, HitLimits, LowCustomers } from './lists.tsx';
 
 const LIVE_MS = 10_000;
 const STATE_MS = 60_000;

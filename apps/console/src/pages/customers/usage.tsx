@@ -1,12 +1,12 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { DAY_MS, dayOf, daysFrom } from '../data/periods.ts';
-import { useRead } from '../data/hooks.ts';
-import { chartOf, StackedBars } from '../parts/chart.tsx';
-import { SaveButton } from '../parts/save.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, Empty, ProblemNote } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { DAY_MS, dayOf, daysFrom } from '../../data/periods.ts';
+import { useRead } from '../../data/hooks.ts';
+import { chartOf, StackedBars } from '../../parts/chart.tsx';
+import { SaveButton } from '../../parts/save.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, Empty, ProblemNote } from '../../parts/text.tsx';
 
 type Row = Pick<
   Output<'get /api/v1/usage/{bid}'>['data'][number],

@@ -1,7 +1,7 @@
-import { call, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, ProblemNote, Time } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { usePages } from '../../data/hooks.ts';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, ProblemNote, Time } from '../../parts/text.tsx';
 
 type Hold = Output<'get /api/v1/customer-billing/{bid}/holds'>['holds'][number];
 

@@ -1,9 +1,9 @@
-import { call, type Input } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { useMay, useWorkspace } from '../data/session.ts';
-import { Form } from '../parts/form.tsx';
-import { usePath } from '../parts/page.tsx';
-import { Empty, ProblemNote } from '../parts/text.tsx';
+import { call, type Input } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
+import { Form } from '../../parts/form.tsx';
+import { usePath } from '../../parts/page.tsx';
+import { Empty, ProblemNote } from '../../parts/text.tsx';
 import type { ApiKey } from './keys.tsx';
 
 type Change = Pick<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'scopes'>;

@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
-import { useMay, useWorkspace } from '../data/session.ts';
-import { Dialog, Field, Form, momentOf } from '../parts/form.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { ProblemNote, Secret, State, Time } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { usePages } from '../../data/hooks.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
+import { Dialog, Field, Form, momentOf } from '../../parts/form.tsx';
+import { Page, usePath } from '../../parts/page.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { ProblemNote, Secret, State, Time } from '../../parts/text.tsx';
 
 export type ApiKey = Output<'get /api/v1/workspace/{id}/api-key/{akid}'>['apiKey'];
 

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
-import { Dialog, Form } from '../parts/form.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Facts, ProblemNote, State, Time } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { usePages } from '../../data/hooks.ts';
+import { Dialog, Form } from '../../parts/form.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Facts, ProblemNote, State, Time } from '../../parts/text.tsx';
 
 type Delivery = Output<'get /api/v1/webhook/{wid}/deliveries'>['deliveries'][number];
 type Props = {

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { Dialog, Field, Form } from '../parts/form.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, State, Time } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { Dialog, Field, Form } from '../../parts/form.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, State, Time } from '../../parts/text.tsx';
 
 export type Grant = Output<'get /api/v1/customer-billing/{bid}/grants'>['grants'][number];
 

@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks';
-import { call, type Output } from '../data/call.ts';
-import { usePages, useRead } from '../data/hooks.ts';
-import { Field, Form } from '../parts/form.tsx';
-import { SaveButton } from '../parts/save.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, Facts, ProblemNote, State, Time } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { usePages, useRead } from '../../data/hooks.ts';
+import { Field, Form } from '../../parts/form.tsx';
+import { SaveButton } from '../../parts/save.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, Facts, ProblemNote, State, Time } from '../../parts/text.tsx';
 
 type Refill = Output<'get /api/v1/customer-billing/{bid}/ledger'>['ledger'][number];
 type StatementOf = Output<'get /api/v1/customer-billing/{bid}/statement'>['statement'];

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { call, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
-import { useMay, useWorkspace } from '../data/session.ts';
-import { Check, Dialog, Field, Form } from '../parts/form.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, ProblemNote, State } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { usePages } from '../../data/hooks.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
+import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
+import { Page, usePath } from '../../parts/page.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, ProblemNote, State } from '../../parts/text.tsx';
 
 export type Billing = Output<'get /api/v1/customer-billing/{bid}'>['billing'];
 type Find = { externalMeterId?: string; customerId?: string; availableBelow?: string };

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { call, type Input, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
-import { useMay, useSession, useWorkspace } from '../data/session.ts';
-import { Check, Dialog, Field, Form } from '../parts/form.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { ProblemNote, Secret, State, Time } from '../parts/text.tsx';
+import { call, type Input, type Output } from '../../data/call.ts';
+import { usePages } from '../../data/hooks.ts';
+import { useMay, useSession, useWorkspace } from '../../data/session.ts';
+import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
+import { Page, usePath } from '../../parts/page.tsx';
+import { Table, type Column } from '../../parts/table.tsx';
+import { ProblemNote, Secret, State, Time } from '../../parts/text.tsx';
 
 export type Webhook = Output<'get /api/v1/webhook/{wid}'>['webhook'];
 export type WebhookEvents = Input<'post /api/v1/webhook'>['events'];

@@ -1,13 +1,13 @@
-import { call, Problem } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { DAY_MS } from '../data/periods.ts';
-import { useWorkspace } from '../data/session.ts';
-import { LimitName } from '../parts/outcomes.tsx';
-import { usePath } from '../parts/page.tsx';
-import { Panel } from '../parts/panel.tsx';
-import { Amount } from '../parts/text.tsx';
-import { BillingState } from './customers.tsx';
-import { isOf, WebhookState, WebhookTrouble } from './webhooks.tsx';
+import { call, Problem } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { DAY_MS } from '../../data/periods.ts';
+import { useWorkspace } from '../../data/session.ts';
+import { LimitName } from '../../parts/outcomes.tsx';
+import { usePath } from '../../parts/page.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { Amount } from '../../parts/text.tsx';
+import { BillingState } from '../customers/customers.tsx';
+import { isOf, WebhookState, WebhookTrouble } from '../webhooks/webhooks.tsx';
 
 type Live = { everyMs: number };
 

@@ -1,9 +1,9 @@
-import { call, type Output } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { useWorkspace } from '../data/session.ts';
-import { usePath } from '../parts/page.tsx';
-import { Panel } from '../parts/panel.tsx';
-import { Amount, State, Time } from '../parts/text.tsx';
+import { call, type Output } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { useWorkspace } from '../../data/session.ts';
+import { usePath } from '../../parts/page.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { Amount, State, Time } from '../../parts/text.tsx';
 
 type Proof = Output<'get /api/v1/workspace/{id}/proof'>['proof'];
 

@@ -1,11 +1,11 @@
 import { useState } from 'preact/hooks';
-import { spans, useOutcomes, type Span } from '../data/outcomes.ts';
-import { useWorkspace } from '../data/session.ts';
-import { StackedBars } from '../parts/chart.tsx';
-import { Choice } from '../parts/form.tsx';
-import { Decisions, OutcomeSums, useDecisions } from '../parts/outcomes.tsx';
-import { usePath } from '../parts/page.tsx';
-import { ProblemNote } from '../parts/text.tsx';
+import { spans, useOutcomes, type Span } from '../../data/outcomes.ts';
+import { useWorkspace } from '../../data/session.ts';
+import { StackedBars } from '../../parts/chart.tsx';
+import { Choice } from '../../parts/form.tsx';
+import { Decisions, OutcomeSums, useDecisions } from '../../parts/outcomes.tsx';
+import { usePath } from '../../parts/page.tsx';
+import { ProblemNote } from '../../parts/text.tsx';
 
 /** What the key's calls were answered: over time, and one by one. */
 export function KeyOutcomes({ apiKeyId }: { apiKeyId: string }) {

@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso';
-import { call, type Input } from '../data/call.ts';
-import { useRead } from '../data/hooks.ts';
-import { useMay, useWorkspace } from '../data/session.ts';
-import { Dialog, Field, Form, localTime, momentOf } from '../parts/form.tsx';
-import { LimitsForm, LimitsTable } from '../parts/limits.tsx';
-import { Page, usePath } from '../parts/page.tsx';
-import { Facts, ProblemNote, Secret, Time } from '../parts/text.tsx';
+import { call, type Input } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
+import { Dialog, Field, Form, localTime, momentOf } from '../../parts/form.tsx';
+import { LimitsForm, LimitsTable } from '../../parts/limits.tsx';
+import { Page, usePath } from '../../parts/page.tsx';
+import { Facts, ProblemNote, Secret, Time } from '../../parts/text.tsx';
 import { KeyState, type ApiKey } from './keys.tsx';
-import { KeyOutcomes } from './key-outcomes.tsx';
+import { KeyOutcomes } from './outcomes.tsx';
 import { KeyScopes } from './key-scopes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/workspace/{id}/api-key/{akid}'>, 'id' | 'akid'>;
