@@ -2263,6 +2263,10 @@ type Quota struct {
 	BillingRecords QuotaWorkspaces `json:"billingRecords"`
 	// bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments
 	StoredBytes QuotaWorkspaces `json:"storedBytes"`
+	// link tokens, also revoked ones, until 30 days after they expire
+	LinkTokens QuotaWorkspaces `json:"linkTokens"`
+	// bytes that the answers kept under Idempotency-Keys take, each for 24 hours
+	KeptAnswerBytes QuotaWorkspaces `json:"keptAnswerBytes"`
 	// verifications per second, on each process
 	VerifyPerSecond QuotaVerifyPerSecond `json:"verifyPerSecond"`
 	// management calls per second, on each process

@@ -4734,6 +4734,20 @@ export interface Contract {
           /** how many it has */
           used: number;
         };
+        /** link tokens, also revoked ones, until 30 days after they expire */
+        linkTokens: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** bytes that the answers kept under Idempotency-Keys take, each for 24 hours */
+        keptAnswerBytes: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
         /** verifications per second, on each process */
         verifyPerSecond: {
           /** how many the team may have */

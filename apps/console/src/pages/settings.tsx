@@ -23,6 +23,8 @@ const quotaNames: Record<string, string> = {
   accessTokens: 'access tokens',
   billingRecords: 'billing records',
   storedBytes: 'bytes stored',
+  linkTokens: 'link tokens',
+  keptAnswerBytes: 'bytes of kept answers',
   verifyPerSecond: 'verifications per second',
   apiPerSecond: 'management calls per second',
 };
