@@ -124,7 +124,7 @@ export function limitedKey(redis: Redis, sha: string) {
   /** Captures or releases a hold of this key. */
   async function settle(captureSha: string, what: 'capture' | 'release', micros: number, held: Held): Promise<string> {
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, [
-      [what, micros, ...held].join(END) + END,
+      [what, micros, '', ...held].join(END) + END,
     ]);
     const answer = (await redis.evalsha(captureSha, 1, record, ...args)) as string[];
     await takeCrossed();

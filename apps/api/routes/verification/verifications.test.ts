@@ -49,6 +49,12 @@ test('decisions are counted by status, reason, limit, key, route and customer, a
   await eventually('all are there', async () => sumOf(await count('')) === 6);
 
   assert.equal(all(await count('')), [[6]]);
+  // Refusals are no usage.
+  const usage = await must(200, world.call('get', `/api/v1/usage?workspaceId=${own}&groupBy=customer`));
+  assert.equal(
+    usage.body.data.map(({ customerId, events }: { customerId: string; events: number }) => [customerId, events]),
+    [['acme', 2]],
+  );
   assert.equal(all(await count('status')), [
     ['DISABLED', 1],
     ['RATE_LIMITED', 3],
@@ -259,14 +265,14 @@ test('an answer that would be counted from too much of the books is refused', as
 test('of a busy key no more than its last minutes are read', async () => {
   const own = await newWorkspace();
   const { id } = await makeCustomers(world, own).newKey();
-  const event = (count: number, minutesAgo: number) =>
+  const event = (count: number, minutesAgo: number, keyId = id) =>
     books.client.command({
       query: `
         with now64(3, 'UTC') - interval ${minutesAgo} minute as at
         insert into usage_events (workspace_id, day, event_id, kind, key_id, time, inserted_at)
-        select {own:String}, toDate(at), 'evt_${minutesAgo}_' || toString(number), 'verification', {id:String}, at, at
+        select {own:String}, toDate(at), {keyId:String} || '_${minutesAgo}_' || toString(number), 'verification', {keyId:String}, at, at
         from numbers(${count})`,
-      query_params: { own, id },
+      query_params: { own, keyId },
     });
   await event(200_000, 1_200);
   await event(300, 1);
@@ -277,6 +283,12 @@ test('of a busy key no more than its last minutes are read', async () => {
   const all = await readRecentOutcomes(books, question, Date.now(), 1_000);
   assert.is(all.length, 1_000);
   assert.ok(all[299]!.timeMs - all[300]!.timeMs > 60_000);
+  const other = await makeCustomers(world, own).newKey();
+  // More than 24 hours ago, and less.
+  await event(50, 1_450, other.id);
+  await event(3, 1_430, other.id);
+  const ofDay = await readRecentOutcomes(books, { ...question, keyIds: [other.id] }, Date.now(), 100);
+  assert.is(ofDay.length, 3);
   await limited.close();
 });
 
