@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { Route, Router, useLocation, useRoute } from 'preact-iso';
 import type { Permission } from '../../../shared/contract/caller.ts';
 import { call } from './data/call.ts';
@@ -106,7 +106,7 @@ function Nowhere() {
   const pathOf = usePath();
   const first = pages.find(([, , needs]) => may(needs))?.[0];
   const isStart = /^\/console\/w\/[^/]+\/?$/.test(path);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isStart && first) route(pathOf(first), true);
   }, [isStart, first]);
   if (isStart && first) return null;
