@@ -45,6 +45,12 @@ test('no text that a stranger chose becomes an element, on any page', async () =
   }
   await at(`${base}/keys/${hostile.keyId}`, payloads[1]!);
   await at(`${base}/customers/${hostile.billingId}`, payloads[2]!);
+  await page.getByRole('button', { name: 'Portal link' }).click();
+  const dialog = page.getByRole('dialog');
+  assert.is(await dialog.getByLabel('Customer', { exact: true }).inputValue(), payloads[3]);
+  await dialog.getByRole('button', { name: 'Make the link' }).click();
+  await dialog.getByText(payloads[3]!).waitFor();
+  await requireHarmless(page, 'a portal link');
   await at(`${base}/overview`, payloads[0]!);
   await at(`${base}/usage`, payloads[0]!);
   await page.getByLabel('Route', { exact: true }).check();

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso';
+import { microsIn, textOf } from '../data/amounts.ts';
 import { call, type Input } from '../data/call.ts';
 import { useRead } from '../data/hooks.ts';
 import { useMay } from '../data/session.ts';
@@ -13,11 +14,16 @@ import { Alerts } from './customer-alerts.tsx';
 import { Ledger, ProofOfBooks, Statement } from './customer-books.tsx';
 import { Grants, readGrants, type Grant } from './customer-grants.tsx';
 import { Holds } from './customer-holds.tsx';
+import { PortalLink } from './customer-portal.tsx';
 import { Schedules } from './customer-schedules.tsx';
 import { Usage } from './customer-usage.tsx';
+import { Outcomes } from './key-outcomes.tsx';
 
 type Change = Omit<Input<'patch /api/v1/customer-billing/{bid}'>, 'bid'>;
-type Doing = 'refill' | 'grant' | 'settings' | 'limits' | undefined;
+type Doing = 'refill' | 'grant' | 'settings' | 'limits' | 'portal' | undefined;
+
+// What a link gives, which its maker must hold.
+const linkNeeds = ['link:write', 'key:read', 'billing:read', 'usage:read'] as const;
 
 /** One billing record: what it has, where that came from and where it went. */
 export function Customer() {
@@ -48,9 +54,10 @@ export function Customer() {
   const { billing, grants } = read.value;
   const mayWrite = may('billing:write');
   return (
-    <Page title={billing.externalMeterId} action={mayWrite && <Actions onDo={setDoing} />}>
+    <Page title={billing.externalMeterId} action={<Actions onDo={setDoing} mayWrite={mayWrite} mayLink={linkNeeds.every(may)} />}>
       <Balance billing={billing} grants={grants} />
       {may('usage:read') && <Usage bid={bid} />}
+      {may('usage:read') && <Outcomes of={{ externalMeterId: billing.externalMeterId }} why={`record=${bid}`} />}
       <Grants
         grants={grants}
         empty="No credits yet. Add some, once or by a schedule."
@@ -76,6 +83,7 @@ export function Customer() {
       {doing === 'grant' && <NewGrant bid={bid} onClose={close} onGranted={changed} />}
       {doing === 'refill' && <Refill of={billing} onClose={close} onRefilled={changed} />}
       {doing === 'settings' && <Settings of={billing} onClose={close} onChange={change} />}
+      {doing === 'portal' && <PortalLink of={billing} onClose={close} />}
       {doing === 'limits' && (
         <Dialog title="Limits of the record" onClose={close}>
           <LimitsForm
@@ -88,18 +96,27 @@ export function Customer() {
   );
 }
 
-function Actions({ onDo }: { onDo(what: Doing): void }) {
+function Actions({ onDo, mayWrite, mayLink }: { onDo(what: Doing): void; mayWrite: boolean; mayLink: boolean }) {
   return (
     <>
-      <button type="button" onClick={() => onDo('refill')}>
-        Refill
-      </button>
-      <button type="button" class="outline" onClick={() => onDo('grant')}>
-        Grant credits
-      </button>
-      <button type="button" class="outline" onClick={() => onDo('settings')}>
-        Overage and cap
-      </button>
+      {mayWrite && (
+        <>
+          <button type="button" onClick={() => onDo('refill')}>
+            Refill
+          </button>
+          <button type="button" class="outline" onClick={() => onDo('grant')}>
+            Grant credits
+          </button>
+          <button type="button" class="outline" onClick={() => onDo('settings')}>
+            Overage and cap
+          </button>
+        </>
+      )}
+      {mayLink && (
+        <button type="button" class="outline" onClick={() => onDo('portal')}>
+          Portal link
+        </button>
+      )}
     </>
   );
 }
@@ -109,17 +126,15 @@ type BalanceProps = { billing: Billing; grants: readonly Grant[] };
 /** What a record has available, and its credits by grant and by what became of them. */
 export function Credits({ billing, grants }: BalanceProps) {
   const isOver = billing.availableCredits.startsWith('-');
-  const active = grants.filter(({ state }) => state === 'ACTIVE');
-  const left: BarPart[] =
-    active.length > 0
-      ? active.map((one) => ({ name: `left of ${one.name ?? 'credits'}`, amount: one.remainingCredits, kind: 'left' }))
-      : [{ name: 'left', amount: isOver ? '0' : billing.availableCredits, kind: 'left' }];
+  const over = isOver ? billing.availableCredits.slice(1) : '0';
+  // What is overdrawn was used or is held: each credit stands in the bar once.
+  const paid = microsIn(billing.usedCredits) - microsIn(over);
   const parts: BarPart[] = [
-    ...left,
+    ...leftByGrant(grants),
     { name: 'held', amount: billing.heldCredits, kind: 'held' },
-    { name: 'used', amount: billing.usedCredits, kind: 'used' },
+    { name: isOver ? 'used of the credits' : 'used', amount: textOf(paid > 0n ? paid : 0n), kind: 'used' },
     { name: 'expired', amount: billing.expiredCredits, kind: 'expired' },
-    ...(isOver ? [{ name: 'overdrawn', amount: billing.availableCredits.slice(1), kind: 'over' as const }] : []),
+    { name: 'overdrawn', amount: over, kind: billing.allowOverages ? 'owed' : 'over' },
   ];
   return (
     <>
@@ -131,13 +146,29 @@ export function Credits({ billing, grants }: BalanceProps) {
   );
 }
 
+const GRANTS_SHOWN = 3;
+
+// The first ones by name, in the order in which the api draws on them; the others as one.
+function leftByGrant(grants: readonly Grant[]): BarPart[] {
+  const left = grants.filter(({ state, remainingCredits }) => state === 'ACTIVE' && microsIn(remainingCredits) > 0n);
+  const named = left.length > GRANTS_SHOWN + 1 ? left.slice(0, GRANTS_SHOWN) : left;
+  const others = left.slice(named.length);
+  const parts = named.map((one) => ({ name: `left of ${one.name ?? 'credits'}`, amount: one.remainingCredits }));
+  if (others.length > 0) {
+    const sum = others.reduce((all, one) => all + microsIn(one.remainingCredits), 0n);
+    parts.push({ name: `left of ${others.length} other grants`, amount: textOf(sum) });
+  }
+  return parts.map((part, i) => ({ ...part, kind: `left-${i as 0 | 1 | 2 | 3}` }));
+}
+
 function Balance({ billing, grants }: BalanceProps) {
   return (
     <section class="balance">
       <Credits billing={billing} grants={grants} />
       <Facts
         of={[
-          ['Bought, ever', <Amount of={billing.totalCredits} />],
+          ['Granted, ever', <Amount of={billing.totalCredits} />],
+          ['Used, ever', <Amount of={billing.usedCredits} />],
           ['When they are used up', billing.allowOverages ? 'calls go on' : 'calls are refused'],
           [
             'Spend cap',

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
+import { microsIn } from '../data/amounts.ts';
 import { call, type Output } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
 import { useMay, useWorkspace } from '../data/session.ts';
@@ -29,7 +30,8 @@ export function Customers() {
   const columns: readonly Column<Billing>[] = [
     {
       title: 'Meter',
-      width: '34%',
+      width: '30%',
+      isMain: true,
       cell: (one) => (
         <a href={pathOf(`customers/${one.id}`)} title={one.externalMeterId}>
           {one.externalMeterId}
@@ -78,11 +80,15 @@ export function Customers() {
   );
 }
 
-/** Whether a record's calls are paid for. */
-export function BillingState({ of: { availableCredits, allowOverages } }: { of: Billing }) {
-  if (availableCredits.startsWith('-')) return <State kind="bad">Overdrawn</State>;
-  if (/^0(\.0+)?$/.test(availableCredits)) return <State kind="bad">{allowOverages ? 'Used up' : 'Exhausted'}</State>;
-  return <State kind="good">In credit</State>;
+/** Whether a record's calls are paid for. One that may be overdrawn is no trouble before its spend cap. */
+export function BillingState({ of }: { of: Billing }) {
+  const { availableCredits, usedCredits, allowOverages, spendCap } = of;
+  const left = microsIn(availableCredits);
+  if (spendCap !== undefined && microsIn(usedCredits) >= microsIn(spendCap))
+    return <State kind="bad">Cap reached</State>;
+  if (left > 0n) return <State kind="good">In credit</State>;
+  if (left < 0n) return <State kind={allowOverages ? 'idle' : 'bad'}>Overdrawn</State>;
+  return allowOverages ? <State kind="idle">Used up</State> : <State kind="bad">Exhausted</State>;
 }
 
 function Finder({ onFind }: { onFind(find: Find): void }) {

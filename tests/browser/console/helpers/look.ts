@@ -4,7 +4,7 @@ import type { Browser } from 'playwright-core';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld, type World } from '../../../helpers/world.ts';
-import { launch, requireAccessible, requireFits, settled, signIn, visit } from './browser.ts';
+import { launch, requireAccessible, requireFits, requireWhole, settled, signIn, visit } from './browser.ts';
 import { FAILING, makeShown, type Shown } from './data.ts';
 
 // PICTURES names a folder that keeps the wide pictures: docs/images/console. The narrow ones are for whoever looks at a run: NARROW_PICTURES keeps them.
@@ -37,9 +37,10 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
         await settled(page);
         await requireAccessible(page, `${name}, ${colorScheme}, ${width} px`);
         await requireFits(page, `${name} at ${width} px`);
+        await requireWhole(page, `${name} at ${width} px`);
         const isWide = width === widths[0];
         const path = join(isWide ? pictures : narrow, `${name}-${colorScheme}${isWide ? '' : '-narrow'}.png`);
-        await page.screenshot({ path, fullPage: !isWide });
+        await page.screenshot({ path, fullPage: true });
       }
       await page.setViewportSize({ width: widths[0]!, height: 800 });
     };
@@ -80,6 +81,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
       ['keys', 'New key'],
       [`keys/${shown.keyId}`, 'Change limits'],
       [`customers/${shown.billingId}`, 'Grant credits'],
+      [`customers/${shown.billingId}`, 'Portal link'],
       ['tokens', 'New token'],
       ['webhooks', 'New webhook'],
       [`webhooks/${shown.webhookId}`, 'webhook.test'],
