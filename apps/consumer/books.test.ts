@@ -3,9 +3,9 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Balance } from '../../shared/books/balances.ts';
-import type { Sums } from '../../shared/books/booked-lines.ts';
-import { readBooked, type BookedRecord } from '../../shared/books/booked-records.ts';
-import { findMissingNumbers } from '../../shared/books/missing-numbers.ts';
+import type { Sums } from '../../shared/books/sums/booked-lines.ts';
+import { readBooked, type BookedRecord } from '../../shared/books/sums/booked-records.ts';
+import { findMissingNumbers } from '../../shared/books/reconciling/missing-numbers.ts';
 import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent, testLine } from '../../tests/helpers/events.ts';

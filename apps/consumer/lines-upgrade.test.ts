@@ -2,7 +2,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { Balance } from '../../shared/books/balances.ts';
-import { readBooked } from '../../shared/books/booked-records.ts';
+import { readBooked } from '../../shared/books/sums/booked-records.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
 import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';

@@ -20,7 +20,7 @@ import { makeFillOwners } from './fill-owners.ts';
 import { makeFollowUps } from './follow-ups.ts';
 import { schedules } from './jobs/schedules.ts';
 import { startJobs } from './jobs/start-jobs.ts';
-import { startSettler } from '../../shared/books/settler.ts';
+import { startSettler } from '../../shared/books/settling/settler.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
 import { startLookingAtCredits } from './look-at-credits.ts';
 import { makeTellLimits } from './tell-limits.ts';

@@ -1,6 +1,6 @@
 import { findBalances } from '../../shared/books/balances.ts';
 import { billingRefsAfter, type BillingRef } from '../../shared/books/billing-refs.ts';
-import { noteUnsettled } from '../../shared/books/unsettled-records.ts';
+import { noteUnsettled } from '../../shared/books/settling/unsettled-records.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import { TELLING } from '../../shared/events/event-kinds.ts';
 import { openShards } from '../../shared/stores/fence.ts';

@@ -1,9 +1,9 @@
 // Books that were written before events had workspaces: they are copied once, while consumers go on.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { wronglyBilledDays } from '../../shared/books/billed.ts';
-import { readBooked } from '../../shared/books/booked-records.ts';
-import { columnsOfEvent, lineOfEvent, sumsOfLine } from '../../shared/books/day-sums.ts';
+import { wronglyBilledDays } from '../../shared/books/reconciling/billed.ts';
+import { readBooked } from '../../shared/books/sums/booked-records.ts';
+import { columnsOfEvent, lineOfEvent, sumsOfLine } from '../../shared/books/sums/day-sums.ts';
 import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../shared/events/event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';

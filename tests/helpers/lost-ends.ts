@@ -2,7 +2,7 @@ import * as assert from 'uvu/assert';
 import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
 import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
-import { noteUnsettled } from '../../shared/books/unsettled-records.ts';
+import { noteUnsettled } from '../../shared/books/settling/unsettled-records.ts';
 import { carryLine } from '../../shared/events/carried-event.ts';
 import { EVENT_FIELD } from '../../shared/events/event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';

@@ -32,10 +32,10 @@ test('the linter refuses a query on the books anywhere but in shared/books and i
 
 test('the linter lets nobody else say that a workspace was allowed', async () => {
   const text = (depth: string) =>
-    `import { allowWorkspace } from '${depth}shared/books/allowed-workspace.ts';\nexport const one = allowWorkspace('x');\n`;
+    `import { allowWorkspace } from '${depth}shared/books/usage/allowed-workspace.ts';\nexport const one = allowWorkspace('x');\n`;
   for (const folder of ['apps/api/routes/usage', 'apps/consumer/jobs', 'shared/books'])
     assert.ok((await lint(folder, text('../../../../'))).includes('books(no-allowing)'), folder);
-  const type = "export type { AllowedWorkspace } from '../../../../shared/books/allowed-workspace.ts';\n";
+  const type = "export type { AllowedWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';\n";
   assert.not.ok((await lint('apps/api/routes/usage', type)).includes('books(no-allowing)'));
 });
 

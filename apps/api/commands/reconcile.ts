@@ -1,8 +1,8 @@
 import '../../../shared/runtime/require-node.ts';
 import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
-import type { MissingNumbers } from '../../../shared/books/missing-numbers.ts';
-import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
+import type { MissingNumbers } from '../../../shared/books/reconciling/missing-numbers.ts';
+import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
 import { progressLine, runTool } from './tool.ts';
 
 // Compares all billing records with their books: `npm run reconcile`. Exits with 1 if any differs, else with 2 if events

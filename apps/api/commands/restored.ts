@@ -1,6 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
-import { markUnsummedDays } from '../../../shared/books/marked-days.ts';
+import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import { beforeLimits } from '../../../shared/stores/limits.ts';
@@ -10,7 +10,7 @@ import { lastChanges } from '../../../shared/stores/fence.ts';
 import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { forgetHead } from '../audit/kept-head.ts';
-import { endUncopied, refuseChanged, type ChangedLater } from '../resources/after-restore.ts';
+import { endUncopied, refuseChanged, type ChangedLater } from '../resources/revocations/after-restore.ts';
 import type { Entry } from '../sync/change.ts';
 import { loadShard } from '../sync/entries.ts';
 import { rebuild } from './rebuild.ts';

@@ -101,7 +101,7 @@ test('a command that is killed in the middle is finished by the api, and by the 
 });
 
 test('asked again before it has finished, it also ends what was made in between', async () => {
-  const { beginTeamRevocation } = await import('../resources/team-revocation.ts');
+  const { beginTeamRevocation } = await import('../resources/revocations/team-revocation.ts');
   const { id } = await world.newTeam();
   // What an earlier request has left, and nobody works on.
   await world.sql`

@@ -6,8 +6,8 @@ import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import type { AuditResource } from '../resources/audit.ts';
-import { revokeNextPage } from '../resources/revocation-job.ts';
-import { beginTeamRevocation } from '../resources/team-revocation.ts';
+import { revokeNextPage } from '../resources/revocations/job.ts';
+import { beginTeamRevocation } from '../resources/revocations/team-revocation.ts';
 import { isPostgresStale } from '../sync/stale-postgres.ts';
 import { progressLine } from './tool.ts';
 

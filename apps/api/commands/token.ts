@@ -8,7 +8,7 @@ import { connectRedis } from '../../../shared/stores/redis.ts';
 import { recordAudit } from '../resources/audit.ts';
 import type { Change } from '../sync/change.ts';
 import { applyChanges, recordChanges } from '../sync/sync.ts';
-import { createFullToken, findOrCreateTeam, presentToken } from '../resources/tokens.ts';
+import { createFullToken, findOrCreateTeam, presentToken } from '../resources/access/tokens.ts';
 
 // Creates an access token with every permission and prints nothing else: `npm run -s token -- --team NAME`.
 const team = readTeam();

@@ -1,4 +1,4 @@
-import type { ExportFormat } from '../../../shared/books/usage-export.ts';
+import type { ExportFormat } from '../../../shared/books/usage/export.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
 import { preferredType } from './csv.ts';
 

@@ -2,7 +2,7 @@ import { ApiError } from '../../../shared/contract/errors.ts';
 import { requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
-import { lockTokens } from '../resources/access.ts';
+import { lockTokens } from '../resources/access/access.ts';
 import { auditClient, originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
 import { asQuotaExceeded } from '../resources/quotas.ts';
 import type { Change, StoredChange } from '../sync/change.ts';

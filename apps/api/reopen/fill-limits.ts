@@ -1,4 +1,4 @@
-import { readWindowedSums, type WindowedSums } from '../../../shared/books/windowed-sums.ts';
+import { readWindowedSums, type WindowedSums } from '../../../shared/books/sums/windowed-sums.ts';
 import type { Limit } from '../../../shared/contract/limits.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
@@ -10,7 +10,7 @@ import {
   type KnownLimit,
 } from '../../../shared/stores/known-limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { WriteGrant } from '../../../shared/books/settle.ts';
+import type { WriteGrant } from '../../../shared/books/settling/settle.ts';
 import { batchesById } from '../sync/batches.ts';
 import type { Stores } from './settle.ts';
 

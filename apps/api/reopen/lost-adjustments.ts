@@ -1,6 +1,6 @@
 import { findBalances } from '../../../shared/books/balances.ts';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
-import type { WriteGrant } from '../../../shared/books/settle.ts';
+import type { WriteGrant } from '../../../shared/books/settling/settle.ts';
 import { batchesById } from '../sync/batches.ts';
 import type { Stores } from './settle.ts';
 import type { Claim } from './shard-claims.ts';

@@ -1,6 +1,6 @@
-import { IS_CHANGE } from '../../../shared/books/day-sums.ts';
-import type { SettlerStores } from '../../../shared/books/settler.ts';
-import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
+import { IS_CHANGE } from '../../../shared/books/sums/day-sums.ts';
+import type { SettlerStores } from '../../../shared/books/settling/settler.ts';
+import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { openShards } from '../../../shared/stores/fence.ts';

@@ -1,8 +1,8 @@
 import { emptyBalance, SCRIPTS_AT_ONCE } from '../../../shared/books/balances.ts';
 import { billingKey, billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
-import { settle, type WriteGrant } from '../../../shared/books/settle.ts';
-import { settleDue } from '../../../shared/books/settler.ts';
-import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
+import { settle, type WriteGrant } from '../../../shared/books/settling/settle.ts';
+import { settleDue } from '../../../shared/books/settling/settler.ts';
+import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Type, type Static } from 'typebox';
-import { namedRecords } from '../../../shared/books/usage-export.ts';
+import { namedRecords } from '../../../shared/books/usage/export.ts';
 import {
   countEvents,
   positionOf,
@@ -8,7 +8,7 @@ import {
   type Usage,
   type UsagePosition,
   type UsageStores,
-} from '../../../shared/books/usage-query.ts';
+} from '../../../shared/books/usage/query.ts';
 import {
   keyColumns,
   MOST_ROUTES,
@@ -16,7 +16,7 @@ import {
   usageGroups,
   type UsageGroup,
   type UsageQuestion,
-} from '../../../shared/books/usage-sql.ts';
+} from '../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { id, named, object } from '../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';

@@ -7,7 +7,7 @@ import { limits, type Limit } from '../../../shared/contract/limits.ts';
 import { id, nullable, named, object, timestamp } from '../../../shared/contract/schema-kinds.ts';
 import { allowedIps, name, prefix, rateLimit } from '../../../shared/contract/schemas.ts';
 import { isTimezone } from '../../../shared/values/calendar.ts';
-import { mayUse } from './access.ts';
+import { mayUse } from './access/access.ts';
 
 export const expirationSeconds = Type.Integer({
   minimum: 1,

@@ -1,5 +1,5 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
-import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
+import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
 import { hasClasses } from '../../../shared/stores/account-settings.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';

@@ -1,5 +1,5 @@
-import { allowWorkspace } from '../../../shared/books/allowed-workspace.ts';
-import { readUsage, type UsageStores } from '../../../shared/books/usage-query.ts';
+import { allowWorkspace } from '../../../shared/books/usage/allowed-workspace.ts';
+import { readUsage, type UsageStores } from '../../../shared/books/usage/query.ts';
 import { DAY_MS, dateOf, daysOfUtc } from '../../../shared/values/periods.ts';
 
 /** What `/usage` bills of a record, by day and usage name. Every day that is not marked comes from its stored sums. */

@@ -1,4 +1,4 @@
-import type { Stores } from '../../../shared/books/reconcile.ts';
+import type { Stores } from '../../../shared/books/reconciling/reconcile.ts';
 import {
   beginMonth,
   nextMonth,

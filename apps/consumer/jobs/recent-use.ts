@@ -1,4 +1,4 @@
-import { readLastBalances } from '../../../shared/books/last-balances.ts';
+import { readLastBalances } from '../../../shared/books/sums/last-balances.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 

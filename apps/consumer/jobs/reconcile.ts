@@ -1,18 +1,18 @@
 import { findBalances } from '../../../shared/books/balances.ts';
 import { billingRefsAfter, type BillingRef } from '../../../shared/books/billing-refs.ts';
-import { wronglyBilledDays } from '../../../shared/books/billed.ts';
+import { wronglyBilledDays } from '../../../shared/books/reconciling/billed.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { WebhookEvent } from '../../../shared/contract/webhook-events.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { tellWebhooks } from '../../../shared/stores/tell-webhooks.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
-import { markedDays } from '../../../shared/books/marked-days.ts';
-import { storeLosses } from '../../../shared/books/known-losses.ts';
-import { reconcile, type Reconciliation } from '../../../shared/books/reconcile.ts';
-import type { SettleStores as Stores } from '../../../shared/books/settle.ts';
-import { noteProofs, noteProved } from '../../../shared/books/unproved-records.ts';
-import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
+import { markedDays } from '../../../shared/books/sums/marked-days.ts';
+import { storeLosses } from '../../../shared/books/reconciling/known-losses.ts';
+import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
+import type { SettleStores as Stores } from '../../../shared/books/settling/settle.ts';
+import { noteProofs, noteProved } from '../../../shared/books/reconciling/unproved-records.ts';
+import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
 import { markDays } from '../../../shared/stores/usage-marks.ts';
 
 const PATIENCE_MS = 30_000;

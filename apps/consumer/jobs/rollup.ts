@@ -1,5 +1,5 @@
 import type { Books } from '../../../shared/stores/clickhouse.ts';
-import { columnsOfEvent, lineOfEvent, sumsOfLine } from '../../../shared/books/day-sums.ts';
+import { columnsOfEvent, lineOfEvent, sumsOfLine } from '../../../shared/books/sums/day-sums.ts';
 import { dayOf } from '../../../shared/events/event.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { usageDayColumns, usageDaysOf } from '../../../shared/stores/usage-days.ts';

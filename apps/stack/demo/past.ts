@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Keytally } from '../../../clients/node/index.ts';
-import { noteUnsettled } from '../../../shared/books/unsettled-records.ts';
+import { noteUnsettled } from '../../../shared/books/settling/unsettled-records.ts';
 import { dayOf, eventColumns, eventRow, type UsageEvent } from '../../../shared/events/event.ts';
 import { beginCount, carryOutcome, outcomeTable } from '../../../shared/events/outcome.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';

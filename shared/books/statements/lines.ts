@@ -3,7 +3,7 @@ import { lessByName, sumByName, type Balances, type ByName, type Movement } from
 import type { Proof } from './proof.ts';
 import type { Span } from './span.ts';
 import { readUsedByName, type Records } from './usage.ts';
-import type { Stores } from '../reconcile.ts';
+import type { Stores } from '../reconciling/reconcile.ts';
 
 /** The line of a record in a closed month. */
 export type Line = {

@@ -1,5 +1,5 @@
 import { formatCredits } from '../../values/credits.ts';
-import type { Reconciliation } from '../reconcile.ts';
+import type { Reconciliation } from '../reconciling/reconcile.ts';
 
 /**
  * Whether the books of a record are proved: they have all that Redis debited, or lack events that are on their way, or differ.

@@ -1,5 +1,5 @@
 import type { BillingRef } from '../billing-refs.ts';
-import { reconcile, type Stores } from '../reconcile.ts';
+import { reconcile, type Stores } from '../reconciling/reconcile.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
 import { expiredBefore, readExpired } from './expired.ts';
 import { readGranted } from './grants.ts';

@@ -1,8 +1,8 @@
 import { eachOf, type Query } from '../../stores/postgres.ts';
 import { dayNumber, QUARTER_MS, type Periods } from '../../values/periods.ts';
-import { allowWorkspace } from '../allowed-workspace.ts';
-import { readUsage, type UsageStores } from '../usage-query.ts';
-import type { UsageGroup } from '../usage-sql.ts';
+import { allowWorkspace } from '../usage/allowed-workspace.ts';
+import { readUsage, type UsageStores } from '../usage/query.ts';
+import type { UsageGroup } from '../usage/sql.ts';
 import { ask } from './ask.ts';
 import { MERGED, sumByName, type ByName, type Movement } from './movements.ts';
 import type { Span } from './span.ts';

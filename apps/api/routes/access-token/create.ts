@@ -8,7 +8,7 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
 import { route } from '../../http/route.ts';
-import { createToken, newAccessToken, presentToken, tokenAddresses } from '../../resources/tokens.ts';
+import { createToken, newAccessToken, presentToken, tokenAddresses } from '../../resources/access/tokens.ts';
 
 export default route({
   method: 'post',

@@ -4,8 +4,8 @@ import { isId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { auditClient, originOf } from '../../resources/audit.ts';
-import { revokeToken, tokenLine } from '../../resources/revocations.ts';
-import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/tokens.ts';
+import { revokeToken, tokenLine } from '../../resources/revocations/revocations.ts';
+import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/access/tokens.ts';
 
 const operation = { method: 'delete', path: '/api/v1/access-token/{id}' } as const;
 

@@ -1,7 +1,7 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/tokens.ts';
+import { accessToken, presentToken, tokenColumns, withinReach, type TokenRow } from '../../resources/access/tokens.ts';
 
 export default route({
   method: 'get',

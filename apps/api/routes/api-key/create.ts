@@ -3,9 +3,9 @@ import { hashKeyText, makeKeyText, maskKeyText, randomShard } from '../../../../
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireWorkspace } from '../../resources/access.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
 import { requireFuture } from '../../resources/expires-at.ts';
-import { replaceGrants } from '../../resources/key-scopes.ts';
+import { replaceGrants } from '../../resources/keys/key-scopes.ts';
 import {
   apiKeyWithText,
   DEFAULT_PREFIX,
@@ -13,8 +13,8 @@ import {
   metadataValue,
   newKeyFields,
   readKey,
-} from '../../resources/keys.ts';
-import { tellKeys } from '../../resources/key-events.ts';
+} from '../../resources/keys/keys.ts';
+import { tellKeys } from '../../resources/keys/events.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -1,6 +1,6 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { apiKey, keyParams, lockKey, readKey } from '../../resources/keys.ts';
-import { tellKeys } from '../../resources/key-events.ts';
+import { apiKey, keyParams, lockKey, readKey } from '../../resources/keys/keys.ts';
+import { tellKeys } from '../../resources/keys/events.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

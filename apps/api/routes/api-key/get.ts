@@ -1,6 +1,6 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { apiKey, keyParams, readKey } from '../../resources/keys.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { apiKey, keyParams, readKey } from '../../resources/keys/keys.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { MOST_TEXT, named, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
-import { importedKey, importKeys } from '../../resources/imported-keys.ts';
-import { apiKey, presentKey, selectKeys } from '../../resources/keys.ts';
-import { tellKeys } from '../../resources/key-events.ts';
+import { importedKey, importKeys } from '../../resources/keys/imported-keys.ts';
+import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
+import { tellKeys } from '../../resources/keys/events.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_KEYS = 100;

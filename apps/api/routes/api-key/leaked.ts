@@ -5,7 +5,12 @@ import { findKeyTexts } from '../../../../shared/values/find-key-texts.ts';
 import { findForeignTexts } from '../../../../shared/values/find-words.ts';
 import { hashKeyText, maskForeignText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { auditClient, originOf } from '../../resources/audit.ts';
-import { disableLeakedKeys, hasImported, revokeLeakedLinks, revokeLeakedTokens } from '../../resources/leaks.ts';
+import {
+  disableLeakedKeys,
+  hasImported,
+  revokeLeakedLinks,
+  revokeLeakedTokens,
+} from '../../resources/revocations/leaks.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_SECRETS = 200;

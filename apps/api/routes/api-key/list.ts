@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { apiKey, presentKey, selectKeys } from '../../resources/keys.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { apiKey, presentKey, selectKeys } from '../../resources/keys/keys.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { graceSeconds, rotateKey } from './rotation.ts';
-import { apiKeyWithText, keyParams } from '../../resources/keys.ts';
+import { apiKeyWithText, keyParams } from '../../resources/keys/keys.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

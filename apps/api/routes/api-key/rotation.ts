@@ -3,8 +3,8 @@ import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import type { Services } from '../../http/route.ts';
-import { tellKeys } from '../../resources/key-events.ts';
-import { lockKey, readKey } from '../../resources/keys.ts';
+import { tellKeys } from '../../resources/keys/events.ts';
+import { lockKey, readKey } from '../../resources/keys/keys.ts';
 
 const MAX_GRACE_SECONDS = 7 * 86_400;
 // Each change of a key writes every secret that works.

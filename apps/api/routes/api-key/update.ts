@@ -4,8 +4,8 @@ import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { allowedIps, metadata, name, rateLimit } from '../../../../shared/contract/schemas.ts';
 import { expiresAtInput, requireFuture } from '../../resources/expires-at.ts';
-import { replaceGrants } from '../../resources/key-scopes.ts';
-import { apiKey, grants, keyParams, limitsValue, lockKey, metadataValue, readKey } from '../../resources/keys.ts';
+import { replaceGrants } from '../../resources/keys/key-scopes.ts';
+import { apiKey, grants, keyParams, limitsValue, lockKey, metadataValue, readKey } from '../../resources/keys/keys.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 

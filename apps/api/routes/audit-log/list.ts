@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { day, id, named, object, requestIdText, textOf, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { auditResources, type AuditResource } from '../../resources/audit.ts';
-import { requireWholeTeam } from '../../resources/access.ts';
+import { requireWholeTeam } from '../../resources/access/access.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 

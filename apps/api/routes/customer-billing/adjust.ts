@@ -18,7 +18,7 @@ import {
   timestamp,
   usageName,
 } from '../../../../shared/contract/schema-kinds.ts';
-import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings.ts';
+import { refuseDeletedWorkspace, requireBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 
 const adjustment = named(

@@ -3,7 +3,7 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireBilling } from '../../resources/billings.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
 
 export default route({
   method: 'get',

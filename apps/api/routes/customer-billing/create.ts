@@ -6,16 +6,16 @@ import { alerts } from '../../../../shared/contract/alerts.ts';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { alertsValue } from '../../resources/alerts.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { alertsValue } from '../../resources/billings/alerts.ts';
 import {
   billingColumns,
   billingSettings,
   creditsIn,
   presentBilling,
   type BillingRow,
-} from '../../resources/billings.ts';
-import { limitsValue } from '../../resources/keys.ts';
+} from '../../resources/billings/billings.ts';
+import { limitsValue } from '../../resources/keys/keys.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -1,6 +1,6 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
-import { presentBilling, requireBilling } from '../../resources/billings.ts';
+import { presentBilling, requireBilling } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -1,8 +1,8 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { billingColumns, presentBilling, type BillingRow } from '../../resources/billings.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { billingColumns, presentBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -4,8 +4,8 @@ import { formatCredits } from '../../../../shared/values/credits.ts';
 import { holdId } from '../../../../shared/verification/hold-operations.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { requireBilling } from '../../resources/billings.ts';
-import { readOpenHolds, type OpenHold } from '../../resources/holds.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
+import { readOpenHolds, type OpenHold } from '../../resources/billings/holds.ts';
 
 const openHold = named(
   'OpenHold',

@@ -1,6 +1,6 @@
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { credits, id, named, object, requestIdText, timestamp } from '../../../../shared/contract/schema-kinds.ts';
-import { requireBilling } from '../../resources/billings.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
 

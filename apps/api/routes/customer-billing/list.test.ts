@@ -4,7 +4,7 @@ import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
-import { billingsAfter, type BillingFilter } from '../../resources/billing-lists.ts';
+import { billingsAfter, type BillingFilter } from '../../resources/billings/lists.ts';
 
 const MANY = 20_000;
 const test = suite('list of billing records');

@@ -2,9 +2,9 @@ import { Type } from 'typebox';
 import { credits, id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { billingsAfter, orderOf, type BillingFilter } from '../../resources/billing-lists.ts';
-import { copiedAmounts, creditsIn, presentAmounts } from '../../resources/billings.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { billingsAfter, orderOf, type BillingFilter } from '../../resources/billings/lists.ts';
+import { copiedAmounts, creditsIn, presentAmounts } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

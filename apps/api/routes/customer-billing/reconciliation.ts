@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
-import type { GrantProof } from '../../../../shared/books/grant-proof.ts';
-import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/missing-numbers.ts';
-import { reconcile } from '../../../../shared/books/reconcile.ts';
+import type { GrantProof } from '../../../../shared/books/reconciling/grant-proof.ts';
+import { MAX_GAPS, type MissingNumbers } from '../../../../shared/books/reconciling/missing-numbers.ts';
+import { reconcile } from '../../../../shared/books/reconciling/reconcile.ts';
 import { id, named, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
-import { requireBilling } from '../../resources/billings.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
 import { route } from '../../http/route.ts';
 
 const end = named(

@@ -5,9 +5,9 @@ import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../../resources/billings.ts';
-import { countBegun, requireCreditsFit } from '../../resources/grant-classes.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../../resources/billings/billings.ts';
+import { countBegun, requireCreditsFit } from '../../resources/grants/classes.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 

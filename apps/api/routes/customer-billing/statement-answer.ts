@@ -5,9 +5,9 @@ import { TextAnswer } from '../../../../shared/contract/route.ts';
 import { day, object } from '../../../../shared/contract/schema-kinds.ts';
 import { csv, prefersCsv } from '../../http/csv.ts';
 import type { Services } from '../../http/route.ts';
-import type { BillingRow } from '../../resources/billings.ts';
-import { findSpan } from '../../resources/statement-spans.ts';
-import { monthOf, presentStatement, type StatementAnswer } from '../../resources/statements.ts';
+import type { BillingRow } from '../../resources/billings/billings.ts';
+import { findSpan } from '../../resources/statements/spans.ts';
+import { monthOf, presentStatement, type StatementAnswer } from '../../resources/statements/statements.ts';
 
 // The share of the deadline for which it waits for events that are on their way.
 const PATIENCE_SHARE = 0.3;

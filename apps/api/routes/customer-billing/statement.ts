@@ -1,7 +1,7 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireBilling } from '../../resources/billings.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
 import { answerStatement, readStatement, statementForms, statementQuery } from './statement-answer.ts';
-import { statement } from '../../resources/statements.ts';
+import { statement } from '../../resources/statements/statements.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -4,7 +4,7 @@ import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { alerts } from '../../../../shared/contract/alerts.ts';
 import { credits, id, nullable, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
-import { alertsValue } from '../../resources/alerts.ts';
+import { alertsValue } from '../../resources/billings/alerts.ts';
 import {
   billingColumns,
   billingSettings,
@@ -13,8 +13,8 @@ import {
   refuseDeletedWorkspace,
   requireBilling,
   type BillingRow,
-} from '../../resources/billings.ts';
-import { limitsValue } from '../../resources/keys.ts';
+} from '../../resources/billings/billings.ts';
+import { limitsValue } from '../../resources/keys/keys.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 

@@ -5,8 +5,8 @@ import { name } from '../../../../shared/contract/schemas.ts';
 import { isTimezone, periodAt } from '../../../../shared/values/calendar.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { LAST_INSTANT } from '../../resources/expires-at.ts';
-import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings.ts';
-import { priority } from '../../resources/grants.ts';
+import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
+import { priority } from '../../resources/grants/grants.ts';
 import {
   every,
   grantSchedule,
@@ -17,7 +17,7 @@ import {
   scheduleColumns,
   timezone,
   type ScheduleRow,
-} from '../../resources/grant-schedules.ts';
+} from '../../resources/grants/schedules.ts';
 import { readAccount } from '../../sync/accounts.ts';
 import { route } from '../../http/route.ts';
 

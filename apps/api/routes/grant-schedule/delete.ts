@@ -1,8 +1,8 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { refuseDeletedWorkspace, requireBilling } from '../../resources/billings.ts';
-import { countBegun } from '../../resources/grant-classes.ts';
-import { grantSchedule, lockSchedule, presentSchedule } from '../../resources/grant-schedules.ts';
-import { voidPeriods } from '../../resources/grant-voids.ts';
+import { refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
+import { countBegun } from '../../resources/grants/classes.ts';
+import { grantSchedule, lockSchedule, presentSchedule } from '../../resources/grants/schedules.ts';
+import { voidPeriods } from '../../resources/grants/voids.ts';
 import { readAccount } from '../../sync/accounts.ts';
 import { route } from '../../http/route.ts';
 

@@ -1,7 +1,7 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
-import { requireBilling } from '../../resources/billings.ts';
-import { grantSchedule, presentSchedule, scheduleColumns, type ScheduleRow } from '../../resources/grant-schedules.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
+import { grantSchedule, presentSchedule, scheduleColumns, type ScheduleRow } from '../../resources/grants/schedules.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

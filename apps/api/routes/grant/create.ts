@@ -6,9 +6,14 @@ import { credits, id, instant, object } from '../../../../shared/contract/schema
 import { billing, metadata, name } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { readAccount } from '../../sync/accounts.ts';
-import { creditsIn, presentAmounts, refuseDeletedWorkspace, requireBilling } from '../../resources/billings.ts';
-import { addGrant } from '../../resources/grant-classes.ts';
-import { grant, grantPresenter, grantSettings, priority, requireGrant } from '../../resources/grants.ts';
+import {
+  creditsIn,
+  presentAmounts,
+  refuseDeletedWorkspace,
+  requireBilling,
+} from '../../resources/billings/billings.ts';
+import { addGrant } from '../../resources/grants/classes.ts';
+import { grant, grantPresenter, grantSettings, priority, requireGrant } from '../../resources/grants/grants.ts';
 import { expiresAtInput, LAST_INSTANT } from '../../resources/expires-at.ts';
 import { route } from '../../http/route.ts';
 

@@ -1,7 +1,7 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { readAccount } from '../../sync/accounts.ts';
-import { requireBilling } from '../../resources/billings.ts';
-import { grant, grantPresenter, requireGrant } from '../../resources/grants.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
+import { grant, grantPresenter, requireGrant } from '../../resources/grants/grants.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -3,9 +3,9 @@ import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 import { recordChanges } from '../../sync/sync.ts';
-import { countBegun } from '../../resources/grant-classes.ts';
-import { voidGrant } from '../../resources/grant-voids.ts';
-import { requireGrant } from '../../resources/grants.ts';
+import { countBegun } from '../../resources/grants/classes.ts';
+import { voidGrant } from '../../resources/grants/voids.ts';
+import { requireGrant } from '../../resources/grants/grants.ts';
 
 // Voids that Redis hears of later than Postgres: an api that dies after the commit leaves them to the sweeper, which takes up what
 // is older than 3 s. A restore from a backup brings such back, too.

@@ -2,9 +2,9 @@ import { Type } from 'typebox';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { readAccount } from '../../sync/accounts.ts';
-import { requireBilling } from '../../resources/billings.ts';
-import { grantRows } from '../../resources/grant-rows.ts';
-import { grant, grantPresenter, grantStates } from '../../resources/grants.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
+import { grantRows } from '../../resources/grants/rows.ts';
+import { grant, grantPresenter, grantStates } from '../../resources/grants/grants.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -4,9 +4,9 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
 import { readAccount } from '../../sync/accounts.ts';
-import { presentAmounts, refuseDeletedWorkspace, requireBilling } from '../../resources/billings.ts';
-import { countBegun } from '../../resources/grant-classes.ts';
-import { coveredOf, voidGrant } from '../../resources/grant-voids.ts';
+import { presentAmounts, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
+import { countBegun } from '../../resources/grants/classes.ts';
+import { coveredOf, voidGrant } from '../../resources/grants/voids.ts';
 import {
   endOf,
   grant,
@@ -15,7 +15,7 @@ import {
   numbersBy,
   requireGrant,
   voidReason,
-} from '../../resources/grants.ts';
+} from '../../resources/grants/grants.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

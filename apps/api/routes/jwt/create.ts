@@ -3,9 +3,9 @@ import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { jsonObject, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { mayUse } from '../../resources/access.ts';
-import { issuerOf } from '../../resources/jwt-settings.ts';
-import { audience, jwt, MAX_WORKSPACES, registeredClaims, signJwt, workspaceIds } from '../../resources/jwts.ts';
+import { mayUse } from '../../resources/access/access.ts';
+import { issuerOf } from '../../resources/jwts/settings.ts';
+import { audience, jwt, MAX_WORKSPACES, registeredClaims, signJwt, workspaceIds } from '../../resources/jwts/jwts.ts';
 import { route } from '../../http/route.ts';
 
 const DEFAULT_SECONDS = 3600;

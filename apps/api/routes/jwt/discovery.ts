@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, MOST_TEXT, object } from '../../../../shared/contract/schema-kinds.ts';
-import { presentJwtSettings } from '../../resources/jwt-settings.ts';
+import { presentJwtSettings } from '../../resources/jwts/settings.ts';
 import { route } from '../../http/route.ts';
 
 const fixed = {

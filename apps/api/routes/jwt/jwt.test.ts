@@ -5,7 +5,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectPostgres } from '../../../../shared/stores/postgres.ts';
 import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
-import { makeSigningKeys } from '../../resources/signing-keys.ts';
+import { makeSigningKeys } from '../../resources/jwts/signing-keys.ts';
 
 const PATH = '/api/v1/jwt';
 let world: World;

@@ -5,7 +5,7 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
-import { makeKeySets, MAX_SHARED_KEYS } from '../../resources/key-sets.ts';
+import { makeKeySets, MAX_SHARED_KEYS } from '../../resources/jwts/key-sets.ts';
 
 const SHARED = '/.well-known/jwks.json';
 const SETTINGS = '/api/v1/jwt/settings';

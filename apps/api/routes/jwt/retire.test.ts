@@ -116,7 +116,7 @@ test('a rotation that retires nothing takes false, and nothing else', async () =
 });
 
 test("all keys of a team are retired at once by the operator's function, and the next JWT makes a new one", async () => {
-  const { retireAll } = await import('../../resources/signing-keys.ts');
+  const { retireAll } = await import('../../resources/jwts/signing-keys.ts');
   const team = await world.newTeam();
   const jwt = await sign(team);
   const before = await kids(team);

@@ -5,7 +5,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
-import { MAX_REVOCATIONS } from '../../resources/revoked-jwts.ts';
+import { MAX_REVOCATIONS } from '../../resources/jwts/revoked-jwts.ts';
 
 const PATH = '/api/v1/jwt';
 type Team = { id: string; token: string };

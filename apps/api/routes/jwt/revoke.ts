@@ -3,9 +3,9 @@ import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { instant, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { requireWholeTeam } from '../../resources/access.ts';
-import { checkJwt, jti, jwt, WORKSPACES_CLAIM } from '../../resources/jwts.ts';
-import { revokeJwt } from '../../resources/revoked-jwts.ts';
+import { requireWholeTeam } from '../../resources/access/access.ts';
+import { checkJwt, jti, jwt, WORKSPACES_CLAIM } from '../../resources/jwts/jwts.ts';
+import { revokeJwt } from '../../resources/jwts/revoked-jwts.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

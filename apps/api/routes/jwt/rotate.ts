@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireWholeTeam } from '../../resources/access.ts';
+import { requireWholeTeam } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
-import { kid } from '../../resources/signing-keys.ts';
+import { kid } from '../../resources/jwts/signing-keys.ts';
 
 export default route({
   method: 'post',

@@ -1,5 +1,5 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { jwtSettings, presentJwtSettings, readJwtSettings } from '../../resources/jwt-settings.ts';
+import { jwtSettings, presentJwtSettings, readJwtSettings } from '../../resources/jwts/settings.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -1,6 +1,6 @@
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { keySet, keySetAnswer } from '../../resources/key-sets.ts';
+import { keySet, keySetAnswer } from '../../resources/jwts/key-sets.ts';
 
 export default route({
   method: 'get',

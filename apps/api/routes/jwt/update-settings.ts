@@ -1,12 +1,12 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireWholeTeam } from '../../resources/access.ts';
+import { requireWholeTeam } from '../../resources/access/access.ts';
 import {
   jwtSettings,
   jwtSettingsChange,
   lockJwtSettings,
   presentJwtSettings,
   storeJwtSettings,
-} from '../../resources/jwt-settings.ts';
+} from '../../resources/jwts/settings.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -9,7 +9,7 @@ import {
   WORKSPACES_CLAIM,
   workspaceIds,
   type CheckedJwt,
-} from '../../resources/jwts.ts';
+} from '../../resources/jwts/jwts.ts';
 import { route } from '../../http/route.ts';
 
 const response = object({

@@ -5,8 +5,8 @@ import type { Caller, Permission } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, instant, object, secretText } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { requireBilling } from '../../resources/billings.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { requireBilling } from '../../resources/billings/billings.ts';
 import {
   externalBillingId,
   LINK_TOKEN_PREFIX,
@@ -15,7 +15,7 @@ import {
   portalBillingId,
   presentLinkToken,
   type LinkTokenRow,
-} from '../../resources/link-tokens.ts';
+} from '../../resources/access/link-tokens.ts';
 import { route } from '../../http/route.ts';
 
 const DEFAULT_SECONDS = 900;

@@ -9,7 +9,7 @@ import {
   ofLiveWorkspace,
   presentLinkToken,
   type LinkTokenRow,
-} from '../../resources/link-tokens.ts';
+} from '../../resources/access/link-tokens.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -1,6 +1,6 @@
 import { hashKeyText } from '../../../../shared/values/key-text.ts';
 import { object, secretText } from '../../../../shared/contract/schema-kinds.ts';
-import { mayUse } from '../../resources/access.ts';
+import { mayUse } from '../../resources/access/access.ts';
 import {
   isLinkToken,
   LINK_TOKEN_PREFIX,
@@ -9,7 +9,7 @@ import {
   ofLiveWorkspace,
   presentLinkToken,
   type LinkTokenRow,
-} from '../../resources/link-tokens.ts';
+} from '../../resources/access/link-tokens.ts';
 import { route } from '../../http/route.ts';
 
 export default route({

@@ -1,8 +1,8 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
 import { route } from '../../http/route.ts';
-import { presentBilling } from '../../resources/billings.ts';
-import { portalOf, requirePortalBilling } from '../../resources/portals.ts';
+import { presentBilling } from '../../resources/billings/billings.ts';
+import { portalOf, requirePortalBilling } from '../../resources/access/portals.ts';
 
 export default route({
   method: 'get',

@@ -2,8 +2,8 @@ import { Type } from 'typebox';
 import { instant, named, object } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
 import { route } from '../../http/route.ts';
-import { permissions } from '../../resources/link-tokens.ts';
-import { findPortalBilling, portalOf } from '../../resources/portals.ts';
+import { permissions } from '../../resources/access/link-tokens.ts';
+import { findPortalBilling, portalOf } from '../../resources/access/portals.ts';
 
 const portal = named(
   'Portal',

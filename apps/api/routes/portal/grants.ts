@@ -1,9 +1,9 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { grantRows } from '../../resources/grant-rows.ts';
-import { grant, grantPresenter } from '../../resources/grants.ts';
-import { portalOf, requirePortalBilling } from '../../resources/portals.ts';
+import { grantRows } from '../../resources/grants/rows.ts';
+import { grant, grantPresenter } from '../../resources/grants/grants.ts';
+import { portalOf, requirePortalBilling } from '../../resources/access/portals.ts';
 import { readAccount } from '../../sync/accounts.ts';
 
 export default route({

@@ -1,9 +1,9 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import { route } from '../../http/route.ts';
-import { portalKey, presentPortalKey } from '../../resources/portal-keys.ts';
-import { portalOf } from '../../resources/portals.ts';
-import { presentKey, selectKeys } from '../../resources/keys.ts';
+import { portalKey, presentPortalKey } from '../../resources/keys/portal-keys.ts';
+import { portalOf } from '../../resources/access/portals.ts';
+import { presentKey, selectKeys } from '../../resources/keys/keys.ts';
 
 export default route({
   method: 'get',

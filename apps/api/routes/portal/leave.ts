@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { endSession } from '../../resources/sessions.ts';
+import { endSession } from '../../resources/access/sessions.ts';
 
 export default route({
   method: 'delete',

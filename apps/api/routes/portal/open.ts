@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { portalOf } from '../../resources/portals.ts';
-import { createSession } from '../../resources/sessions.ts';
+import { portalOf } from '../../resources/access/portals.ts';
+import { createSession } from '../../resources/access/sessions.ts';
 
 export default route({
   method: 'post',

@@ -3,8 +3,8 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
 import { graceSeconds, rotateKey } from '../api-key/rotation.ts';
-import { portalKeyWithText, presentPortalKey } from '../../resources/portal-keys.ts';
-import { portalOf, requirePortalKey } from '../../resources/portals.ts';
+import { portalKeyWithText, presentPortalKey } from '../../resources/keys/portal-keys.ts';
+import { portalOf, requirePortalKey } from '../../resources/access/portals.ts';
 
 export default route({
   method: 'post',

@@ -1,13 +1,13 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { portalOf, requirePortalBilling } from '../../resources/portals.ts';
+import { portalOf, requirePortalBilling } from '../../resources/access/portals.ts';
 import {
   answerStatement,
   readStatement,
   statementForms,
   statementQuery,
 } from '../customer-billing/statement-answer.ts';
-import { statement, type StatementAnswer } from '../../resources/statements.ts';
+import { statement, type StatementAnswer } from '../../resources/statements/statements.ts';
 
 export default route({
   method: 'get',

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { MOST_NAMED_RECORDS } from '../../../../shared/books/usage-export.ts';
-import { readUsage } from '../../../../shared/books/usage-query.ts';
-import type { UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+import { MOST_NAMED_RECORDS } from '../../../../shared/books/usage/export.ts';
+import { readUsage } from '../../../../shared/books/usage/query.ts';
+import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import type { Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, named, object } from '../../../../shared/contract/schema-kinds.ts';
@@ -9,8 +9,8 @@ import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatSum } from '../../../../shared/values/credits.ts';
 import { dateOf } from '../../../../shared/values/periods.ts';
 import { route } from '../../http/route.ts';
-import { usageOfPortal } from '../../resources/access.ts';
-import { portalOf } from '../../resources/portals.ts';
+import { usageOfPortal } from '../../resources/access/access.ts';
+import { portalOf } from '../../resources/access/portals.ts';
 import { readPeriods } from '../../resources/usage-range.ts';
 import { refuseTooManyEvents, usageOfPeriod } from '../../resources/usage-rows.ts';
 

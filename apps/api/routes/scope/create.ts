@@ -2,9 +2,9 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { violates } from '../../../../shared/stores/postgres.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireWorkspace } from '../../resources/access.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
-import { MAX_SCOPES, newScope, presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/scopes.ts';
+import { MAX_SCOPES, newScope, presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/keys/scopes.ts';
 
 export default route({
   method: 'post',

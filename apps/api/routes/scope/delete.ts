@@ -8,7 +8,7 @@ import {
   scopeColumns,
   scopeParams,
   type ScopeRow,
-} from '../../resources/scopes.ts';
+} from '../../resources/keys/scopes.ts';
 
 export default route({
   method: 'delete',

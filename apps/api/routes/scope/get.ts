@@ -1,8 +1,15 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireWorkspace } from '../../resources/access.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
-import { isScopeOf, presentScope, scope, scopeColumns, scopeParams, type ScopeRow } from '../../resources/scopes.ts';
+import {
+  isScopeOf,
+  presentScope,
+  scope,
+  scopeColumns,
+  scopeParams,
+  type ScopeRow,
+} from '../../resources/keys/scopes.ts';
 
 export default route({
   method: 'get',

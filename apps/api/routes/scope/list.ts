@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { requireWorkspace } from '../../resources/access.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
-import { MAX_SCOPES, presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/scopes.ts';
+import { MAX_SCOPES, presentScope, scope, scopeColumns, type ScopeRow } from '../../resources/keys/scopes.ts';
 
 export default route({
   method: 'get',

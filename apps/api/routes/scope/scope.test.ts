@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../../shared/values/key-text.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
-import { grantsOf } from '../../resources/scopes.ts';
+import { grantsOf } from '../../resources/keys/scopes.ts';
 
 let world: World;
 let workspacePath: string;

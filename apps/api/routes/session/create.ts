@@ -1,7 +1,7 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { createSession, readSession, session, SESSION_SECONDS } from '../../resources/sessions.ts';
+import { createSession, readSession, session, SESSION_SECONDS } from '../../resources/access/sessions.ts';
 
 export default route({
   method: 'post',

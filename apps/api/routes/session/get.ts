@@ -1,6 +1,6 @@
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { route } from '../../http/route.ts';
-import { readSession, session } from '../../resources/sessions.ts';
+import { readSession, session } from '../../resources/access/sessions.ts';
 
 export default route({
   method: 'get',

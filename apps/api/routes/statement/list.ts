@@ -4,18 +4,18 @@ import { dayBefore } from '../../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../../shared/books/statements/statements.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { exportFormats } from '../../../../shared/books/usage-export.ts';
-import { booksAnswer } from '../../../../shared/books/usage-query.ts';
+import { exportFormats } from '../../../../shared/books/usage/export.ts';
+import { booksAnswer } from '../../../../shared/books/usage/query.ts';
 import { openExport } from '../../../../shared/stores/clickhouse-export.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
 import { csv } from '../../http/csv.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
 import type { Services } from '../../http/route.ts';
-import { requireWorkspace } from '../../resources/access.ts';
-import { MOST_LINES, parquetFileSql, textFileSql } from '../../resources/statement-file.ts';
-import { lineNames, presentLine, statementLine, type StatementLine } from '../../resources/statement-lines.ts';
-import { findSpan, type FoundSpan } from '../../resources/statement-spans.ts';
-import { monthOf } from '../../resources/statements.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
+import { MOST_LINES, parquetFileSql, textFileSql } from '../../resources/statements/file.ts';
+import { lineNames, presentLine, statementLine, type StatementLine } from '../../resources/statements/lines.ts';
+import { findSpan, type FoundSpan } from '../../resources/statements/spans.ts';
+import { monthOf } from '../../resources/statements/statements.ts';
 import { route } from '../../http/route.ts';
 
 // A statement that is not stored costs several questions to the books for each so many.

@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
-import { readUsage } from '../../../../shared/books/usage-query.ts';
-import type { UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+import { readUsage } from '../../../../shared/books/usage/query.ts';
+import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { TextAnswer } from '../../../../shared/contract/route.ts';
 import { day, id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
@@ -8,7 +8,7 @@ import { formatSum } from '../../../../shared/values/credits.ts';
 import { dateOf, daysOfUtc, type Periods } from '../../../../shared/values/periods.ts';
 import { csv, prefersCsv } from '../../http/csv.ts';
 import { route } from '../../http/route.ts';
-import { requireUsageOfBilling } from '../../resources/billings.ts';
+import { requireUsageOfBilling } from '../../resources/billings/billings.ts';
 import { isDay, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
 import {
   columnsOf,

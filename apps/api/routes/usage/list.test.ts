@@ -1,8 +1,8 @@
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { allowWorkspace } from '../../../../shared/books/allowed-workspace.ts';
-import type { UsageGroup } from '../../../../shared/books/usage-sql.ts';
+import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
+import type { UsageGroup } from '../../../../shared/books/usage/sql.ts';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { connectClickHouse, REQUEST_LIMITS } from '../../../../shared/stores/clickhouse.ts';
 import { daysOfUtc } from '../../../../shared/values/periods.ts';

@@ -5,9 +5,9 @@ import {
   MOST_NAMED_RECORDS,
   namedRecords,
   type ExportFormat,
-} from '../../../../shared/books/usage-export.ts';
-import { booksAnswer, liveDaysOf } from '../../../../shared/books/usage-query.ts';
-import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage-sql.ts';
+} from '../../../../shared/books/usage/export.ts';
+import { booksAnswer, liveDaysOf } from '../../../../shared/books/usage/query.ts';
+import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object, textOf, usageName } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
@@ -17,7 +17,7 @@ import { QUARTER_MS } from '../../../../shared/values/periods.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
 import { route } from '../../http/route.ts';
 import type { Services } from '../../http/route.ts';
-import { requireUsageOf } from '../../resources/access.ts';
+import { requireUsageOf } from '../../resources/access/access.ts';
 import { boundedPeriods, rangeParameters, readPeriods } from '../../resources/usage-range.ts';
 import {
   decodeCursor,

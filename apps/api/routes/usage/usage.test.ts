@@ -1,8 +1,8 @@
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { allowWorkspace } from '../../../../shared/books/allowed-workspace.ts';
-import { readUsage } from '../../../../shared/books/usage-query.ts';
+import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
+import { readUsage } from '../../../../shared/books/usage/query.ts';
 import { connectClickHouse, REQUEST_LIMITS, type Books } from '../../../../shared/stores/clickhouse.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { daysOfUtc } from '../../../../shared/values/periods.ts';

@@ -7,9 +7,9 @@ import {
   readOutcomes,
   type Outcome,
   type OutcomeGroup,
-} from '../../../../shared/books/outcomes-query.ts';
+} from '../../../../shared/books/usage/outcomes-query.ts';
+import { requireUsageOf, requireWholeTeam } from '../../resources/access/access.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
-import { requireUsageOf, requireWholeTeam } from '../../resources/access.ts';
 import { route } from '../../http/route.ts';
 import { outcome, presentOutcome } from './outcome.ts';
 import { cutsOf, makeStartText, outcomeIntervals } from './span.ts';

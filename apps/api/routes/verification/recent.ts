@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/books/recent-outcomes.ts';
+import { readRecentOutcomes, type RecentQuestion } from '../../../../shared/books/usage/recent-outcomes.ts';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { limitedByLimit } from '../../../../shared/contract/limits.ts';
@@ -7,7 +7,7 @@ import { id, named, object, timestamp } from '../../../../shared/contract/schema
 import { externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { isId } from '../../../../shared/values/ids.ts';
-import { mayUse, requireUsageOf } from '../../resources/access.ts';
+import { mayUse, requireUsageOf } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
 import { outcome, presentOutcome } from './outcome.ts';
 

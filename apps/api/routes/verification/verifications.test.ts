@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { allowWorkspace } from '../../../../shared/books/allowed-workspace.ts';
-import { readOutcomes } from '../../../../shared/books/outcomes-query.ts';
-import { readRecentOutcomes } from '../../../../shared/books/recent-outcomes.ts';
+import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
+import { readOutcomes } from '../../../../shared/books/usage/outcomes-query.ts';
+import { readRecentOutcomes } from '../../../../shared/books/usage/recent-outcomes.ts';
 import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
 import { DAY_MS } from '../../../../shared/values/periods.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';

@@ -4,7 +4,7 @@ import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { newWebhookSecret, webhookSecretPlace } from '../../../../shared/values/webhook-secret.ts';
 import { route } from '../../http/route.ts';
-import { requireWholeTeam, requireWorkspace } from '../../resources/access.ts';
+import { requireWholeTeam, requireWorkspace } from '../../resources/access/access.ts';
 import {
   description,
   MOST_WEBHOOKS,

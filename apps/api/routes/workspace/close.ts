@@ -3,7 +3,7 @@ import { beginMonth, lastDayOf, nextMonth } from '../../../../shared/books/state
 import { monthColumns, type ClosedMonth } from '../../../../shared/books/statements/lines.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, id, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
-import { monthOf } from '../../resources/statements.ts';
+import { monthOf } from '../../resources/statements/statements.ts';
 import { lockWorkspace } from '../../resources/workspaces.ts';
 import { route } from '../../http/route.ts';
 

@@ -2,9 +2,9 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
-import { requireWholeTeam } from '../../resources/access.ts';
-import { limitsValue } from '../../resources/keys.ts';
-import { alertsValue } from '../../resources/alerts.ts';
+import { requireWholeTeam } from '../../resources/access/access.ts';
+import { limitsValue } from '../../resources/keys/keys.ts';
+import { alertsValue } from '../../resources/billings/alerts.ts';
 import { route } from '../../http/route.ts';
 import {
   checkTimezone,

@@ -1,6 +1,6 @@
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
-import { mayUse } from '../../resources/access.ts';
+import { mayUse } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
 import { presentWorkspace, workspace, workspaceColumns, type WorkspaceRow } from '../../resources/workspaces.ts';
 

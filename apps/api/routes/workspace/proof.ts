@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
-import { readProof } from '../../../../shared/books/unproved-records.ts';
+import { readProof } from '../../../../shared/books/reconciling/unproved-records.ts';
 import { id, named, object, signedCredits, timestamp } from '../../../../shared/contract/schema-kinds.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
-import { requireWorkspace } from '../../resources/access.ts';
+import { requireWorkspace } from '../../resources/access/access.ts';
 import { route } from '../../http/route.ts';
 
 const MOST_DIFFERENT = 100;

@@ -2,8 +2,8 @@ import { Type } from 'typebox';
 import { checkLimits } from '../../../../shared/contract/limits.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { name } from '../../../../shared/contract/schemas.ts';
-import { limitsValue } from '../../resources/keys.ts';
-import { alertsValue } from '../../resources/alerts.ts';
+import { limitsValue } from '../../resources/keys/keys.ts';
+import { alertsValue } from '../../resources/billings/alerts.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 import {

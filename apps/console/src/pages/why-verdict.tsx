@@ -6,8 +6,8 @@ import { windowOf, type Limit } from '../parts/limits.tsx';
 import { Outcome, type Decision } from '../parts/outcomes.tsx';
 import { usePath } from '../parts/page.tsx';
 import { Amount, Facts, Time } from '../parts/text.tsx';
-import type { Billing } from './customers.tsx';
-import type { ApiKey } from './keys.tsx';
+import type { Billing } from './customers/customers.tsx';
+import type { ApiKey } from './keys/keys.tsx';
 
 type Known = { key: ApiKey | undefined; billing: Billing | undefined; workspace: Workspace };
 // The limit that is a number of its own, beside the list of limits.

@@ -1,0 +1,128 @@
+import { allowWorkspace, type AllowedWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
+import { blocksOf } from '../../../../shared/auth/allowed-addresses.ts';
+import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { isId } from '../../../../shared/values/ids.ts';
+import { asPostgresUnavailable, type Query, type Sql, type Transaction } from '../../../../shared/stores/postgres.ts';
+
+/** Loads access tokens from Postgres, so that operations that need no verification state work without Redis. */
+export function tokensFromPostgres(sql: Sql) {
+  return async function load(_shard: number, hash: string): Promise<Caller | undefined> {
+    const [row] = await sql<TokenRow[]>`
+      select id, team_id, permissions, workspace_ids, allowed_ips,
+             (select (limits ->> 'api_per_second')::int from team_quotas q where q.team_id = t.team_id) as team_per_second
+      from access_tokens t
+      where hash = ${hash} and ${isInForce(sql)}`.catch((error: unknown) => {
+      throw asPostgresUnavailable(error);
+    });
+    return row && callerOf(row);
+  };
+}
+
+/** The caller that a row of an access token stands for. */
+export function callerOf({ id, teamId, permissions, workspaceIds, allowedIps, teamPerSecond }: TokenRow): Caller {
+  return {
+    tokenId: id,
+    teamId,
+    permissions: new Set(permissions),
+    workspaceIds: workspaceIds ?? undefined,
+    allowedBlocks: blocksOf(allowedIps ?? []),
+    teamPerSecond: teamPerSecond ?? undefined,
+  };
+}
+
+/**
+ * Begins a write: throws 401 unless the caller's token, or link token, is still in force, whatever the cache of callers says. Until the
+ * transaction ends, nothing of the team is revoked. With `alone`, for what revokes, no other write of the team is under way.
+ */
+export async function lockTokens(
+  tx: Transaction,
+  { tokenId, teamId, portal }: Caller,
+  { alone = false } = {},
+): Promise<void> {
+  // The second statement sees what was committed until the lock was there.
+  const [, found] = await Promise.all([
+    lockTeamTokens(tx, teamId, { alone }),
+    portal
+      ? tx`select from link_tokens l where id = ${portal.linkTokenId} and ${opensPortal(tx)}`
+      : tx`select from access_tokens t where id = ${tokenId} and ${isInForce(tx)}`,
+  ]);
+  if (found.length === 0) throw new ApiError(portal ? 'portal_ended' : 'token_unknown');
+}
+
+/**
+ * Takes the lock between a team's writes and its revocations. An advisory lock, because it has a queue: a row that many
+ * transactions share, one after the other, never comes free for the one that wants it alone.
+ */
+export async function lockTeamTokens(tx: Transaction, teamId: string, { alone = false } = {}): Promise<void> {
+  const name = `tokens of ${teamId}`;
+  if (alone) await tx`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`;
+  else await tx`select pg_advisory_xact_lock_shared(hashtextextended(${name}, 0))`;
+}
+
+/** Whether the access token may use the workspace, provided that the workspace exists in its team. */
+export function mayUse(caller: Caller, workspaceId: string): boolean {
+  return isId(workspaceId) && (caller.workspaceIds === undefined || caller.workspaceIds.includes(workspaceId));
+}
+
+/**
+ * Throws 403 unless the workspace exists in the caller's team and its token may use it. Unknown, deleted and forbidden look
+ * the same. `hold` keeps it from being deleted before the transaction ends: for what makes something in it.
+ */
+export async function requireWorkspace(
+  sql: Query,
+  caller: Caller,
+  workspaceId: string,
+  { hold = false } = {},
+): Promise<void> {
+  const found = mayUse(caller, workspaceId)
+    ? await sql`
+        select from workspaces where id = ${workspaceId} and team_id = ${caller.teamId} and deleted_at is null
+        ${hold ? sql`for key share` : sql``}`
+    : [];
+  if (found.length === 0) throw new ApiError('workspace_forbidden');
+}
+
+/** The workspace as readers of its usage want it: one that the caller may use, else 403. */
+export async function requireUsageOf(sql: Query, caller: Caller, workspaceId: string): Promise<AllowedWorkspace> {
+  await requireWorkspace(sql, caller, workspaceId);
+  return allowWorkspace(workspaceId);
+}
+
+/** The workspace of a link as readers of its usage want it: the link was made by a token that may use it. */
+export function usageOfPortal({ workspaceId }: Portal): AllowedWorkspace {
+  return allowWorkspace(workspaceId);
+}
+
+/** Throws 403 for an access token that is limited to workspaces, in an operation on the whole team. */
+export function requireWholeTeam(caller: Caller): void {
+  if (caller.workspaceIds === undefined) return;
+  const message = 'The access token is limited to workspaces, and this operation concerns the whole team.';
+  throw new ApiError('workspace_forbidden', { message });
+}
+
+/** What authentication reads of an access token. */
+export type TokenRow = {
+  id: string;
+  teamId: string;
+  permissions: string[];
+  workspaceIds: string[] | null;
+  allowedIps: string[] | null;
+  teamPerSecond: number | null;
+};
+
+/** The condition under which the access token `t` may be used. */
+export function isInForce(sql: Query) {
+  return sql`not is_revoked(t) and (t.expires_at is null or t.expires_at > extract(epoch from now()) * 1000)`;
+}
+
+/**
+ * The condition under which the link token `l` opens the portal: nobody has revoked it or the access token that made it, and its
+ * workspace is there.
+ */
+export function opensPortal(sql: Query) {
+  return sql`
+    l.revoked_at is null and l.expires_at > extract(epoch from now()) * 1000
+    and exists (select from workspaces w where w.id = l.workspace_id and w.deleted_at is null)
+    and exists (select from access_tokens t where t.id = l.created_by and not is_revoked(t))`;
+}

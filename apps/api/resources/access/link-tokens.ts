@@ -1,0 +1,76 @@
+import { Type } from 'typebox';
+import { linkPermissions } from '../../../../shared/contract/caller.ts';
+import { keyShard } from '../../../../shared/values/key-text.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { id, instant, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
+import { customerId } from '../../../../shared/contract/schemas.ts';
+
+export const LINK_TOKEN_PREFIX = 'lt';
+
+/** The caller's own billing that a link token links. */
+export const externalBillingId = textOf(256, 'your own id of the billing to link', 'inv_2026_11');
+
+/** What a link token permits in the portal, besides looking. */
+export const permissions = Type.Array(Type.Enum([...linkPermissions]), {
+  maxItems: linkPermissions.length,
+  uniqueItems: true,
+  description: 'what the customer may do in the portal besides looking; `rotate`: rotate the own keys',
+});
+/** The record whose balance the portal shows. */
+export const portalBillingId = id(
+  'billing record',
+  " whose balance and statement the portal shows, while all of its keys are the customer's; one of the workspace",
+);
+
+/** The result of validating a link token (section 2 of the specification). The team's own expired or revoked tokens keep their fields. */
+export const linkTokenResult = named(
+  'LinkToken',
+  object({
+    valid: Type.Boolean({ description: 'whether it is in force', examples: [true] }),
+    expiresAt: Type.Optional(instant('when it expires')),
+    workspaceId: Type.Optional(id('workspace')),
+    customerId: Type.Optional(customerId),
+    externalBillingId: Type.Optional(externalBillingId),
+    billingId: Type.Optional(portalBillingId),
+    permissions: Type.Optional(permissions),
+  }),
+);
+
+export type LinkTokenRow = {
+  id: string;
+  valid: boolean;
+  expiresAt: number;
+  workspaceId: string;
+  customerId: string;
+  externalBillingId: string | null;
+  billingId: string | null;
+  permissions: (typeof linkPermissions)[number][];
+};
+
+/** The columns of a LinkTokenRow, besides `valid`. */
+export const linkTokenColumns = (sql: Query) => sql`
+  id, expires_at, workspace_id, customer_id, external_billing_id, billing_id, permissions`;
+
+/** Whether a text has the form of a link token; any other text is unknown, without a query. */
+export function isLinkToken(text: string): boolean {
+  return text.startsWith(`${LINK_TOKEN_PREFIX}_`) && keyShard(text) !== undefined;
+}
+
+/** The condition that a link token's workspace was not deleted: those of a deleted one are unknown. */
+export function ofLiveWorkspace(sql: Query) {
+  return sql`exists (select from workspaces w where w.id = link_tokens.workspace_id and w.deleted_at is null)`;
+}
+
+/** A row as the API answers it. */
+export function presentLinkToken(row: Omit<LinkTokenRow, 'id'>) {
+  const { valid, expiresAt, workspaceId, customerId, externalBillingId, billingId, permissions } = row;
+  return {
+    valid,
+    expiresAt,
+    workspaceId,
+    customerId,
+    ...(externalBillingId !== null && { externalBillingId }),
+    ...(billingId !== null && { billingId }),
+    ...(permissions.length > 0 && { permissions }),
+  };
+}

@@ -1,0 +1,35 @@
+import type { Alert } from '../../../../shared/contract/alerts.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+import { creditsIn } from './billings.ts';
+import { rowsValue } from '../keys/keys.ts';
+
+/** Alerts of a request as a parameter of type json; `undefined` and `null` as they are. Throws a 400 that names a wrong field. */
+export function alertsValue(sql: Query, field: string, alerts: Alert[] | null | undefined) {
+  return (
+    alerts &&
+    rowsValue(
+      sql,
+      alerts.map((alert, i) => checked(alert, `${field}/${i}`, alerts.slice(0, i))),
+    )
+  );
+}
+
+function checked({ name, when }: Alert, path: string, before: Alert[]): Alert {
+  if (before.some((other) => other.name === name)) throw refusal(`${path}/name`, 'must be unique among the alerts');
+  const { usedPercent, available, limit } = when;
+  if (available !== undefined) {
+    if (usedPercent !== undefined || limit !== undefined) throw refusal(`${path}/when`, ONE_OF);
+    return { name, when: { available: formatCredits(creditsIn(`${path}/when/available`, available)) } };
+  }
+  if (usedPercent === undefined) throw refusal(`${path}/when`, ONE_OF);
+  return { name, when: limit === undefined ? { usedPercent } : { limit, usedPercent } };
+}
+
+const ONE_OF = 'must have usedPercent, available, or limit with usedPercent';
+
+function refusal(field: string, message: string): ApiError {
+  const details = [{ path: `/${field}`, message }];
+  return new ApiError('invalid_request', { message: `The request is not valid: /${field} ${message}.`, details });
+}

@@ -1,0 +1,145 @@
+import type { Static } from 'typebox';
+import type { Alert } from '../../../../shared/contract/alerts.ts';
+import type { Caller } from '../../../../shared/contract/caller.ts';
+import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
+import type { Balance } from '../../../../shared/books/balances.ts';
+import { formatCredits, parseCredits } from '../../../../shared/values/credits.ts';
+import type { Limit } from '../../../../shared/contract/limits.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
+import { isId } from '../../../../shared/values/ids.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
+import type { billing } from '../../../../shared/contract/schemas.ts';
+import { mayUse } from '../access/access.ts';
+import { readTurned } from '../../sync/accounts.ts';
+
+export type BillingRow = {
+  id: string;
+  workspaceId: string;
+  externalMeterId: string;
+  shard: number;
+  totalMicros: number;
+  usedMicros: number;
+  heldMicros: number;
+  expiredMicros: number;
+  /** Of begun grants that are not in `totalMicros`. */
+  grantedMicros: number;
+  /** The total of the account as last copied. */
+  totalOfAccountMicros: number;
+  allowOverages: boolean;
+  spendCapMicros: number | null;
+  limits: Limit[] | null;
+  alerts: Alert[] | null;
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+/** What is used, held, granted and expired. */
+export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>;
+
+const USED_WITHIN_MS = 250;
+
+/** The columns of a BillingRow, for a select or a returning. */
+export const billingColumns = (sql: Query) => sql`
+  id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
+  total_of_account_micros, allow_overages, spend_cap_micros, limits, alerts, created_at, updated_at`;
+
+/** A billing record of the caller's team that its token may use; 404 for any other, as if it did not exist. */
+export async function requireBilling(
+  sql: Query,
+  caller: Caller,
+  billingId: string,
+  { lock = false } = {},
+): Promise<BillingRow> {
+  const [row] = isId(billingId)
+    ? await sql<BillingRow[]>`
+        select ${billingColumns(sql)} from billing_records where id = ${billingId} and team_id = ${caller.teamId}
+        ${lock ? sql`for update` : sql``}`
+    : [];
+  if (!row || !mayUse(caller, row.workspaceId)) throw new ApiError('billing_not_found');
+  return row;
+}
+
+/** A billing record as `requireBilling` gives it, and its workspace as readers of its usage want it. */
+export async function requireUsageOfBilling(sql: Query, caller: Caller, billingId: string) {
+  const row = await requireBilling(sql, caller, billingId);
+  return { row, workspace: allowWorkspace(row.workspaceId) };
+}
+
+/** Throws 409 when the workspace of a billing record was deleted: its books can be read and no longer change. */
+export async function refuseDeletedWorkspace(sql: Query, { workspaceId }: BillingRow): Promise<void> {
+  const [workspace] = await sql<{ deleted: boolean }[]>`
+    select deleted_at is not null as deleted from workspaces where id = ${workspaceId} for key share`;
+  if (workspace?.deleted) throw new ApiError('workspace_deleted');
+}
+
+/** A row as the API answers it, with its current amounts; `addedMicros` is what the row has more of than Redis. */
+export async function presentBilling(
+  redis: ShardedRedis,
+  row: BillingRow,
+  addedMicros = 0,
+): Promise<Static<typeof billing>> {
+  const balance = await balanceNow(redis, row);
+  if (balance?.totalMicros === undefined) return presentAmounts(row, balance ?? copiedAmounts(row));
+  return presentAmounts(row, { ...balance, totalMicros: balance.totalMicros + addedMicros });
+}
+
+/** A row as the API answers it, with amounts that are known; what they leave out, a plain record has. */
+export function presentAmounts(row: BillingRow, amounts: Amounts): Static<typeof billing> {
+  const { usedMicros, heldMicros = 0, totalMicros = row.totalMicros, expiredMicros = 0 } = amounts;
+  return {
+    ...billingSettings({ ...row, totalMicros }),
+    usedCredits: formatCredits(usedMicros),
+    availableCredits: formatCredits(totalMicros - usedMicros - heldMicros - expiredMicros),
+    heldCredits: formatCredits(heldMicros),
+    expiredCredits: formatCredits(expiredMicros),
+  };
+}
+
+/** The part of a row that requests set; verifications change the rest. */
+export function billingSettings(row: BillingRow) {
+  return {
+    id: row.id,
+    workspaceId: row.workspaceId,
+    externalMeterId: row.externalMeterId,
+    totalCredits: formatCredits(row.totalMicros),
+    allowOverages: row.allowOverages,
+    ...(row.spendCapMicros !== null && { spendCap: formatCredits(row.spendCapMicros) }),
+    ...(row.limits !== null && { limits: row.limits }),
+    ...(row.alerts && { alerts: row.alerts }),
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+  };
+}
+
+/** The amount of a field in micro-credits; 400 above the maximum of a record, which the schema's pattern does not check. */
+export function creditsIn(field: string, text: string): number {
+  const micros = parseCredits(text);
+  if (micros !== undefined) return micros;
+  const message = 'must be at most 9000000000, with at most six decimals';
+  throw invalidField(`/${field}`, message);
+}
+
+/** What is used, held, granted and expired by the copies in Postgres. */
+export function copiedAmounts(row: BillingRow): Amounts {
+  const { usedMicros, heldMicros, expiredMicros, totalMicros, grantedMicros, totalOfAccountMicros } = row;
+  return {
+    usedMicros,
+    heldMicros,
+    expiredMicros,
+    totalMicros: Math.max(totalOfAccountMicros, totalMicros + grantedMicros),
+  };
+}
+
+/**
+ * The balance as Redis counts it; `undefined` while Redis is unavailable, the shard is closed, or the record has
+ * not come into force there. Then the row's snapshot is the best known value.
+ */
+async function balanceNow(redis: ShardedRedis, row: BillingRow): Promise<Balance | undefined> {
+  try {
+    return await readTurned(redis, row, USED_WITHIN_MS);
+  } catch (error) {
+    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return undefined;
+    throw error;
+  }
+}

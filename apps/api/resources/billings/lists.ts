@@ -1,0 +1,84 @@
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { billingColumns, type BillingRow } from './billings.ts';
+
+/** Which records of a workspace a list has. */
+export type BillingFilter = {
+  workspaceId: string;
+  externalMeterId: string | undefined;
+  customerId: string | undefined;
+  belowMicros: number | undefined;
+};
+
+/** A record at its place in a list. */
+export type ListedBilling = { id: string; row: BillingRow };
+
+/** What a list is ordered by. Each order is that of an index, so that a page reads its own rows, however many there are. */
+export function orderOf({ customerId, belowMicros }: BillingFilter): 'meter' | 'available' | 'id' {
+  if (customerId !== undefined) return 'meter';
+  return belowMicros === undefined ? 'id' : 'available';
+}
+
+/** The next records of a list after a place. */
+export async function billingsAfter(
+  sql: Query,
+  filter: BillingFilter,
+  after: string,
+  take: number,
+): Promise<ListedBilling[]> {
+  const order = orderOf(filter);
+  const asked = { sql, filter, after, take };
+  if (order === 'meter') return byMeter(asked);
+  return order === 'available' ? byAvailable(asked) : byId(asked);
+}
+
+type Asked = { sql: Query; filter: BillingFilter; after: string; take: number };
+
+async function byId({ sql, filter, after, take }: Asked): Promise<ListedBilling[]> {
+  const rows = await sql<BillingRow[]>`
+    select ${billingColumns(sql)} from billing_records b
+    where workspace_id = ${filter.workspaceId} and id > ${after} ${ofMeter(sql, filter)}
+    order by id limit ${take}`;
+  return rows.map((row) => ({ id: row.id, row }));
+}
+
+async function byAvailable({ sql, filter, after, take }: Asked): Promise<ListedBilling[]> {
+  // Amounts below 0 stand in the cursor too: a text has no dot.
+  const [micros, id] = after === '' ? [null, ''] : (after.split(':') as [string, string]);
+  const rows = await sql<(BillingRow & { available: number })[]>`
+    select ${billingColumns(sql)}, ${available(sql)} as available from billing_records b
+    where workspace_id = ${filter.workspaceId} and ${available(sql)} < ${filter.belowMicros!}::bigint
+      ${micros === null ? sql`` : sql`and (${available(sql)}, id) > (${micros}::bigint, ${id})`}
+      ${ofMeter(sql, filter)}
+    order by ${available(sql)}, id limit ${take}`;
+  return rows.map(({ available: left, ...row }) => ({ id: `${left}:${row.id}`, row }));
+}
+
+/** Steps from meter to meter of the customer's keys: it may have many keys of one meter. */
+async function byMeter({ sql, filter, after, take }: Asked): Promise<ListedBilling[]> {
+  const { workspaceId, customerId, belowMicros } = filter;
+  const from = Buffer.from(after, 'base64url').toString();
+  const nextMeter = (than: ReturnType<Query>) => sql`
+    select k.external_meter_id from api_keys k
+    where k.workspace_id = ${workspaceId} and k.customer_id = ${customerId!} and k.external_meter_id > ${than}
+    order by k.external_meter_id limit 1`;
+  const rows = await sql<BillingRow[]>`
+    with recursive meters as (
+      (${nextMeter(sql`${from}`)})
+      union all
+      select (${nextMeter(sql`m.external_meter_id`)}) from meters m where m.external_meter_id is not null)
+    select b.* from meters m cross join lateral (
+      select ${billingColumns(sql)} from billing_records b
+      where workspace_id = ${workspaceId} and external_meter_id = m.external_meter_id ${ofMeter(sql, filter)}
+        ${belowMicros === undefined ? sql`` : sql`and ${available(sql)} < ${belowMicros}::bigint`}) b
+    limit ${take}`;
+  return rows.map((row) => ({ id: Buffer.from(row.externalMeterId).toString('base64url'), row }));
+}
+
+function ofMeter(sql: Query, { externalMeterId }: BillingFilter) {
+  return externalMeterId === undefined ? sql`` : sql`and external_meter_id = ${externalMeterId}`;
+}
+
+/** The expression of the index billing_records_available. */
+function available(sql: Query) {
+  return sql`(greatest(total_of_account_micros, total_micros + granted_micros) - used_micros - held_micros - expired_micros)`;
+}

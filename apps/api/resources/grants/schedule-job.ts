@@ -1,0 +1,69 @@
+import type { Logger } from '../../../../shared/runtime/log.ts';
+import { startLoop, type Loop } from '../../../../shared/runtime/loop.ts';
+import type { Metrics } from '../../../../shared/runtime/metrics.ts';
+import { openShards } from '../../../../shared/stores/fence.ts';
+import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
+import { SHARDS } from '../../../../shared/values/key-text.ts';
+import { isPostgresStale } from '../../sync/stale-postgres.ts';
+import { recordAudit } from '../audit.ts';
+import { makePeriods, presentSchedule, scheduleColumns, type ScheduleRow } from './schedules.ts';
+
+const EVERY_MS = 1_000;
+const SCHEDULES_AT_ONCE = 100;
+const LOOK_WITHIN_MS = 1_000;
+
+type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
+
+/**
+ * Makes the periods of grant schedules, two before they begin, until stopped. Each schedule is a transaction: the lock of its
+ * record, and of its row, lets one process make a period once, and one that dies has made all of it or nothing.
+ */
+export function startScheduling({ sql, redis, metrics, log }: Stores): Loop {
+  const loop = startLoop(EVERY_MS, log, 'making periods of grant schedules', async () => {
+    const due = await sql<Due[]>`
+      select id, billing_id, team_id from grant_schedules
+      where next_at <= extract(epoch from now()) * 1000 and deleted_at is null
+      order by next_at limit ${SCHEDULES_AT_ONCE}`;
+    if (due.length === 0) return;
+    // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
+    const open = await openShards(redis, LOOK_WITHIN_MS);
+    if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
+    for (const one of due) metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)));
+    if (due.length === SCHEDULES_AT_ONCE) loop.soon();
+  });
+  return loop;
+}
+
+type Due = { id: string; billingId: string; teamId: string };
+
+/** Gives how many periods have no grant, since it would pass what a record may have. */
+async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise<number> {
+  const [record] = await tx<[{ shard: number; deleted: boolean; nowMs: number }]>`
+    select b.shard, w.deleted_at is not null as deleted, floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms
+    from billing_records b join workspaces w on w.id = b.workspace_id where b.id = ${billingId} for update of b`;
+  const [schedule] = await tx<(ScheduleRow & { tokenId: string; requestId: string })[]>`
+    select ${scheduleColumns(tx)}, token_id, request_id from grant_schedules
+    where id = ${id} and deleted_at is null and next_at <= ${record.nowMs} for update`;
+  if (!schedule) return 0;
+  if (record.deleted) {
+    await tx`update grant_schedules set next_at = null where id = ${id}`;
+    return 0;
+  }
+  const maker = { teamId, tokenId: schedule.tokenId, requestId: schedule.requestId };
+  const notGranted = await makePeriods(tx, schedule, maker, record.nowMs, { limited: false });
+  const origin = { teamId, tokenId: null, operation: 'grant schedule', requestId: null };
+  const before = presentSchedule(schedule);
+  const lines = notGranted.map((period) => ({
+    resource: 'grant_schedule' as const,
+    id,
+    before,
+    after: { ...before, notGranted: period },
+  }));
+  await recordAudit(tx, origin, lines);
+  // Dated back, so that the sweeper applies it at once.
+  await tx`
+    insert into changes (kind, entity_id, shard, created_at)
+    values ('billing', ${billingId}, ${record.shard}, now() - interval '1 minute')`;
+  return notGranted.length;
+}

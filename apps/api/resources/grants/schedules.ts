@@ -1,0 +1,139 @@
+import { Type, type Static } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { credits, id, instant, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { name } from '../../../../shared/contract/schemas.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { calendarUnits, periodAt, periodStart, type CalendarUnit } from '../../../../shared/values/calendar.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+import { isId, newId } from '../../../../shared/values/ids.ts';
+import { addGrant, type GrantMaker, type LockedRecord } from './classes.ts';
+import { priority } from './grants.ts';
+
+export const MOST_SCHEDULES = 10;
+// So many periods are in Redis before they begin.
+const AHEAD = 2;
+
+export const every = Type.Enum([...calendarUnits], { description: 'how long a period is', examples: ['month'] });
+export const timezone = Type.String({
+  maxLength: 64,
+  description: 'name of a time zone (IANA), in whose local time periods are counted',
+  examples: ['Europe/Berlin'],
+});
+export const rollover = object({ maxCredits: credits('most that lives on when a period ends, for one period more') });
+
+/** A grant schedule as the API answers it. */
+export const grantSchedule = named(
+  'GrantSchedule',
+  object({
+    id: id('grant schedule'),
+    billingId: id('billing record'),
+    credits: credits('credits granted for each period'),
+    name: Type.Optional(name),
+    every,
+    timezone,
+    anchorAt: instant('when the first period begins, or began'),
+    endsAt: Type.Optional(instant('no period begins at or after it')),
+    priority,
+    rollover: Type.Optional(rollover),
+    createdAt: timestamp('when it was made'),
+  }),
+);
+
+export type ScheduleRow = {
+  id: string;
+  billingId: string;
+  amountMicros: number;
+  every: CalendarUnit;
+  timezone: string;
+  anchorAt: number;
+  endsAt: number | null;
+  priority: number;
+  name: string | null;
+  rollMaxMicros: number | null;
+  nextPeriod: number;
+  nextAt: number | null;
+  createdAt: Date;
+};
+
+/** The columns of a ScheduleRow. */
+export const scheduleColumns = (sql: Query) => sql`
+  id, billing_id, amount_micros, every, timezone, anchor_at, ends_at, priority, name, roll_max_micros, next_period, next_at,
+  created_at`;
+
+/** A schedule of a record, locked; 404 for one that is deleted or does not exist. */
+export async function lockSchedule(
+  sql: Query,
+  { id: billingId }: LockedRecord,
+  scheduleId: string,
+): Promise<ScheduleRow> {
+  const [row] = isId(scheduleId)
+    ? await sql<ScheduleRow[]>`
+        select ${scheduleColumns(sql)} from grant_schedules
+        where id = ${scheduleId} and billing_id = ${billingId} and deleted_at is null for update`
+    : [];
+  if (!row) throw new ApiError('grant_schedule_not_found');
+  return row;
+}
+
+/** A row as the API answers it. */
+export function presentSchedule(row: ScheduleRow): Static<typeof grantSchedule> {
+  return {
+    id: row.id,
+    billingId: row.billingId,
+    credits: formatCredits(row.amountMicros),
+    ...(row.name !== null && { name: row.name }),
+    every: row.every,
+    timezone: row.timezone,
+    anchorAt: row.anchorAt,
+    ...(row.endsAt !== null && { endsAt: row.endsAt }),
+    priority: row.priority,
+    ...(row.rollMaxMicros !== null && { rollover: { maxCredits: formatCredits(row.rollMaxMicros) } }),
+    createdAt: row.createdAt.toISOString(),
+  };
+}
+
+/** A period for which nothing was granted: the record would have had too many credits. */
+export type NotGranted = { period: number; beginsAt: number };
+
+/**
+ * Makes the grants of a schedule's running period and of the next two, as far as they are not made, and notes when the one after
+ * these is due. The record is locked, and the schedule too: a period is made once. One that has passed meanwhile is left out.
+ */
+export async function makePeriods(
+  sql: Query,
+  schedule: ScheduleRow,
+  maker: GrantMaker,
+  nowMs: number,
+  { limited }: { limited: boolean },
+): Promise<NotGranted[]> {
+  const notGranted: NotGranted[] = [];
+  const { id: scheduleId, billingId, amountMicros, priority: number, name: called, endsAt, rollMaxMicros } = schedule;
+  const recurrence = { every: schedule.every, timezone: schedule.timezone, anchorMs: schedule.anchorAt };
+  const start = (period: number) => periodStart(recurrence, period);
+  // Before the anchor none is running.
+  const running = Math.max(-1, periodAt(recurrence, nowMs));
+  for (let period = Math.max(schedule.nextPeriod, running, 0); period <= running + AHEAD; period++) {
+    const beginsAt = Math.max(start(period), nowMs);
+    if (endsAt !== null && beginsAt >= endsAt) break;
+    const grant = {
+      id: newId('grant'),
+      amountMicros,
+      priority: number,
+      beginsAt,
+      expiresAt: start(period + 1),
+      name: called ?? undefined,
+      period: { scheduleId, number: period },
+      ...(rollMaxMicros !== null && { rollover: { until: start(period + 2), mostMicros: rollMaxMicros } }),
+    };
+    try {
+      await addGrant(sql, { id: billingId }, grant, maker, nowMs, { limited });
+    } catch (error) {
+      if (limited || !(error instanceof ApiError) || error.errorName !== 'credits_too_large') throw error;
+      notGranted.push({ period, beginsAt });
+    }
+  }
+  const nextPeriod = running + AHEAD + 1;
+  const nextAt = endsAt !== null && start(nextPeriod) >= endsAt ? null : start(running + 1);
+  await sql`update grant_schedules set next_period = ${nextPeriod}, next_at = ${nextAt} where id = ${scheduleId}`;
+  return notGranted;
+}

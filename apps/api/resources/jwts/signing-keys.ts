@@ -1,0 +1,184 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { calculateJwkThumbprint } from 'jose';
+import { Type, type Static } from 'typebox';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { named, object } from '../../../../shared/contract/schema-kinds.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { makeSealer, type MasterKeys, type Sealer } from '../../../../shared/values/seal.ts';
+import { lockJwtSettings, type JwtSettings } from './settings.ts';
+
+/** The id of a signing key: its thumbprint (RFC 7638). */
+export const kid = Type.String({
+  maxLength: 43,
+  description: 'id of the signing key',
+  examples: ['kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k'],
+});
+
+/** A public signing key (RFC 8037). */
+export const publicJwk = named(
+  'PublicJwk',
+  object({
+    kty: Type.Literal('OKP'),
+    crv: Type.Literal('Ed25519'),
+    x: Type.String({
+      maxLength: 43,
+      description: 'the key itself, base64url',
+      examples: ['11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo'],
+    }),
+    kid,
+    alg: Type.Literal('EdDSA'),
+    use: Type.Literal('sig'),
+  }),
+);
+export type PublicJwk = Static<typeof publicJwk>;
+
+/** Most keys of a team in its key set: the current, the next, and earlier ones whose JWTs may be in force. */
+export const MAX_PUBLISHED_KEYS = 100;
+
+export type SigningKey = { kid: string; privateKey: KeyObject; issuer: JwtSettings['issuer'] };
+/** A key that signs from now on, and the kid of the key that it replaces. */
+export type NewSigningKey = SigningKey & { isNew: true; replaces: string | undefined };
+
+/**
+ * The Ed25519 keys that sign a team's JWTs; private keys are stored encrypted. A team has two: the current key, and the next
+ * one, which key sets contain already, so that caches know it when a rotation makes it the current key.
+ */
+export type SigningKeys = {
+  /** The team's current key, for a JWT of this lifetime. The first call makes the first keys, so `sql` is a transaction. */
+  current(sql: Query, teamId: string, lifetimeSeconds: number): Promise<SigningKey | NewSigningKey>;
+  /**
+   * Makes the next key the current one, in a transaction. JWTs that earlier keys signed keep verifying, unless `retireNow`
+   * ends all earlier keys; `retired` has their kids.
+   */
+  rotate(sql: Query, teamId: string, options: { retireNow: boolean }): Promise<NewSigningKey & { retired: string[] }>;
+};
+
+export function makeSigningKeys(masterKeys: MasterKeys): SigningKeys {
+  const sealer = signingKeySealer(masterKeys);
+  return {
+    async current(sql, teamId, lifetimeSeconds) {
+      const seen = await readCurrent(sql, sealer, teamId);
+      if (seen?.hasNext && (await signsFor(sql, seen, lifetimeSeconds))) return seen;
+      const settings = await lockJwtSettings(sql, teamId);
+      const key = await lockedCurrent(sql, sealer, { teamId, ...settings });
+      // Nobody retires it while the team is locked.
+      await signsFor(sql, key, lifetimeSeconds);
+      return key;
+    },
+    async rotate(sql, teamId, { retireNow }) {
+      const settings = await lockJwtSettings(sql, teamId);
+      const retired = retireNow ? await retireAll(sql, teamId) : [];
+      const made = await replaceCurrent(sql, sealer, { teamId, ...settings });
+      await requireFewKeys(sql, teamId);
+      return { ...made, retired };
+    },
+  };
+}
+
+/**
+ * Ends all signing keys of a team at once, in a transaction, and gives their kids: they leave the key sets, JWTs that they
+ * signed are INVALID. So the team's list of revoked JWTs is empty again. The team's next JWT makes new keys. Called twice, it
+ * finds nothing.
+ */
+export async function retireAll(sql: Query, teamId: string): Promise<string[]> {
+  await lockJwtSettings(sql, teamId);
+  const unused = await sql<{ kid: string }[]>`
+    delete from signing_keys where team_id = ${teamId} and published_until > now() and longest_seconds = 0
+    returning kid`;
+  const ended = await sql<{ kid: string }[]>`
+    update signing_keys set retired_at = now(), revoked_at = now(), private_encrypted = null, sealed_under = null
+    where team_id = ${teamId} and published_until > now()
+    returning kid`;
+  await sql`delete from revoked_jwts where team_id = ${teamId}`;
+  return [...ended, ...unused].map((row) => row.kid);
+}
+
+/** Encrypts private keys. */
+export function signingKeySealer(masterKeys: MasterKeys): Sealer {
+  return makeSealer(masterKeys, 'signing keys');
+}
+
+/** What an encrypted private key is bound to: it opens for no other team and under no other kid. */
+export function sealedFor(teamId: string, kid: string): string {
+  return `${teamId} ${kid}`;
+}
+
+/** A public key as the crypto library takes it. */
+export function publicKeyOf(jwk: PublicJwk): KeyObject {
+  return createPublicKey({ key: jwk, format: 'jwk' });
+}
+
+type StoredKey = SigningKey & { longestSeconds: number; hasNext: boolean };
+type LockedTeam = JwtSettings & { teamId: string };
+
+async function readCurrent(sql: Query, sealer: Sealer, teamId: string): Promise<StoredKey | undefined> {
+  const [row] = await sql<(Omit<StoredKey, 'privateKey'> & { privateEncrypted: Buffer })[]>`
+    select k.kid, k.private_encrypted, k.longest_seconds, t.jwt_issuer as issuer,
+           exists (select from signing_keys n where n.team_id = k.team_id and n.retired_at = 'infinity') as has_next
+    from signing_keys k join teams t on t.id = k.team_id
+    where k.team_id = ${teamId} and k.retired_at is null`;
+  if (!row) return undefined;
+  const { privateEncrypted, ...key } = row;
+  return { ...key, privateKey: openPrivateKey(sealer, teamId, key.kid, privateEncrypted) };
+}
+
+/**
+ * Notes the longest lifetime of a key's JWTs, rarely more than a comparison. Gives whether the key may sign: it may not if it
+ * was retired before it had signed anything, and is gone.
+ */
+async function signsFor(sql: Query, key: SigningKey & { longestSeconds?: number }, seconds: number): Promise<boolean> {
+  if (seconds <= (key.longestSeconds ?? 0)) return true;
+  const { count } = await sql`
+    update signing_keys set longest_seconds = greatest(longest_seconds, ${seconds})
+    where kid = ${key.kid} and revoked_at is null`;
+  return count > 0;
+}
+
+// The team's row is the lock: of two requests that need the first keys at once, the second finds those of the first.
+async function lockedCurrent(sql: Query, sealer: Sealer, team: LockedTeam): Promise<StoredKey | NewSigningKey> {
+  const found = await readCurrent(sql, sealer, team.teamId);
+  if (!found) return replaceCurrent(sql, sealer, team);
+  if (!found.hasNext) await makeKey(sql, sealer, team, 'next');
+  return found;
+}
+
+async function replaceCurrent(sql: Query, sealer: Sealer, team: LockedTeam): Promise<NewSigningKey> {
+  const { teamId, issuer } = team;
+  // A key that has signed nothing leaves no trace: no JWT can need it.
+  const [unused] = await sql<{ kid: string }[]>`
+    delete from signing_keys where team_id = ${teamId} and retired_at is null and longest_seconds = 0 returning kid`;
+  const [used] = await sql<{ kid: string }[]>`
+    update signing_keys set retired_at = now(), private_encrypted = null, sealed_under = null
+    where team_id = ${teamId} and retired_at is null returning kid`;
+  const [next] = await sql<{ kid: string; privateEncrypted: Buffer }[]>`
+    update signing_keys set retired_at = null where team_id = ${teamId} and retired_at = 'infinity'
+    returning kid, private_encrypted`;
+  const current = next
+    ? { kid: next.kid, privateKey: openPrivateKey(sealer, teamId, next.kid, next.privateEncrypted) }
+    : await makeKey(sql, sealer, team, 'current');
+  await makeKey(sql, sealer, team, 'next');
+  return { ...current, issuer, isNew: true, replaces: (used ?? unused)?.kid };
+}
+
+async function makeKey(sql: Query, sealer: Sealer, { teamId, sharedKeySet }: LockedTeam, which: 'current' | 'next') {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+  const jwk = { kty: 'OKP', crv: 'Ed25519', x: publicKey.export({ format: 'jwk' }).x! } as const;
+  const kid = await calculateJwkThumbprint(jwk);
+  const published: PublicJwk = { ...jwk, kid, alg: 'EdDSA', use: 'sig' };
+  const sealed = sealer.seal(privateKey.export({ format: 'pem', type: 'pkcs8' }), sealedFor(teamId, kid));
+  await sql`
+    insert into signing_keys (kid, team_id, public_jwk, private_encrypted, sealed_under, retired_at, shared)
+    values (${kid}, ${teamId}, ${sql.json(published)}, ${sealed}, ${sealer.keyName},
+            ${which === 'next' ? sql`'infinity'` : null}, ${sharedKeySet})`;
+  return { kid, privateKey };
+}
+
+function openPrivateKey(sealer: Sealer, teamId: string, kid: string, encrypted: Buffer): KeyObject {
+  return createPrivateKey(sealer.unseal(encrypted, sealedFor(teamId, kid)));
+}
+
+async function requireFewKeys(sql: Query, teamId: string): Promise<void> {
+  const published = await sql`
+    select from signing_keys where team_id = ${teamId} and published_until > now() limit ${MAX_PUBLISHED_KEYS + 1}`;
+  if (published.length > MAX_PUBLISHED_KEYS) throw new ApiError('signing_key_limit_reached');
+}

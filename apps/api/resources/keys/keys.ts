@@ -1,0 +1,203 @@
+import { Type } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { isId } from '../../../../shared/values/ids.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { limits, type Limit } from '../../../../shared/contract/limits.ts';
+import {
+  id,
+  instant,
+  named,
+  nullable,
+  object,
+  secretText,
+  timestamp,
+} from '../../../../shared/contract/schema-kinds.ts';
+import {
+  allowedIps,
+  answeredScopes,
+  customerId,
+  externalMeterId,
+  metadata,
+  MOST_SCOPES_OF_KEY,
+  name,
+  prefix,
+  rateLimit,
+  scopeEntryInput,
+} from '../../../../shared/contract/schemas.ts';
+import { scopeEntryOf } from '../../../../shared/contract/scope-flags.ts';
+import { requireWorkspace } from '../access/access.ts';
+import { expiresAtInput } from '../expires-at.ts';
+import type { AuditLine } from '../audit.ts';
+
+const apiKeyFields = {
+  id: id('API key'),
+  name,
+  maskedKey: Type.String({
+    maxLength: 64,
+    description: 'the key without its middle part',
+    examples: ['acme_17aT****JpQ1'],
+  }),
+  prefix,
+  expiresAt: Type.Optional(instant('when it expires; absent: never')),
+  scopes: answeredScopes,
+  enabled: Type.Boolean({ description: 'whether it may be used', examples: [true] }),
+  customerId: Type.Optional(customerId),
+  externalMeterId: Type.Optional(externalMeterId),
+  billingId: Type.Optional(id('billing record', ' of its meter, once one exists')),
+  metadata: Type.Optional(metadata),
+  rateLimitPerSecond: Type.Optional(rateLimit),
+  limits: Type.Optional(limits),
+  allowedIPs: Type.Optional(allowedIps),
+  deleted: Type.Boolean({ description: 'whether it was deleted; that is final' }),
+  createdAt: timestamp('when it was made'),
+  updatedAt: timestamp('when it last changed'),
+  lastUsedAt: Type.Optional(timestamp('when it last verified as VALID; at most a minute behind')),
+};
+
+/** An API key as the API answers it (section 2 of the specification). */
+export const apiKey = named('ApiKey', object(apiKeyFields));
+export const apiKeyWithText = named(
+  'ApiKeyWithSecret',
+  object({
+    ...apiKeyFields,
+    key: secretText('the key itself; only this answer contains it', 'acme'),
+  }),
+);
+
+/** The path of one key. */
+export const keyParams = object({ id: id('workspace'), akid: id('API key') });
+
+export const grants = Type.Array(scopeEntryInput, {
+  maxItems: MOST_SCOPES_OF_KEY,
+  description: 'what the key may do; each representation at most once',
+});
+
+/** What a request says of a key that it makes. */
+export const newKeyFields = {
+  name,
+  workspaceId: id('workspace'),
+  scopes: Type.Optional(grants),
+  enabled: Type.Optional(Type.Boolean({ default: true })),
+  customerId: Type.Optional(customerId),
+  prefix: Type.Optional(prefix),
+  expiresAt: Type.Optional(nullable(expiresAtInput)),
+  externalMeterId: Type.Optional(externalMeterId),
+  metadata: Type.Optional(metadata),
+  rateLimitPerSecond: Type.Optional(rateLimit),
+  limits: Type.Optional(limits),
+  allowedIPs: Type.Optional(allowedIps),
+};
+/** What keys start with where neither the request nor the workspace says. */
+export const DEFAULT_PREFIX = 'key';
+
+const JSON_OID = 114;
+
+type KeyRow = {
+  id: string;
+  name: string;
+  maskedKey: string;
+  prefix: string;
+  expiresAt: number | null;
+  scopes: { representation: string; flags: number; id: string }[];
+  enabled: boolean;
+  customerId: string | null;
+  externalMeterId: string | null;
+  billingId: string | null;
+  metadata: Record<string, unknown> | null;
+  rateLimitPerSecond: number | null;
+  limits: Limit[] | null;
+  allowedIps: string[] | null;
+  deleted: boolean;
+  createdAt: Date;
+  updatedAt: Date;
+  lastUsedAt: number | null;
+};
+
+/** Reads keys; `rest` is the where clause and the end of the statement, in which the keys are `k`. */
+export function selectKeys(sql: Query, rest: ReturnType<Query>) {
+  return sql<KeyRow[]>`
+    select k.id, k.name, k.masked_key, k.prefix, k.expires_at, k.enabled, k.customer_id, k.external_meter_id,
+           b.id as billing_id, k.metadata, k.rate_limit_per_second, k.limits, k.allowed_ips, k.deleted_at is not null as deleted,
+           k.created_at, k.updated_at, u.last_used_at,
+           coalesce((select json_agg(json_build_object('representation', s.representation, 'flags', g.flags, 'id', s.id)
+                                     order by g.position)
+                     from key_grants g join scopes s on s.id = g.scope_id and s.deleted_at is null
+                     where g.key_id = k.id), '[]') as scopes
+    from api_keys k
+      left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = k.external_meter_id
+      left join key_last_used u on u.key_id = k.id
+    ${rest}`;
+}
+
+/** Reads one key as the API answers it; the caller must have checked that the token may use the workspace. */
+export async function readKey(sql: Query, { id, akid }: { id: string; akid: string }) {
+  const [row] = await selectKeys(sql, sql`where k.workspace_id = ${id} and k.id = ${isId(akid) ? akid : ''}`);
+  if (!row) throw new ApiError('key_not_found');
+  return presentKey(row);
+}
+
+/** Locks a key's row, so that its versions count one after the other; throws 403 or 404. */
+export async function lockKey(sql: Query, caller: Caller, { id, akid }: { id: string; akid: string }) {
+  await requireWorkspace(sql, caller, id);
+  const [row] = await sql<{ shard: number; prefix: string; deleted: boolean }[]>`
+    select shard, prefix, deleted_at is not null as deleted from api_keys
+    where workspace_id = ${id} and id = ${isId(akid) ? akid : ''} for no key update`;
+  if (!row) throw new ApiError('key_not_found');
+  return row;
+}
+
+/** Disables keys whose rows the transaction has locked; gives the lines for the audit log. */
+export async function disableLockedKeys(sql: Query, ids: string[]): Promise<AuditLine[]> {
+  const read = () => selectKeys(sql, sql`where k.id = any(${ids}) order by k.id`);
+  const before = await read();
+  await sql`
+    update api_keys set enabled = false, version = version + 1, updated_at = now() where id = any(${ids})`;
+  const after = await read();
+  return after.map((row, i) => ({
+    resource: 'api_key',
+    id: row.id,
+    before: presentKey(before[i]!),
+    after: presentKey(row),
+  }));
+}
+
+/** Metadata as a parameter of type json. The driver would send jsonb, which refuses NUL in text. */
+export function metadataValue(sql: Query, metadata: Record<string, unknown> | null | undefined) {
+  return metadata && sql.typed(metadata, JSON_OID);
+}
+
+/** Rows as a parameter of type json. */
+export function rowsValue(sql: Query, value: object[]) {
+  return sql.typed(value, JSON_OID);
+}
+
+/** Limits as a parameter of type json. */
+export function limitsValue(sql: Query, limits: readonly Limit[] | null | undefined) {
+  return limits && sql.typed(limits, JSON_OID);
+}
+
+/** A row as the API answers it: values that are not set are left out. */
+export function presentKey(row: KeyRow) {
+  const { customerId, externalMeterId, billingId, metadata, rateLimitPerSecond, limits, allowedIps } = row;
+  return {
+    id: row.id,
+    name: row.name,
+    maskedKey: row.maskedKey,
+    prefix: row.prefix,
+    ...(row.expiresAt !== null && { expiresAt: row.expiresAt }),
+    scopes: row.scopes.map((scope) => scopeEntryOf(scope.representation, scope.flags, scope.id)),
+    enabled: row.enabled,
+    ...(customerId !== null && { customerId }),
+    ...(externalMeterId !== null && { externalMeterId }),
+    ...(billingId !== null && { billingId }),
+    ...(metadata !== null && { metadata }),
+    ...(rateLimitPerSecond !== null && { rateLimitPerSecond }),
+    ...(limits !== null && { limits }),
+    ...(allowedIps !== null && { allowedIPs: allowedIps }),
+    deleted: row.deleted,
+    createdAt: row.createdAt.toISOString(),
+    updatedAt: row.updatedAt.toISOString(),
+    ...(row.lastUsedAt !== null && { lastUsedAt: new Date(row.lastUsedAt).toISOString() }),
+  };
+}

@@ -1,0 +1,98 @@
+import { Type } from 'typebox';
+import type { Caller } from '../../../../shared/contract/caller.ts';
+import { ApiError } from '../../../../shared/contract/errors.ts';
+import { isId } from '../../../../shared/values/ids.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
+import { id, nullable, named, object, timestamp } from '../../../../shared/contract/schema-kinds.ts';
+import { name, representation } from '../../../../shared/contract/schemas.ts';
+import { requireWorkspace } from '../access/access.ts';
+
+export const MAX_SCOPES = 1000;
+
+// A refusal says how many keys have a scope, up to so many.
+const COUNTED_KEYS = 100;
+
+const description = nullable(
+  Type.String({
+    maxLength: 1024,
+    pattern: '^[^\\u0000]*$',
+    description: 'what the scope is for',
+    examples: ['documents of a customer'],
+  }),
+);
+
+/** A workspace scope as the API answers it (section 2 of the specification). */
+export const scope = named(
+  'Scope',
+  object({
+    id: id('scope'),
+    name,
+    representation,
+    description,
+    createdAt: timestamp('when it was made'),
+    updatedAt: timestamp('when it last changed'),
+  }),
+);
+
+export const newScope = object({ name, representation, description: Type.Optional(description) });
+export const scopeChange = object({
+  name: Type.Optional(name),
+  representation: Type.Optional(representation),
+  description: Type.Optional(description),
+});
+
+/** The path of one scope. */
+export const scopeParams = object({ id: id('workspace'), sid: id('scope') });
+
+export type ScopeRow = {
+  id: string;
+  name: string;
+  representation: string;
+  description: string | null;
+  createdAt: Date;
+  updatedAt: Date;
+};
+
+/** The columns of a ScopeRow, for a select or a returning. */
+export const scopeColumns = (sql: Query) => sql`id, name, representation, description, created_at, updated_at`;
+
+/** The condition that selects the scope of a path. */
+export function isScopeOf(sql: Query, { id, sid }: { id: string; sid: string }) {
+  return sql`workspace_id = ${id} and id = ${isId(sid) ? sid : ''} and deleted_at is null`;
+}
+
+/** Locks a scope's row; throws 403 or 404. `alone`: waits for those that grant the scope, who hold the row too. */
+export async function lockScope(
+  sql: Query,
+  caller: Caller,
+  params: { id: string; sid: string },
+  { alone = false } = {},
+): Promise<ScopeRow> {
+  await requireWorkspace(sql, caller, params.id);
+  const [row] = await sql<ScopeRow[]>`
+    select ${scopeColumns(sql)} from scopes where ${isScopeOf(sql, params)}
+    ${alone ? sql`for update` : sql`for no key update`}`;
+  if (!row) throw new ApiError('scope_not_found');
+  return row;
+}
+
+/**
+ * Throws 409 if a key that is not deleted has the scope, whose row must be locked `alone`: a grant that began before is
+ * stored by now, and a later one waits.
+ */
+export async function refuseGranted(sql: Query, scopeId: string): Promise<void> {
+  const { length } = await grantsOf(sql, scopeId, COUNTED_KEYS);
+  if (length === 0) return;
+  const keys = length < COUNTED_KEYS ? `${length} ${length === 1 ? 'key' : 'keys'}` : `at least ${COUNTED_KEYS} keys`;
+  const message = `The scope is granted to ${keys}; make a scope with the new representation and grant that.`;
+  throw new ApiError('scope_granted', { message });
+}
+
+/** Grants of a scope to keys that are not deleted, `atMost` so many. */
+export function grantsOf(sql: Query, scopeId: string, atMost: number) {
+  return sql`select from key_grants where scope_id = ${scopeId} and not of_deleted_key limit ${atMost}`;
+}
+
+export function presentScope(row: ScopeRow) {
+  return { ...row, createdAt: row.createdAt.toISOString(), updatedAt: row.updatedAt.toISOString() };
+}

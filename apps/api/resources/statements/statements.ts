@@ -1,0 +1,149 @@
+import { Type, type Static } from 'typebox';
+import { movementKinds, type Balances, type Movement } from '../../../../shared/books/statements/movements.ts';
+import type { Statement } from '../../../../shared/books/statements/statements.ts';
+import { dayBefore, type Span } from '../../../../shared/books/statements/span.ts';
+import { credits, day, id, named, object, signedCredits } from '../../../../shared/contract/schema-kinds.ts';
+import { externalMeterId } from '../../../../shared/contract/schemas.ts';
+import { formatCredits } from '../../../../shared/values/credits.ts';
+
+/** An exact amount of a statement. */
+export const amount = (what: string) =>
+  Type.String({
+    maxLength: 32,
+    description: `${what}: decimal text, exact; negative where it takes away`,
+    examples: ['1.5'],
+  });
+
+const balances = named(
+  'StatementBalances',
+  object({
+    total: credits('credits that were granted, ever'),
+    used: amount('credits used, ever'),
+    expired: amount('credits that expired, ever'),
+    remaining: amount('total less used and expired; what holds reserved at a past moment is in no book'),
+  }),
+);
+
+const movement = named(
+  'StatementMovement',
+  object({
+    day: day('the day'),
+    kind: Type.Enum([...movementKinds], {
+      description:
+        'grants that began, what expired of them or was voided; usage by name; adjustments; what is late, of a month that was closed before; usage that was lost, which adds nothing',
+      examples: ['usage'],
+    }),
+    name: Type.String({ maxLength: 256, description: 'usage name, or name of the grant', examples: ['tokens'] }),
+    balance: Type.Enum(['total', 'used', 'expired'], { description: 'what it adds to', examples: ['used'] }),
+    amount: amount('what it adds'),
+    events: Type.Optional(
+      Type.Integer({
+        description:
+          'verifications and captures; of a loss those that were lost, of lines that are told as one how many',
+        examples: [3],
+      }),
+    ),
+    grantId: Type.Optional(id('grant')),
+    eventId: Type.Optional(id('event', ' of the adjustment')),
+    tokenId: Type.Optional(id('access token', ' that made the adjustment')),
+    reason: Type.Optional(Type.String({ maxLength: 1024, description: 'why', examples: ['counted twice'] })),
+    month: Type.Optional(monthOf('the closed month that what is late belongs to')),
+    lost: Type.Optional(signedCredits('what a loss would have cost, where that is known')),
+  }),
+);
+
+const proof = named(
+  'StatementProof',
+  object({
+    status: Type.Enum(['EXACT', 'PENDING', 'DIFFERENT'], {
+      description: 'the books have all that was debited; or events are on their way to them; or they differ',
+      examples: ['EXACT'],
+    }),
+    pendingEvents: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'how many are on their way, as far as that is known', examples: [2] }),
+    ),
+    differences: Type.Optional(
+      Type.Array(
+        object({
+          what: Type.String({ maxLength: 256, examples: ['used credits that the books lack'] }),
+          credits: amount('by how much'),
+        }),
+        {
+          maxItems: 8,
+          description: 'what differs',
+        },
+      ),
+    ),
+  }),
+);
+
+/** A statement as the API answers it. */
+export const statement = named(
+  'Statement',
+  object({
+    billingId: id('billing record'),
+    workspaceId: id('workspace'),
+    externalMeterId,
+    month: Type.Optional(monthOf('the month, if one was asked for')),
+    from: day('first day, in the time zone'),
+    to: day('last day, in the time zone'),
+    timezone: Type.String({ maxLength: 64, description: "the workspace's time zone", examples: ['Europe/Berlin'] }),
+    closed: Type.Boolean({
+      description: 'whether the month is closed for this record: then nothing of it changes any more',
+    }),
+    opening: balances,
+    movements: Type.Array(movement, { maxItems: 20_000, description: 'in the order of day, kind and name' }),
+    closing: balances,
+    proof,
+  }),
+);
+export type StatementAnswer = Static<typeof statement>;
+
+/** A calendar month, in a request or an answer. */
+export function monthOf(what: string) {
+  return Type.String({ pattern: '^20\\d{2}-(0[1-9]|1[0-2])$', description: `${what}, YYYY-MM`, examples: ['2026-10'] });
+}
+
+type Presented = {
+  billing: { id: string; workspaceId: string; externalMeterId: string };
+  month: string | undefined;
+  span: Span;
+  closed: boolean;
+};
+
+export function presentStatement(
+  made: Omit<Statement, 'byName'>,
+  { billing, month, span, closed }: Presented,
+): StatementAnswer {
+  return {
+    billingId: billing.id,
+    workspaceId: billing.workspaceId,
+    externalMeterId: billing.externalMeterId,
+    ...(month !== undefined && { month }),
+    from: span.startDay,
+    to: dayBefore(span.endDay),
+    timezone: span.timezone,
+    closed,
+    opening: presentBalances(made.opening),
+    movements: made.movements.map(presentMovement),
+    closing: presentBalances(made.closing),
+    proof: made.proof,
+  };
+}
+
+export function presentBalances({ totalMicros, usedMicros, expiredMicros }: Balances) {
+  return {
+    total: formatCredits(totalMicros),
+    used: formatCredits(usedMicros),
+    expired: formatCredits(expiredMicros),
+    remaining: formatCredits(totalMicros - usedMicros - expiredMicros),
+  };
+}
+
+function presentMovement({ micros, lostMicros, ...rest }: Movement): StatementAnswer['movements'][number] {
+  return {
+    ...rest,
+    amount: formatCredits(micros),
+    ...(lostMicros !== undefined && { lost: formatCredits(lostMicros) }),
+  };
+}

@@ -1,0 +1,45 @@
+import { call, type Output } from '../../data/call.ts';
+import { usePages } from '../../data/hooks.ts';
+import { Table, type Column } from '../../parts/table.tsx';
+import { Amount, ProblemNote, Time } from '../../parts/text.tsx';
+
+type Hold = Output<'get /api/v1/customer-billing/{bid}/holds'>['holds'][number];
+
+const columns: readonly Column<Hold>[] = [
+  { title: 'Held', cell: ({ credits }) => <Amount of={credits} />, isNumber: true },
+  { title: 'For', cell: ({ usageName }) => <span title={usageName}>{usageName}</span>, isMain: true },
+  { title: 'Ends', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
+  { title: 'Then', cell: ({ onExpiry }) => (onExpiry === 'charge' ? 'charged' : 'released'), isExtra: true },
+];
+
+/** What running calls have reserved. */
+export function Holds({ bid }: { bid: string }) {
+  const { items, isWhole, problem, more } = usePages(
+    async (cursor, signal) => {
+      const page = await call(
+        'get /api/v1/customer-billing/{bid}/holds',
+        { bid, limit: 200, ...(cursor && { cursor }) },
+        signal,
+      );
+      return { items: page.holds, nextCursor: page.nextCursor };
+    },
+    [bid],
+  );
+  return (
+    <section>
+      <h2>Holds</h2>
+      <ProblemNote problem={problem} />
+      {!problem && (
+        <Table
+          label="Holds"
+          columns={columns}
+          items={items}
+          keyOf={({ id }) => id}
+          isWhole={isWhole}
+          more={more}
+          empty="No open hold. A verification holds credits where its cost is known only afterwards."
+        />
+      )}
+    </section>
+  );
+}

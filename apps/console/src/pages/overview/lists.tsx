@@ -1,0 +1,172 @@
+import { useRef } from 'preact/hooks';
+import { call, Problem } from '../../data/call.ts';
+import { useRead } from '../../data/hooks.ts';
+import { DAY_MS } from '../../data/periods.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
+import { LimitName } from '../../parts/outcomes.tsx';
+import { usePath } from '../../parts/page.tsx';
+import { Panel } from '../../parts/panel.tsx';
+import { Amount } from '../../parts/text.tsx';
+import { BillingState } from '../customers/customers.tsx';
+import { isOf, WebhookState, WebhookTrouble } from '../webhooks/webhooks.tsx';
+
+type Live = { everyMs: number };
+
+const SHOWN = 8;
+// More than a record can have: the list then begins with those that have the least.
+const MOST_CREDITS = '9000000000';
+// "usage_too_large" of the API.
+const USAGE_TOO_LARGE = 40020;
+const QUARTER_MS = 900_000;
+
+/** The customers with the least left. */
+export function LowCustomers({ everyMs }: Live) {
+  const { id } = useWorkspace();
+  const pathOf = usePath();
+  const { value, problem } = useRead(
+    async (signal) => {
+      const input = { id, availableBelow: MOST_CREDITS, limit: SHOWN };
+      return (await call('get /api/v1/workspace/{id}/customer-billings', input, signal)).billings;
+    },
+    [id],
+    everyMs,
+  );
+  return (
+    <Panel title="Customers with the least left" problem={problem} isThere={value !== undefined}>
+      {value?.length === 0 && <p class="muted">There is no billing record.</p>}
+      {value && value.length > 0 && (
+        <ul class="plain lines">
+          {value.map((one) => (
+            <li key={one.id}>
+              <a href={pathOf(`customers/${one.id}`)} title={one.externalMeterId}>
+                {one.externalMeterId}
+              </a>
+              <Amount of={one.availableCredits} />
+              <BillingState of={one} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+/** The limits that refused calls in the last 24 hours, and of which keys. */
+export function HitLimits({ everyMs }: Live) {
+  const { id: workspaceId } = useWorkspace();
+  const pathOf = usePath();
+  const withNames = useKeyNames();
+  const { value, problem } = useRead(
+    async (signal) => {
+      const endMs = Math.ceil(Date.now() / QUARTER_MS) * QUARTER_MS;
+      const [from, to] = [new Date(endMs - DAY_MS).toISOString(), new Date(endMs).toISOString()];
+      const count = async (groupBy: string) => {
+        const input = { workspaceId, from, to, interval: 'day' as const, groupBy };
+        const reasons = ['RATE_LIMIT', 'LIMIT_REACHED'] as const;
+        const read = reasons.map((reason) => call('get /api/v1/verifications', { ...input, reason }, signal));
+        return hits((await Promise.all(read)).flatMap(({ data }) => data)).slice(0, SHOWN);
+      };
+      // Of very many keys the api tells no rows: then by limit alone.
+      const shown = await count('limit,key').catch((error: unknown) => {
+        if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return count('limit');
+        throw error;
+      });
+      return withNames(shown, signal);
+    },
+    [workspaceId],
+    everyMs,
+  );
+  return (
+    <Panel title="Limits hit, last 24 hours" problem={problem} isThere={value !== undefined}>
+      {value?.length === 0 && <p class="muted">No limit refused a call.</p>}
+      {value && value.length > 0 && (
+        <ul class="plain lines">
+          {value.map(({ limit, apiKeyId, keyName, calls }) => (
+            <li key={`${limit} ${apiKeyId}`}>
+              <span>
+                {apiKeyId && (
+                  <>
+                    <a href={pathOf(`why?key=${apiKeyId}`)} title={keyName}>
+                      {keyName}
+                    </a>{' '}
+                  </>
+                )}
+                <span class="muted">
+                  <LimitName of={limit} />
+                </span>
+              </span>
+              <Amount of={calls} />
+              <span>refused</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+type Hit = { limit: string; apiKeyId: string; keyName: string; calls: number };
+
+// Gives keys their names, each read once; those that the token may not read keep their ids.
+function useKeyNames(): (hits: Hit[], signal: AbortSignal) => Promise<Hit[]> {
+  const may = useMay();
+  const { id } = useWorkspace();
+  const known = useRef(new Map<string, string>());
+  const nameOf = async (akid: string, signal: AbortSignal): Promise<string> => {
+    const name = known.current.get(akid);
+    if (name !== undefined || !akid.startsWith('key_') || !may('key:read')) return name ?? akid;
+    const { apiKey } = await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid }, signal);
+    known.current.set(akid, apiKey.name);
+    return apiKey.name;
+  };
+  return (hits, signal) =>
+    Promise.all(hits.map(async (hit) => ({ ...hit, keyName: await nameOf(hit.apiKeyId, signal) })));
+}
+
+function hits(rows: readonly { limit?: string | undefined; apiKeyId?: string | undefined; count: number }[]): Hit[] {
+  const found = new Map<string, Hit>();
+  for (const { limit = '', apiKeyId = '', count } of rows) {
+    const hit = found.get(`${limit} ${apiKeyId}`) ?? { limit, apiKeyId, keyName: apiKeyId, calls: 0 };
+    hit.calls += count;
+    found.set(`${limit} ${apiKeyId}`, hit);
+  }
+  return [...found.values()].toSorted((a, b) => b.calls - a.calls);
+}
+
+/** The webhooks that do not get through. */
+export function FailingWebhooks({ everyMs }: Live) {
+  const { id } = useWorkspace();
+  const pathOf = usePath();
+  const { value, problem } = useRead(
+    async (signal) =>
+      (await call('get /api/v1/webhook', { limit: 100 }, signal)).webhooks.filter((one) => isOf(one, id)),
+    [id],
+    everyMs,
+  );
+  const failing = value?.filter((one) => one.failingSince !== undefined || isGivenUp(one));
+  return (
+    <Panel title="Webhooks that fail" problem={problem} isThere={value !== undefined}>
+      {value?.length === 0 && <p class="muted">There is no webhook.</p>}
+      {value && value.length > 0 && failing?.length === 0 && <p class="muted">None: all get through.</p>}
+      {failing && failing.length > 0 && (
+        <ul class="plain lines">
+          {failing.map((one) => (
+            <li key={one.id}>
+              <a href={pathOf(`webhooks/${one.id}`)} title={one.description ?? one.url}>
+                {one.description ?? one.url}
+              </a>
+              <WebhookState of={one} />
+              <span class="muted whole">
+                <WebhookTrouble of={one} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+function isGivenUp({ enabled, disabledReason }: { enabled: boolean; disabledReason?: string | undefined }): boolean {
+  return !enabled && disabledReason !== 'REQUESTED';
+}

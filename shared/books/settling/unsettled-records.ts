@@ -1,0 +1,78 @@
+import { eachOf, orGiveUp, type Query } from '../../stores/postgres.ts';
+import { chunks } from '../../values/chunks.ts';
+import type { BillingRef } from '../billing-refs.ts';
+
+/** A note that a record's balance may lack what the books have. Its mark tells whether it was noted again since. */
+export type UnsettledRecord = BillingRef & { mark: number; attempts: number };
+
+const NOTES_AT_ONCE = 1_000;
+// A process that dies holds up the records in its hands for this long.
+const TAKEN_FOR_SECONDS = 5;
+const FIRST_PAUSE_SECONDS = 1;
+const LONGEST_PAUSE_SECONDS = 15;
+
+/**
+ * Notes records as unsettled. Noting again changes the mark alone: a record
+ * that is being settled is then looked at once more, and one that fails keeps its pause.
+ */
+export async function noteUnsettled(sql: Query, billingIds: string[]): Promise<void> {
+  for (const some of chunks(billingIds, NOTES_AT_ONCE)) {
+    // Always in one order, so that two processes never wait for each other.
+    await orGiveUp(sql`
+      insert into unsettled_records as known (billing_id, shard)
+      select id, shard from billing_records
+      where id = any(${eachOf(sql, some)})
+      order by id
+      on conflict (billing_id) do update set
+        mark = nextval('unsettled_records_seq'),
+        next_attempt_at = case when known.attempts = 0 then now() else known.next_attempt_at end`);
+  }
+}
+
+/**
+ * Takes notes of records in these shards that are due, those that wait longest first. For some seconds nobody else takes
+ * them; should two processes settle the same record, it does no harm.
+ */
+export async function takeUnsettled(sql: Query, shards: number[], limit: number): Promise<UnsettledRecord[]> {
+  return orGiveUp(sql<UnsettledRecord[]>`
+    with taken as (
+      update unsettled_records set next_attempt_at = now() + make_interval(secs => ${TAKEN_FOR_SECONDS})
+      where billing_id = any(array(
+        select billing_id from unsettled_records
+        where next_attempt_at <= now() and shard = any(${shards})
+        order by next_attempt_at limit ${limit} for update skip locked
+      ))
+      returning billing_id, mark, attempts
+    )
+    select b.id, b.shard, b.workspace_id, b.external_meter_id, taken.mark, taken.attempts
+    from taken cross join lateral (select * from billing_records where id = taken.billing_id limit 1) as b`);
+}
+
+/** Removes the notes of settled records, but for those that were noted again meanwhile. */
+export async function removeSettled(sql: Query, settled: UnsettledRecord[]): Promise<void> {
+  if (settled.length === 0) return;
+  const ids = settled.map(({ id }) => id);
+  await orGiveUp(sql`
+    delete from unsettled_records
+    where billing_id = any(${eachOf(sql, ids)})
+      and (billing_id, mark) in (select * from unnest(${ids}::text[], ${settled.map(({ mark }) => mark)}::bigint[]))`);
+}
+
+/** Sets aside records that failed alone, each for longer than the last time. */
+export async function postpone(sql: Query, failed: UnsettledRecord[]): Promise<void> {
+  if (failed.length === 0) return;
+  const ids = failed.map(({ id }) => id);
+  await orGiveUp(sql`
+    update unsettled_records set
+      attempts = attempts + 1,
+      next_attempt_at = now() + make_interval(
+        secs => least(${LONGEST_PAUSE_SECONDS}::float8, ${FIRST_PAUSE_SECONDS} * 2 ^ least(attempts, 20)))
+    where billing_id = any(${eachOf(sql, ids)})`);
+}
+
+/** How many records wait, and how many of them failed when they were last tried. */
+export async function countUnsettled(sql: Query): Promise<{ waiting: number; failing: number }> {
+  const [row] = await orGiveUp(sql<[{ waiting: number; failing: number }]>`
+    select count(*) as waiting, count(*) filter (where attempts > 0) as failing from unsettled_records`);
+  return row;
+}

@@ -1,0 +1,125 @@
+import type { Books } from '../../stores/clickhouse.ts';
+import type { Query } from '../../stores/postgres.ts';
+import type { Balance } from '../balances.ts';
+import { markedDays } from './marked-days.ts';
+import { queryLines, type Asked, type Line, type Part, type Sums, type TurnPlace } from './booked-lines.ts';
+import { inGroups } from './day-sums.ts';
+
+/**
+ * What the books have of a record's events, beside what its balance in Redis says. "Own" are the events that Redis
+ * counted: their number is at most the last one that Redis has. "Late" are those that Redis lacks. "Ahead" are those that
+ * Redis should have counted before the balance was read, and has not: it went back to an earlier state.
+ */
+export type Booked = { own: Sums; late: Sums; ahead: Sums };
+
+/** All lines of an epoch but adjustments; `lastNumber` is the highest that an event or a witness has. */
+export type BookedEpoch = Booked & { epoch: number; lastNumber: number };
+
+/** What the books have of a billing record. */
+export type BookedRecord = {
+  epochs: BookedEpoch[];
+  adjustments: Booked;
+  /** The used micro-credits after the last event that is own or late; undefined without an event. */
+  lastMicros: number | undefined;
+  /** The reserved micro-credits after that event. */
+  lastHeldMicros: number;
+  /** The last turn that is own or late. */
+  lastTurn: TurnPlace | undefined;
+  /** Days that were summed from their events; all others from booked_days. */
+  openDays: string[];
+  /** The cost of all events on the other days. */
+  closedMicros: number;
+};
+
+type Stores = { sql: Query; books: Books };
+
+/**
+ * Reads what the books have of some records, by record. It costs days, not events: days that are over come from
+ * booked_days, and only the events of marked days are read. Events that came after a balance was read are left out.
+ */
+export async function readBooked({ sql, books }: Stores, balances: Balance[]): Promise<Map<string, BookedRecord>> {
+  const found = new Map<string, BookedRecord>();
+  for (const some of inGroups(balances, () => 1)) {
+    // Read the marks before the sums: if a mark is cleared in between, its day is summed from the events without need.
+    const marks = await markedDays(
+      sql,
+      some.map(({ billing }) => billing.id),
+    );
+    const asked = some.map((balance) => ({
+      id: balance.billing.id,
+      workspaceId: balance.billing.workspaceId,
+      openDays: marks.get(balance.billing.id) ?? [],
+      balance,
+    }));
+    // On the days that come back, Redis has some of the events and lacks others.
+    await readInto(found, books, await readInto(found, books, asked));
+  }
+  return found;
+}
+
+/** What the books have that a balance lacks: the sum of late events, and the adjustments that follow its last one. */
+export function lateUsage(balance: Balance, { epochs, adjustments }: BookedRecord) {
+  const { late } = adjustments;
+  const from = balance.adjustment;
+  // Where one is missing between them, Postgres has them all, and the sweeper applies them in their order.
+  const follow = late.numbers > 0 && late.first === from + 1 && late.numbers === late.last - from;
+  return {
+    micros: sum(epochs.map((one) => one.late.micros)),
+    events: sum(epochs.map((one) => one.late.events)),
+    from,
+    to: follow ? late.last : from,
+    adjustedMicros: follow ? late.micros : 0,
+  };
+}
+
+/** Adds up numbers. */
+export function sum(numbers: number[]): number {
+  return numbers.reduce((total, one) => total + one, 0);
+}
+
+/** Reads records into a map; gives those that have days to be summed from their events besides. */
+async function readInto(found: Map<string, BookedRecord>, books: Books, asked: Asked[]): Promise<Asked[]> {
+  const again: Asked[] = [];
+  for (const some of inGroups(asked, ({ balance, openDays }) =>
+    Math.max(balance.sequences.size + 1, openDays.length),
+  )) {
+    const byRecord = Map.groupBy(await queryLines(books, some), (line) => line.billingId);
+    for (const one of some) {
+      const lines = byRecord.get(one.id) ?? [];
+      const split = lines.flatMap((line) => line.splitDays);
+      if (split.length > 0) again.push({ ...one, openDays: [...new Set([...one.openDays, ...split])] });
+      else found.set(one.id, recordOf(lines, one.openDays));
+    }
+  }
+  return again;
+}
+
+function recordOf(lines: Line[], openDays: string[]): BookedRecord {
+  const counted = lines.filter(({ part }) => part !== 'newer');
+  const verifications = Map.groupBy(
+    counted.filter(({ line }) => line === 'verification'),
+    ({ epoch }) => epoch,
+  );
+  const known = counted.filter(({ part, sums }) => part !== 'ahead' && sums.numbers > 0);
+  const last = known.toSorted(({ balance: a }, { balance: b }) => b[0] - a[0] || b[1] - a[1] || b[2] - a[2])[0];
+  const turns = known.map(({ lastTurn }) => lastTurn).filter((turn) => turn !== undefined);
+  return {
+    epochs: [...verifications].map(([epoch, ofEpoch]) => ({
+      epoch,
+      ...booked(ofEpoch),
+      lastNumber: Math.max(...ofEpoch.flatMap(({ sums, lastWitness }) => [sums.last, lastWitness])),
+    })),
+    adjustments: booked(counted.filter(({ line }) => line === 'adjustment')),
+    lastMicros: last?.balance[3],
+    lastHeldMicros: last?.balance[4] ?? 0,
+    lastTurn: turns.toSorted((a, b) => b.epoch - a.epoch || b.number - a.number)[0],
+    openDays,
+    closedMicros: sum(lines.map((line) => line.closedMicros)),
+  };
+}
+
+function booked(lines: Line[]): Booked {
+  const nothing: Sums = { events: 0, micros: 0, heldMicros: 0, numbers: 0, first: 0, last: 0 };
+  const of = (part: Part) => lines.find((line) => line.part === part)?.sums ?? nothing;
+  return { own: of('own'), late: of('late'), ahead: of('ahead') };
+}

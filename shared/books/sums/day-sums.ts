@@ -1,0 +1,67 @@
+import { inChunks, IS_USAGE } from '../../stores/clickhouse.ts';
+
+// What the queries on days of the books share: events as lines of booked_days, and records with their open days.
+
+/** The line of booked_days that an event belongs to, and its epoch and number there. */
+export const lineOfEvent = `
+  if(kind = 'adjustment', 'adjustment', 'verification') as line,
+  if(kind = 'adjustment', 0, epoch) as line_epoch,
+  if(kind = 'adjustment', number, seq) as line_number`;
+
+/** Whether an event changes what Redis has to know, and does not only tell it. */
+export const IS_CHANGE = `kind not in ('settlement', 'witness')`;
+
+/** The columns of usage_events that `sumsOfLine` needs besides those of `lineOfEvent`. */
+export const columnsOfEvent = 'kind, epoch, seq, number, cost_micros, used_micros, held_micros, hold_micros';
+
+/** How the columns of a line sum up its events: for a select of `columnsOfEvent` and `lineOfEvent` from usage_events. */
+export const sumsOfLine = {
+  events: `countIf(${IS_CHANGE})`,
+  cost_micros: `sumIf(cost_micros, ${IS_USAGE})`,
+  numbers: `countIf(kind != 'witness')`,
+  first_number: `minIf(line_number, kind != 'witness')`,
+  last_number: `maxIf(line_number, kind != 'witness')`,
+  last_witness: `maxIf(seq, kind = 'witness')`,
+  balance: `maxIf((epoch, seq, number, used_micros), kind != 'witness')`,
+  held_micros: `argMaxIf(held_micros, (epoch, seq, number), kind != 'witness')`,
+  held_change: `sumIf(hold_micros, kind in ('hold', 'correction')) - sumIf(hold_micros, kind in ('capture', 'release'))`,
+  last_turn: `maxIf(seq, kind = 'turn')`,
+  has_holds: `toBool(max(kind in ('hold', 'capture', 'release', 'extension', 'correction')))`,
+} as const;
+
+/** A record, and the days of it that are summed from their events. */
+export type WithOpenDays = RecordRef & { openDays: string[] };
+
+/** A record as its events are found by: the table's key begins with the workspace. */
+export type RecordRef = { id: string; workspaceId: string };
+
+/** The table of records with their open days that `openDayParams` gives, to stand behind a `with`. */
+export const openDaysTable = `open_days as (
+  select {workspaceIds:Array(String)}[open.1] as of_workspace, open.2 as of_day, {ids:Array(String)}[open.1] as of_record
+  from (select arrayJoin(arrayZip({openOf:Array(UInt16)}, {openDays:Array(Date)})) as open))`;
+
+/** Whether an event is of an open day, in the order of the table's key. */
+export const IS_OPEN = '(workspace_id, day, billing_id) in (select of_workspace, of_day, of_record from open_days)';
+
+/** Whether a row of booked_days or usage_days is of another day. */
+export const IS_OVER = '(billing_id, day) not in (select of_record, of_day from open_days)';
+
+/** The parameters of `openDaysTable`, with `ids`. */
+export function openDayParams(records: WithOpenDays[]) {
+  const open = records.flatMap(({ openDays }, i) => openDays.map((day) => ({ of: i + 1, day })));
+  return {
+    ids: records.map(({ id }) => id),
+    workspaceIds: records.map(({ workspaceId }) => workspaceId),
+    openOf: open.map(({ of }) => of),
+    openDays: open.map(({ day }) => day),
+  };
+}
+
+// An id takes 34 bytes of a parameter, and counts more: a query shall end in time, and so read some 1,000 records at most.
+const BYTES_PER_RECORD = 48;
+const BYTES_PER_NUMBER = 17;
+
+/** Chunks of records that the parameters of one query hold; `sizeOf` counts the longest list of a record. */
+export function inGroups<Item>(items: Iterable<Item>, sizeOf: (item: Item) => number): Item[][] {
+  return inChunks(items, (item) => Math.max(BYTES_PER_RECORD, sizeOf(item) * BYTES_PER_NUMBER));
+}

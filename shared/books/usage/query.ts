@@ -1,0 +1,133 @@
+import { ClickHouseError } from '@clickhouse/client';
+import { ApiError } from '../../contract/errors.ts';
+import type { Books } from '../../stores/clickhouse.ts';
+import type { Query } from '../../stores/postgres.ts';
+import { daysTouched } from '../../values/periods.ts';
+import { liveDays, type LiveDays } from './live-days.ts';
+import { eventsSql, keyColumns, usageSql, type UsageQuestion } from './sql.ts';
+
+// Every reader of usage asks here; sql.ts alone writes the queries.
+
+/** Usage of a period, by its number, and of one of each group that was asked for. */
+export type Usage = {
+  period: number;
+  /** Absent: of keys without a billing record. */
+  billingId?: string;
+  usageName?: string;
+  apiKeyId?: string;
+  route?: string;
+  customerId?: string;
+  /** Routes beyond the largest. */
+  other?: boolean;
+  micros: bigint;
+  events: number;
+};
+
+/** Rows in the order of period and groups: those after a row, and how many at most. */
+export type UsagePage = {
+  after?: UsagePosition | undefined;
+  limit: number;
+  /** An answer of many more groups is refused while they are summed. */
+  mostGroups?: number;
+};
+/** The number of a row's period, and its groups as the books have them. */
+export type UsagePosition = [period: number, ...keys: (string | boolean)[]];
+
+export type UsageStores = { sql: Query; books: Books };
+
+// ClickHouse's numbers of errors.
+const TOO_MANY_ROWS = '158';
+const TIMEOUT_EXCEEDED = '159';
+const TOO_MANY_BYTES = '396';
+
+/** Reads usage. `nowMs` tells which days may still be open. */
+export async function readUsage(
+  { sql, books }: UsageStores,
+  question: UsageQuestion,
+  { after, limit, mostGroups, nowMs }: UsagePage & { nowMs: number },
+): Promise<Usage[]> {
+  const { query, params } = usageSql(question, await liveDaysOf(sql, question, nowMs));
+  const order = ['period', ...keyColumns(question.groupBy)];
+  const types = order.map((name) => (name === 'period' ? 'UInt64' : name === 'other' ? 'Bool' : 'String'));
+  const [placed, values] = [after?.map((_, i) => `{after${i}:${types[i]}}`), after ?? []];
+  const answer = books.client.query({
+    query: `
+      select * from (${query})
+      ${placed ? `where (${order.join(', ')}) > (${placed.join(', ')})` : ''}
+      order by ${order.join(', ')} limit {limit:UInt32}`,
+    query_params: { ...params, limit, ...Object.fromEntries(values.map((value, i) => [`after${i}`, value])) },
+    format: 'JSONEachRow',
+    ...(mostGroups !== undefined && {
+      clickhouse_settings: { max_rows_to_group_by: String(mostGroups + 1), group_by_overflow_mode: 'throw' as const },
+    }),
+  });
+  const rows = await booksAnswer(async () => (await answer).json<UsageRow>());
+  return rows.map(readRow);
+}
+
+/** How many events a question that only they can answer has to read, of the records that it names or of all. */
+export async function countEvents({ books }: Pick<UsageStores, 'books'>, question: UsageQuestion): Promise<number> {
+  const { query, params } = eventsSql(question);
+  const answer = books.client.query({ query, query_params: params, format: 'JSONEachRow' });
+  const [row] = await booksAnswer(async () => (await answer).json<{ events: string }>());
+  return Number(row!.events);
+}
+
+/** The place of a row in the order of its answer. */
+export function positionOf(row: Usage, { groupBy }: Pick<UsageQuestion, 'groupBy'>): UsagePosition {
+  const { billingId = '', usageName = '', apiKeyId = '', route = '', customerId = '', other = false } = row;
+  const own: Record<string, string | boolean> = {
+    billing_id: billingId,
+    usage_name: usageName,
+    key_id: apiKeyId,
+    route,
+    customer_id: customerId,
+    other,
+  };
+  return [row.period, ...keyColumns(groupBy).map((column) => own[column]!)];
+}
+
+/** The days that a question's answer sums from the events. Read them before the sums. */
+export function liveDaysOf(sql: Query, question: UsageQuestion, nowMs: number): Promise<LiveDays> {
+  const { workspace, periods, filters } = question;
+  return liveDays(sql, { workspace, billingIds: filters?.billingIds, ...daysTouched(periods), nowMs });
+}
+
+/** Gives what the books answer, or the error that tells a client what to do. */
+export async function booksAnswer<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    const code = error instanceof ClickHouseError ? error.code : undefined;
+    if (code === TOO_MANY_ROWS) throw new ApiError('usage_too_large');
+    if (code === TOO_MANY_BYTES) throw new ApiError('export_too_large');
+    if (code === TIMEOUT_EXCEEDED) throw new ApiError('usage_too_slow', { cause: error });
+    throw new ApiError('usage_unavailable', { cause: error });
+  }
+}
+
+type UsageRow = {
+  period: string;
+  billing_id?: string;
+  usage_name?: string;
+  key_id?: string;
+  route?: string;
+  customer_id?: string;
+  other?: boolean;
+  micros: string;
+  events: string;
+};
+
+function readRow(row: UsageRow): Usage {
+  return {
+    period: Number(row.period),
+    ...(row.billing_id && { billingId: row.billing_id }),
+    ...(row.usage_name !== undefined && { usageName: row.usage_name }),
+    ...(row.key_id && { apiKeyId: row.key_id }),
+    ...(row.route && { route: row.route }),
+    ...(row.customer_id && { customerId: row.customer_id }),
+    ...(row.other && { other: true }),
+    micros: BigInt(row.micros),
+    events: Number(row.events),
+  };
+}
