@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, leavePortal, openPortal, Problem, type Output } from './data/call.ts';
 import { usePages, useRead } from './data/hooks.ts';
 import { EndedContext } from './data/session.ts';
-import { Credits } from './pages/customers/customer.tsx';
+import { Credits } from './pages/customers/credits.tsx';
 import { StatementOfMonth } from './pages/customers/books.tsx';
 import { Grants, readGrants } from './pages/customers/grants.tsx';
 import { UsageByDay } from './pages/customers/usage.tsx';

@@ -159,10 +159,7 @@ test('usage, an open hold, a crossed alert and a limit are told; a month has a s
 test('a portal link is made for the customer of the keys, shown once, opens with what it permits, and is revoked', async () => {
   const { id } = await record('linked', '100');
   await customers.newKey({ name: 'Linked backend', externalMeterId: 'linked', customerId: 'cus_linked' });
-  await must(
-    200,
-    world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${(await keysOf('linked'))[0]!.id}`),
-  );
+  await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${(await keysOf('linked'))[0]!.id}`));
   const { page, close } = await open(`customers/${id}`, 'linked');
   const make = async (mayRotate: boolean): Promise<string> => {
     await page.getByRole('button', { name: 'Portal link' }).click();

@@ -6,7 +6,7 @@ import { windowOf, type Limit } from '../parts/limits.tsx';
 import { Outcome, type Decision } from '../parts/outcomes.tsx';
 import { usePath } from '../parts/page.tsx';
 import { Amount, Facts, Time } from '../parts/text.tsx';
-import type { Billing } from './customers/customers.tsx';
+import type { Billing } from './customers/credits.tsx';
 import type { ApiKey } from './keys/keys.tsx';
 
 type Known = { key: ApiKey | undefined; billing: Billing | undefined; workspace: Workspace };

@@ -110,7 +110,8 @@ export function Choice({ label, name, options, value, hint, isInline, onChoice }
         id={id}
         name={name}
         {...(hint && { 'aria-describedby': `${id}-hint` })}
-        onChange={(event) => onChoice?.(event.currentTarget.value)}>
+        onChange={(event) => onChoice?.(event.currentTarget.value)}
+      >
         {options.map(([one, text]) => (
           <option key={one} value={one} selected={one === value}>
             {text}

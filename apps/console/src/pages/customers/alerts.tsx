@@ -4,7 +4,7 @@ import { usePages } from '../../data/hooks.ts';
 import { Choice, Dialog, Field, Form } from '../../parts/form.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
 import { Amount, ProblemNote, Time } from '../../parts/text.tsx';
-import type { Billing } from './customers.tsx';
+import type { Billing } from './credits.tsx';
 
 type Alert = NonNullable<Billing['alerts']>[number];
 type Crossing = Output<'get /api/v1/customer-billing/{bid}/alerts'>['alerts'][number];

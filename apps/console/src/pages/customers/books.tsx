@@ -43,7 +43,7 @@ const movementColumns: readonly Column<Movement>[] = [
     below: ({ reason }) => reason,
   },
   { title: 'Why', cell: ({ reason }) => <span title={reason}>{reason}</span>, isExtra: true },
-  { title: 'Changes what remains', cell: (one) => <Amount of={changeBy(one)} />, isNumber: true },
+  { title: 'Change', note: 'of what remains', cell: (one) => <Amount of={changeBy(one)} />, isNumber: true },
 ];
 
 function nameOf({ kind, name, month }: Movement): string {

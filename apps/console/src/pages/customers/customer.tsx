@@ -1,15 +1,13 @@
 import { useState } from 'preact/hooks';
 import { useRoute } from 'preact-iso';
-import { microsIn, textOf } from '../../data/amounts.ts';
 import { call, type Input } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
 import { useMay } from '../../data/session.ts';
-import { Bar, type BarPart } from '../../parts/bar.tsx';
 import { Check, Dialog, Field, Form, momentOf } from '../../parts/form.tsx';
 import { LimitsForm, LimitsTable } from '../../parts/limits.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Amount, Facts, ProblemNote, Time } from '../../parts/text.tsx';
-import { BillingState, type Billing } from './customers.tsx';
+import { Credits, type Billing } from './credits.tsx';
 import { Alerts } from './alerts.tsx';
 import { Ledger, ProofOfBooks, Statement } from './books.tsx';
 import { Grants, readGrants, type Grant } from './grants.tsx';
@@ -124,47 +122,7 @@ function Actions({ onDo, mayWrite, mayLink }: { onDo(what: Doing): void; mayWrit
   );
 }
 
-type BalanceProps = { billing: Billing; grants: readonly Grant[] };
-
-/** What a record has available, and its credits by grant and by what became of them. */
-export function Credits({ billing, grants }: BalanceProps) {
-  const isOver = billing.availableCredits.startsWith('-');
-  const over = isOver ? billing.availableCredits.slice(1) : '0';
-  // What is overdrawn was used or is held: each credit stands in the bar once.
-  const paid = microsIn(billing.usedCredits) - microsIn(over);
-  const parts: BarPart[] = [
-    ...leftByGrant(grants),
-    { name: 'held', amount: billing.heldCredits, kind: 'held' },
-    { name: isOver ? 'used of the credits' : 'used', amount: textOf(paid > 0n ? paid : 0n), kind: 'used' },
-    { name: 'expired', amount: billing.expiredCredits, kind: 'expired' },
-    { name: 'overdrawn', amount: over, kind: billing.allowOverages ? 'owed' : 'over' },
-  ];
-  return (
-    <>
-      <p class="big">
-        <Amount of={billing.availableCredits} /> <small>credits available</small> <BillingState of={billing} />
-      </p>
-      <Bar label="Credits of the record" parts={parts} />
-    </>
-  );
-}
-
-const GRANTS_SHOWN = 3;
-
-// The first ones by name, in the order in which the api draws on them; the others as one.
-function leftByGrant(grants: readonly Grant[]): BarPart[] {
-  const left = grants.filter(({ state, remainingCredits }) => state === 'ACTIVE' && microsIn(remainingCredits) > 0n);
-  const named = left.length > GRANTS_SHOWN + 1 ? left.slice(0, GRANTS_SHOWN) : left;
-  const others = left.slice(named.length);
-  const parts = named.map((one) => ({ name: `left of ${one.name ?? 'credits'}`, amount: one.remainingCredits }));
-  if (others.length > 0) {
-    const sum = others.reduce((all, one) => all + microsIn(one.remainingCredits), 0n);
-    parts.push({ name: `left of ${others.length} other grants`, amount: textOf(sum) });
-  }
-  return parts.map((part, i) => ({ ...part, kind: `left-${i as 0 | 1 | 2 | 3}` }));
-}
-
-function Balance({ billing, grants }: BalanceProps) {
+function Balance({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
   return (
     <section class="balance">
       <Credits billing={billing} grants={grants} />

@@ -1,15 +1,14 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { microsIn } from '../../data/amounts.ts';
-import { call, type Output } from '../../data/call.ts';
+import { call } from '../../data/call.ts';
 import { usePages } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, ProblemNote, State } from '../../parts/text.tsx';
+import { Amount, ProblemNote } from '../../parts/text.tsx';
+import { BillingState, CreditsBar, type Billing } from './credits.tsx';
 
-export type Billing = Output<'get /api/v1/customer-billing/{bid}'>['billing'];
 type Find = { externalMeterId?: string; customerId?: string; availableBelow?: string };
 
 /** The billing records of the workspace: what each has left. */
@@ -38,6 +37,7 @@ export function Customers() {
         </a>
       ),
     },
+    { title: 'Credits', width: '14%', cell: (one) => <CreditsBar of={one} />, isExtra: true },
     { title: 'Available', cell: (one) => <Amount of={one.availableCredits} />, isNumber: true },
     { title: 'Used', cell: (one) => <Amount of={one.usedCredits} />, isNumber: true, isExtra: true },
     { title: 'Held', cell: (one) => <Amount of={one.heldCredits} />, isNumber: true, isExtra: true },
@@ -78,17 +78,6 @@ export function Customers() {
       {isMaking && <NewBilling onClose={() => setMaking(false)} />}
     </Page>
   );
-}
-
-/** Whether a record's calls are paid for. One that may be overdrawn is no trouble before its spend cap. */
-export function BillingState({ of }: { of: Billing }) {
-  const { availableCredits, usedCredits, allowOverages, spendCap } = of;
-  const left = microsIn(availableCredits);
-  if (spendCap !== undefined && microsIn(usedCredits) >= microsIn(spendCap))
-    return <State kind="bad">Cap reached</State>;
-  if (left > 0n) return <State kind="good">In credit</State>;
-  if (left < 0n) return <State kind={allowOverages ? 'idle' : 'bad'}>Overdrawn</State>;
-  return allowOverages ? <State kind="idle">Used up</State> : <State kind="bad">Exhausted</State>;
 }
 
 function Finder({ onFind }: { onFind(find: Find): void }) {

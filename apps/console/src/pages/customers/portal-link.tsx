@@ -4,7 +4,7 @@ import { useRead } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { Check, Choice, Dialog, Field, Form } from '../../parts/form.tsx';
 import { ProblemNote, Secret, Time } from '../../parts/text.tsx';
-import type { Billing } from './customers.tsx';
+import type { Billing } from './credits.tsx';
 
 type Link = Output<'post /api/v1/link-token'>['linkToken'];
 type Props = { of: Billing; onClose(): void };

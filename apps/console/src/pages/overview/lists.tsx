@@ -7,7 +7,7 @@ import { LimitName } from '../../parts/outcomes.tsx';
 import { usePath } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Amount } from '../../parts/text.tsx';
-import { BillingState } from '../customers/customers.tsx';
+import { BillingState } from '../customers/credits.tsx';
 import { isOf, WebhookState, WebhookTrouble } from '../webhooks/webhooks.tsx';
 
 type Live = { everyMs: number };
@@ -95,8 +95,9 @@ export function HitLimits({ everyMs }: Live) {
                   <LimitName of={limit} />
                 </span>
               </span>
-              <Amount of={calls} />
-              <span>refused</span>
+              <span class="count">
+                <Amount of={calls} /> refused
+              </span>
             </li>
           ))}
         </ul>
