@@ -37,6 +37,7 @@ export function Schedules({ bid, mayWrite, onChanged }: Props) {
     {
       title: 'Carries over',
       cell: ({ rollover }) => (rollover ? <Amount of={rollover.maxCredits} /> : 'nothing'),
+      isNumber: true,
       isExtra: true,
     },
   ];
