@@ -231,7 +231,8 @@ test('a postpaid record is no trouble before its cap, its days are told newest f
   await must(200, customers.verify({ key, billing: { usage: '12.5', usageName: 'tokens' } }));
   const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
   const correction = { amount: '-2', usageName: 'tokens', reason: 'counted twice', day };
-  await must(201, world.call('post', `/api/v1/customer-billing/${id}/adjustment`, correction));
+  const path = `/api/v1/customer-billing/${id}/adjustment`;
+  await must(201, world.call('post', path, correction, { headers: { 'Idempotency-Key': 'counted-twice' } }));
   await must(200, customers.verify({ key, billing: { usage: '19.5', usageName: 'tokens' } }));
   assert.is((await customers.verify({ key, billing: { usage: '1' } })).body.status, 'USAGE_LIMITED');
   await eventually('all is in the books', async () => {

@@ -171,6 +171,7 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   const secret = await page.getByLabel('Secret of the key').inputValue();
   await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await inTable(page, 'Keys', 'Secret');
   const [cookie] = await page.context().cookies();
   const secrets = [world.team.token, secret, cookie!.value];
