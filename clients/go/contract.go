@@ -1695,6 +1695,8 @@ type CountVerificationsQuery struct {
 	Limit string `json:"limit,omitempty"`
 	// id of the API key
 	APIKeyID string `json:"apiKeyId,omitempty"`
+	// only calls of the keys that have this meter now, of at most 1000; with workspaceId
+	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// only calls of this route
 	Route string `json:"route,omitempty"`
 	// your own id of the customer

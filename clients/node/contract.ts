@@ -3564,6 +3564,8 @@ export interface Contract {
       limit?: string | undefined;
       /** id of the API key */
       apiKeyId?: string | undefined;
+      /** only calls of the keys that have this meter now, of at most 1000; with workspaceId */
+      externalMeterId?: string | undefined;
       /** only calls of this route */
       route?: string | undefined;
       /** your own id of the customer */

@@ -1529,6 +1529,8 @@ CountVerificationsInput = TypedDict(
         "limit": NotRequired["str"],
         # Id of the API key
         "apiKeyId": NotRequired["str"],
+        # Only calls of the keys that have this meter now, of at most 1000; with workspaceId
+        "externalMeterId": NotRequired["str"],
         # Only calls of this route
         "route": NotRequired["str"],
         # Your own id of the customer
