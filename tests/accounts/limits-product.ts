@@ -99,7 +99,7 @@ export function limitedKey(redis: Redis, sha: string) {
     const answer = (await redis.evalsha(sha, calls.length, ...calls.map(() => key), ...argsOf(calls))) as string[];
     const answers = readScriptAnswers(answer, calls.length);
     for (const one of answers)
-      if (one.newLookup) lookup = lookups.add(question, keyId, SHARD, one.newLookup, one.nowMs);
+      if (one.newLookup) lookup = lookups.add({ teamId, question, keyHash: keyId }, SHARD, one.newLookup, one.nowMs);
     if (answers.some(({ fields }) => fields.status === 'SEARCH')) {
       // A window that is over already is computed by another clock than Redis's.
       if (lookupsLeft === 0) throw new Error('the script asks for windows again and again');

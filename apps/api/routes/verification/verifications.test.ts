@@ -98,6 +98,35 @@ test('decisions are counted by status, reason, limit, key, route and customer, a
   assert.equal(all(await count('', { status: 'INVALID' })), []);
 });
 
+test('calls of the keys of a meter are counted: refused and VALID, of each key that has it now, and of no more than 1,000', async () => {
+  const own = await newWorkspace();
+  const ours = makeCustomers(world, own);
+  const externalMeterId = await ours.newMeter({ totalCredits: '2' });
+  const keys = [await ours.newKey({ externalMeterId }), await ours.newKey({ externalMeterId, enabled: false })];
+  const elsewhere = await ours.newKey();
+  for (const { key } of [...keys, ...keys, elsewhere]) await ours.verify({ key, billing: { usage: '2' } });
+  const count = async (meter: string, groupBy = 'reason') =>
+    withoutStart((await counted({ workspaceId: own, externalMeterId: meter, groupBy })).data);
+  await eventually('all are there', async () => sumOf((await counted({ workspaceId: own, groupBy: '' })).data) === 5);
+  assert.equal(await count(externalMeterId), [
+    { count: 1 },
+    { reason: 'CREDITS_USED_UP', count: 1 },
+    { reason: 'DISABLED', count: 2 },
+  ]);
+  assert.equal(await count('of nobody'), []);
+
+  // Copies of a key, as the api stores them: making each by a request would take the test's time.
+  await world.sql`
+    insert into api_keys select (jsonb_populate_record(k, jsonb_build_object('id', 'key_' || lpad(i::text, 26, '0')))).*
+    from api_keys k, generate_series(1, 998) i where k.id = ${keys[0]!.id}`;
+  assert.equal(await count(externalMeterId, ''), [{ count: 4 }]);
+  await ours.newKey({ externalMeterId });
+  const query = new URLSearchParams({ workspaceId: own, externalMeterId }).toString();
+  const { error } = (await must(400, world.call('get', `/api/v1/verifications?${query}`))).body;
+  assert.is(error.code, 40020);
+  assert.match(error.message, 'The meter has more than 1000 keys');
+});
+
 test('VALID is every call that passed, with a hold, and repeated under an Idempotency-Key once', async () => {
   const own = await newWorkspace();
   const ours = makeCustomers(world, own);
@@ -204,6 +233,8 @@ test('wrong bounds, zones and groups are told by name', async () => {
     const { error } = (await must(400, world.call('get', `/api/v1/verifications?${search.toString()}`))).body;
     return [error.details[0].path, error.details[0].message];
   };
+  const { error } = (await must(400, world.call('get', '/api/v1/verifications?externalMeterId=m'))).body;
+  assert.equal(error.details, [{ path: 'externalMeterId', message: 'needs workspaceId' }]);
   const today = new Date().toISOString().slice(0, 10);
   const ago = (days: number) => new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 10);
   assert.equal(await wrong({ timezone: 'Mars' }), [
