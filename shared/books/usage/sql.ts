@@ -234,7 +234,7 @@ function withLargestRoutes(rows: string): string {
     select * except (any_route), any_route = '' or any_route in (
         select any_route from ${rows} where any_route != ''
         group by any_route order by sum(cost_micros) desc, count() desc, any_route limit ${MOST_ROUTES}) as is_shown,
-      if(is_shown, any_route, '') as route, not is_shown as other
+      if(is_shown, any_route, '') as route, toBool(not is_shown) as other
     from ${rows})`;
 }
 

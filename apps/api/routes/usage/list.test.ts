@@ -124,6 +124,73 @@ test('by key, more events than are summed at a time are refused; those of one re
   }
 });
 
+test('of an answer with more than 1,000 routes the largest have rows of their own, and the others are counted together', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  // The smallest two stand on the first day, the third one on the second; it costs as much as no other.
+  const times = (i: number) => (i === 2 ? '2026-03-11 12:00:00' : '2026-03-10 12:00:00');
+  await insert(
+    workspaceId,
+    Array.from({ length: 1_003 }, (_, i) => ({
+      billing_id: first,
+      route: `GET /${i}`,
+      time: times(i),
+      cost_micros: (i + 1) * 1_000_000,
+    })),
+  );
+  const asked = { workspaceId, from: '2026-03-10', to: '2026-03-11', groupBy: 'route', limit: 10_000 };
+  const rows = await list(asked);
+  const others = rows.filter(({ other }) => other);
+  assert.equal(others, [
+    { start: '2026-03-10T00:00:00+00:00', other: true, totalBillingUsage: '3', events: 2 },
+    { start: '2026-03-11T00:00:00+00:00', other: true, totalBillingUsage: '3', events: 1 },
+  ]);
+  const named = rows.filter(({ other }) => other === undefined);
+  assert.equal([named.length, new Set(named.map(({ route }) => route)).size], [1_000, 1_000]);
+  assert.not.ok(named.some(({ route }) => ['GET /0', 'GET /1', 'GET /2'].includes(route)));
+  const lines = (await get({ ...asked, format: 'csv' })).text.split('\r\n');
+  assert.is(lines[0], '"start","route","other","totalBillingUsage","events"');
+  assert.is(lines.filter((line) => line.includes(',true,')).length, 2);
+});
+
+test('without a limit a page has 1,000 rows, with one at most 10,000', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  await insert(
+    workspaceId,
+    Array.from({ length: 1_001 }, (_, i) => ({
+      billing_id: first,
+      usage_name: `n${i}`,
+      time: '2026-03-10 12:00:00',
+      cost_micros: 1,
+    })),
+  );
+  const asked = { workspaceId, from: '2026-03-10', to: '2026-03-10' };
+  const { body } = await get(asked);
+  assert.equal([body.data.length, typeof body.nextCursor], [1_000, 'string']);
+  assert.is((await list({ ...asked, cursor: body.nextCursor })).length, 1);
+  assert.is((await list({ ...asked, limit: 10_000 })).length, 1_001);
+});
+
+test('a cursor carries the bounds of page one: those of today do not move the pages that follow', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  const time = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+  await insert(
+    workspaceId,
+    ['a', 'b'].map((name) => ({ billing_id: first, usage_name: name, time: `${time} 12:00:00`, cost_micros: 1 })),
+  );
+  const { nextCursor } = (await get({ workspaceId, limit: 1 })).body;
+  const [mark, start, end, period, ...row] = JSON.parse(Buffer.from(nextCursor, 'base64url').toString()) as any[];
+  assert.is((await list({ workspaceId, cursor: nextCursor })).length, 1);
+  // As if page one had been asked a day ago, when yesterday was the last of its days.
+  const earlier = Buffer.from(JSON.stringify([mark, start - 96, end - 96, period + 1, ...row])).toString('base64url');
+  assert.equal(
+    (await list({ workspaceId, cursor: earlier })).map(({ usageName }) => usageName),
+    ['b'],
+  );
+  // And two days ago, when it had not begun.
+  const before = Buffer.from(JSON.stringify([mark, start - 192, end - 192, 0, ...row])).toString('base64url');
+  assert.equal(await list({ workspaceId, cursor: before }), []);
+});
+
 test('pages give each row once, for the bounds of page one; a cursor of another query is refused', async () => {
   const { workspaceId, first } = await newWorkspace();
   const events = Array.from({ length: 25 }, (_, i) => ({
@@ -210,8 +277,24 @@ test('bad ranges, zones and groups are a 400 that names the parameter', async ()
     assert.is(answer.status, 400, JSON.stringify(given));
     assert.is(answer.body.error.details?.[0]?.path, field, answer.text);
   }
-  const long = await get({ workspaceId, from: '2026-01-01', to: '2026-06-01', groupBy: 'key' });
-  assert.equal([long.status, long.body.error.code], [400, 40022]);
+  const unnamed = await get({});
+  assert.equal([unnamed.status, unnamed.body.error.details?.[0]?.path], [400, 'workspaceId']);
+  // The longest that is answered, and a day more.
+  const daysFrom = (from: string, days: number) => ({
+    from,
+    to: new Date(Date.parse(from) + (days - 1) * 86_400_000).toISOString().slice(0, 10),
+  });
+  for (const [from, most, more, code] of [
+    ['2026-01-01', 93, { interval: 'hour' }, 40001],
+    ['2016-06-01', 3_660, { interval: 'month' }, 40001],
+    ['2026-01-01', 92, { groupBy: 'key' }, 40022],
+    ['2026-01-01', 92, { customerId: 'c' }, 40022],
+  ] as const) {
+    await list({ workspaceId, ...daysFrom(from, most), ...more });
+    const refused = await get({ workspaceId, ...daysFrom(from, most + 1), ...more });
+    assert.equal([refused.status, refused.body.error.code], [400, code], JSON.stringify(more));
+    assert.match(refused.text, /fewer days|must be later/);
+  }
   const other = await get({ workspaceId: newId('ws') });
   assert.is(other.body.error.code, 40302);
 });
