@@ -17,8 +17,8 @@ const TIMES_FILE = 'node_modules/.keytally-test-times.json';
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '3' },
-    within: { type: 'string', default: '180' },
+    jobs: { type: 'string', default: '5' },
+    within: { type: 'string', default: '300' },
     show: { type: 'boolean', default: false },
   },
 });
@@ -76,8 +76,12 @@ async function main(): Promise<void> {
       report(file, result);
     }
   };
-  // The files that took longest come first, and new ones before them: no long one is left to run alone at the end.
-  const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
+  // The files that took longest come first, and new ones before them: no long one is left to run alone at the end. Of new ones, those
+  // that cross programs take longest.
+  const crosses = (file: string) => Number(file.startsWith('tests/'));
+  const sorted = files.toSorted(
+    (a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || crosses(b) - crosses(a) || a.localeCompare(b),
+  );
   const [alone, queue] = [sorted.filter(sharesBroker), sorted.filter((file) => !sharesBroker(file))];
   // Files that share the broker also kill it: one worker runs them all, so that two never run at a time.
   const workers = Array.from({ length: Math.max(1, Number(values.jobs)) }, async (_, index) => {
