@@ -10,13 +10,15 @@ import { makeWorld, type World } from '../../tests/helpers/world.ts';
 export type FirstPage = { ms: number[]; medianMs: number };
 /** How a table scrolled from its first row to its last; `blank` are frames that showed no row where one belongs. */
 export type Scrolled = { rows: number; frames: number; perSecond: number; worstPerSecond: number; blank: number };
-/** What a tab took, after so many rounds of polling. */
-export type Held = { rounds: number; heapKb: number; nodes: number; listeners: number };
+/** What a tab holds: V8's heap by what the page made and by V8's own code for it, and what hangs in the page. */
+export type Held = { keptKb: number; codeKb: number; nodes: number; listeners: number };
+/** What a tab holds after so many rounds of polling. */
+export type Polled = Held & { rounds: number };
 
 export type Measured = {
   firstPage: FirstPage;
   scrolled: Scrolled;
-  polled: Held[];
+  polled: Polled[];
   /** How many processes wanted the processor on average when each was measured. */
   load: { firstPage: number; scrolled: number; polled: number };
 };
@@ -189,7 +191,7 @@ const HURRY = `
   window.setTimeout = (work, ms, ...more) => later(work, ms >= ${POLLS_FROM_MS} ? ms / ${FASTER} : ms, ...more);`;
 
 /** Lets the overview poll so many rounds as fast as the api answers, while calls go on. */
-async function poll(page: Page, shown: Shown, rounds: number, say: (line: string) => void): Promise<Held[]> {
+async function poll(page: Page, shown: Shown, rounds: number, say: (line: string) => void): Promise<Polled[]> {
   const { world, workspaceId, key } = shown;
   let done = 0;
   page.on('requestfinished', (request) => {
@@ -206,15 +208,18 @@ async function poll(page: Page, shown: Shown, rounds: number, say: (line: string
     const protocol = await page.context().newCDPSession(page);
     await page.addInitScript(HURRY);
     await page.goto(`${world.api.url}/console/w/${workspaceId}/overview`);
-    const looks: Held[] = [];
+    const looks: Polled[] = [];
     const step = Math.ceil(rounds / LOOKS);
     let seen = { done, atMs: performance.now() };
     for (let next = step; looks.length <= LOOKS; await page.waitForTimeout(20)) {
       if (done > seen.done) seen = { done, atMs: performance.now() };
       if (performance.now() - seen.atMs > GIVE_UP_AFTER_MS) throw new Error(`no polling after ${done} rounds`);
       if (done < next) continue;
-      looks.push({ rounds: done, ...(await heldBy(protocol)) });
-      say(`after ${done} rounds the tab takes ${looks.at(-1)!.heapKb} kB`);
+      const look = { rounds: done, ...(await heldBy(protocol)) };
+      looks.push(look);
+      say(
+        `after ${look.rounds} rounds the page keeps ${look.keptKb.toFixed(1)} kB, and its code takes ${look.codeKb.toFixed(0)} kB`,
+      );
       next += step;
     }
     return looks;
@@ -224,9 +229,28 @@ async function poll(page: Page, shown: Shown, rounds: number, say: (line: string
   }
 }
 
-async function heldBy(protocol: CDPSession): Promise<Omit<Held, 'rounds'>> {
-  for (let i = 0; i < 2; i++) await protocol.send('HeapProfiler.collectGarbage');
-  const { usedSize } = await protocol.send('Runtime.getHeapUsage');
+// V8's code, and what the browser keeps of requests for whoever measures: neither is anything that the page holds on to.
+const NOT_KEPT = new Set(['code', 'native']);
+
+/** Looks at what a tab holds, by a snapshot of its heap, which collects first. */
+export async function heldBy(protocol: CDPSession): Promise<Held> {
+  let text = '';
+  const take = ({ chunk }: { chunk: string }) => void (text += chunk);
+  protocol.on('HeapProfiler.addHeapSnapshotChunk', take);
+  await protocol.send('HeapProfiler.takeHeapSnapshot', { reportProgress: false });
+  protocol.off('HeapProfiler.addHeapSnapshotChunk', take);
+  const { snapshot, nodes: things } = JSON.parse(text) as HeapSnapshot;
+  const { node_fields: fields, node_types: kinds } = snapshot.meta;
+  const [kindAt, bytesAt] = [fields.indexOf('type'), fields.indexOf('self_size')];
+  let [kept, code] = [0, 0];
+  for (let at = 0; at < things.length; at += fields.length) {
+    const kind = kinds[kindAt]![things[at + kindAt]!]!;
+    if (kind === 'code') code += things[at + bytesAt]!;
+    if (!NOT_KEPT.has(kind)) kept += things[at + bytesAt]!;
+  }
   const { nodes, jsEventListeners } = await protocol.send('Memory.getDOMCounters');
-  return { heapKb: Math.round(usedSize / 1024), nodes, listeners: jsEventListeners };
+  return { keptKb: kept / 1024, codeKb: code / 1024, nodes, listeners: jsEventListeners };
 }
+
+// A thing is as many numbers as there are fields; its kind is a place in the first list of kinds.
+type HeapSnapshot = { snapshot: { meta: { node_fields: string[]; node_types: string[][] } }; nodes: number[] };

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import { useCallback, useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { LocationProvider, Route, Router } from 'preact-iso';
 import { Problem, readSession, type Session } from './data/call.ts';
 import { EndedContext, SessionContext } from './data/session.ts';
@@ -13,7 +13,7 @@ import { ProblemNote } from './parts/text.tsx';
 export function App() {
   const [session, setSession] = useState<Session | null>();
   const [problem, setProblem] = useState<Problem>();
-  useEffect(() => {
+  useLayoutEffect(() => {
     readSession().then(setSession, (error: unknown) => {
       if (error instanceof Problem && error.status === 401) setSession(null);
       else if (error instanceof Problem) setProblem(error);

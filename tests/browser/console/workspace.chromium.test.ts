@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, rowOf, signedIn } from './helpers/browser.ts';
+import { inTable, launch, rowOf, signedIn, visit } from './helpers/browser.ts';
 
 // The tasks of workspaces, scopes, tokens, the audit log and settings, as a person does them.
 
@@ -55,6 +55,38 @@ test('a workspace is made, renamed and deleted, and an address that leads nowher
   await page.getByRole('alert').waitFor();
   await page.getByRole('link', { name: 'Choose another workspace' }).first().click();
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+  await close();
+});
+
+test('a page asks for its session and its workspace together and once, and again after signing in', async () => {
+  const { page, close } = await visit(browser);
+  let asked: string[] = [];
+  page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  const workspace = `/api/v1/workspace/${workspaceId}`;
+  const count = (path: string) => asked.filter((one) => one === path).length;
+  await page.goto(`${world.api.url}/console/w/${workspaceId}/`);
+  await page.getByLabel('Access token').fill(world.team.token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  await page.route('**/console/session', async (route) => {
+    // Else the page has neither, and the test ends here.
+    await eventually('the workspace is asked for', async () => count(workspace) === 1);
+    await route.continue();
+  });
+  asked = [];
+  await page.goto(`${world.api.url}/console/w/${workspaceId}/`);
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  assert.equal([count('/console/session'), count(workspace)], [1, 1]);
+  await close();
+});
+
+test('times stand in the zone of who looks, and in UTC on hover', async () => {
+  const { page, close } = await signedIn(browser, world, { timezoneId: 'Asia/Kathmandu' });
+  const time = page.getByRole('region', { name: 'Workspaces' }).locator('time').first();
+  const at = new Date((await time.getAttribute('datetime'))!);
+  const zone = { dateStyle: 'medium', timeStyle: 'short', timeZone: 'Asia/Kathmandu' } as const;
+  assert.is(await time.innerText(), new Intl.DateTimeFormat('en-GB', zone).format(at));
+  assert.is(await time.getAttribute('title'), at.toISOString().replace('T', ' ').replace('Z', ' UTC'));
   await close();
 });
 

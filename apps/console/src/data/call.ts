@@ -39,6 +39,8 @@ type Envelope = {
 
 // The api takes a session for a change only with this header, which no page of another origin can send.
 const MARK = { 'X-Keytally-Session': '1' };
+/** The session of this browser. */
+export const SESSION = '/console/session';
 
 /** Calls an operation of the api; path, query and body are one object, as in the Node client. */
 export async function call<O extends Operation>(
@@ -83,6 +85,17 @@ function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 409;
 }
 
+// Each is given once: whoever asks again wants to know what is so by then.
+const askedEarly = new Map<string, Promise<unknown>>();
+
+/** Asks for what is sure to be read soon, so that its answer is on the way meanwhile. */
+export function askEarly(path: string): void {
+  const asking = send('get', path);
+  askedEarly.set(path, asking);
+  // One that failed is asked again.
+  asking.catch(() => askedEarly.delete(path));
+}
+
 /** Reads what the api answers as a file. */
 export async function download(path: string): Promise<Blob> {
   const response = await request('get', path, {});
@@ -97,18 +110,18 @@ export function queryOf(values: Record<string, unknown>): string {
 
 /** Signs in with an access token. Nothing in the page keeps it. */
 export async function signIn(token: string): Promise<Session> {
-  const answer = await send('post', '/console/session', { headers: { Authorization: `Bearer ${token}` } });
+  const answer = await send('post', SESSION, { headers: { Authorization: `Bearer ${token}` } });
   return (answer as { session: Session }).session;
 }
 
 /** The session of this browser. */
 export async function readSession(): Promise<Session> {
-  return ((await send('get', '/console/session')) as { session: Session }).session;
+  return ((await send('get', SESSION)) as { session: Session }).session;
 }
 
 /** Ends the session. */
 export async function signOut(): Promise<void> {
-  await send('delete', '/console/session');
+  await send('delete', SESSION);
 }
 
 /** Opens the portal with a link token. Nothing in the page keeps it. */
@@ -124,7 +137,9 @@ export async function leavePortal(): Promise<void> {
 type Options = { body?: string; headers?: Record<string, string>; signal?: AbortSignal };
 
 async function send(method: string, path: string, options: Options = {}): Promise<unknown> {
-  return (await request(method, path, options)).json();
+  const asked = method === 'get' ? askedEarly.get(path) : undefined;
+  if (asked) askedEarly.delete(path);
+  return asked ?? (await request(method, path, options)).json();
 }
 
 async function request(method: string, path: string, options: Options): Promise<Response> {

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 
 export type Line = {
@@ -21,7 +21,7 @@ const OTHERS = 'others';
  */
 export function StackedBars({ labels, lines }: Chart) {
   const place = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const root = place.current!;
     const bars = uPlot.paths.bars!({ size: [0.8, 40] });
     const style = getComputedStyle(root);
