@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
-.PHONY: history neighbours webhooks refusals test fuzz accounts-model faults upgrade check audit sbom release lint fmt
+.PHONY: history neighbours webhooks refusals test test-long fuzz accounts-model faults upgrade check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -111,6 +111,9 @@ accounts-model: install ## compare grants, holds, limits and alerts with a simpl
 
 test: install ## run the tests on real servers; FILE=part-of-a-path runs some
 	@$(node) tests/runner/main.ts $(FILE)
+
+test-long: install ## run the tests that have a short form in make test, in their long form
+	@$(node) tests/runner/main.ts --long --within 600 $(FILE)
 
 faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
 	@$(node) tests/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'

@@ -18,8 +18,8 @@ export type DocumentOptions = {
 /** Answers what needs no token: probes, metrics and documents. Any other path is a 404. */
 export function makeDocuments({ probe, hasDocs, publicUrl }: DocumentOptions) {
   const operations: Operation[] = [verifyOperation, verifyBatchOperation, ...holdOperations];
-  const document = () => openApi(operations, [{ url: publicUrl, description: 'Verify' }], gatewayPaths);
-  const docs = hasDocs ? makeDocs(document()) : () => undefined;
+  const servers = [{ url: publicUrl, description: 'Verify' }];
+  const docs = hasDocs ? makeDocs(servers, () => openApi(operations, servers, gatewayPaths)) : () => undefined;
 
   return async function documents(request: IncomingMessage, path: string) {
     const found = (await probe(path)) ?? docs(path, request.headers);

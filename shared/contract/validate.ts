@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { Ajv, type AnySchemaObject, type ErrorObject, type FuncKeywordDefinition } from 'ajv';
+import { Ajv, type AnySchemaObject, type ErrorObject, type FuncKeywordDefinition, type ValidateFunction } from 'ajv';
 import type { Static, TSchema } from 'typebox';
 import { ApiError, type ErrorDetail } from './errors.ts';
 import { addressBits, blockBits } from '../values/ip.ts';
@@ -51,8 +51,10 @@ function convert(text: unknown, type: string | undefined): unknown {
 }
 
 function validator<Schema extends TSchema>(schema: Schema, pathOf: (pointer: string) => string): Validate<Schema> {
-  const check = ajv.compile(schema);
+  // Compiled by the first value: a program has far more schemas than its first seconds need.
+  let check: ValidateFunction | undefined;
   return (value) => {
+    check ??= ajv.compile(schema);
     if (check(value)) return value as Static<Schema>;
     const details = (check.errors ?? []).slice(0, MAX_DETAILS).map((error) => {
       const { path, message } = describe(error);

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createRequire } from 'node:module';
+import type { DocumentServer } from '../contract/openapi.ts';
 import type { ProbeAnswer } from './probes.ts';
 import { answerFile, staticFile, type StaticFile } from './static-files.ts';
 
@@ -10,28 +11,29 @@ const require = createRequire(import.meta.url);
 
 /**
  * Answers `/openapi.json`, and `/docs`, where people read the document and try the operations: Swagger UI, served from its
- * package without any outside host. Reads and compresses everything now, so that a request costs neither. `undefined` for
+ * package without any outside host. `document` makes the document of these servers when it is first asked for. `undefined` for
  * any other path.
  */
-export function makeDocs(document: object & { servers: readonly { url: string }[] }): Docs {
+export function makeDocs(servers: readonly DocumentServer[], document: () => object): Docs {
   const file = (name: string) => readFileSync(require.resolve(`swagger-ui-dist/${name}`));
-  const headers = securityHeaders(document.servers.map(({ url }) => url));
-  const page = (type: string, body: Buffer) => staticFile(`${type}; charset=utf-8`, body, headers);
-  const pages = new Map<string, StaticFile>([
+  const headers = securityHeaders(servers.map(({ url }) => url));
+  const [bundle, styles] = [file('swagger-ui-bundle.js'), file('swagger-ui.css')];
+  const page = (type: string, body: () => Buffer) => staticFile(`${type}; charset=utf-8`, body, headers);
+  const pages = new Map<string, () => StaticFile>([
     // It tells of this release alone: a client asks each time whether it is still the same.
     [
       '/openapi.json',
-      staticFile('application/json', Buffer.from(JSON.stringify(document)), { 'Cache-Control': 'no-cache' }),
+      staticFile('application/json', () => Buffer.from(JSON.stringify(document())), { 'Cache-Control': 'no-cache' }),
     ],
-    ['/docs', page('text/html', Buffer.from(HTML))],
-    ['/docs/start.js', page('text/javascript', Buffer.from(START))],
-    ['/docs/swagger-ui-bundle.js', page('text/javascript', file('swagger-ui-bundle.js'))],
-    ['/docs/swagger-ui.css', page('text/css', file('swagger-ui.css'))],
+    ['/docs', page('text/html', () => Buffer.from(HTML))],
+    ['/docs/start.js', page('text/javascript', () => Buffer.from(START))],
+    ['/docs/swagger-ui-bundle.js', page('text/javascript', () => bundle)],
+    ['/docs/swagger-ui.css', page('text/css', () => styles)],
   ]);
 
   return function docs(path, requestHeaders) {
     const found = pages.get(path);
-    return found && answerFile(found, requestHeaders);
+    return found && answerFile(found(), requestHeaders);
   };
 }
 

@@ -8,17 +8,13 @@ type Encoded = { body: Buffer; headers: Record<string, string> };
 /** A file as it is served, as it is and compressed. */
 export type StaticFile = { type: string; plain: Encoded; gzipped: Encoded };
 
-/** Compresses a file now, so that a request costs nothing; it is served with these headers and a tag of its content. */
-export function staticFile(type: string, plain: Buffer, headers: Record<string, string>): StaticFile {
-  const gzipped = gzipSync(plain, { level: 9 });
-  const tag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
-  const common = { ...headers, Vary: 'Accept-Encoding' };
-  const of = (body: Buffer, etag: string) => ({ ...common, ETag: `"${etag}"`, 'Content-Length': String(body.length) });
-  return {
-    type,
-    plain: { body: plain, headers: of(plain, tag) },
-    gzipped: { body: gzipped, headers: { ...of(gzipped, `${tag}-gzip`), 'Content-Encoding': 'gzip' } },
-  };
+/**
+ * A file whose content is made and compressed by the first request for it, and kept: of a program's starts, few see one. It is served
+ * with these headers and a tag of its content.
+ */
+export function staticFile(type: string, content: () => Buffer, headers: Record<string, string>): () => StaticFile {
+  let file: StaticFile | undefined;
+  return () => (file ??= encode(type, content(), headers));
 }
 
 /** Answers with a file: compressed where the client takes that, and without a body where it has the file already. */
@@ -29,6 +25,18 @@ export function answerFile(file: StaticFile, requestHeaders: IncomingHttpHeaders
   return isKnown
     ? { status: 304, type: file.type, text: '', headers }
     : { status: 200, type: file.type, text: body, headers };
+}
+
+function encode(type: string, plain: Buffer, headers: Record<string, string>): StaticFile {
+  const gzipped = gzipSync(plain, { level: 9 });
+  const tag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
+  const common = { ...headers, Vary: 'Accept-Encoding' };
+  const of = (body: Buffer, etag: string) => ({ ...common, ETag: `"${etag}"`, 'Content-Length': String(body.length) });
+  return {
+    type,
+    plain: { body: plain, headers: of(plain, tag) },
+    gzipped: { body: gzipped, headers: { ...of(gzipped, `${tag}-gzip`), 'Content-Encoding': 'gzip' } },
+  };
 }
 
 function takesGzip(accepted = ''): boolean {

@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import type { Logger } from './log.ts';
 
 /** A running program or part of one. `stop` lets it finish what it has begun. */
@@ -27,6 +28,8 @@ export async function run({ log, isHarmless }: RunOptions, start: () => Promise<
   });
 
   const running = await start().catch((error: unknown) => die(error, 'could not start'));
+  // Node keeps what it has compiled (NODE_COMPILE_CACHE) when a process ends by itself; one that is killed would leave nothing.
+  flushCompileCache();
   let stopping = false;
   const stop = (signal: string) => {
     if (stopping || !running) return;

@@ -12,19 +12,31 @@ type Content = Record<string, { schema: object }>;
 type Described = { responses: Record<string, { content?: Content; headers?: object; 'x-error-codes'?: number[] }> };
 type OpenApi = { paths: Record<string, Record<string, Described>>; components: object };
 
-// The documents of the servers that a test has started; a program without an API has none.
-const contracts = new Map<string, ReturnType<typeof readContract> | undefined>();
+type Contract = ReturnType<typeof readContract>;
+
+// The documents of the servers that a test has started, by their addresses and by their kinds; a program without an API has none.
+const contracts = new Map<string, Contract | undefined>();
+const documents = new Map<string, Contract | undefined>();
 const codes = new Map<number, string>(Object.entries(errors).map(([name, [code]]) => [code, name]));
+
+// What Ajv calls the document.
+const DOCUMENT = 'https://keytally.test/openapi.json';
 
 // Sessions are in no document: only the console's cookie gets these errors.
 const OF_SESSIONS = new Set<number>(
   (['session_ended', 'session_elsewhere', 'session_unmarked'] as const).map((name) => errors[name][0]),
 );
 
-/** Fetches the OpenAPI document of a started server. From then on its answers must agree with it. */
-export async function learnContract(url: string): Promise<void> {
-  const response = await fetch(`${url}/openapi.json`);
-  contracts.set(url, response.ok ? readContract((await response.json()) as OpenApi) : undefined);
+/**
+ * Fetches the OpenAPI document of a started server. From then on its answers must agree with it. Servers of one `kind` have the same
+ * document, and the first one is asked for it.
+ */
+export async function learnContract(url: string, kind = url): Promise<void> {
+  if (!documents.has(kind)) {
+    const response = await fetch(`${url}/openapi.json`);
+    documents.set(kind, response.ok ? readContract((await response.json()) as OpenApi) : undefined);
+  }
+  contracts.set(url, documents.get(kind));
 }
 
 /**
@@ -67,6 +79,7 @@ function headersProblem(path: string, { headers }: Checked, cacheable: boolean):
 
 function readContract({ paths, components }: OpenApi) {
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats });
+  ajv.addSchema({ $id: DOCUMENT, components });
   const validators = new Map<object, ValidateFunction>();
   const known = Object.entries(paths).map(([path, methods]) => ({ methods, pattern: patternOf(path) }));
 
@@ -105,9 +118,14 @@ function readContract({ paths, components }: OpenApi) {
     if (!schema) return `${status} as ${type || 'nothing'} is not there`;
     if (type !== 'application/json') return undefined;
     let validate = validators.get(schema);
-    if (!validate) validators.set(schema, (validate = ajv.compile({ ...schema, components })));
+    if (!validate) validators.set(schema, (validate = ajv.compile(inDocument(schema))));
     return validate(JSON.parse(text)) ? undefined : ajv.errorsText(validate.errors);
   }
+}
+
+// References to the components are of the document, which Ajv then reads once and not for each schema.
+function inDocument(schema: object): object {
+  return JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', `"$ref":"${DOCUMENT}#/`)) as object;
 }
 
 // Items of a request that stand alone have their errors in an answer of 200.

@@ -2,14 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * Waits until `look` gives something true, and gives it. The default limit only keeps a test from hanging: it leaves room
- * for a busy machine. A test that guarantees a time measures it or gives its own limit.
+ * for a busy machine. A test that guarantees a time measures it or gives its own limit. The longer it has waited, the longer it pauses
+ * between looks, up to a tenth of a second: looks take a share of the processors that the awaited work could use.
  */
 export async function eventually<T>(what: string, look: () => Promise<T>, withinMs = 60_000): Promise<NonNullable<T>> {
-  const until = performance.now() + withinMs;
+  const began = performance.now();
   for (;;) {
     const found = await look();
     if (found) return found;
-    if (performance.now() > until) throw new Error(`not within ${withinMs} ms: ${what}`);
-    await sleep(20);
+    const waitedMs = performance.now() - began;
+    if (waitedMs > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await sleep(Math.min(Math.max(20, waitedMs / 10), 100));
   }
 }

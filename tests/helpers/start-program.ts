@@ -21,7 +21,7 @@ export async function startProgram(program: Program, env: Record<string, string>
     started.process.kill('SIGKILL');
     throw error;
   });
-  await learnContract(started.url);
+  await learnContract(started.url, `${program} ${env.OPS_PORT ?? ''}`);
   return {
     ...started,
     async stop(signal = 'SIGTERM') {

@@ -1,9 +1,9 @@
+import { createClient } from '@clickhouse/client';
 import postgres from 'postgres';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
-import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { request, type Answer, type RequestOptions } from './request.ts';
@@ -119,9 +119,21 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
     ...(process.env.TEST_KAFKA_BROKERS && { KAFKA_BROKERS: process.env.TEST_KAFKA_BROKERS, KAFKA_TOPIC_PREFIX: name }),
     ...settings,
   };
-  const sql = connectPostgres(env.DATABASE_URL, { max: 1 });
-  await migrateClickHouse(env.CLICKHOUSE_URL, { sql }).finally(() => sql.end());
+  await copyBooks(name);
   return env;
+}
+
+/** Makes a database of the books as the run's template is. */
+async function copyBooks(name: string): Promise<void> {
+  const client = createClient({ url: requireEnv('TEST_CLICKHOUSE_URL') });
+  const run = (query: string) => client.command({ query });
+  const query = `select name from system.tables where database = 'keytally_template'`;
+  const tables = await (await client.query({ query, format: 'JSONEachRow' })).json<{ name: string }>();
+  await run(`create database if not exists ${name}`);
+  for (const table of tables)
+    await run(`create table if not exists ${name}.${table.name} as keytally_template.${table.name}`);
+  await run(`insert into ${name}.schema_migrations select * from keytally_template.schema_migrations`);
+  await client.close();
 }
 
 // Each program as in production: with the rights of its own role, or with no access to Postgres at all.

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { checkout } from '../../apps/stack/process/home.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
 import { installPackage } from '../../apps/stack/servers/packages.ts';
 
@@ -18,7 +18,8 @@ export async function ensureGo(say: (line: string) => void): Promise<Record<stri
     command = await findGo();
   }
   if (!command) throw new StackError(`the installed Go is older than 1.${OLDEST}, or does not start`);
-  const cache = join(checkout, 'node_modules/.cache/go');
+  // One cache for all checkouts of a user: it begins with Go's own library, which takes a minute to compile.
+  const cache = join(process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally'), 'go');
   return {
     TEST_GO: command,
     GOCACHE: process.env.GOCACHE || cache,

@@ -1,4 +1,4 @@
-// The test runner: node tests/runner/main.ts [part of a path]… [--jobs N] [--within SECONDS] [--show]
+// The test runner: node tests/runner/main.ts [part of a path]… [--long] [--jobs N] [--within SECONDS] [--show]
 import '../../shared/runtime/require-node.ts';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,9 +17,11 @@ const TIMES_FILE = 'node_modules/.keytally-test-times.json';
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '3' },
-    within: { type: 'string', default: '180' },
+    jobs: { type: 'string', default: '5' },
+    within: { type: 'string', default: '300' },
     show: { type: 'boolean', default: false },
+    // The files that have a long form run in it, and no others.
+    long: { type: 'boolean', default: false },
   },
 });
 const began = performance.now();
@@ -53,7 +55,7 @@ process.exit(failed > 0 ? 1 : 0);
 
 async function main(): Promise<void> {
   process.chdir(join(import.meta.dirname, '../..'));
-  const files = findFiles(positionals);
+  const files = findFiles(positionals).filter((file) => !values.long || hasLongForm(file));
   const times = readJson<Record<string, number>>(TIMES_FILE) ?? {};
   const { servers, onLoss } = await startTestServers(folder, console.log);
   onLoss((line) => {
@@ -70,14 +72,19 @@ async function main(): Promise<void> {
       const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => met.get(need)!));
       if (more.includes(undefined)) continue;
       const env = { ...testEnvironment(servers, folder, slots.get(file)!), ...Object.assign({}, ...more) };
+      if (values.long) env.TEST_LONG = '1';
       const result = await runTestFile(file, { env, withinMs: Number(values.within) * 1000, signal: abort.signal });
       if (abort.signal.aborted) return;
-      times[file] = result.ms;
+      if (!values.long) times[file] = result.ms;
       report(file, result);
     }
   };
-  // The files that took longest come first, and new ones before them: no long one is left to run alone at the end.
-  const sorted = files.toSorted((a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || a.localeCompare(b));
+  // The files that took longest come first, and new ones before them: no long one is left to run alone at the end. Of new ones, those
+  // that cross programs take longest.
+  const crosses = (file: string) => Number(file.startsWith('tests/'));
+  const sorted = files.toSorted(
+    (a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || crosses(b) - crosses(a) || a.localeCompare(b),
+  );
   const [alone, queue] = [sorted.filter(sharesBroker), sorted.filter((file) => !sharesBroker(file))];
   // Files that share the broker also kill it: one worker runs them all, so that two never run at a time.
   const workers = Array.from({ length: Math.max(1, Number(values.jobs)) }, async (_, index) => {
@@ -87,7 +94,7 @@ async function main(): Promise<void> {
   await Promise.all(workers);
   replaceFile(TIMES_FILE, JSON.stringify(times));
   abort.signal.throwIfAborted();
-  if (positionals.length === 0) checkCatalogue();
+  if (positionals.length === 0 && !values.long) checkCatalogue();
 }
 
 /** Counts and prints the result of a file. */
@@ -130,6 +137,10 @@ function findFiles(wanted: string[]): string[] {
   if (files.length === 0)
     throw new StackError(`there is no test file${wanted.length > 0 ? ` like ${wanted.join(' ')}` : ''}`);
   return files;
+}
+
+function hasLongForm(file: string): boolean {
+  return readFileSync(file, 'utf8').includes('/long-form.ts');
 }
 
 function fail(line: string): void {

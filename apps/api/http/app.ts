@@ -38,7 +38,8 @@ const STRANGERS_LOGGED_EVERY_MS = 1_000;
 export function makeApp(options: AppOptions): Koa {
   const { routes, sessionRoutes, handling, headers, metrics, log, publicUrl, verifyUrl, corsOrigins, opsPort } =
     options;
-  const document = openApi(routes, serversOf(publicUrl, verifyUrl), {}, clientProbePaths(opsPort));
+  const servers = serversOf(publicUrl, verifyUrl);
+  const document = () => openApi(routes, servers, {}, clientProbePaths(opsPort));
   const app = new Koa();
   // Koa would print a stack for each client that is gone before its answer, and any stranger can go.
   app.on('error', (error: Error & { headerSent?: boolean }) => {
@@ -47,7 +48,7 @@ export function makeApp(options: AppOptions): Koa {
   app.use(observe(log, metrics, headers));
   app.use(cors(corsOrigins));
   app.use(answerErrors(log));
-  const [docs, console] = [makeDocs(document), makeConsole(log)];
+  const [docs, console] = [makeDocs(servers, document), makeConsole(log)];
   app.use(
     files(onClientPort(options.probe, opsPort), (path, headers) => docs(path, headers) ?? console(path, headers)),
   );

@@ -26,7 +26,9 @@ export function makeConsole(log: Logger, folder = FOLDER): Docs {
     log.warn('the pages of the console are not built, so /console and /portal are not there: run npm run console');
     return () => undefined;
   }
-  const page = staticFile('text/html; charset=utf-8', readFileSync(join(folder, 'index.html')), headers);
+  // Read now: while this program runs, a newer release may take the place of the files.
+  const html = readFileSync(join(folder, 'index.html'));
+  const page = staticFile('text/html; charset=utf-8', () => html, headers);
   const assets = new Map(
     readdirSync(join(folder, 'assets')).map((name) => {
       const kind = name.split('.').at(-1)!;
@@ -34,16 +36,16 @@ export function makeConsole(log: Logger, folder = FOLDER): Docs {
       const body = readFileSync(join(folder, 'assets', name));
       return [
         ASSETS + name,
-        staticFile(`${types[kind]!}; charset=utf-8`, body, { ...headers, 'Cache-Control': cacheControl }),
+        staticFile(`${types[kind]!}; charset=utf-8`, () => body, { ...headers, 'Cache-Control': cacheControl }),
       ];
     }),
   );
 
   return function console(path, requestHeaders) {
-    if (path === '/portal') return answerFile(page, requestHeaders);
+    if (path === '/portal') return answerFile(page(), requestHeaders);
     if (path !== '/console' && !path.startsWith('/console/')) return undefined;
     if (path === '/console/session') return undefined;
     const file = path.startsWith(ASSETS) ? assets.get(path) : page;
-    return file && answerFile(file, requestHeaders);
+    return file && answerFile(file(), requestHeaders);
   };
 }

@@ -60,7 +60,8 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
     port,
-    max_connections: 100,
+    // Test files that run at the same time share it.
+    max_connections: throwAway ? 200 : 100,
     TimeZone: 'UTC',
     log_timezone: 'UTC',
     ...(throwAway && { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
