@@ -1,10 +1,12 @@
 // An open-loop client: PER_SECOND requests become due each second, whether answers come or not. Each goes out on a free
 // connection; the client opens more as it needs them, up to CONNECTIONS, as gateways do. Prints the answers as JSON, with
-// latencies from the time a request was due. Also reads URL, TOKEN, BODY and SECONDS.
+// latencies from the time a request was due. Also reads URL, TOKEN, BODY and SECONDS. With PIDS it also tells for how long these
+// processes worked between a request and its answer: that part of the latency is theirs, however busy the machine is.
+import { openSync, readSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { percentile } from '../apps/stack/demo/print.ts';
 
-const { URL: address = '', TOKEN, BODY = '', PER_SECOND, SECONDS, CONNECTIONS } = process.env;
+const { URL: address = '', TOKEN, BODY = '', PER_SECOND, SECONDS, CONNECTIONS, PIDS = '' } = process.env;
 const url = new URL(address);
 const request = Buffer.from(
   [
@@ -17,8 +19,10 @@ const request = Buffer.from(
     BODY,
   ].join('\r\n'),
 );
-type Connection = { socket: Socket; dueAt: number; rest: string };
-const answers: Record<string, { ms: number; inTime: boolean }[]> = {};
+type Connection = { socket: Socket; dueAt: number; workedMs: number; rest: string };
+type Answer = { ms: number; workedMs: number; inTime: boolean };
+const clocks = PIDS.split(',').filter(Boolean).map(openClock);
+const answers: Record<string, Answer[]> = {};
 const free: Connection[] = [];
 let opened = 0;
 let opening = 0;
@@ -49,6 +53,7 @@ const byStatus = Object.entries(answers).map(([status, all]) => {
     perSecond: all.filter(({ inTime }) => inTime).length / Number(SECONDS),
     p50Ms: percentile(sorted, 0.5),
     p99Ms: percentile(sorted, 0.99),
+    workedP99Ms: clocks.length === 0 ? undefined : percentile(workedOf(all), 0.99),
   };
 });
 console.log(JSON.stringify({ unanswered, byStatus }));
@@ -56,6 +61,7 @@ process.exit();
 
 function send(connection: Connection): void {
   connection.dueAt = due[taken++]!;
+  connection.workedMs = workedMs();
   connection.socket.write(request);
 }
 
@@ -63,7 +69,7 @@ function open(): void {
   opened++;
   opening++;
   const socket = connect(Number(url.port), url.hostname);
-  const connection: Connection = { socket, dueAt: 0, rest: '' };
+  const connection: Connection = { socket, dueAt: 0, workedMs: 0, rest: '' };
   socket.setEncoding('latin1').on('data', (text: string) => take(connection, text));
   socket.once('connect', () => {
     opening--;
@@ -84,7 +90,27 @@ function take(connection: Connection, text: string): void {
   if (connection.rest.length < head + 4 + length) return;
   const now = performance.now();
   const inTime = now - began < Number(SECONDS) * 1000;
-  (answers[connection.rest.slice(9, 12)] ??= []).push({ ms: now - connection.dueAt, inTime });
+  (answers[connection.rest.slice(9, 12)] ??= []).push({
+    ms: now - connection.dueAt,
+    workedMs: workedMs() - connection.workedMs,
+    inTime,
+  });
   connection.rest = '';
   goOn(connection);
+}
+
+function workedOf(all: Answer[]): number[] {
+  return all.map(({ workedMs }) => workedMs).toSorted((a, b) => a - b);
+}
+
+/** How long the processes have worked so far, all together. */
+function workedMs(): number {
+  return clocks.reduce((sum, clock) => sum + clock(), 0);
+}
+
+/** Linux tells how many ns a process's main thread was on a core. */
+function openClock(pid: string): () => number {
+  const bytes = Buffer.alloc(128);
+  const file = openSync(`/proc/${pid}/schedstat`, 'r');
+  return () => Number(bytes.toString('latin1', 0, readSync(file, bytes, 0, bytes.length, 0)).split(' ', 1)[0]) / 1e6;
 }

@@ -137,7 +137,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
         webhooks: { allowedTargets: config.WEBHOOK_ALLOWED_TARGETS, sealer: webhookSealer(masterKeys) },
         publicUrl: config.PUBLIC_API_URL,
         verify,
-        holds: makeHoldCalls({ redis, holdKeys, outboxFull, config }),
+        holds: makeHoldCalls({ redis, holdKeys, outboxFull, config, telemetry }),
         verifyBatch: makeVerifyBatch({ verify, countCall: countVerification, logFailure: logFailures(log) }),
         quotas,
         sessionCookies: makeSessionCookies(isOverTls(config), 'keytally'),

@@ -67,7 +67,7 @@ await run({ log }, async () => {
         telemetry,
       }),
       noteKeyless: outcomes.noteKeyless,
-      holds: makeHoldCalls({ redis, holdKeys, outboxFull: outbox.full, config }),
+      holds: makeHoldCalls({ redis, holdKeys, outboxFull: outbox.full, config, telemetry }),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),
       probe: onClientPort(probe, config.OPS_PORT),
       // People read the api's document; this one is for a developer's machine.

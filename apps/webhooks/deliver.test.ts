@@ -72,6 +72,9 @@ test('for a day after a rotation both secrets sign, then the new one alone', asy
   };
   const both = await next();
   for (const one of [old.secret, secret]) new Webhook(one).verify(both.body, headersOf(both));
+  const [{ hours }] = await own.world.sql<[{ hours: number }]>`
+    select extract(epoch from previous_until - updated_at)::float / 3600 as hours from webhooks where id = ${old.id}`;
+  assert.is(hours, 24);
   await own.world.sql`update webhooks set previous_until = now() where id = ${old.id}`;
   const alone = await next();
   new Webhook(secret).verify(alone.body, headersOf(alone));
@@ -167,6 +170,11 @@ test('a receiver that never answers has at most eight under way, and holds up no
     where d.webhook_id = ${webhook.id} and state = 'DELIVERED'`;
   // The silent one is waited for 10 s.
   assert.ok(slowest < 9, `${slowest} s`);
+  const given = await eventually('it is given up', async () => {
+    const deliveries = await own.deliveries(stuck.id);
+    return deliveries.flatMap(({ tries }) => tries)[0];
+  });
+  assert.is(given.error, 'no whole answer within 10 s');
   await must(200, own.world.call('delete', `/api/v1/webhook/${webhook.id}`));
 });
 

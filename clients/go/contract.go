@@ -1695,6 +1695,8 @@ type CountVerificationsQuery struct {
 	Limit string `json:"limit,omitempty"`
 	// id of the API key
 	APIKeyID string `json:"apiKeyId,omitempty"`
+	// only calls of the keys that have this meter now, of at most 1000; with workspaceId
+	ExternalMeterID string `json:"externalMeterId,omitempty"`
 	// only calls of this route
 	Route string `json:"route,omitempty"`
 	// your own id of the customer
@@ -2263,6 +2265,10 @@ type Quota struct {
 	BillingRecords QuotaWorkspaces `json:"billingRecords"`
 	// bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments
 	StoredBytes QuotaWorkspaces `json:"storedBytes"`
+	// link tokens, also revoked ones, until 30 days after they expire
+	LinkTokens QuotaWorkspaces `json:"linkTokens"`
+	// bytes that the answers kept under Idempotency-Keys take, each for 24 hours
+	KeptAnswerBytes QuotaWorkspaces `json:"keptAnswerBytes"`
 	// verifications per second, on each process
 	VerifyPerSecond QuotaVerifyPerSecond `json:"verifyPerSecond"`
 	// management calls per second, on each process

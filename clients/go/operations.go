@@ -580,6 +580,7 @@ func (query CountVerificationsQuery) values() url.Values {
 	set(values, "reason", query.Reason)
 	set(values, "limit", query.Limit)
 	set(values, "apiKeyId", query.APIKeyID)
+	set(values, "externalMeterId", query.ExternalMeterID)
 	set(values, "route", query.Route)
 	set(values, "customerId", query.CustomerID)
 	return values

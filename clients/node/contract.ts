@@ -3564,6 +3564,8 @@ export interface Contract {
       limit?: string | undefined;
       /** id of the API key */
       apiKeyId?: string | undefined;
+      /** only calls of the keys that have this meter now, of at most 1000; with workspaceId */
+      externalMeterId?: string | undefined;
       /** only calls of this route */
       route?: string | undefined;
       /** your own id of the customer */
@@ -4729,6 +4731,20 @@ export interface Contract {
         };
         /** bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments */
         storedBytes: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** link tokens, also revoked ones, until 30 days after they expire */
+        linkTokens: {
+          /** how many the team may have */
+          limit: number;
+          /** how many it has */
+          used: number;
+        };
+        /** bytes that the answers kept under Idempotency-Keys take, each for 24 hours */
+        keptAnswerBytes: {
           /** how many the team may have */
           limit: number;
           /** how many it has */

@@ -29,7 +29,7 @@ export const errors = {
   ],
   usage_too_slow: [
     40021,
-    'The answer took longer than a request may; ask for a shorter time, or for one billing record or key. GET /api/v1/usage has more time for a file (CSV, Parquet).',
+    'The answer takes more time or memory than a request may; ask for a shorter time, or for one billing record or key. GET /api/v1/usage has more time for a file (CSV, Parquet).',
   ],
   too_many_events: [
     40022,
@@ -37,7 +37,7 @@ export const errors = {
   ],
   export_too_large: [
     40023,
-    'The export would be larger than the operator allows; ask for fewer days (from, to), a longer interval, or fewer groups.',
+    'The export is larger, or takes more memory, than the operator allows; ask for fewer days (from, to), a longer interval, or fewer groups.',
   ],
   key_text_wrong: [
     40030,

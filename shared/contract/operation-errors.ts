@@ -21,8 +21,8 @@ export function errorsOf(operation: Operation): ErrorName[] {
   if (body) add('invalid_json', 'body_too_large', 'not_json', 'encoded_body');
   if (query?.properties && 'cursor' in query.properties) add('invalid_cursor');
   if (writes) add('redis_unavailable', 'stored_not_in_force', 'stored_or_not', 'postgres_stale');
-  if (operation.grows) add('memory_short', 'quota_exceeded');
+  if (operation.grows) add('memory_short');
   if (operation.idempotencyKeyRequired) add('idempotency_key_missing');
-  if (writes && method === 'post') add('idempotency_mismatch', 'idempotency_busy');
+  if (writes && method === 'post') add('idempotency_mismatch', 'idempotency_busy', 'quota_exceeded');
   return [...names].toSorted((a, b) => errors[a][0] - errors[b][0]);
 }

@@ -6,9 +6,14 @@ export const storedQuotas = [
   'access_tokens',
   'billing_records',
   'stored_bytes',
+  'link_tokens',
+  'kept_answer_bytes',
 ] as const;
 export const rateQuotas = ['verify_per_second', 'api_per_second'] as const;
 export const quotaNames = [...storedQuotas, ...rateQuotas] as const;
+
+/** What a team can't delete: it goes by itself, after its time. */
+export const goesByItself: ReadonlySet<QuotaName> = new Set<QuotaName>(['link_tokens', 'kept_answer_bytes']);
 
 export type StoredQuota = (typeof storedQuotas)[number];
 export type QuotaName = (typeof quotaNames)[number];
@@ -23,6 +28,8 @@ export const quotaTexts: Record<QuotaName, string> = {
   billing_records: 'billing records, also those of deleted workspaces',
   stored_bytes:
     'bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments',
+  link_tokens: 'link tokens, also revoked ones, until 30 days after they expire',
+  kept_answer_bytes: 'bytes that the answers kept under Idempotency-Keys take, each for 24 hours',
   verify_per_second: 'verifications per second, on each process',
   api_per_second: 'management calls per second, on each process',
 };

@@ -12,7 +12,7 @@ const billingId = newId('bill');
 const events: UsageEvent[] = [
   testEvent({ billingId, route: 'GET /documents', workspaceId: newId('ws') }),
   testEvent({ billingId, route: '/漢"\\' }),
-  testLine('hold', { billingId }),
+  ...(['hold', 'capture', 'release', 'extension', 'correction'] as const).map((kind) => testLine(kind, { billingId })),
 ];
 
 /** The JSON of an event as the script writes it of a traced call. */

@@ -1,11 +1,13 @@
-// The trace of a verification, on its way to the books. It is no part of the event: the script's line carries it, only where the call is
+// The trace of a call, on its way to the books. It is no part of the event: the script's line carries it, only where the call is
 // traced, and it is taken out before anybody reads the event. A reader of a version before leaves it out, as a field that it does not know.
 
 /** The field of an event's JSON, behind its id: a `traceparent` of W3C. */
 const FIELD = 'z';
 const TRACEPARENT = '00-[0-9a-f]{32}-[0-9a-f]{16}-01';
 // Anchored, so that no text that a client chose can stand for it.
-const TRACED = new RegExp(`^(\\{(?:"x":"hold",)?"i":"[^"\\\\]*",)"${FIELD}":"(${TRACEPARENT})",(?="r":)`);
+const TRACED = new RegExp(
+  `^(\\{(?:"x":"(?:hold|capture|release|extension|correction)",)?"i":"[^"\\\\]*",)"${FIELD}":"(${TRACEPARENT})",(?="r":)`,
+);
 const HEADER = 'traceparent';
 const WHOLE = new RegExp(`^${TRACEPARENT}$`);
 

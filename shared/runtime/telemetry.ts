@@ -11,6 +11,8 @@ export type SpanKind = { name: string; kind: 'internal' | 'client' | 'producer' 
 export const spans = {
   verify: { name: 'verify key', kind: 'internal' },
   script: { name: 'verify.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
+  settleHold: { name: 'settle hold', kind: 'internal' },
+  captureScript: { name: 'capture.lua', kind: 'client', told: { 'db.system.name': 'redis' } },
   relay: { name: 'relay usage event', kind: 'producer', told: { 'messaging.system': 'kafka' } },
   consume: { name: 'consume usage event', kind: 'consumer' },
   insert: { name: 'insert usage event', kind: 'client', told: { 'db.system.name': 'clickhouse' } },

@@ -183,6 +183,18 @@ export const variables = {
     'bytes that the settings of a team may take, about as Redis stores them; keep the sum of what your teams may have below 75 % of `maxmemory`',
     { default: 1_073_741_824, min: 0, max: MOST_STORED },
   ),
+  QUOTA_LINK_TOKENS: integer(
+    'number of link tokens that a team may have; each is kept until 30 days after it expires',
+    {
+      default: 1_000_000,
+      min: 0,
+      max: MOST_STORED,
+    },
+  ),
+  QUOTA_KEPT_ANSWER_BYTES: integer(
+    'bytes that the answers may take which Postgres keeps for a team under Idempotency-Keys, each for 24 hours',
+    { default: 4_294_967_296, min: 0, max: MOST_STORED },
+  ),
   QUOTA_VERIFY_PER_SECOND: integer(
     'number of verifications per second that a team may make on each verify process; further ones get 429',
     { default: 20_000, min: 1, max: 1_000_000 },

@@ -48,4 +48,24 @@ test('a query of a request ends with an error once it takes more memory or time 
   }
 });
 
+test('what does not fit into memory is sorted and grouped on disk', async () => {
+  const limited = connectClickHouse(process.env.TEST_CLICKHOUSE_URL!, '', {
+    ...REQUEST_LIMITS,
+    max_execution_time: 120,
+  });
+  const first = async (query: string) => {
+    const answer = await limited.client.query({ query, format: 'JSONCompactEachRow' });
+    return (await answer.json<[string]>())[0]![0];
+  };
+  // 600 MB of text.
+  const texts = "select leftPad(toString((number * 7919) % 2000003), 300, '0') as text from numbers(2000003)";
+  try {
+    const last = await first(`select text from (${texts}) order by text limit 1 offset 2000002`);
+    assert.is(Number(last), 2_000_002);
+    assert.is(await first(`select count() from (select text from (${texts}) group by text)`), '2000003');
+  } finally {
+    await limited.close();
+  }
+});
+
 test.run();

@@ -47,7 +47,7 @@ export function inChunks<Value>(
 }
 
 /**
- * What a query may take of ClickHouse. From half of its memory on it sorts and groups on disk, and one that needs more all
+ * What a query may take of ClickHouse. From a part of its memory on it sorts and groups on disk, and one that needs more all
  * the same fails alone, not its neighbours with it.
  */
 export type BooksLimits = ClickHouseSettings;
@@ -78,11 +78,15 @@ export const EXPORT_LIMITS: BooksLimits = {
 };
 
 function withinMemory(bytes: number): BooksLimits {
-  const onDisk = String(bytes / 2);
   return {
     max_memory_usage: String(bytes),
-    max_bytes_before_external_group_by: onDisk,
-    max_bytes_before_external_sort: onDisk,
+    max_bytes_before_external_group_by: String(bytes / 4),
+    max_bytes_before_external_sort: String(bytes / 8),
+    // Shares of the server's memory: with them, the bytes above count for nothing.
+    max_bytes_ratio_before_external_group_by: 0,
+    max_bytes_ratio_before_external_sort: 0,
+    // A block of each file is in memory while they are merged.
+    prefer_external_sort_block_bytes: '1000000',
   };
 }
 

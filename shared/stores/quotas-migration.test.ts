@@ -31,13 +31,23 @@ test('what teams had before their quotas counts from the migration on', async ()
     await sql`
       insert into scopes (id, team_id, workspace_id, ref, name, representation, deleted_at, removed_at)
       values ('s1', 'a', 'live', 1, 's', 'r1', null, null), ('s2', 'a', 'live', 2, 's', 'r2', now(), null), ('s3', 'a', 'live', 3, 's', 'r3', now(), now())`;
+    await sql`
+      insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions, revoked_at)
+      values ('t', 'a', 't', 't', '', 0, '{}', now())`;
+    await sql`
+      insert into link_tokens (id, team_id, workspace_id, customer_id, hash, expires_at, revoked_at)
+      values ('l1', 'a', 'live', 'c', 'l1', 1, null), ('l2', 'a', 'live', 'c', 'l2', 1, now())`;
+    await sql`
+      insert into idempotency_keys (token_id, team_id, key_hash, request_hash, status, answer)
+      values ('t', 'a', 'i1', '', 201, '\\x010203'), ('t', 'a', 'i2', '', 201, '\\x01')`;
     await migratePostgres(sql);
 
     const used = await sql`select * from team_usage order by team_id`;
     assert.equal([...used], [...(await sql`select * from counted_team_usage order by team_id`)]);
     const { storedBytes, ...counts } = used[0]!;
     const none = { accessTokens: 0, billingRecords: 0 };
-    assert.equal(counts, { teamId: 'a', workspaces: 1, keys: 2, scopes: 1, ...none });
+    const ended = { linkTokens: 2, keptAnswerBytes: 2 * 512 + 4 };
+    assert.equal(counts, { teamId: 'a', workspaces: 1, keys: 2, scopes: 1, ...none, ...ended });
     // A key has 512 bytes, its name and its metadata; k1 has two secrets that work, and k3 was given back.
     const keys = 1 + 2 * (512 + 7) + 2 * (1 + 512 + 7);
     const workspaces = 2 * (1 + 64 * 192) + 64 * 2 * 32;

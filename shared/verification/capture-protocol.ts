@@ -8,6 +8,8 @@ export const captureFields = [
   'what',
   /** Used micro-credits, or for how many ms the hold is extended from now on. */
   'amount',
+  /** What its line has behind its id: nothing where the call is not traced. */
+  'trace',
   /** What the hold's id says (hold-id.ts). */
   'id',
   'micros',

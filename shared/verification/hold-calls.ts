@@ -1,5 +1,7 @@
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, invalidField } from '../contract/errors.ts';
+import { tracePart } from '../events/carried-trace.ts';
+import { noTelemetry, spans, type Telemetry, type Told } from '../runtime/telemetry.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { readRecord } from '../stores/records.ts';
@@ -18,6 +20,7 @@ type HoldCallOptions = {
   holdKeys: HoldKeys;
   outboxFull(): boolean;
   config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
+  telemetry?: Telemetry;
 };
 
 /** What is done to holds. Each answers as JSON text. */
@@ -41,9 +44,12 @@ const COST = 10;
  * Captures, releases and extends holds by the capture script. Who may do so follows from the id, which has a MAC, and the token;
  * nothing is looked up, and the key may be gone. Each can be repeated: the hold's id is the identity of what it does.
  */
-export function makeHoldCalls({ redis, holdKeys, outboxFull, config }: HoldCallOptions): HoldCalls {
+export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
+  const { redis, holdKeys, outboxFull, config, telemetry = noTelemetry } = options;
   const places = makePlaces(config.VERIFY_MAX_WAITING);
-  const ask = batchScriptCalls(captureScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
+  const askAlone = batchScriptCalls(captureScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
+  const ask = telemetry.part(spans.captureScript, askAlone);
+  const settle = telemetry.part(spans.settleHold, settleAlone, toldOf);
 
   return {
     async capture(caller, { holdId, usage }) {
@@ -68,7 +74,7 @@ export function makeHoldCalls({ redis, holdKeys, outboxFull, config }: HoldCallO
     },
   };
 
-  async function settle(caller: Caller, holdId: string, what: What, amount: number): Promise<Settled> {
+  async function settleAlone(caller: Caller, holdId: string, what: What, amount: number): Promise<Settled> {
     const { teamId, workspaceIds } = caller;
     if (!places.hasRoom(teamId)) throw new ApiError('overloaded');
     places.enter(teamId);
@@ -94,7 +100,8 @@ export function makeHoldCalls({ redis, holdKeys, outboxFull, config }: HoldCallO
     const shard = Number(hold.shard);
     const key = keyspace.billing(shard, hold.workspaceId, hold.meter);
     const since = performance.now();
-    const call = { shard, key, packed: packCapture({ what, amount, ...hold }), team, cost: COST, since };
+    const packed = packCapture({ what, amount, trace: tracePart(telemetry.trace()), ...hold });
+    const call = { shard, key, packed, team, cost: COST, since };
     for (;;) {
       const answer = await ask(call).catch((cause: unknown) => {
         throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
@@ -103,6 +110,11 @@ export function makeHoldCalls({ redis, holdKeys, outboxFull, config }: HoldCallO
       return readAnswer(hold, answer);
     }
   }
+}
+
+/** What a span says of a hold that was settled: ids, and nothing that a client sent. */
+function toldOf({ hold: { keyId, workspaceId } }: Settled): Told {
+  return { 'keytally.key.id': keyId, 'keytally.workspace.id': workspaceId };
 }
 
 function readAnswer(hold: HoldFields, { status, detail, amounts, endsAtMs, settings }: CaptureAnswer): Settled {

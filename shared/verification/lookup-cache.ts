@@ -2,6 +2,7 @@ import type { Static } from 'typebox';
 import type { billing } from '../contract/schemas.ts';
 import { scopeEntryOf } from '../contract/scope-flags.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
+import { entryOf } from '../runtime/entry-of.ts';
 import { limitAlertsOf } from '../stores/account-settings.ts';
 import { beforeLimits, hasLimits, type LimitPlace } from '../stores/limits.ts';
 import { flagsOf, isGone, readRecord } from '../stores/records.ts';
@@ -35,39 +36,61 @@ export type Lookup = {
   limits: KnownLimits | undefined;
 };
 
+/** What a lookup answers: the team's question about the secret of this hash. */
+export type Asked = { teamId: string; question: string; keyHash: string };
+
 // A limit that was read, and what is packed of it.
 const BYTES_OF_LIMIT = 1_000;
 // Of lookups and their questions together: some 20,000 with small metadata.
 const MOST_BYTES = 32_000_000;
 
-/** Keeps lookups by their question and the hash of the secret. It forgets all when it is full. */
+type Team = { questions: Map<string, Map<string, Lookup>>; bytes: number };
+
+/**
+ * Keeps lookups by their team, their question and the hash of the secret. When it is full it forgets those of the teams that
+ * have most, until half is free: whoever asks something new each time makes it forget nothing of others.
+ */
 export function makeLookupCache(mostBytes = MOST_BYTES) {
-  const kept = new Map<string, Map<string, Lookup>>();
+  const teams = new Map<string, Team>();
   let bytes = 0;
 
-  function add(question: string, keyHash: string, shard: number, newLookup: NewLookup, nowMs: number): Lookup {
+  function add(asked: Asked, shard: number, newLookup: NewLookup, nowMs: number): Lookup {
     const lookup = lookupFrom(shard, newLookup, nowMs);
-    const before = get(question, keyHash);
-    bytes += sizeOf(question, lookup) - (before ? sizeOf(question, before) : 0);
-    if (bytes > mostBytes) {
-      kept.clear();
-      bytes = sizeOf(question, lookup);
-    }
-    const sameQuestion = kept.get(question);
-    if (sameQuestion) sameQuestion.set(keyHash, lookup);
-    else kept.set(question, new Map([[keyHash, lookup]]));
+    remove(asked);
+    const { teamId, question, keyHash } = asked;
+    const size = sizeOf(question, lookup);
+    if (bytes + size > mostBytes) forgetMost();
+    const team = entryOf(teams, teamId, () => ({ questions: new Map(), bytes: 0 }));
+    entryOf(team.questions, question, () => new Map()).set(keyHash, lookup);
+    team.bytes += size;
+    bytes += size;
     return lookup;
   }
 
-  function get(question: string, keyHash: string): Lookup | undefined {
-    return kept.get(question)?.get(keyHash);
+  function get({ teamId, question, keyHash }: Asked): Lookup | undefined {
+    return teams.get(teamId)?.questions.get(question)?.get(keyHash);
   }
 
-  function remove(question: string, keyHash: string): void {
-    const known = get(question, keyHash);
+  function remove(asked: Asked): void {
+    const known = get(asked);
     if (!known) return;
-    bytes -= sizeOf(question, known);
-    kept.get(question)!.delete(keyHash);
+    const { teamId, question, keyHash } = asked;
+    const team = teams.get(teamId)!;
+    const size = sizeOf(question, known);
+    team.bytes -= size;
+    bytes -= size;
+    const sameQuestion = team.questions.get(question)!;
+    sameQuestion.delete(keyHash);
+    if (sameQuestion.size === 0) team.questions.delete(question);
+  }
+
+  function forgetMost(): void {
+    const byBytes = [...teams].toSorted(([, a], [, b]) => b.bytes - a.bytes);
+    for (const [teamId, team] of byBytes) {
+      if (bytes <= mostBytes / 2) return;
+      teams.delete(teamId);
+      bytes -= team.bytes;
+    }
   }
 
   return { get, add, remove, bytes: () => bytes };

@@ -8,6 +8,10 @@ const CALL = 20;
 const PER_BYTE = 0.015;
 /** Calls of this cost begin in one turn of the event loop, some sixty plain ones; then it looks at other sockets first. */
 const AT_ONCE = 1_500;
+// While several teams call, some twenty: what begins together is read and answered together, and each call waits for all of it.
+const AT_ONCE_OF_SEVERAL = 400;
+// So many busy turns without a call of another team, and a team is alone again.
+const TURNS_OF_SEVERAL = 200;
 const COST_PER_TURN = 200;
 
 // All who have not authenticated are one team among the others. No team has this id.
@@ -33,6 +37,8 @@ export type ProcessTurns = {
 export function makeProcessTurns(places: Places): ProcessTurns {
   const queue = makeFairQueue<Waiting & { resolve(): void }>(COST_PER_TURN);
   let allowance = AT_ONCE;
+  let lastTeam: string | undefined;
+  let turnsOfSeveral = 0;
   let scheduled = false;
 
   function spend(cost: number): void {
@@ -47,7 +53,8 @@ export function makeProcessTurns(places: Places): ProcessTurns {
   }
 
   function giveTurns(): void {
-    allowance = AT_ONCE;
+    turnsOfSeveral = Math.max(0, turnsOfSeveral - 1);
+    allowance = turnsOfSeveral > 0 ? AT_ONCE_OF_SEVERAL : AT_ONCE;
     scheduled = false;
     while (allowance > 0) {
       const next = queue.take();
@@ -59,6 +66,8 @@ export function makeProcessTurns(places: Places): ProcessTurns {
   }
 
   function take(team: string, cost: number): Promise<void> | undefined {
+    if (team !== lastTeam && lastTeam !== undefined) turnsOfSeveral = TURNS_OF_SEVERAL;
+    lastTeam = team;
     if (queue.size() === 0 && allowance > 0) {
       spend(cost);
       return undefined;

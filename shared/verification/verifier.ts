@@ -103,7 +103,8 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     const home = ownShard ?? hashShard(keyHash);
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));
-    let lookup = lookups.get(question, keyHash);
+    const asked = { teamId: caller.teamId, question, keyHash };
+    let lookup = lookups.get(asked);
     let shard = lookup?.shard ?? home;
     let askedBefore: number | undefined;
     // Almost always one round. A key with a list that is not known here yet takes another, after its list was read; so does
@@ -121,7 +122,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
       const cost = costOfCall(packed, lookup !== undefined);
       const key = keyspace.keyText(shard, keyHash);
       const answer = await ask({ shard, key, packed, team: caller.teamId, cost, since });
-      if (answer.newLookup) lookup = lookups.add(question, keyHash, shard, answer.newLookup, answer.nowMs);
+      if (answer.newLookup) lookup = lookups.add(asked, shard, answer.newLookup, answer.nowMs);
       const { status, reason } = answer.fields;
       if (status === 'AGAIN' || (status === 'SEARCH' && lookup?.addressList === '')) {
         // The script went on where it was asked before, or found limits, which were read just now; the deadline ends this.
@@ -132,7 +133,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
         // Where a kept lookup finds it no more, its home may point to another shard by now; never back.
         const next = status === 'ELSEWHERE' ? Number(reason) : home;
         if (askedBefore === undefined || (shard === home && next !== askedBefore)) {
-          lookups.remove(question, keyHash);
+          lookups.remove(asked);
           [askedBefore, shard, lookup] = [shard, next, undefined];
           round -= 1;
           continue;

@@ -1,6 +1,8 @@
 import * as fc from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { carryLine } from '../../shared/events/carried-event.ts';
+import { tracePart } from '../../shared/events/carried-trace.ts';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
@@ -103,6 +105,38 @@ test('a hold that two calls of a script capture is captured once, and an extensi
       { kind: 'extension', cost: 0, used: 7, held: 10 },
     ],
   );
+  await clear([record]);
+});
+
+test('a line has the trace of the call that made it, decided together or alone, and no other line has one', async () => {
+  const record = await begin();
+  const hold = { micros: 10, forMs: 60_000, onExpiry: 'release' as const };
+  await record.verify(...['a', 'b', 'c', 'd'].map((name) => ({ ...hold, name })));
+  await record.verify({ ...hold, name: 'short', forMs: 1_000, onExpiry: 'charge' });
+  const traceOf = (i: number) => `00-0af7651916cd43dd8448eb211c80319c-000000000000000${i}-01`;
+  const tell = async (...asked: [what: string, name: string, amount: number][]) => {
+    const packed = asked.map((one, i) => record.packSettling(...one, tracePart(traceOf(i))));
+    const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, packed);
+    const keys = asked.map(() => record.name);
+    await own.admin.eval(byClock(scriptText('capture')), keys.length, ...keys, ...args);
+    const entries = (await own.admin.xrange(outbox, '-', '+')) as [string, [string, string]][];
+    await own.admin.del(outbox);
+    return entries.flatMap(([, [, lines]]) => lines.split('\n').map(carryLine)).map(({ kind, trace }) => [kind, trace]);
+  };
+  assert.equal(await tell(['capture', 'a', 7], ['release', 'b', 0], ['extend', 'c', 90_000]), [
+    ['capture', traceOf(0)],
+    ['release', traceOf(1)],
+    ['extension', traceOf(2)],
+  ]);
+  // The end of the short one comes first: no call made the line that charges it.
+  await setClock(own.admin, NOON + 2_000);
+  assert.equal(await tell(['capture', 'd', 3], ['capture', 'short', 4]), [
+    ['capture', undefined],
+    ['capture', traceOf(0)],
+    ['turn', undefined],
+    ['correction', traceOf(1)],
+    ['turn', undefined],
+  ]);
   await clear([record]);
 });
 

@@ -99,7 +99,7 @@ export function limitedKey(redis: Redis, sha: string) {
     const answer = (await redis.evalsha(sha, calls.length, ...calls.map(() => key), ...argsOf(calls))) as string[];
     const answers = readScriptAnswers(answer, calls.length);
     for (const one of answers)
-      if (one.newLookup) lookup = lookups.add(question, keyId, SHARD, one.newLookup, one.nowMs);
+      if (one.newLookup) lookup = lookups.add({ teamId, question, keyHash: keyId }, SHARD, one.newLookup, one.nowMs);
     if (answers.some(({ fields }) => fields.status === 'SEARCH')) {
       // A window that is over already is computed by another clock than Redis's.
       if (lookupsLeft === 0) throw new Error('the script asks for windows again and again');
@@ -124,7 +124,7 @@ export function limitedKey(redis: Redis, sha: string) {
   /** Captures or releases a hold of this key. */
   async function settle(captureSha: string, what: 'capture' | 'release', micros: number, held: Held): Promise<string> {
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, [
-      [what, micros, ...held].join(END) + END,
+      [what, micros, '', ...held].join(END) + END,
     ]);
     const answer = (await redis.evalsha(captureSha, 1, record, ...args)) as string[];
     await takeCrossed();

@@ -108,8 +108,8 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   }
 
   /** What the capture script is asked. */
-  function packSettling(what: string, name: string, amount: string | number | bigint): string {
-    return [what, String(amount), ...holds.get(name)!].join(END) + END;
+  function packSettling(what: string, name: string, amount: string | number | bigint, trace = ''): string {
+    return [what, String(amount), trace, ...holds.get(name)!].join(END) + END;
   }
 
   async function adjust(micros: number | bigint, ...voided: (string | number | bigint)[]): Promise<string> {

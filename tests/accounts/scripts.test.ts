@@ -233,6 +233,24 @@ test('a hold that a plain record refuses leaves nothing', async () => {
   await record.remove();
 });
 
+test('a refused call leaves no usage event: its lines tell the turn and the ends that it came upon', async () => {
+  const record = await begin(client, [plain(20), ending(NOON + 10, 30)]);
+  assert.is((await record.verify(held('a', 5, 10)))[0]!.status, 'VALID');
+  const told = record.lines.length;
+  await setClock(client, NOON + 10);
+  assert.is((await record.verify(21))[0]!.amounts, '0 0 50 30');
+  assert.equal(
+    record.lines.slice(told).map(({ kind, cost }) => [kind, cost]),
+    [
+      ['release', 0],
+      ['turn', 0],
+    ],
+  );
+  assert.is((await record.verify(21))[0]!.status, 'USAGE_LIMITED');
+  assert.is(record.lines.length, told + 2);
+  await record.remove();
+});
+
 test('holds, debits and expiries of one batch see each other, and each has its line', async () => {
   const record = await plainRecord(100);
   await record.verify(held('a', 30, 10), held('b', 30, 10, 'charge'), held('c', 40, 20));

@@ -8,4 +8,6 @@ export type StageKind = {
   disks?: boolean;
   /** The checkout of the version that it begins with, to be upgraded. Such a stage tells webhooks too. */
   from?: string;
+  /** Half of all requests are traced, so that events with and without a trace mix. A collector gets what programs tell of them. */
+  traced?: boolean;
 };

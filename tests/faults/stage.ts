@@ -8,6 +8,7 @@ import { freePorts } from '../../apps/stack/process/ports.ts';
 import { answersOk, type Program } from '../../apps/stack/process/program.ts';
 import { makeSupervisor, type Supervisor } from '../../apps/stack/process/supervisor.ts';
 import { stopOrder } from '../../apps/stack/servers/programs.ts';
+import { startOtlpReceiver, type OtlpReceiver } from '../helpers/otlp-receiver.ts';
 import { unmountBelow, type Disk } from '../helpers/disk.ts';
 import type { Member } from '../helpers/redis-cluster.ts';
 import { signalProcessTree } from './breaking/process-tree.ts';
@@ -35,6 +36,8 @@ export type Stage = {
   redis: Redis[];
   /** Where webhooks are told, on a stage that has them. */
   receiver: Receiver | undefined;
+  /** Where telemetry is sent, on a stage whose requests are traced. */
+  collector: OtlpReceiver | undefined;
   brokers: string;
   /** The database itself, past the proxies, for its owner. */
   postgresUrl: string;
@@ -52,6 +55,10 @@ export type Stage = {
   allReady(): Promise<boolean>;
   stop(): Promise<void>;
 };
+
+// Requests of up to 350 KB: all of them would be some hundred MB in ten minutes.
+const KEPT_TRACES = 100;
+const TRACED = { OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '0.5', OTEL_METRICS_EXPORTER: 'none' };
 
 /** Starts everything in a folder; leaves nothing running when something can't be started. */
 export async function openStage(folder: string, kind: StageKind): Promise<Stage> {
@@ -86,10 +93,13 @@ async function startAll(folder: string, kind: StageKind, supervisor: Supervisor)
   const certificate = kind.from ? makeReceiverCertificate(folder) : undefined;
   const receiver = certificate && (await startReceiver(certificate));
   const told = receiver && { WEBHOOK_ALLOWED_TARGETS: receiver.target, NODE_EXTRA_CA_CERTS: certificate.certificate };
-  const programs = await preparePrograms({ folder, kind, started, serverPorts, ports, openProxyTo, env: { ...told } });
+  const collector = kind.traced ? await startOtlpReceiver({ keeps: KEPT_TRACES }) : undefined;
+  const env = { ...told, ...(collector && { ...TRACED, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }) };
+  const programs = await preparePrograms({ folder, kind, started, serverPorts, ports, openProxyTo, env });
   const redisPorts = kind.cluster ? started.members.map(({ program }) => program.port) : [redis];
   const redisClients = redisPorts.map(connectPast);
-  const stage = makeStage({ folder, kind, supervisor, started, programs, proxies, receiver, redis: redisClients });
+  const clients = { receiver, collector, redis: redisClients };
+  const stage = makeStage({ folder, kind, supervisor, started, programs, proxies, ...clients });
   if (kind.from) await stage.moves.setRedisUsers(kind.from);
   await Promise.all(programs.map(({ name }) => stage.start(name, kind.from ?? checkout)));
   return stage;
@@ -107,12 +117,13 @@ type Running = {
   programs: Program[];
   proxies: Map<string, Proxy>;
   receiver: Receiver | undefined;
+  collector: OtlpReceiver | undefined;
   redis: Redis[];
 };
 
 /** The stage as faults and load see it. */
 function makeStage(running: Running): Stage {
-  const { folder, kind, supervisor, started, programs, proxies, receiver, redis } = running;
+  const { folder, kind, supervisor, started, programs, proxies, receiver, collector, redis } = running;
   const { token, disks, members, addresses } = started;
   const programOf = (name: string) => programs.find((one) => one.name === name)!;
   const up = new Set<string>();
@@ -130,6 +141,7 @@ function makeStage(running: Running): Stage {
     members,
     redis,
     receiver,
+    collector,
     brokers: addresses.KAFKA_BROKERS ?? '',
     postgresUrl: addresses.DATABASE_URL,
     moves: makeMoves({ folder, supervisor, started, programs, admin: redis[0]! }),
@@ -168,7 +180,8 @@ function makeStage(running: Running): Stage {
   };
 }
 
-async function stopAll({ folder, supervisor, started, programs, proxies, receiver, redis }: Running): Promise<void> {
+async function stopAll(running: Running): Promise<void> {
+  const { folder, supervisor, started, programs, proxies, receiver, collector, redis } = running;
   for (const client of redis) client.disconnect();
   const names = programs.map(({ name }) => name);
   await supervisor.stop(stopOrder.flatMap((which) => names.filter((name) => name.startsWith(`${which}-`))));
@@ -176,6 +189,6 @@ async function stopAll({ folder, supervisor, started, programs, proxies, receive
     client.disconnect();
     signalProcessTree(running.pid, 'SIGKILL');
   }
-  await Promise.all([...[...proxies.values()].map((proxy) => proxy.close()), receiver?.stop()]);
+  await Promise.all([...[...proxies.values()].map((proxy) => proxy.close()), receiver?.stop(), collector?.stop()]);
   await unmountBelow(folder);
 }

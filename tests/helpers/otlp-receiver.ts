@@ -27,10 +27,10 @@ export type ReceivedMetric = { name: string; service: string; kind: string; poin
 export type OtlpReceiver = Awaited<ReturnType<typeof startOtlpReceiver>>;
 
 /**
- * Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got. With `answers: false` it reads all and never
- * answers.
+ * Stands where a collector stands: takes OTLP/HTTP in JSON, and keeps what it got, `keeps` requests at most. With `answers: false` it
+ * reads all and never answers.
  */
-export async function startOtlpReceiver({ answers = true } = {}) {
+export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {}) {
   const requests: { path: string; headers: IncomingMessage['headers']; text: string }[] = [];
   const server = createServer((request, response) => void take(request, response));
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -39,6 +39,7 @@ export async function startOtlpReceiver({ answers = true } = {}) {
     let text = '';
     for await (const chunk of request.setEncoding('utf8')) text += chunk;
     requests.push({ path: request.url!, headers: request.headers, text });
+    if (requests.length > keeps) requests.shift();
     if (answers) response.setHeader('Content-Type', 'application/json').end('{}');
   }
 

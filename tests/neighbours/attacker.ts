@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import type { AttackName } from './attacks/attacks.ts';
 import type { Neighbours } from './world.ts';
@@ -16,9 +17,9 @@ export async function startAttack({ target }: Neighbours, name: AttackName): Pro
   const child = spawn(process.execPath, [path, name, JSON.stringify(target)], {
     env,
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    detached: true,
   });
-  // An attacker has a machine of its own: here it takes what the programs leave.
-  setPriority(child.pid!, constants.priority.PRIORITY_LOW);
+  yieldToAll(child.pid!);
   const ended = once(child, 'exit');
   const [told] = (await Promise.race([
     once(child, 'message', { signal: AbortSignal.timeout(READY_WITHIN_MS) }),
@@ -35,4 +36,13 @@ export async function startAttack({ target }: Neighbours, name: AttackName): Pro
       return byStatus;
     },
   };
+}
+
+/** An attacker has a machine of its own: here it takes what the programs leave. */
+function yieldToAll(pid: number): void {
+  setPriority(pid, constants.priority.PRIORITY_LOW);
+  try {
+    // Where Linux shares its time among sessions, that priority counts within the attacker's own alone.
+    writeFileSync(`/proc/${pid}/autogroup`, String(constants.priority.PRIORITY_LOW));
+  } catch {}
 }

@@ -9,13 +9,25 @@ const MOST_GROWN_MB = 100;
 /** The table of what the good team saw, and every limit that was missed. */
 export function report(measured: Measured[]): { text: string; missed: string[] } {
   const calmMs = median(measured.map(({ calm }) => calm.p99Ms));
-  const head = ['Attack', 'by', '>calm p99', '>p99', '>times', '>failed', '>grown most', 'attacker was answered', ''];
+  const head = [
+    'Attack',
+    'by',
+    '>calm p99',
+    '>p99',
+    '>times',
+    '>of it service',
+    '>failed',
+    '>grown most',
+    'attacker was answered',
+    '',
+  ];
   const rows = measured.map((one) => [
     one.name,
     one.by,
     milliseconds(one.calm.p99Ms),
     milliseconds(one.attacked.p99Ms),
     (one.attacked.p99Ms / calmMs).toFixed(1),
+    milliseconds(one.attacked.workedP99Ms),
     String(one.attacked.failed),
     mostGrown(one),
     Object.entries(one.answers)
@@ -45,7 +57,7 @@ function mostGrown({ grownMb }: Measured): string {
 }
 
 function milliseconds(ms: number): string {
-  return `${ms.toFixed(1)} ms`;
+  return Number.isNaN(ms) ? '-' : `${ms.toFixed(1)} ms`;
 }
 
 function median(values: number[]): number {

@@ -82,6 +82,63 @@ test('a traced verification is one trace, from the caller to the insert, and bat
   assert.is(receiver.requests[0]!.headers['x-collector-token'], 'of ours');
 });
 
+test('what settles or extends a hold is traced like a verification, on verify and the api; repeated, it leaves no event', async () => {
+  const programs = await Promise.all([start('verify', settings), start('api', settings), start('consumer', settings)]);
+  const { key, id, meter } = await customers.meteredKey('100');
+  const hold = () =>
+    customers.verify({ key, billing: { usage: '2', hold: { expiresIn: 600 } } }, { url: programs[0].url });
+  await eventually('the keys of holds are there', async () => (await hold()).status === 200);
+  const held = async () => (await hold()).body.hold.id as string;
+  const from = receiver.spans().length;
+  for (const { url } of programs.slice(0, 2)) {
+    const [captured, released] = [await held(), await held()];
+    const asked = [
+      ['extend', { holdId: captured, expiresIn: 900 }],
+      ['release', { holdId: released }],
+      // The last event of all: with it the others are in the books, too.
+      ['capture', { holdId: captured, usage: '1' }],
+      ['capture', { holdId: captured, usage: '1' }],
+    ] as const;
+    for (const [what, body] of asked) {
+      const { status } = await request(`${url}/api/v1/usage/${what}`, 'post', {
+        token: world.team.token,
+        body,
+        headers: sampled,
+      });
+      assert.is(status, 200);
+    }
+  }
+  await eventually('all are in the books', async () => (await customers.usage(meter)) === '2');
+  await Promise.all(programs.map((one) => one.stop()));
+
+  const spans = receiver
+    .spans()
+    .slice(from)
+    .filter(({ traceId }) => traceId === TRACE);
+  const below = (above: string, name: string) =>
+    spans.filter((span) => span.parentSpanId === above && span.name === name);
+  const requests = spans.filter(({ parentSpanId }) => parentSpanId === CALLER);
+  assert.is(requests.length, 8);
+  for (const { name, spanId } of requests) {
+    const [settled] = below(spanId, 'settle hold');
+    assert.is(settled!.told['keytally.key.id'], id);
+    assert.is(below(settled!.spanId, 'capture.lua').length, 1, name);
+  }
+  const leaves = requests.map(({ name, service, spanId }) => {
+    const [settled] = below(spanId, 'settle hold');
+    const consumed = below(settled!.spanId, 'consume usage event');
+    const inserted = consumed.flatMap((span) => below(span.spanId, 'insert usage event'));
+    return `${service} ${name} ${consumed.length} ${inserted.length}`;
+  });
+  const each = (service: string) => [
+    `${service} POST /api/v1/usage/capture 0 0`,
+    `${service} POST /api/v1/usage/capture 1 1`,
+    `${service} POST /api/v1/usage/extend 1 1`,
+    `${service} POST /api/v1/usage/release 1 1`,
+  ];
+  assert.equal(leaves.toSorted(), [...each('keytally-api'), ...each('keytally-verify')]);
+});
+
 test('gateways, the api and each verification of a batch are traced alike', async () => {
   const [verify, api] = await Promise.all([start('verify', settings), start('api', settings)]);
   const { key } = await customers.newKey();

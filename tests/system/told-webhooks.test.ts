@@ -226,6 +226,7 @@ test('a limit that refuses is told once for its window, with whose it is; one pe
     }),
   );
   const ofWorkspace = await customers.newKey();
+  const ofMinute = await customers.newKey({ limits: [{ ...requests, name: 'minutely', per: 'minute' }] });
   const refused = (key: string, name: string) =>
     eventually(`${name} refuses`, async () => (await use(key, '1')).body.limitedBy?.name === name);
   await refused(bursting.key, 'burst');
@@ -233,6 +234,7 @@ test('a limit that refuses is told once for its window, with whose it is; one pe
   await refused(ofKey.key, 'daily');
   await refused(ofRecord.key, 'monthly');
   await refused(ofWorkspace.key, 'hourly');
+  await refused(ofMinute.key, 'minutely');
 
   const id = await record(meter);
   const [monthly] = await webhook.until('limit.reached', id);
@@ -252,6 +254,14 @@ test('a limit that refuses is told once for its window, with whose it is; one pe
     [hourly!.data['limit'], hourly!.data['apiKeyId']],
     [{ on: 'workspace', name: 'hourly', per: 'hour' }, ofWorkspace.id],
   );
+  const [minutely] = await webhook.until('limit.reached', ofMinute.id);
+  for (const [told, windowMs] of [
+    [hourly!, 3_600_000],
+    [minutely!, 60_000],
+  ] as const) {
+    const { windowStartsAt: from, windowEndsAt: to } = told.data as Record<string, number>;
+    assert.equal([from! % windowMs, to! - from!], [0, windowMs], 'by the clock');
+  }
   const daily = await webhook.until('limit.reached', ofKey.id);
   assert.equal(fieldsOf(daily, 'limit'), ['{"on":"key","name":"daily","per":"day"}']);
   assert.is(((daily[0]!.data['windowStartsAt'] as number) + 345 * 60_000) % DAY, 0, 'midnight in Kathmandu');

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
+import { entryOf } from '../../../shared/runtime/entry-of.ts';
 
 /** Lets management calls run in turn, so that no team and no token holds up the others. */
 export type FairTurns = {
@@ -153,14 +154,6 @@ export function makeFairTurns(limits: TurnLimits = TURNS): FairTurns {
   }
 
   return { requireRoom, inTurn, countUnsent };
-}
-
-function entryOf<Value>(map: Map<string, Value>, name: string, make: () => Value): Value {
-  const known = map.get(name);
-  if (known !== undefined) return known;
-  const made = make();
-  map.set(name, made);
-  return made;
 }
 
 function toEnd<Value>(map: Map<string, Value>, name: string, value: Value): void {

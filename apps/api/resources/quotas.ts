@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import {
+  goesByItself,
   quotaNames,
   quotaTexts,
   storedQuotas,
@@ -29,6 +30,8 @@ export const quota = named(
     accessTokens: stored('access_tokens'),
     billingRecords: stored('billing_records'),
     storedBytes: stored('stored_bytes'),
+    linkTokens: stored('link_tokens'),
+    keptAnswerBytes: stored('kept_answer_bytes'),
     verifyPerSecond: rate('verify_per_second'),
     apiPerSecond: rate('api_per_second'),
   }),
@@ -63,7 +66,7 @@ export function asQuotaExceeded(error: unknown): unknown {
   const name = nameInAnswers(quota);
   const message =
     `The quota ${name} (${quotaTexts[quota]}) is used up: the limit is ${limit}, the team has ${used}, and this would add ${added}. ` +
-    'Nothing was stored. Delete what is no longer needed, or ask the operator for more.';
+    `Nothing was stored. ${goesByItself.has(quota) ? 'Wait until earlier ones are gone' : 'Delete what is no longer needed'}, or ask the operator for more.`;
   return new ApiError('quota_exceeded', { message, details: [{ path: name, message: `is ${used} of ${limit}` }] });
 }
 

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, leavePortal, openPortal, Problem, type Output } from './data/call.ts';
 import { usePages, useRead } from './data/hooks.ts';
 import { EndedContext } from './data/session.ts';
-import { Credits } from './pages/customers/customer.tsx';
+import { Credits } from './pages/customers/credits.tsx';
 import { StatementOfMonth } from './pages/customers/books.tsx';
 import { Grants, readGrants } from './pages/customers/grants.tsx';
 import { UsageByDay } from './pages/customers/usage.tsx';
@@ -130,9 +130,14 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
     return { items: page.apiKeys, nextCursor: page.nextCursor };
   }, []);
   const columns: Column<Key>[] = [
-    { title: 'Name', width: '30%', cell: ({ name }) => <span title={name}>{name}</span> },
-    // A narrow screen has no room for both this and the button.
-    { title: 'Key', cell: ({ maskedKey }) => <code>{maskedKey}</code>, isExtra: mayRotate },
+    {
+      title: 'Name',
+      width: '30%',
+      cell: ({ name }) => <span title={name}>{name}</span>,
+      isMain: true,
+      below: ({ maskedKey }) => maskedKey,
+    },
+    { title: 'Key', cell: ({ maskedKey }) => <code>{maskedKey}</code>, isExtra: true },
     { title: 'State', width: '7rem', cell: (key) => <KeyState of={key} /> },
     { title: 'Expires', cell: ({ expiresAt }) => <Time at={expiresAt} />, isExtra: true },
     { title: 'Last used', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} />, isExtra: true },

@@ -1,4 +1,4 @@
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Route, Router, useLocation, useRoute } from 'preact-iso';
 import type { Permission } from '../../../shared/contract/caller.ts';
 import { call } from './data/call.ts';
@@ -80,9 +80,15 @@ function Menu() {
   const may = useMay();
   const pathOf = usePath();
   const { path } = useLocation();
+  const list = useRef<HTMLUListElement>(null);
+  // On a narrow screen the menu scrolls: the page that is shown stands in sight.
+  useEffect(() => {
+    const shown = list.current!.querySelector<HTMLElement>('[aria-current]');
+    if (shown) list.current!.scrollLeft = shown.offsetLeft - (list.current!.clientWidth - shown.offsetWidth) / 2;
+  }, [path]);
   return (
     <nav class="menu" aria-label="Pages">
-      <ul>
+      <ul ref={list}>
         {pages
           .filter(([, , needs]) => may(needs))
           .map(([page, title]) => (

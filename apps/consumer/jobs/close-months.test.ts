@@ -139,6 +139,30 @@ test('a closed month and its file are the same bytes ever after', async () => {
   assert.equal([next.timezone, next.opening.used], ['America/St_Johns', '2.5']);
 });
 
+test('a month opens with the stored line of the one before, and reads nothing older', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');
+  const key = await customers.meteredKey('100');
+  await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
+  for (const [usage, time] of [
+    ['1', '2026-08-10T10:00Z'],
+    ['2', '2026-09-10T10:00Z'],
+    ['4', '2026-10-10T10:00Z'],
+  ] as const) {
+    await spend(customers, key, usage, 'tokens');
+    await backdate(redis, at(time));
+  }
+  consumer = await world.start('consumer');
+  for (const month of ['2026-08', '2026-09']) await closed(workspaceId, month);
+  const { id } = await customers.billing(key.meter);
+  await stopConsumer();
+  for (const table of ['usage_events', 'usage_days', 'booked_days'])
+    await books.client.command({
+      query: `alter table ${table} delete where billing_id = '${id}' and day < '2026-10-01' settings mutations_sync = 2`,
+    });
+  const made = await statement(id, 'month=2026-10');
+  assert.equal([made.opening.used, made.closing.used], ['3', '7']);
+});
+
 test('after a change of the time zone the next month begins where the closed one ended', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');
   const key = await customers.meteredKey('100');

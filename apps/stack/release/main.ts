@@ -54,8 +54,9 @@ async function release(version: string): Promise<void> {
   git('tag', '--annotate', '--message', `keytally ${version}`, tag);
   // Go finds a module in a folder by a tag with its path.
   const modules = git('ls-files', 'clients/*/go.mod').split('\n').filter(Boolean);
-  for (const file of modules) git('tag', '--annotate', '--message', `keytally ${version}`, `${dirname(file)}/${tag}`);
-  console.log(`released: now push the commit and the tag ${tag}, and publish what is in the folder`);
+  const tags = [tag, ...modules.map((file) => `${dirname(file)}/${tag}`)];
+  for (const one of tags.slice(1)) git('tag', '--annotate', '--message', `keytally ${version}`, one);
+  console.log(`released: now push the commit and the tags ${tags.join(' ')}, and publish what is in the folder`);
 }
 
 async function write(version: string, commit: string): Promise<void> {

@@ -1529,6 +1529,8 @@ CountVerificationsInput = TypedDict(
         "limit": NotRequired["str"],
         # Id of the API key
         "apiKeyId": NotRequired["str"],
+        # Only calls of the keys that have this meter now, of at most 1000; with workspaceId
+        "externalMeterId": NotRequired["str"],
         # Only calls of this route
         "route": NotRequired["str"],
         # Your own id of the customer
@@ -2018,6 +2020,22 @@ class QuotaStoredBytes(TypedDict):
     """How many it has"""
 
 
+class QuotaLinkTokens(TypedDict):
+    """link tokens, also revoked ones, until 30 days after they expire"""
+    limit: int
+    """How many the team may have"""
+    used: int
+    """How many it has"""
+
+
+class QuotaKeptAnswerBytes(TypedDict):
+    """bytes that the answers kept under Idempotency-Keys take, each for 24 hours"""
+    limit: int
+    """How many the team may have"""
+    used: int
+    """How many it has"""
+
+
 class QuotaVerifyPerSecond(TypedDict):
     """verifications per second, on each process"""
     limit: int
@@ -2043,6 +2061,10 @@ class Quota(TypedDict):
     """Billing records, also those of deleted workspaces"""
     storedBytes: QuotaStoredBytes
     """Bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments"""
+    linkTokens: QuotaLinkTokens
+    """Link tokens, also revoked ones, until 30 days after they expire"""
+    keptAnswerBytes: QuotaKeptAnswerBytes
+    """Bytes that the answers kept under Idempotency-Keys take, each for 24 hours"""
     verifyPerSecond: QuotaVerifyPerSecond
     """Verifications per second, on each process"""
     apiPerSecond: QuotaApiPerSecond

@@ -17,6 +17,8 @@ export type OutcomeQuestion = {
   cuts: readonly number[];
   groupBy: readonly OutcomeGroup[];
   filters: Partial<Record<OutcomeGroup, string>>;
+  /** Only calls of these keys. */
+  keyIds?: readonly string[] | undefined;
 };
 
 /** Decisions of a period, by its number, and of one of each group that was asked for. */
@@ -44,7 +46,7 @@ const columnOf = {
 
 /** Counts decisions: those that were VALID from the events, and refusals as verify has counted them. */
 export async function readOutcomes(books: Books, question: OutcomeQuestion, most: OutcomeLimits): Promise<Outcome[]> {
-  const { teamId, workspace = '', cuts, groupBy, filters } = question;
+  const { teamId, workspace = '', cuts, groupBy, filters, keyIds } = question;
   const columns = groupBy.map((group) => columnOf[group]);
   const keys = ['would_refuse', 'period', ...columns].join(', ');
   const branches = [fromCounts(question), ...(mayBeValid(question) ? [fromEvents(question)] : [])];
@@ -55,6 +57,7 @@ export async function readOutcomes(books: Books, question: OutcomeQuestion, most
       group by ${keys} order by ${keys} limit {mostRows:UInt32}`,
     query_params: {
       ...filters,
+      ...(keyIds && { keyIds }),
       team: teamId,
       workspace,
       starts: cuts.slice(0, -1),
@@ -84,14 +87,18 @@ type CountRow = Record<string, string> & { would_refuse: boolean };
 
 const periodOf = (seconds: string) => `roundDown(toUInt32(${seconds}), {starts:Array(UInt32)}) as period`;
 
-function fromCounts({ groupBy, filters }: OutcomeQuestion): string {
+function fromCounts({ groupBy, filters, keyIds }: OutcomeQuestion): string {
   const columns = groupBy.map((group) => columnOf[group]);
   const filtered = Object.keys(filters).map((group) => `and ${columnOf[group as OutcomeGroup]} = {${group}:String}`);
   return `
     select ${['would_refuse', periodOf('toUnixTimestamp(minute)'), ...columns, 'calls'].join(', ')}
     from refusals final
     where team_id = {team:String} and workspace_id = {workspace:String}
-      and minute >= toDateTime({from:UInt32}, 'UTC') and minute < toDateTime({to:UInt32}, 'UTC') ${filtered.join(' ')}`;
+      and minute >= toDateTime({from:UInt32}, 'UTC') and minute < toDateTime({to:UInt32}, 'UTC') ${filtered.join(' ')} ${ofKeys(keyIds)}`;
+}
+
+function ofKeys(keyIds: readonly string[] | undefined): string {
+  return keyIds ? 'and key_id in {keyIds:Array(String)}' : '';
 }
 
 /** Whether a decision that was VALID can be a part of the answer. */
@@ -100,7 +107,7 @@ function mayBeValid({ workspace, filters }: OutcomeQuestion): boolean {
   return workspace !== undefined && status === 'VALID' && reason === undefined && limit === undefined;
 }
 
-function fromEvents({ groupBy, filters }: OutcomeQuestion): string {
+function fromEvents({ groupBy, filters, keyIds }: OutcomeQuestion): string {
   const columns = groupBy.map((group) => {
     if (group === 'status') return `'VALID' as status`;
     return group === 'reason' || group === 'limit' ? `'' as ${columnOf[group]}` : columnOf[group];
@@ -111,7 +118,7 @@ function fromEvents({ groupBy, filters }: OutcomeQuestion): string {
     from usage_events final
     where workspace_id = {workspace:String} and day between {firstDay:Date} and {lastDay:Date} and ${IS_VALID_CALL}
       and time >= toDateTime64({from:UInt32}, 3, 'UTC') and time < toDateTime64({to:UInt32}, 3, 'UTC')
-      ${filtered.map((group) => `and ${columnOf[group]} = {${group}:String}`).join(' ')}`;
+      ${filtered.map((group) => `and ${columnOf[group]} = {${group}:String}`).join(' ')} ${ofKeys(keyIds)}`;
 }
 
 /** Each group is a row of the answer, which is refused when it has more. */

@@ -38,6 +38,7 @@ export type UsageStores = { sql: Query; books: Books };
 // ClickHouse's numbers of errors.
 const TOO_MANY_ROWS = '158';
 const TIMEOUT_EXCEEDED = '159';
+const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_BYTES = '396';
 
 /** Reads usage. `nowMs` tells which days may still be open. */
@@ -94,7 +95,10 @@ export function liveDaysOf(sql: Query, question: UsageQuestion, nowMs: number): 
 }
 
 /** Gives what the books answer, or the error that tells a client what to do. */
-export async function booksAnswer<Result>(work: () => Promise<Result>): Promise<Result> {
+export async function booksAnswer<Result>(
+  work: () => Promise<Result>,
+  outOfMemory: 'usage_too_slow' | 'export_too_large' = 'usage_too_slow',
+): Promise<Result> {
   try {
     return await work();
   } catch (error) {
@@ -102,8 +106,18 @@ export async function booksAnswer<Result>(work: () => Promise<Result>): Promise<
     if (code === TOO_MANY_ROWS) throw new ApiError('usage_too_large');
     if (code === TOO_MANY_BYTES) throw new ApiError('export_too_large');
     if (code === TIMEOUT_EXCEEDED) throw new ApiError('usage_too_slow', { cause: error });
+    if (isOutOfItsMemory(error)) throw new ApiError(outOfMemory, { cause: error });
     throw new ApiError('usage_unavailable', { cause: error });
   }
+}
+
+// The server's own memory, or that of its user, is no fault of the question.
+function isOutOfItsMemory(error: unknown): boolean {
+  return (
+    error instanceof ClickHouseError &&
+    error.code === MEMORY_LIMIT_EXCEEDED &&
+    /query memory limit|\(for query\)/i.test(error.message)
+  );
 }
 
 type UsageRow = {

@@ -13,8 +13,9 @@
 -- ARGV  1 run id
 --       2 not after: Redis time in ms
 --       3 "1" when the outbox is full
---       4.. one per call, packed: what, amount, id, micros, endsAtMs, onExpiry, turn, openedMs, epoch, keyId, usageName; what is
---           "capture", "release" or "extend", amount the usage in micro-credits, or for how many ms it is extended from now on
+--       4.. one per call, packed: what, amount, trace, id, micros, endsAtMs, onExpiry, turn, openedMs, epoch, keyId, usageName;
+--           what is "capture", "release" or "extend", amount the usage in micro-credits, or for how many ms it is extended from
+--           now on, trace what the line has behind its id, "" of a call that is not traced
 -- Gives {"OK", now in ms, then two per call: its fields between \31, and the settings of the record, "" where nothing was done}
 --       These fields: status, detail, amounts, endsAtMs. The status is
 --       "OK"           its detail is "1" of a late capture, amounts are used, held, total and expired ones
@@ -67,7 +68,7 @@ end
 
 -- Settles an open hold where nothing else is to be done for that, and gives the answer; nil of one that comes alone.
 local function settleOpen(record, packedCapture)
-  local what, amount, id = unpackFields('sss', packedCapture)
+  local what, amount, trace, id = unpackFields('ssss', packedCapture)
   local isCapture = what == 'capture'
   if not isCapture and what ~= 'release' or settled[id] then return nil end
   local text = call('HGET', record.tag .. 'o:' .. record.place, id)
@@ -87,7 +88,7 @@ local function settleOpen(record, packedCapture)
   local usedText, heldText = format('%d', used), format('%d', record.held)
   record.usedText, record.heldText, record.sequenceText = usedText, heldText, format('%d', record.sequence)
   lines[#lines + 1] = lineOfHold(record, {
-    kind = what, id = id, keyId = keyId, usageName = usageName, cost = usage, micros = micros,
+    kind = what, id = id, keyId = keyId, usageName = usageName, cost = usage, micros = micros, trace = trace,
   })
   settled[id] = (isCapture and 'captured\0' or 'released\0') .. usage .. '\0' .. endsAtMs .. '\0\0' ..
     (isCapture and sub(text, limitsAt) or '')

@@ -4,7 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, rowOf, signedIn } from './helpers/browser.ts';
+import { inTable, launch, rowOf, signedIn, signIn, visit } from './helpers/browser.ts';
 
 // The tasks of the pages of customers, as a person does them.
 
@@ -156,6 +156,112 @@ test('usage, an open hold, a crossed alert and a limit are told; a month has a s
   await close();
 });
 
+test('a portal link is made for the customer of the keys, shown once, opens with what it permits, and is revoked', async () => {
+  const { id } = await record('linked', '100');
+  await customers.newKey({ name: 'Linked backend', externalMeterId: 'linked', customerId: 'cus_linked' });
+  await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${(await keysOf('linked'))[0]!.id}`));
+  const { page, close } = await open(`customers/${id}`, 'linked');
+  const make = async (mayRotate: boolean): Promise<string> => {
+    await page.getByRole('button', { name: 'Portal link' }).click();
+    const form = page.getByRole('dialog', { name: 'New portal link' });
+    assert.is(await form.getByLabel('Customer', { exact: true }).inputValue(), 'cus_linked');
+    await form.getByLabel('Open for').selectOption('an hour');
+    if (mayRotate) await form.getByLabel('The customer may rotate the own keys').check();
+    await form.getByRole('button', { name: 'Make the link' }).click();
+    const made = page.getByRole('dialog', { name: 'The new portal link' });
+    await made.getByText('It opens the portal of cus_linked until').waitFor();
+    return made.getByLabel('Portal link').inputValue();
+  };
+  const link = await make(true);
+  const customer = await visit(browser);
+  await customer.page.goto(link);
+  await customer.page.getByRole('button', { name: 'Rotate Linked backend' }).waitFor();
+  await page.getByRole('button', { name: 'Revoke the link' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  assert.not.ok((await page.content()).includes(link), 'it is shown once');
+  await eventually('the revoked link opens nothing', async () => {
+    await customer.page.goto('about:blank');
+    await customer.page.goto(link);
+    return customer.page.getByRole('alert').getByText('The link has ended').isVisible();
+  });
+
+  const other = await make(false);
+  await page.getByRole('button', { name: 'Copy' }).click();
+  assert.is(await page.evaluate<string>('navigator.clipboard.readText()'), other);
+  await customer.page.goto('about:blank');
+  await customer.page.goto(other);
+  await inTable(customer.page, 'Keys', 'Linked backend');
+  assert.is(await customer.page.getByRole('button', { name: /^Rotate/ }).count(), 0);
+  await customer.close();
+  await close();
+});
+
+test('who may not make links is not offered it, and a record of two customers says that none sees its balance', async () => {
+  const { id } = await record('shared', '100');
+  for (const customerId of ['cus_a', 'cus_b']) await customers.newKey({ externalMeterId: 'shared', customerId });
+  const { page, close } = await open(`customers/${id}`, 'shared');
+  await page.getByRole('button', { name: 'Portal link' }).click();
+  const form = page.getByRole('dialog', { name: 'New portal link' });
+  await form.getByText('of several customers').waitFor();
+  assert.equal(await form.getByLabel('Customer', { exact: true }).getByRole('option').allInnerTexts(), [
+    'cus_a',
+    'cus_b',
+  ]);
+  await close();
+
+  const permissions = ['workspace:read', 'key:read', 'billing:read', 'usage:read'];
+  const body = { name: 'reader', permissions };
+  const { accessToken } = (await must(201, world.call('post', '/api/v1/access-token', body))).body;
+  const reader = await visit(browser);
+  await signIn(reader.page, world.api.url, accessToken.token);
+  await reader.page.goto(`${world.api.url}/console/w/${workspaceId}/customers/${id}`);
+  await reader.page.getByText('100 credits available').waitFor();
+  assert.is(await reader.page.getByRole('button', { name: 'Portal link' }).count(), 0);
+  await reader.close();
+});
+
+test('a postpaid record is no trouble before its cap, its days are told newest first, and its calls by answer', async () => {
+  const postpaid = { externalMeterId: 'postpaid', allowOverages: true, spendCap: '30' };
+  await customers.newMeter(postpaid);
+  const { id } = await customers.billing('postpaid');
+  const { key } = await customers.newKey({ externalMeterId: 'postpaid' });
+  const { page, close } = await open(`customers/${id}`, 'postpaid');
+  const state = page.locator('.big .state');
+  assert.equal([await state.innerText(), await state.getAttribute('class')], ['Used up', 'state idle']);
+  await must(200, customers.verify({ key, billing: { usage: '12.5', usageName: 'tokens' } }));
+  const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+  const correction = { amount: '-2', usageName: 'tokens', reason: 'counted twice', day };
+  const path = `/api/v1/customer-billing/${id}/adjustment`;
+  await must(201, world.call('post', path, correction, { headers: { 'Idempotency-Key': 'counted-twice' } }));
+  await must(200, customers.verify({ key, billing: { usage: '19.5', usageName: 'tokens' } }));
+  assert.is((await customers.verify({ key, billing: { usage: '1' } })).body.status, 'USAGE_LIMITED');
+  await eventually('all is in the books', async () => {
+    const query = new URLSearchParams({ workspaceId, externalMeterId: 'postpaid', groupBy: 'status' }).toString();
+    const { data } = (await world.call('get', `/api/v1/verifications?${query}`)).body;
+    return data.reduce((sum: number, { count }: { count: number }) => sum + count, 0) === 3;
+  });
+  await page.reload();
+  await page.getByText('-30 credits available').waitFor();
+  assert.equal([await state.innerText(), await state.getAttribute('class')], ['Cap reached', 'state bad']);
+  assert.match(await rowOf(page, 'Calls by answer', 'SPEND_CAP_REACHED').innerText(), /1$/);
+  assert.match(await rowOf(page, 'Calls by answer', 'VALID').innerText(), /2$/);
+  const daysOf = async (table: string) =>
+    (await page.getByRole('region', { name: table }).getByRole('row').allInnerTexts())
+      .slice(1)
+      .map((text) => text.slice(0, day.length));
+  for (const table of ['Usage by day', 'Movements']) {
+    const days = await daysOf(table);
+    assert.equal(days, days.toSorted().toReversed(), table);
+  }
+  assert.ok(new Set(await daysOf('Usage by day')).size === 2);
+  assert.match(await rowOf(page, 'Movements', 'Usage: tokens').first().innerText(), /-32$/);
+  const corrected = rowOf(page, 'Movements', 'Correction: tokens').or(rowOf(page, 'Movements', 'Late: tokens'));
+  // Yesterday may be of the month before.
+  if (day.slice(0, 7) === new Date().toISOString().slice(0, 7))
+    assert.match(await corrected.first().innerText(), /counted twice\s+2$/);
+  await close();
+});
+
 test('records are found by meter, by customer, and by what is available', async () => {
   await record('rich', '1000000');
   await record('poor', '0.5');
@@ -184,6 +290,11 @@ async function record(externalMeterId: string, totalCredits: string): Promise<{ 
   await customers.newMeter({ externalMeterId, totalCredits });
   const { key } = await customers.newKey({ externalMeterId });
   return { id: (await customers.billing(externalMeterId)).id, key };
+}
+
+async function keysOf(externalMeterId: string): Promise<{ id: string }[]> {
+  const query = new URLSearchParams({ externalMeterId }).toString();
+  return (await must(200, world.call('get', `/api/v1/workspace/${workspaceId}/api-keys?${query}`))).body.apiKeys;
 }
 
 async function saved(page: Page, button: string): Promise<string> {

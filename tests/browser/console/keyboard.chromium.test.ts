@@ -72,6 +72,12 @@ test('a record, its credits, a limit, a scope and a token are made by keyboard a
   await press(page, 'Add a limit');
   await fill(page, { Name: 'daily', 'At most': '10' });
   await inTable(page, 'Limits', 'daily');
+  await press(page, 'Portal link');
+  await page.getByRole('dialog', { name: 'New portal link' }).waitFor();
+  await fill(page, { Customer: 'cus_keyboard' });
+  await page.getByRole('dialog', { name: 'The new portal link' }).waitFor();
+  await press(page, 'Revoke the link');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await press(page, 'Scopes');
   await press(page, 'New scope');
   await fill(page, { Representation: 'invoices', Name: 'Invoices' });

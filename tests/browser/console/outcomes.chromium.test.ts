@@ -89,6 +89,21 @@ test('a customer without credits is found by its meter, and says what is availab
   await close();
 });
 
+test('a limit per second is told with its unit', async () => {
+  const key = await customers.newKey({ name: 'Per second', rateLimitPerSecond: 1 });
+  await eventually('it is refused', async () => (await customers.verify({ key: key.key })).body.status !== 'VALID');
+  await eventually('the refusal is told', async () => {
+    const { data } = (await world.call('get', `/api/v1/verifications/recent?apiKeyId=${key.id}`)).body;
+    return data.some(({ status }: { status: string }) => status === 'RATE_LIMITED');
+  });
+  const { page, close } = await open(`why?key=${key.id}`);
+  const verdict = page.getByRole('region', { name: 'The last refusal' });
+  const text = 'The limit rateLimitPerSecond of the key was reached: at most 1 requests per second.';
+  await verdict.getByText(text).waitFor();
+  await verdict.getByText('calls pass again within the second').waitFor();
+  await close();
+});
+
 test('each other reason is told with what changes it', async () => {
   const disabled = await customers.newKey({ name: 'Disabled one', enabled: false });
   const elsewhere = await customers.newKey({ name: 'From elsewhere', allowedIPs: ['192.0.2.1'] });

@@ -73,6 +73,9 @@ test('customers with the least left, limits that were hit, webhooks that fail an
   const limits = [{ name: 'hourly', unit: 'requests', limit: 1, per: 'hour' }];
   const { id, key } = await customers.newKey({ name: 'Busy', limits });
   for (let i = 0; i < 4; i++) await customers.verify({ key });
+  // The same limit by its name: the key tells them apart.
+  const other = await customers.newKey({ name: 'Idle', limits });
+  for (let i = 0; i < 2; i++) await customers.verify({ key: other.key });
   const body = { url: 'https://hooks.example.com/in', events: ['key.created'], workspaceId };
   const { webhook } = (await must(201, world.call('post', '/api/v1/webhook', body))).body;
   await world.sql`update webhooks set failing_since = now() - interval '1 hour' where id = ${webhook.id}`;
@@ -83,19 +86,24 @@ test('customers with the least left, limits that were hit, webhooks that fail an
   await eventually('the refusals are counted', async () => {
     const query = `workspaceId=${workspaceId}&groupBy=limit&reason=RATE_LIMIT`;
     const [row] = (await world.call('get', `/api/v1/verifications?${query}`)).body.data;
-    return row?.count === 3;
+    return row?.count === 4;
   });
   const { page, close } = await open('overview');
   const low = panel(page, 'Customers with the least left');
-  assert.match(await low.getByRole('listitem').first().innerText(), /alpine-club\s+0 Exhausted/);
+  assert.match(await low.getByRole('listitem').first().innerText(), /alpine-club\s+0\s+Exhausted/);
   const hit = panel(page, 'Limits hit, last 24 hours');
-  await hit.getByText('3 refused').waitFor();
+  const items = hit.getByRole('listitem');
+  await items.nth(1).waitFor();
+  assert.equal(
+    (await items.allInnerTexts()).map((text) => text.replaceAll(/\s+/g, ' ')),
+    ['Busy key/hourly 3 refused', 'Idle key/hourly 1 refused'],
+  );
   const books = panel(page, 'Books');
   await books.getByText('1 record differs').waitFor();
   await books.getByText('alpine-club by 2.5, since').waitFor();
   await panel(page, 'Webhooks that fail').getByText('every try fails since').waitFor();
   for (const [link, heading] of [
-    [hit.getByRole('link'), 'Why was this refused?'],
+    [hit.getByRole('link', { name: 'Busy' }), 'Why was this refused?'],
     [low.getByRole('link', { name: 'alpine-club' }), 'alpine-club'],
     [panel(page, 'Webhooks that fail').getByRole('link'), 'hooks.example.com'],
   ] as const) {
@@ -103,7 +111,7 @@ test('customers with the least left, limits that were hit, webhooks that fail an
     await page.getByRole('heading', { level: 1, name: heading }).waitFor();
     await page.goBack();
   }
-  assert.match((await hit.getByRole('link').getAttribute('href'))!, new RegExp(`why\\?key=${id}$`));
+  assert.match((await hit.getByRole('link', { name: 'Busy' }).getAttribute('href'))!, new RegExp(`why\\?key=${id}$`));
   await close();
 });
 

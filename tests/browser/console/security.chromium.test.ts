@@ -45,6 +45,12 @@ test('no text that a stranger chose becomes an element, on any page', async () =
   }
   await at(`${base}/keys/${hostile.keyId}`, payloads[1]!);
   await at(`${base}/customers/${hostile.billingId}`, payloads[2]!);
+  await page.getByRole('button', { name: 'Portal link' }).click();
+  const dialog = page.getByRole('dialog');
+  assert.is(await dialog.getByLabel('Customer', { exact: true }).inputValue(), payloads[3]);
+  await dialog.getByRole('button', { name: 'Make the link' }).click();
+  await dialog.getByText(payloads[3]!).waitFor();
+  await requireHarmless(page, 'a portal link');
   await at(`${base}/overview`, payloads[0]!);
   await at(`${base}/usage`, payloads[0]!);
   await page.getByLabel('Route', { exact: true }).check();
@@ -165,6 +171,7 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   const secret = await page.getByLabel('Secret of the key').inputValue();
   await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await inTable(page, 'Keys', 'Secret');
   const [cookie] = await page.context().cookies();
   const secrets = [world.team.token, secret, cookie!.value];

@@ -80,6 +80,16 @@ test('a page asks for its session and its workspace together and once, and again
   await close();
 });
 
+test('times stand in the zone of who looks, and in UTC on hover', async () => {
+  const { page, close } = await signedIn(browser, world, { timezoneId: 'Asia/Kathmandu' });
+  const time = page.getByRole('region', { name: 'Workspaces' }).locator('time').first();
+  const at = new Date((await time.getAttribute('datetime'))!);
+  const zone = { dateStyle: 'medium', timeStyle: 'short', timeZone: 'Asia/Kathmandu' } as const;
+  assert.is(await time.innerText(), new Intl.DateTimeFormat('en-GB', zone).format(at));
+  assert.is(await time.getAttribute('title'), at.toISOString().replace('T', ' ').replace('Z', ' UTC'));
+  await close();
+});
+
 test('a scope is made, renamed and deleted', async () => {
   const { page, close } = await open('scopes', 'Scopes');
   await page.getByText('No scope yet.').waitFor();

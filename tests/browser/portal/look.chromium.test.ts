@@ -5,7 +5,15 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import { makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, requireAccessible, requireFits, settled, visit } from '../console/helpers/browser.ts';
+import {
+  inTable,
+  launch,
+  requireAccessible,
+  requireFits,
+  requireWhole,
+  settled,
+  visit,
+} from '../console/helpers/browser.ts';
 import { makeShown, type Shown } from '../console/helpers/data.ts';
 import { newLink, TITLE } from './helpers/portal.ts';
 
@@ -40,6 +48,7 @@ for (const colorScheme of ['light', 'dark'] as const)
         await settled(page);
         await requireAccessible(page, `${name}, ${colorScheme}, ${width} px`);
         await requireFits(page, `${name} at ${width} px`);
+        await requireWhole(page, `${name} at ${width} px`);
         const isWide = width === 1280;
         const path = join(isWide ? pictures : narrow, `${name}-${colorScheme}${isWide ? '' : '-narrow'}.png`);
         await page.screenshot({ path, fullPage: name !== 'portal-rotate' });

@@ -22,7 +22,7 @@ export type Act = { kind: StageKind; faults: Fault[] };
 export function plan(random: Random, disks: boolean, wanted: Fault[] = faults): Act[] {
   const kinds: StageKind[] = [
     { bus: 'redis', disks },
-    { bus: 'kafka', disks },
+    { bus: 'kafka', disks, traced: true },
     { bus: 'redis', cluster: true, minReplicas: random.between(0, 1) },
   ];
   const acts = kinds.map((kind): Act => ({ kind, faults: [] }));

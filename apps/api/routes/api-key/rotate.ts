@@ -17,7 +17,7 @@ export default route({
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),
   response: object({ apiKey: apiKeyWithText }),
-  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'quota_exceeded'],
+  errors: ['workspace_forbidden', 'key_not_found', 'key_deleted'],
 
   async handle(call) {
     return { apiKey: await rotateKey(call, call.params, call.body) };

@@ -35,7 +35,7 @@ export default route({
     refill,
   }),
   response: object({ billing }),
-  errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large', 'quota_exceeded'],
+  errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
   async handle({ sql, body, caller, changed, audit, redis, requestId }) {
     await requireWorkspace(sql, caller, body.workspaceId);

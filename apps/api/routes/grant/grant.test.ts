@@ -105,6 +105,35 @@ test('lower priority is drawn first, then the one that ends first, then the olde
   }
 });
 
+test('an adjustment above 0 draws on the grants of its moment, whatever day it is booked on', async () => {
+  const { id } = await record('10');
+  const one = await granted(id, { credits: '5', priority: 10 });
+  const day = new Date(Date.now() - 40 * 24 * HOUR).toISOString().slice(0, 10);
+  const headers = { 'Idempotency-Key': `adjusted-${id}` };
+  const body = { amount: '3', reason: 'it was forgotten', day };
+  await must(201, world.call('post', `/api/v1/customer-billing/${id}/adjustment`, body, { headers }));
+  assert.equal(await numbers(id, [one]), ['3 0 2']);
+});
+
+test('the state of a grant is the first that applies of VOIDED, EXPIRED, PENDING, USED_UP and ACTIVE', async () => {
+  const { key, id } = await record('0');
+  const [soon, later] = [Date.now() + 4_000, Date.now() + HOUR];
+  const made = [
+    await granted(id, { credits: '1', expiresAt: soon, priority: 1 }),
+    await granted(id, { credits: '1', expiresAt: soon, priority: 2 }),
+    await granted(id, { credits: '1', beginsAt: later }),
+    await granted(id, { credits: '1', priority: 3 }),
+    await granted(id, { credits: '1', priority: 4 }),
+  ];
+  const states = async () => Promise.all(made.map(async (one) => (await must(200, get(id, one))).body.grant.state));
+  await spend(key, '1');
+  await must(200, voided(id, made[1]!));
+  assert.equal((await states()).slice(1), ['VOIDED', 'PENDING', 'ACTIVE', 'ACTIVE']);
+  await spend(key, '1');
+  await eventually('both have ended', async () => Date.now() > soon);
+  assert.equal(await states(), ['EXPIRED', 'VOIDED', 'PENDING', 'USED_UP', 'ACTIVE']);
+});
+
 test('what is left of a grant when it ends has expired, and is told for the grant and the record', async () => {
   const { key, id, meter } = await record('10');
   const one = await granted(id, { credits: '5', expiresAt: Date.now() + 1_500, priority: 10 });

@@ -20,7 +20,7 @@ export default route({
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),
   response: object({ apiKey: portalKeyWithText }),
-  errors: ['permission_missing', 'key_not_found', 'key_deleted', 'quota_exceeded'],
+  errors: ['permission_missing', 'key_not_found', 'key_deleted'],
 
   async handle(call) {
     const portal = portalOf(call.caller);

@@ -22,6 +22,8 @@ export default route({
         accessTokens: { limit: limits.access_tokens, used: used.access_tokens },
         billingRecords: { limit: limits.billing_records, used: used.billing_records },
         storedBytes: { limit: limits.stored_bytes, used: used.stored_bytes },
+        linkTokens: { limit: limits.link_tokens, used: used.link_tokens },
+        keptAnswerBytes: { limit: limits.kept_answer_bytes, used: used.kept_answer_bytes },
         verifyPerSecond: { limit: limits.verify_per_second },
         apiPerSecond: { limit: limits.api_per_second },
       },

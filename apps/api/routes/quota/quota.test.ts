@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { removeExpired } from '../../../consumer/jobs/expire.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 
@@ -12,6 +13,8 @@ const LIMITS = {
   QUOTA_ACCESS_TOKENS: '4',
   QUOTA_BILLING_RECORDS: '2',
   QUOTA_STORED_BYTES: '5000000',
+  QUOTA_LINK_TOKENS: '3',
+  QUOTA_KEPT_ANSWER_BYTES: '20000',
 };
 let world: World;
 const test = suite('quotas of a team');
@@ -49,6 +52,74 @@ test('each quota refuses the next one by name, limit and use, and a deletion giv
     assert.is((await call.post(path, body())).status, 403, name);
   }
   await exact(id);
+});
+
+test('link tokens count until their rows are removed, also revoked ones, and the refusal says that they go by themselves', async () => {
+  const { call, id } = await newTeam();
+  const body = { workspaceId: await call.made('/api/v1/workspace', { name: 'w' }), customerId: 'c' };
+  for (let i = 0; i < 3; i++) await must(201, call.post('/api/v1/link-token', body));
+  assert.equal((await call.quota()).linkTokens, { limit: 3, used: 3 });
+  const { error } = (await must(403, call.post('/api/v1/link-token', body))).body;
+  assert.is(error.code, 40320);
+  assert.match(
+    error.message,
+    /^The quota linkTokens .* the limit is 3, the team has 3, .* Wait until earlier ones are gone/,
+  );
+  await world.sql`update link_tokens set revoked_at = now() where team_id = ${id}`;
+  await must(403, call.post('/api/v1/link-token', body));
+  await exact(id);
+
+  await world.sql`update link_tokens set expires_at = 1 where team_id = ${id}`;
+  await removeExpired(world.sql, new AbortController().signal);
+  assert.is((await call.quota()).linkTokens.used, 0);
+  await must(201, call.post('/api/v1/link-token', body));
+  await exact(id);
+});
+
+test('kept answers count by their bytes; beyond them a write under an Idempotency-Key stores nothing', async () => {
+  const { call, id } = await newTeam();
+  const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+  const body = { workspaceId, name: 'k', metadata: { text: 'x'.repeat(3_000) } };
+  assert.is((await call.quota()).keptAnswerBytes.used, 0);
+  const key = { 'Idempotency-Key': random() };
+  const { text } = await must(201, call.post('/api/v1/api-key', body, key));
+  const { used } = (await call.quota()).keptAnswerBytes;
+  assert.ok(used > 512 + text.length - 100 && used < 1_000 + text.length, `${used} for ${text.length}`);
+  await must(201, call.post('/api/v1/api-key', body, key));
+  assert.is((await call.quota()).keptAnswerBytes.used, used, 'a repetition keeps nothing more');
+
+  let made = 1;
+  let refused = await call.post('/api/v1/api-key', body, { 'Idempotency-Key': random() });
+  for (; refused.status === 201 && made < 20; made++)
+    refused = await call.post('/api/v1/api-key', body, { 'Idempotency-Key': random() });
+  assert.equal([refused.status, refused.body.error.code], [403, 40320], refused.text);
+  assert.match(refused.body.error.message, /^The quota keptAnswerBytes .* Wait until earlier ones are gone/);
+  assert.is((await call.quota()).keys.used, made);
+  await must(201, call.post('/api/v1/api-key', body));
+  await exact(id);
+
+  await world.sql`update idempotency_keys set created_at = now() - interval '2 days' where team_id = ${id}`;
+  await removeExpired(world.sql, new AbortController().signal);
+  assert.is((await call.quota()).keptAnswerBytes.used, 0);
+  await must(201, call.post('/api/v1/api-key', body, { 'Idempotency-Key': random() }));
+  await exact(id);
+});
+
+test('what a job removes of several teams at once is given back to each', async () => {
+  const teams = [await newTeam(), await newTeam()];
+  for (const { call } of teams) {
+    const workspaceId = await call.made('/api/v1/workspace', { name: 'w' });
+    const headers = { 'Idempotency-Key': random() };
+    await must(201, call.post('/api/v1/link-token', { workspaceId, customerId: 'c' }, headers));
+  }
+  const ids = teams.map(({ id }) => id);
+  await world.sql`delete from idempotency_keys where team_id = any(${ids})`;
+  await world.sql`delete from link_tokens where team_id = any(${ids})`;
+  for (const { call, id } of teams) {
+    const { linkTokens, keptAnswerBytes } = await call.quota();
+    assert.equal([linkTokens.used, keptAnswerBytes.used], [0, 0]);
+    await exact(id);
+  }
 });
 
 test('40 keys at once with room for one: exactly one is made', async () => {

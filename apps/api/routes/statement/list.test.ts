@@ -59,6 +59,17 @@ test('CSV and Parquet have one line for each record, the same ones, in Parquet a
   assert.is(rows[1].externalMeterId, '=m;2');
 });
 
+test('days instead of a month give the same lines, and other days others', async () => {
+  const text = async (days: object) => {
+    const query = new URLSearchParams({ workspaceId, format: 'csv', ...days }).toString();
+    const headers = { Authorization: `Bearer ${world.team.token}` };
+    return (await fetch(`${world.api.url}/api/v1/statements?${query}`, { headers })).text();
+  };
+  const month = await text({ month: '2026-10' });
+  assert.is(await text({ from: '2026-10-01', to: '2026-10-31' }), month);
+  assert.is(await text({ from: '2026-10-02', to: '2026-10-31' }), month.replaceAll(',2026-10-01,', ',2026-10-02,'));
+});
+
 test('a workspace without records has a file without lines, and one of another team none', async () => {
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'empty' })).body;
   assert.is((await (await get('csv', workspace.id)).text()).split('\r\n').length, 2);

@@ -70,7 +70,10 @@ export default route({
       return fileAnswer('statements', form, async (signal) => {
         const lines = await readAll(read, signal);
         const file = form === 'csv' ? textFileSql(csvOf(lines)) : parquetFileSql(lines);
-        return booksAnswer(() => openExport(exports.books, { ...file, mostBytes: exports.mostBytes, signal }));
+        return booksAnswer(
+          () => openExport(exports.books, { ...file, mostBytes: exports.mostBytes, signal }),
+          'export_too_large',
+        );
       });
     }
     const { span } = found;

@@ -159,6 +159,9 @@ async function exportOf({ sql, exports }: Exporting, question: UsageQuestion, fo
   if (records.length > MOST_NAMED_RECORDS) throw new ApiError('export_too_large');
   const { query, params } = exportSql(question, live, records, format);
   return fileAnswer('usage', format, (signal) =>
-    booksAnswer(() => openExport(exports.books, { query, params, mostBytes: exports.mostBytes, signal })),
+    booksAnswer(
+      () => openExport(exports.books, { query, params, mostBytes: exports.mostBytes, signal }),
+      'export_too_large',
+    ),
   );
 }

@@ -5,7 +5,6 @@ import {
   asyncProperty,
   boolean,
   constantFrom,
-  integer,
   record,
   subarray,
   type Arbitrary,
@@ -13,9 +12,20 @@ import {
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { rollUp } from '../../../consumer/jobs/rollup.ts';
+import {
+  DAYS,
+  eventsAround,
+  insertEvents,
+  KEYS,
+  markDays,
+  near,
+  periodStart,
+  zonedStart,
+  ZONES,
+  type MadeEvent,
+} from '../../../../shared/books/usage/helpers/made-events.ts';
 import { connectClickHouse, type Books } from '../../../../shared/stores/clickhouse.ts';
-import { newId } from '../../../../shared/values/ids.ts';
-import { DAY_MS, QUARTER_MS } from '../../../../shared/values/periods.ts';
+import { QUARTER_MS } from '../../../../shared/values/periods.ts';
 import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 const test = suite('usage sums');
@@ -33,69 +43,16 @@ test.after(async () => {
   await world?.stop();
 });
 
-// Quarter and half hours, half an hour of summer time, a change at midnight, days far from those of UTC, and plain ones.
-const ZONES = [
-  'UTC',
-  'Asia/Kathmandu',
-  'Australia/Lord_Howe',
-  'America/St_Johns',
-  'America/Havana',
-  'Pacific/Kiritimati',
-  'Europe/Berlin',
-];
-// Around them years and months begin, and clocks of these zones change; today's sums are not stored yet.
+// Today's sums are not stored yet.
 const today = new Date().toISOString().slice(0, 10);
-const DAYS = ['2025-12-31', '2026-02-28', '2026-03-08', '2026-03-29', '2026-04-04', '2026-10-03', '2026-11-01', today];
 const GROUPS = ['billing', 'usageName', 'key', 'route', 'customer'] as const;
 type Group = (typeof GROUPS)[number];
-const KEYS = [newId('key'), newId('key')];
-
-type Event = {
-  record: number;
-  key_id: string;
-  customer_id: string;
-  route: string;
-  usage_name: string;
-  kind: string;
-  micros: number;
-  timeMs: number;
-  day: string;
-};
-
-const near = (day: string, days: number) =>
-  integer({ min: -days * 96, max: days * 96 }).map((quarters) => Date.parse(day) + quarters * QUARTER_MS);
-
-function eventsAround(around: string): Arbitrary<Event> {
-  return record({
-    record: integer({ min: 0, max: 2 }),
-    key_id: constantFrom(...KEYS),
-    customer_id: constantFrom('', 'cüstomer;"'),
-    route: constantFrom('', 'GET /a', '=1+1,'),
-    usage_name: constantFrom('default', 'tokens', '-x;=y'),
-    kind: constantFrom('verification', 'verification', 'adjustment', 'capture', 'correction', 'hold'),
-    micros: integer({ min: 0, max: 9_000_000_000 }),
-    timeMs: near(around, 2),
-    withinMs: constantFrom(0, 1, QUARTER_MS - 1),
-  }).map(({ withinMs, ...event }) => {
-    const timeMs = event.timeMs + withinMs;
-    const adjusts = event.kind === 'adjustment';
-    return {
-      ...event,
-      ...(adjusts && { record: Math.max(1, event.record), key_id: '', customer_id: '', route: '' }),
-      timeMs,
-      micros: event.kind === 'hold' ? 0 : adjusts || event.kind === 'correction' ? -event.micros : event.micros,
-      // An adjustment is booked on a day that need not be its own.
-      day: new Date(adjusts ? timeMs - DAY_MS : timeMs).toISOString().slice(0, 10),
-    };
-  });
-}
-
 function questionsAround(around: string) {
   return record({
     timezone: constantFrom(...ZONES),
     interval: constantFrom('hour', 'day', 'week', 'month'),
     groupBy: subarray([...GROUPS], { minLength: 1 }),
-    startMs: near(around, 2),
+    startMs: near(around),
     quarters: constantFrom(3, 96, 3 * 96, 40 * 96),
     asDays: boolean(),
     filter: constantFrom('none', 'none', 'none', 'billingId', 'usageName', 'apiKeyId', 'route', 'customerId'),
@@ -105,7 +62,7 @@ function questionsAround(around: string) {
 }
 type Question = ReturnType<typeof questionsAround> extends Arbitrary<infer Value> ? Value : never;
 
-const scenes = constantFrom(...DAYS).chain((around) =>
+const scenes = constantFrom(...DAYS, today).chain((around) =>
   record({
     early: array(eventsAround(around), { minLength: 30, maxLength: 80 }),
     late: array(eventsAround(around), { maxLength: 8 }),
@@ -200,21 +157,6 @@ function filterOf(filter: Question['filter'], records: string[]): Row {
   return filter === 'none' ? {} : { [filter]: values[filter] };
 }
 
-function zonedStart(date: Temporal.PlainDate, timezone: string): number {
-  return date.toZonedDateTime(timezone).startOfDay().epochMilliseconds;
-}
-
-/** Where a period begins by the calendar alone: nothing of the code under test. */
-function periodStart(at: Temporal.ZonedDateTime, interval: Question['interval']): number {
-  if (interval === 'month') return at.with({ day: 1 }).startOfDay().epochMilliseconds;
-  if (interval === 'week') return at.subtract({ days: at.dayOfWeek - 1 }).startOfDay().epochMilliseconds;
-  if (interval === 'day') return at.startOfDay().epochMilliseconds;
-  const past = (at.minute * 60 + at.second) * 1_000 + at.millisecond;
-  const change = at.add({ nanoseconds: 1 }).getTimeZoneTransition('previous')?.epochMilliseconds ?? -Infinity;
-  // Where clocks change within an hour, what follows is a period of its own.
-  return Math.max(change, at.epochMilliseconds - past);
-}
-
 function asText(micros: bigint): string {
   const digits = String(micros < 0n ? -micros : micros).padStart(7, '0');
   const fraction = digits.slice(-6).replace(/0+$/, '');
@@ -264,24 +206,9 @@ async function newWorkspace() {
   return { workspaceId, records: ['', await make('a'), await make('b')] };
 }
 
-/** Inserts events, some of them twice, and marks their days as the consumer does. */
-async function book(workspaceId: string, records: string[], events: Event[]): Promise<void> {
-  const values = events.map(({ record: number, micros, timeMs, ...event }) => ({
-    ...event,
-    workspace_id: workspaceId,
-    billing_id: records[number],
-    event_id: newId('evt'),
-    cost_micros: String(micros),
-    time: new Date(timeMs).toISOString().slice(0, 23).replace('T', ' '),
-  }));
-  if (values.length === 0) return;
-  await client.insert({ table: 'usage_events', values: [...values, ...values.slice(0, 5)], format: 'JSONEachRow' });
-  const marked = values.map(({ billing_id: id, day }) => [id || workspaceId, day] as const);
-  await world.sql`
-    insert into usage_marks (workspace_id, billing_id, day)
-    select distinct ${workspaceId}, id, day
-    from unnest(${marked.map(([id]) => id)}::text[], ${marked.map(([, day]) => day)}::date[]) as made (id, day)
-    on conflict (billing_id, day) do update set mark = nextval('usage_marks_seq')`;
+async function book(workspaceId: string, records: string[], events: MadeEvent[]): Promise<void> {
+  await insertEvents(client, workspaceId, records, events);
+  await markDays(world.sql, workspaceId, records, events);
 }
 
 async function eventsOf(workspaceId: string): Promise<Row[]> {

@@ -206,7 +206,7 @@ test('sums of more groups than the answer may have rows are refused while they a
     await books.insert({ table: 'usage_events', values: [3, 4, 5, 6].map(event), format: 'JSONEachRow' });
     assert.is((await read(limited).catch((error) => error)).errorName, 'usage_too_large');
     const failed = await read(tooSmall).catch((error) => error);
-    assert.is(failed.errorName, 'usage_unavailable');
+    assert.is(failed.errorName, 'usage_too_slow');
   } finally {
     await Promise.all([limited.close(), tooSmall.close()]);
   }

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
-import { ApiError } from '../../../../shared/contract/errors.ts';
+import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
-import { customerId } from '../../../../shared/contract/schemas.ts';
+import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import {
   outcomeGroups,
   readOutcomes,
@@ -9,12 +9,14 @@ import {
   type OutcomeGroup,
 } from '../../../../shared/books/usage/outcomes-query.ts';
 import { requireUsageOf, requireWholeTeam } from '../../resources/access/access.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { outcome, presentOutcome } from './outcome.ts';
 import { cutsOf, makeStartText, outcomeIntervals } from './span.ts';
 
 const MOST_ROWS = 10_000;
 const MOST_READ = 50_000_000;
+const MOST_KEYS = 1_000;
 
 const counted = object({
   start: Type.String({
@@ -77,6 +79,10 @@ export default route({
     reason: Type.Optional(outcome.reason),
     limit: Type.Optional(textOf(160, 'only refusals by this limit', 'billing/daily')),
     apiKeyId: Type.Optional(id('API key')),
+    externalMeterId: Type.Optional({
+      ...externalMeterId,
+      description: `only calls of the keys that have this meter now, of at most ${MOST_KEYS}; with workspaceId`,
+    }),
     route: Type.Optional(textOf(1024, 'only calls of this route', 'GET /documents')),
     customerId: Type.Optional(customerId),
   }),
@@ -91,17 +97,21 @@ export default route({
   errors: ['workspace_forbidden', 'usage_too_large', 'usage_too_slow', 'usage_unavailable'],
 
   async handle({ sql, query, caller, books }) {
-    const { workspaceId, from, to, interval = 'day', timezone = 'UTC', groupBy = 'status' } = query;
+    const { workspaceId, externalMeterId: meter, from, to, interval = 'day', timezone = 'UTC' } = query;
+    if (workspaceId === undefined && meter !== undefined) throw invalidField('externalMeterId', 'needs workspaceId');
     if (workspaceId === undefined) requireWholeTeam(caller);
     const workspace = workspaceId === undefined ? undefined : await requireUsageOf(sql, caller, workspaceId);
     const bounds = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
     const cuts = cutsOf({ ...bounds, interval, timezone }, Date.now());
     const { status, reason, limit, apiKeyId: key, route: path, customerId: customer } = query;
+    const groupBy = groupsIn(query.groupBy ?? 'status');
     const asked = Object.entries({ status, reason, limit, key, route: path, customer });
     const filters = Object.fromEntries(asked.filter(([, value]) => value !== undefined)) as Record<string, string>;
+    const ofMeter = workspaceId !== undefined && meter !== undefined;
+    const keyIds = ofMeter ? await keysOf(sql, workspaceId, meter) : undefined;
     const rows = await readOutcomes(
       books,
-      { teamId: caller.teamId, workspace, cuts: cuts.map((ms) => ms / 1000), groupBy: groupsIn(groupBy), filters },
+      { teamId: caller.teamId, workspace, cuts: cuts.map((ms) => ms / 1000), groupBy, filters, keyIds },
       { rows: MOST_ROWS, read: MOST_READ },
     );
     const textOfStart = makeStartText(timezone);
@@ -112,6 +122,15 @@ export default route({
     return { data: present(false), wouldRefuse: present(true) };
   },
 });
+
+async function keysOf(sql: Query, workspaceId: string, meter: string): Promise<string[]> {
+  const keys = await sql<{ id: string }[]>`
+    select id from api_keys where workspace_id = ${workspaceId} and external_meter_id = ${meter}
+    limit ${MOST_KEYS + 1}`;
+  if (keys.length <= MOST_KEYS) return keys.map((key) => key.id);
+  const message = `The meter has more than ${MOST_KEYS} keys; ask for one of them by apiKeyId, or for a customerId.`;
+  throw new ApiError('usage_too_large', { message });
+}
 
 function groupsIn(text: string): OutcomeGroup[] {
   const asked = text === '' ? [] : text.split(',');

@@ -49,6 +49,12 @@ test('decisions are counted by status, reason, limit, key, route and customer, a
   await eventually('all are there', async () => sumOf(await count('')) === 6);
 
   assert.equal(all(await count('')), [[6]]);
+  // Refusals are no usage.
+  const usage = await must(200, world.call('get', `/api/v1/usage?workspaceId=${own}&groupBy=customer`));
+  assert.equal(
+    usage.body.data.map(({ customerId, events }: { customerId: string; events: number }) => [customerId, events]),
+    [['acme', 2]],
+  );
   assert.equal(all(await count('status')), [
     ['DISABLED', 1],
     ['RATE_LIMITED', 3],
@@ -90,6 +96,35 @@ test('decisions are counted by status, reason, limit, key, route and customer, a
   assert.equal(all(await count('status', { reason: 'DISABLED' })), [['DISABLED', 1]]);
   assert.equal(all(await count('', { status: 'VALID' })), [[2]]);
   assert.equal(all(await count('', { status: 'INVALID' })), []);
+});
+
+test('calls of the keys of a meter are counted: refused and VALID, of each key that has it now, and of no more than 1,000', async () => {
+  const own = await newWorkspace();
+  const ours = makeCustomers(world, own);
+  const externalMeterId = await ours.newMeter({ totalCredits: '2' });
+  const keys = [await ours.newKey({ externalMeterId }), await ours.newKey({ externalMeterId, enabled: false })];
+  const elsewhere = await ours.newKey();
+  for (const { key } of [...keys, ...keys, elsewhere]) await ours.verify({ key, billing: { usage: '2' } });
+  const count = async (meter: string, groupBy = 'reason') =>
+    withoutStart((await counted({ workspaceId: own, externalMeterId: meter, groupBy })).data);
+  await eventually('all are there', async () => sumOf((await counted({ workspaceId: own, groupBy: '' })).data) === 5);
+  assert.equal(await count(externalMeterId), [
+    { count: 1 },
+    { reason: 'CREDITS_USED_UP', count: 1 },
+    { reason: 'DISABLED', count: 2 },
+  ]);
+  assert.equal(await count('of nobody'), []);
+
+  // Copies of a key, as the api stores them: making each by a request would take the test's time.
+  await world.sql`
+    insert into api_keys select (jsonb_populate_record(k, jsonb_build_object('id', 'key_' || lpad(i::text, 26, '0')))).*
+    from api_keys k, generate_series(1, 998) i where k.id = ${keys[0]!.id}`;
+  assert.equal(await count(externalMeterId, ''), [{ count: 4 }]);
+  await ours.newKey({ externalMeterId });
+  const query = new URLSearchParams({ workspaceId: own, externalMeterId }).toString();
+  const { error } = (await must(400, world.call('get', `/api/v1/verifications?${query}`))).body;
+  assert.is(error.code, 40020);
+  assert.match(error.message, 'The meter has more than 1000 keys');
 });
 
 test('VALID is every call that passed, with a hold, and repeated under an Idempotency-Key once', async () => {
@@ -198,6 +233,8 @@ test('wrong bounds, zones and groups are told by name', async () => {
     const { error } = (await must(400, world.call('get', `/api/v1/verifications?${search.toString()}`))).body;
     return [error.details[0].path, error.details[0].message];
   };
+  const { error } = (await must(400, world.call('get', '/api/v1/verifications?externalMeterId=m'))).body;
+  assert.equal(error.details, [{ path: 'externalMeterId', message: 'needs workspaceId' }]);
   const today = new Date().toISOString().slice(0, 10);
   const ago = (days: number) => new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 10);
   assert.equal(await wrong({ timezone: 'Mars' }), [
@@ -259,14 +296,14 @@ test('an answer that would be counted from too much of the books is refused', as
 test('of a busy key no more than its last minutes are read', async () => {
   const own = await newWorkspace();
   const { id } = await makeCustomers(world, own).newKey();
-  const event = (count: number, minutesAgo: number) =>
+  const event = (count: number, minutesAgo: number, keyId = id) =>
     books.client.command({
       query: `
         with now64(3, 'UTC') - interval ${minutesAgo} minute as at
         insert into usage_events (workspace_id, day, event_id, kind, key_id, time, inserted_at)
-        select {own:String}, toDate(at), 'evt_${minutesAgo}_' || toString(number), 'verification', {id:String}, at, at
+        select {own:String}, toDate(at), {keyId:String} || '_${minutesAgo}_' || toString(number), 'verification', {keyId:String}, at, at
         from numbers(${count})`,
-      query_params: { own, id },
+      query_params: { own, keyId },
     });
   await event(200_000, 1_200);
   await event(300, 1);
@@ -277,6 +314,12 @@ test('of a busy key no more than its last minutes are read', async () => {
   const all = await readRecentOutcomes(books, question, Date.now(), 1_000);
   assert.is(all.length, 1_000);
   assert.ok(all[299]!.timeMs - all[300]!.timeMs > 60_000);
+  const other = await makeCustomers(world, own).newKey();
+  // More than 24 hours ago, and less.
+  await event(50, 1_450, other.id);
+  await event(3, 1_430, other.id);
+  const ofDay = await readRecentOutcomes(books, { ...question, keyIds: [other.id] }, Date.now(), 100);
+  assert.is(ofDay.length, 3);
   await limited.close();
 });
 

@@ -8,7 +8,7 @@ type Stores = { sql: Sql; redis: Redis; books: Books };
 
 // Tables that change without a permitted request: the progress of jobs, the times of last use, and the answers kept under
 // an Idempotency-Key, since refusals are kept too; the chain of the audit log, and its lines of refused attempts. Below, also the copies of the credits that Redis counts,
-// and when a job looks at a workspace again.
+// when a job looks at a workspace again, and what a team's kept answers take.
 const notedByJobs = [
   'job_watermarks',
   'key_last_used',
@@ -19,7 +19,14 @@ const notedByJobs = [
   'audit_chain_state',
 ];
 
-const copied = ['used_micros', 'held_micros', 'expired_micros', 'total_of_account_micros', 'month_due_at'];
+const copied = [
+  'used_micros',
+  'held_micros',
+  'expired_micros',
+  'total_of_account_micros',
+  'month_due_at',
+  'kept_answer_bytes',
+];
 
 /** The content of the stores: a hash for each table, for each name in Redis, and for the events in the books. */
 export async function snapshot(stores: Stores): Promise<Record<string, string>> {

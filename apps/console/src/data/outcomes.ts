@@ -7,7 +7,9 @@ import { DAY_MS, type PeriodLabels } from './periods.ts';
 type Counts = Output<'get /api/v1/verifications'>;
 export type Count = Counts['data'][number];
 type Status = NonNullable<Count['status']>;
-type Filters = Pick<Input<'get /api/v1/verifications'>, 'workspaceId' | 'apiKeyId' | 'groupBy'>;
+/** Whose calls: of a key, of the keys of a meter, or all of the workspace. */
+export type OutcomesOf = Pick<Input<'get /api/v1/verifications'>, 'apiKeyId' | 'externalMeterId'>;
+type Filters = OutcomesOf & { workspaceId: string; groupBy: string };
 
 /** How far a chart of decisions looks back. */
 export const spans = [
@@ -36,14 +38,14 @@ const dayName = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'sho
 
 /** Counts decisions since a while ago; with `everyMs`, again and again. */
 export function useOutcomes(filters: Filters, span: Span, everyMs?: number) {
-  const { workspaceId, apiKeyId } = filters;
+  const { workspaceId, apiKeyId, externalMeterId } = filters;
   const read = useRead(
     async (signal) => {
       const { periods, ...asked } = spanUntil(Date.now(), span);
       const counts = await call('get /api/v1/verifications', { ...filters, ...asked }, signal);
       return { counts, periods };
     },
-    [workspaceId, apiKeyId, span],
+    [workspaceId, apiKeyId, externalMeterId, span],
     everyMs,
   );
   const chart = useMemo(() => read.value && statusChart(read.value.counts.data, read.value.periods), [read.value]);

@@ -12,6 +12,11 @@ export function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
+/** Rows with those of the newest period first; within one they keep their order. */
+export function newestFirst<Row>(rows: readonly Row[], startOf: (row: Row) => string): Row[] {
+  return rows.toSorted((a, b) => (startOf(a) < startOf(b) ? 1 : startOf(a) > startOf(b) ? -1 : 0));
+}
+
 /** Every day from one to another. */
 export function daysFrom(from: string, to: string): PeriodLabels {
   return periodsFrom(from, to, 'day');

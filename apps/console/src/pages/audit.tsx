@@ -25,6 +25,8 @@ export function Audit() {
     { title: 'When', width: '12.5rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
     {
       title: 'What',
+      isMain: true,
+      below: ({ resourceId }) => resourceId,
       cell: (line) => (
         <button type="button" class="link" title={line.operation} onClick={() => setShown(line)}>
           {line.operation.replace('/api/v1', '')}

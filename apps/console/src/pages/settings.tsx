@@ -12,7 +12,7 @@ import { Amount, Facts, ProblemNote, Time } from '../parts/text.tsx';
 type Quota = { name: string; limit: number; used: number | undefined };
 
 const quotaColumns: readonly Column<Quota>[] = [
-  { title: 'Of', cell: ({ name }) => name },
+  { title: 'Of', cell: ({ name }) => name, isMain: true },
   { title: 'Used', cell: ({ used }) => (used === undefined ? '' : <Amount of={used} />), isNumber: true },
   { title: 'At most', cell: ({ limit }) => <Amount of={limit} />, isNumber: true },
 ];
@@ -23,6 +23,8 @@ const quotaNames: Record<string, string> = {
   accessTokens: 'access tokens',
   billingRecords: 'billing records',
   storedBytes: 'bytes stored',
+  linkTokens: 'link tokens',
+  keptAnswerBytes: 'bytes of kept answers',
   verifyPerSecond: 'verifications per second',
   apiPerSecond: 'management calls per second',
 };

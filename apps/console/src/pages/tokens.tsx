@@ -22,7 +22,9 @@ export function Tokens() {
   const columns: readonly Column<Token>[] = [
     {
       title: 'Name',
-      width: '28%',
+      width: '24%',
+      isMain: true,
+      below: ({ maskedToken }) => maskedToken,
       cell: ({ id, name }) => (
         <span title={name}>
           {name}
@@ -31,7 +33,11 @@ export function Tokens() {
       ),
     },
     { title: 'Token', cell: ({ maskedToken }) => <code>{maskedToken}</code>, isExtra: true },
-    { title: 'May', cell: (token) => <span title={token.permissions.join(', ')}>{token.permissions.join(', ')}</span> },
+    {
+      title: 'May',
+      cell: ({ permissions: may }) => <span title={may.join(', ')}>{may.join(', ')}</span>,
+      isExtra: true,
+    },
     { title: 'Last used', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} />, isExtra: true },
     { title: 'State', width: '6.5rem', cell: (token) => <TokenState of={token} /> },
     {

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { call, queryOf, type Input, type Output } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
-import { DAY_MS, dayOf, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
+import { DAY_MS, dayOf, newestFirst, periodOf, periodsFrom, type UsageInterval } from '../data/periods.ts';
 import { useWorkspace } from '../data/session.ts';
 import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { Choice, Field, Form } from '../parts/form.tsx';
@@ -98,7 +98,8 @@ export function UsagePage() {
           <Table
             label="Usage"
             columns={columnsOf(asked, pathOf)}
-            items={items}
+            // A long answer comes page by page, from its first day on.
+            items={isWhole && items.length <= ROWS ? newestFirst(items, ({ start }) => start) : items}
             keyOf={(row) => `${row.start} ${nameOf(row)}`}
             isWhole={isWhole}
             more={more}
@@ -183,15 +184,22 @@ function columnsOf(asked: Asked, pathOf: (page: string) => string): Column<Row>[
   };
   return [
     {
-      title: asked.interval === 'day' ? `Day (${asked.timezone})` : `From (${asked.timezone})`,
-      width: '12rem',
+      title: asked.interval === 'day' ? 'Day' : 'From',
+      note: asked.timezone,
+      width: '13rem',
       cell: ({ start }) => (
         <time dateTime={start} title={start}>
           {asked.interval === 'hour' ? hourOf(start) : start.slice(0, 10)}
         </time>
       ),
     },
-    ...groups.filter(([group]) => isIn(asked, group)).map(([group, title]) => ({ title, cell: cells[group] })),
+    ...groups
+      .filter(([group]) => isIn(asked, group))
+      .map(([group, title], i) => ({
+        title,
+        cell: cells[group],
+        ...(i === 0 ? { isMain: true, below: (row: Row) => restOf(row, asked) } : { isExtra: true }),
+      })),
     { title: 'Credits', cell: ({ totalBillingUsage }) => <Amount of={totalBillingUsage} />, isNumber: true },
     { title: 'Events', width: '8rem', cell: ({ events }) => <Amount of={events} />, isNumber: true, isExtra: true },
   ];
@@ -201,7 +209,16 @@ function hourOf(start: string): string {
   return `${start.slice(0, 10)} ${start.slice(11, 16)}`;
 }
 
-function nameOf({ billingId, externalMeterId, usageName, apiKeyId, route, other, customerId }: Row): string {
-  const parts = [externalMeterId ?? billingId, usageName, apiKeyId, other ? 'other routes' : route, customerId];
-  return parts.filter(Boolean).join(', ') || 'without a name';
+function nameOf(row: Row): string {
+  return partsOf(row).filter(Boolean).join(', ') || 'without a name';
+}
+
+function restOf(row: Row, asked: Asked): string {
+  const parts = partsOf(row).filter((_, i) => isIn(asked, groups[i]![0]));
+  return parts.slice(1).filter(Boolean).join(', ');
+}
+
+// What names a row, in the order of the groups.
+function partsOf({ billingId, externalMeterId, usageName, apiKeyId, route, other, customerId }: Row) {
+  return [externalMeterId ?? billingId, usageName, apiKeyId, other ? 'other routes' : route, customerId];
 }

@@ -2,14 +2,17 @@ import type { ComponentChildren } from 'preact';
 import { call } from '../data/call.ts';
 import { useRead } from '../data/hooks.ts';
 import { useMay, useWorkspace, type Workspace } from '../data/session.ts';
-import type { Limit } from '../parts/limits.tsx';
+import { windowOf, type Limit } from '../parts/limits.tsx';
 import { Outcome, type Decision } from '../parts/outcomes.tsx';
 import { usePath } from '../parts/page.tsx';
 import { Amount, Facts, Time } from '../parts/text.tsx';
-import type { Billing } from './customers/customers.tsx';
+import type { Billing } from './customers/credits.tsx';
 import type { ApiKey } from './keys/keys.tsx';
 
 type Known = { key: ApiKey | undefined; billing: Billing | undefined; workspace: Workspace };
+// The limit that is a number of its own, beside the list of limits.
+const RATE_NAME = 'rateLimitPerSecond';
+
 type Told = { why: ComponentChildren; change: ComponentChildren; now?: ComponentChildren };
 
 /** Why the last call was refused, what would change it, and whether that has happened since. */
@@ -134,6 +137,10 @@ function ofLimit(limitedBy: Decision['limitedBy'], { key, billing, workspace }: 
   const { on, name, limit } = limitedBy;
   const lists = { key: key?.limits, workspace: workspace.defaultLimits, billing: billing?.limits };
   const one = lists[on]?.find((other) => other.name === name);
+  const isRate = name === RATE_NAME;
+  const window = isRate ? 'requests per second' : one && windowOf(one);
+  const rateNow = on === 'workspace' ? workspace.defaultRateLimitPerSecond : key?.rateLimitPerSecond;
+  const limitNow = isRate ? rateNow : one?.limit;
   const whose = { key: 'the key', workspace: "the workspace's keys", billing: 'the record' }[on];
   const raise = {
     key: places.key('raise it on the key'),
@@ -143,30 +150,29 @@ function ofLimit(limitedBy: Decision['limitedBy'], { key, billing, workspace }: 
   return {
     why: (
       <>
-        The limit <strong>{name}</strong> of {whose} was reached: at most <Amount of={limit} /> {one && windowOf(one)}.
+        The limit <strong>{name}</strong> of {whose} was reached: at most <Amount of={limit} />
+        {window && ` ${window}`}.
       </>
     ),
     change: (
       <>
-        {one ? opensAgain(one) : 'It lets calls pass again after a while.'} Or {raise}.
+        {opensAgain(isRate ? { per: 'second' } : one)} Or {raise}.
       </>
     ),
-    ...(one &&
-      String(one.limit) !== String(limit) && {
+    ...(limitNow !== undefined &&
+      String(limitNow) !== String(limit) && {
         now: (
           <>
-            it is at most <Amount of={one.limit} />
+            it is at most <Amount of={limitNow} />
           </>
         ),
       }),
   };
 }
 
-function windowOf({ unit, usageName, per }: Limit): string {
-  return `${unit}${usageName ? ` of ${usageName}` : ''} per ${per}`;
-}
-
-function opensAgain({ per, timezone = 'UTC' }: Limit): string {
+function opensAgain(limit: Pick<Limit, 'per' | 'timezone'> | undefined): string {
+  if (!limit) return 'It lets calls pass again after a while.';
+  const { per, timezone = 'UTC' } = limit;
   return ['second', 'minute', 'hour'].includes(per)
     ? `It slides: calls pass again within the ${per}.`
     : `It is whole again with the next ${per} in ${timezone}.`;

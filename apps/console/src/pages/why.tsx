@@ -7,7 +7,7 @@ import { Field, Form } from '../parts/form.tsx';
 import { Decisions, useDecisions, type Of } from '../parts/outcomes.tsx';
 import { Page, usePath } from '../parts/page.tsx';
 import { Empty, ProblemNote } from '../parts/text.tsx';
-import type { Billing } from './customers/customers.tsx';
+import type { Billing } from './customers/credits.tsx';
 import type { ApiKey } from './keys/keys.tsx';
 import { useKey, Verdict } from './why-verdict.tsx';
 

@@ -10,7 +10,7 @@ import { Table, type Column } from '../parts/table.tsx';
 import { ProblemNote, Time } from '../parts/text.tsx';
 
 const columns: readonly Column<Workspace>[] = [
-  { title: 'Name', cell: ({ id, name }) => <a href={addressOf(id)}>{name}</a> },
+  { title: 'Name', cell: ({ id, name }) => <a href={addressOf(id)}>{name}</a>, isMain: true },
   { title: 'Id', cell: ({ id }) => <code>{id}</code>, isExtra: true },
   { title: 'Made', cell: ({ createdAt }) => <Time at={createdAt} /> },
 ];

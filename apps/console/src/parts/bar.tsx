@@ -1,27 +1,47 @@
+import { microsIn } from '../data/amounts.ts';
 import { Amount } from './text.tsx';
 
-export type BarPart = { name: string; amount: string; kind: 'left' | 'used' | 'held' | 'over' | 'expired' };
+/** What is left is told apart by grant: each has a colour and a pattern of its own. */
+type Kind = `left-${0 | 1 | 2 | 3}` | 'used' | 'held' | 'over' | 'owed' | 'expired';
+export type BarPart = {
+  name: string;
+  amount: string;
+  kind: Kind;
+  /** How much of the bar it takes, if that is not its amount. */
+  drawn?: string;
+};
 
-/** Amounts as parts of one bar, and as numbers below it. Only the drawing rounds. */
+/** Amounts as parts of one bar, and as numbers below it. */
 export function Bar({ label, parts }: { label: string; parts: readonly BarPart[] }) {
-  const shown = parts.filter(({ amount }) => Number(amount) > 0);
   return (
     <figure class="bar" aria-label={label}>
-      <div class="drawn" aria-hidden="true">
-        {shown.map(({ name, amount, kind }, i) => (
-          <span key={`${i} ${name}`} class={kind} style={{ flexGrow: Number(amount) }} />
-        ))}
-      </div>
+      <DrawnBar parts={parts} />
       <figcaption>
         <ul>
-          {parts.map(({ name, amount, kind }, i) => (
-            <li key={`${i} ${name}`}>
-              <span class={`dot ${kind}`} aria-hidden="true" />
-              <span class="name">{name}</span> <Amount of={amount} />
-            </li>
-          ))}
+          {parts
+            .filter(({ amount }) => microsIn(amount) > 0n)
+            .map(({ name, amount, kind }, i) => (
+              <li key={`${i} ${name}`}>
+                <span class={`dot ${kind}`} aria-hidden="true" />
+                <span class="name">{name}</span> <Amount of={amount} />
+              </li>
+            ))}
         </ul>
       </figcaption>
     </figure>
+  );
+}
+
+/** The bar without its numbers, which stand beside it. Only the drawing rounds. */
+export function DrawnBar({ parts }: { parts: readonly BarPart[] }) {
+  return (
+    <div class="drawn" aria-hidden="true">
+      {parts
+        .map(({ kind, amount, drawn = amount }) => ({ kind, share: Number(drawn) }))
+        .filter(({ share }) => share > 0)
+        .map(({ kind, share }, i) => (
+          <span key={`${i} ${kind}`} class={kind} style={{ flexGrow: share }} />
+        ))}
+    </div>
   );
 }

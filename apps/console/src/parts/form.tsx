@@ -14,6 +14,9 @@ type FormProps = {
   isMinor?: boolean;
   /** Its button stands beside the fields. */
   isRow?: boolean;
+  /** Its button stands in a row of a table; `label` is its name for those who can't see the row. */
+  isSmall?: boolean;
+  label?: string;
   /** Whether it may be sent; default: yes. */
   isReady?: boolean;
   onSubmit(values: Values, form: FormData): Promise<unknown>;
@@ -21,7 +24,7 @@ type FormProps = {
 };
 
 /** A form that says that it works, and what the api said where it refused. */
-export function Form({ submit, isMinor, isRow, isReady = true, onSubmit, children }: FormProps) {
+export function Form({ submit, isMinor, isRow, isSmall, label, isReady = true, onSubmit, children }: FormProps) {
   const onEnded = useEnded();
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem>();
@@ -43,7 +46,13 @@ export function Form({ submit, isMinor, isRow, isReady = true, onSubmit, childre
     <form class={isRow ? 'row' : ''} onSubmit={send}>
       {children}
       <ProblemNote problem={problem} />
-      <button type="submit" class={isMinor ? 'outline' : ''} aria-busy={isBusy} disabled={isBusy || !isReady}>
+      <button
+        type="submit"
+        class={isSmall ? 'outline small' : isMinor ? 'outline' : ''}
+        aria-label={label}
+        aria-busy={isBusy}
+        disabled={isBusy || !isReady}
+      >
         {submit}
       </button>
     </form>
@@ -86,23 +95,30 @@ type ChoiceProps = {
   name: string;
   options: readonly (readonly [value: string, text: string])[];
   value?: string;
+  hint?: string;
   /** Its label stands beside it. */
   isInline?: boolean;
   onChoice?(value: string): void;
 };
 
-export function Choice({ label, name, options, value, isInline, onChoice }: ChoiceProps) {
+export function Choice({ label, name, options, value, hint, isInline, onChoice }: ChoiceProps) {
   const id = useId();
   return (
     <div class={isInline ? 'field inline' : 'field'}>
       <label for={id}>{label}</label>
-      <select id={id} name={name} onChange={(event) => onChoice?.(event.currentTarget.value)}>
+      <select
+        id={id}
+        name={name}
+        {...(hint && { 'aria-describedby': `${id}-hint` })}
+        onChange={(event) => onChoice?.(event.currentTarget.value)}
+      >
         {options.map(([one, text]) => (
           <option key={one} value={one} selected={one === value}>
             {text}
           </option>
         ))}
       </select>
+      {hint && <small id={`${id}-hint`}>{hint}</small>}
     </div>
   );
 }

@@ -14,12 +14,21 @@ const units = [
 const windows = ['second', 'minute', 'hour', 'day', 'week', 'month'].map((one) => [one, one] as const);
 
 const columns: readonly Column<Limit>[] = [
-  { title: 'Name', cell: ({ name }) => <span title={name}>{name}</span> },
+  { title: 'Name', cell: ({ name }) => <span title={name}>{name}</span>, isMain: true, below: windowOf },
   { title: 'At most', cell: ({ limit }) => <Amount of={limit} />, isNumber: true },
-  { title: 'Of', cell: ({ unit, usageName }) => (usageName ? `${unit} as ${usageName}` : unit) },
-  { title: 'Per', cell: ({ per, timezone }) => (timezone ? `${per}, ${timezone}` : per) },
+  { title: 'Of', cell: ofWhat, isExtra: true },
+  { title: 'Per', cell: ({ per, timezone }) => (timezone ? `${per}, ${timezone}` : per), isExtra: true },
   { title: 'Refuses', cell: ({ shadow }) => (shadow ? 'no, it watches' : 'yes'), isExtra: true },
 ];
+
+/** What a limit counts, and over which window. */
+export function windowOf(limit: Limit): string {
+  return `${ofWhat(limit)} per ${limit.per}`;
+}
+
+function ofWhat({ unit, usageName }: Limit): string {
+  return usageName ? `${unit} of ${usageName}` : unit;
+}
 
 /** Limits over windows, and the one per second. */
 export function LimitsTable({ limits, perSecond }: { limits: readonly Limit[]; perSecond?: number | undefined }) {

@@ -9,6 +9,12 @@ export type Column<Item> = {
   isNumber?: boolean;
   /** Left out where the screen is narrow. */
   isExtra?: boolean;
+  /** Where the screen is narrow it takes what room the others leave. */
+  isMain?: boolean;
+  /** A second line, where the screen is narrow: what its other columns would say. */
+  below?(item: Item): string | undefined;
+  /** Beside the title, where there is room. */
+  note?: string;
   width?: string;
 };
 
@@ -59,6 +65,7 @@ export function Table<Item>(props: TableProps<Item>) {
             {columns.map((column) => (
               <th key={column.title} scope="col" class={classOf(column)} style={{ width: column.width }}>
                 {column.title}
+                {column.note && <span class="extra"> ({column.note})</span>}
               </th>
             ))}
           </tr>
@@ -68,7 +75,7 @@ export function Table<Item>(props: TableProps<Item>) {
           {items.slice(first, last).map((item, i) => (
             <tr key={keyOf(item)} aria-rowindex={first + i + 2}>
               {columns.map((column) => (
-                <td key={column.title} class={classOf(column)}>
+                <td key={column.title} class={classOf(column)} data-below={column.below?.(item) || undefined}>
                   {column.cell(item)}
                 </td>
               ))}
@@ -104,6 +111,6 @@ function Space({ rows, columns }: { rows: number; columns: number }) {
   );
 }
 
-function classOf({ isNumber, isExtra }: Pick<Column<never>, 'isNumber' | 'isExtra'>): string {
-  return [isNumber && 'number', isExtra && 'extra'].filter(Boolean).join(' ');
+function classOf({ isNumber, isExtra, isMain }: Pick<Column<never>, 'isNumber' | 'isExtra' | 'isMain'>): string {
+  return [isNumber && 'number', isExtra && 'extra', isMain && 'main'].filter(Boolean).join(' ');
 }

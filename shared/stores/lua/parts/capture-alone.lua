@@ -7,11 +7,11 @@ local LATE_MS = 86400000
 
 -- What is asked for; and, as `told`, what the id says of the hold.
 local function readAsked(packedCapture)
-  local what, amount, id, micros, endsAtMs, onExpiry, turn, openedMs, epoch, keyId, usageName =
-    unpackFields('sssssssssss', packedCapture)
+  local what, amount, trace, id, micros, endsAtMs, onExpiry, turn, openedMs, epoch, keyId, usageName =
+    unpackFields('ssssssssssss', packedCapture)
   local told = {
     id = id, micros = tonumber(micros), endsAtMs = tonumber(endsAtMs), onExpiry = onExpiry, turn = tonumber(turn),
-    openedMs = openedMs, epoch = epoch, keyId = keyId, usageName = usageName,
+    openedMs = openedMs, epoch = epoch, keyId = keyId, usageName = usageName, trace = trace,
   }
   return { what = what, amount = tonumber(amount), id = id, told = told }
 end
@@ -85,6 +85,7 @@ end
 local function decideAlone(account, asked, epoch)
   local what, hold = asked.what, readHold(account, asked.id)
   if hold then
+    hold.trace = asked.told.trace
     if what == 'capture' then return captureOpen(account, hold, asked.amount) end
     return (what == 'release' and release or extend)(account, hold, asked.amount)
   end

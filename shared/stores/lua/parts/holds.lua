@@ -17,7 +17,8 @@
 --                                         expired; nil of an unknown one
 --         keepSettled(account, id, settled, epoch)     remembers it; one that is of an earlier epoch, or was lost, is marked in the
 --                                         record, for settling to compare it with the books
---         holdLine(account, hold, line)   adds a line of a hold, with the next number: { kind, cost, micros, detail }
+--         holdLine(account, hold, line)   adds a line of a hold, with the next number: { kind, cost, micros, detail };
+--                                         hold.trace is what the call that settles it begins its line with
 --         openHolds(account)              how many are open
 --         nextHoldEnd(account)            when the first one ends, in ms; NEVER without one
 --         holdsDue(account, atMs, most)   ids of those that have ended by then, the first to end first
@@ -118,7 +119,7 @@ local function holdLine(account, hold, line)
   account.sequenceText = format('%d', account.sequence)
   account.lines[#account.lines + 1] = lineOfHold(account, {
     kind = line.kind, id = hold.id, keyId = hold.keyId, usageName = hold.usageName, cost = format('%d', line.cost),
-    micros = format('%d', line.micros), detail = line.detail,
+    micros = format('%d', line.micros), detail = line.detail, trace = hold.trace,
   })
 end
 

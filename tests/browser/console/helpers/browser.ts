@@ -77,6 +77,21 @@ export async function requireFits(page: Page, what: string): Promise<void> {
   assert.ok(beyond <= 0, `${what} is ${beyond} px too wide`);
 }
 
+/** Fails where a table scrolls sideways, the menu takes a second line, a number does not stand at the right, or a cell is cut that does not tell all of it on hover. */
+export async function requireWhole(page: Page, what: string): Promise<void> {
+  const found = await page.evaluate<string[]>(`[
+    ...[...document.querySelectorAll('.table')].filter((one) => one.scrollWidth > one.clientWidth)
+      .map((one) => 'sideways: ' + one.getAttribute('aria-label')),
+    ...[...document.querySelectorAll('.table :is(td, th):not(.space *)')]
+      .filter((one) => one.scrollWidth > one.clientWidth && !one.querySelector('[title]:not(time)'))
+      .map((one) => 'cut: ' + one.innerText),
+    ...[...document.querySelectorAll('.table td > .amount')]
+      .filter((one) => getComputedStyle(one.parentElement).textAlign !== 'right').map((one) => 'a number at the left: ' + one.innerText),
+    ...[...document.querySelectorAll('nav.menu')].filter((one) => one.clientHeight > 56).map(() => 'a menu of two lines'),
+  ]`);
+  assert.equal(found, [], what);
+}
+
 /** Waits until nothing loads any more. */
 export async function settled(page: Page): Promise<void> {
   await page.waitForLoadState('networkidle');

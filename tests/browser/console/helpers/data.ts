@@ -1,5 +1,6 @@
 import { randomUUID as newKey } from 'node:crypto';
 import { permissions } from '../../../../shared/contract/caller.ts';
+import { connectClickHouse } from '../../../../shared/stores/clickhouse.ts';
 import { must, makeCustomers } from '../../../helpers/customers.ts';
 import { eventually, type World } from '../../../helpers/world.ts';
 
@@ -33,7 +34,13 @@ export async function makeShown(world: World): Promise<Shown> {
       representation,
       description: `${name} of all regions`,
     });
-  const meters = { 'northwind-api': '12500.75', 'harbour-office': '40', 'alpine-club': '0', 'fjord-ferries': '99000' };
+  const meters = {
+    'northwind-api': '12500.75',
+    'harbour-office': '40',
+    'alpine-club': '0',
+    'fjord-ferries': '99000',
+    'observatory-of-the-university-of-the-north-and-its-islands': '2500',
+  };
   const ids: Record<string, string> = {};
   for (const [externalMeterId, totalCredits] of Object.entries(meters)) {
     const made = await api('post', '/api/v1/customer-billing', { workspaceId, externalMeterId, totalCredits });
@@ -45,6 +52,10 @@ export async function makeShown(world: World): Promise<Shown> {
     limits: [limit],
     alerts: [{ name: 'low', when: { usedPercent: 4 } }],
   });
+  const postpaid = { workspaceId, externalMeterId: 'city-transport', allowOverages: true, spendCap: '2000' };
+  await api('post', '/api/v1/customer-billing', postpaid);
+  const campaign = { credits: '9000', name: 'campaign in spring', priority: 20, expiresAt: Date.now() + 60 * DAY_MS };
+  await api('post', `/api/v1/customer-billing/${billingId}/grant`, campaign);
   const trial = { credits: '250', name: 'trial', priority: 10, expiresAt: Date.now() + 14 * DAY_MS };
   await api('post', `/api/v1/customer-billing/${billingId}/grant`, trial);
   const monthly = { credits: '1000', every: 'month', timezone: 'Europe/Oslo', name: 'included' };
@@ -105,17 +116,22 @@ export async function makeShown(world: World): Promise<Shown> {
     return data.length >= 89 && alerts.length > 0;
   });
   await makeRefusals();
+  await makeHour();
   const webhookId = await makeWebhooks();
   return { workspaceId, keyId: first.id, billingId, webhookId, token: own };
 
   async function makeRefusals(): Promise<void> {
-    const one = await key({
-      name: 'Fjord ferries, timetable',
-      customerId: 'fjord',
-      externalMeterId: 'fjord-ferries',
-      limits: [{ name: 'hourly', unit: 'requests', limit: 5, per: 'hour' }],
-    });
-    for (let i = 0; i < 12; i++) await verify({ key: one.key, route: 'GET /timetable', billing: { usage: '1' } });
+    const limits = [{ name: 'hourly', unit: 'requests', limit: 5, per: 'hour' }];
+    const ferries = { customerId: 'fjord', externalMeterId: 'fjord-ferries', limits };
+    for (const [name, calls] of [
+      ['Fjord ferries, timetable', 12],
+      ['Fjord ferries, ticket office', 8],
+    ] as const) {
+      const one = await key({ name, ...ferries });
+      for (let i = 0; i < calls; i++) await verify({ key: one.key, route: 'GET /timetable', billing: { usage: '1' } });
+    }
+    const bus = await key({ name: 'City transport, every bus', customerId: 'city', externalMeterId: 'city-transport' });
+    for (const usage of ['310.5', '75']) await verify({ key: bus.key, billing: { usage, usageName: 'stations' } });
     for (const usage of ['90000', '0.5', '90000'])
       await verify({ key: first.key, route: 'GET /forecasts/{station}', billing: { usage, usageName: 'forecast' } });
     await verify({ key: off.key, route: 'GET /huts' });
@@ -124,6 +140,36 @@ export async function makeShown(world: World): Promise<Shown> {
       return data.length > 0;
     });
     await world.sql`insert into job_watermarks (job, at) values ('reconciled', ${Date.now() - 23 * 60_000})`;
+  }
+
+  // A chart of one minute shows little: the hour before, as verify and the consumer store it.
+  async function makeHour(): Promise<void> {
+    const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+    const minutes = Array.from({ length: 58 }, (_, i) => i + 1);
+    const at = (minutesAgo: number) => new Date(Math.floor(Date.now() / 60_000 - minutesAgo) * 60_000).toISOString();
+    const events = minutes.flatMap((n) =>
+      Array.from({ length: Math.round(14 + 6 * Math.sin(n / 5) + (n % 4)) }, (_, i) => ({
+        workspace_id: workspaceId,
+        day: at(n).slice(0, 10),
+        event_id: `evt_${n}_${i}`,
+        kind: 'verification',
+        key_id: first.id,
+        customer_id: 'northwind',
+        time: at(n).slice(0, -1),
+      })),
+    );
+    const refusal = { team_id: world.team.id, workspace_id: workspaceId, key_id: first.id, boot: 'before' };
+    const refusals = minutes.flatMap((n) =>
+      [
+        { status: 'RATE_LIMITED', reason: 'RATE_LIMIT', limited_by: 'key/burst', calls: n % 9 < 3 ? 2 + (n % 3) : 0 },
+        { status: 'INVALID_SCOPES', reason: 'SCOPE_MISSING', limited_by: '', calls: n % 7 === 0 ? 1 : 0 },
+      ]
+        .filter(({ calls }) => calls > 0)
+        .map((one) => ({ ...refusal, ...one, minute: at(n).slice(0, 19) })),
+    );
+    await books.client.insert({ table: 'usage_events', values: events, format: 'JSONEachRow' });
+    await books.client.insert({ table: 'refusals', values: refusals, format: 'JSONEachRow' });
+    await books.close();
   }
 
   // Nothing delivers here: what became of the deliveries is written as the program for webhooks writes it.

@@ -4,13 +4,15 @@ import type { Browser } from 'playwright-core';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld, type World } from '../../../helpers/world.ts';
-import { launch, requireAccessible, requireFits, settled, signIn, visit } from './browser.ts';
+import { launch, requireAccessible, requireFits, requireWhole, settled, signIn, visit } from './browser.ts';
 import { FAILING, makeShown, type Shown } from './data.ts';
 
-// PICTURES names a folder that keeps the wide pictures: docs/images/console. The narrow ones are for whoever looks at a run: NARROW_PICTURES keeps them.
-const narrow = process.env.NARROW_PICTURES ?? join(process.env.TEST_FOLDER ?? '', 'pictures');
-const pictures = process.env.PICTURES ?? narrow;
+// PICTURES names a folder that keeps the upper part of each wide page: docs/images/console. Whole pages, wide and narrow, are for
+// whoever looks at a run: WHOLE_PICTURES keeps them.
+const whole = process.env.WHOLE_PICTURES ?? join(process.env.TEST_FOLDER ?? '', 'pictures');
+const kept = process.env.PICTURES;
 const widths = [1280, 360];
+const KEPT_PX = 1_100;
 
 /** Looks at every page in a theme, wide and narrow. */
 export function testPages(colorScheme: 'light' | 'dark'): void {
@@ -21,7 +23,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
   test.before(async () => {
     [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
     shown = await makeShown(world);
-    for (const folder of [pictures, narrow]) mkdirSync(folder, { recursive: true });
+    for (const folder of kept ? [kept, whole] : [whole]) mkdirSync(folder, { recursive: true });
   });
   test.after(async () => {
     await browser?.close();
@@ -30,16 +32,21 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
 
   test(`every page in ${colorScheme} fits its window, keeps to WCAG 2.2 AA, and breaks no rule of its own`, async () => {
     const { page, complaints, close } = await visit(browser, { colorScheme });
-    const look = async (name: string, heading: string) => {
-      await page.getByRole('heading', { level: 1, name: heading }).waitFor();
+    const look = async (name: string, heading: string, level = 1) => {
+      await page.getByRole('heading', { level, name: heading }).waitFor();
       for (const width of widths) {
         await page.setViewportSize({ width, height: 800 });
         await settled(page);
         await requireAccessible(page, `${name}, ${colorScheme}, ${width} px`);
         await requireFits(page, `${name} at ${width} px`);
-        const isWide = width === widths[0];
-        const path = join(isWide ? pictures : narrow, `${name}-${colorScheme}${isWide ? '' : '-narrow'}.png`);
-        await page.screenshot({ path, fullPage: !isWide });
+        // Behind a dialog the page stands still.
+        const fullPage = level === 1;
+        await page.screenshot({ path: join(whole, `${name}-${colorScheme}-${width}.png`), fullPage });
+        await requireWhole(page, `${name} at ${width} px`);
+        if (!kept || width !== widths[0]) continue;
+        const height = Math.min(KEPT_PX, await page.evaluate<number>('document.documentElement.scrollHeight'));
+        const clip = { x: 0, y: 0, width, height: fullPage ? height : 800 };
+        await page.screenshot({ path: join(kept, `${name}-${colorScheme}.png`), fullPage, clip });
       }
       await page.setViewportSize({ width: widths[0]!, height: 800 });
     };
@@ -60,6 +67,10 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
     await look('customers', 'Customers');
     await page.getByRole('link', { name: 'northwind-api' }).click();
     await look('customer', 'northwind-api');
+    await page.getByRole('button', { name: 'Portal link' }).click();
+    await page.getByLabel('Customer', { exact: true }).waitFor();
+    await look('portal-link', 'New portal link', 2);
+    await page.keyboard.press('Escape');
     await menu.getByRole('link', { name: 'Webhooks' }).click();
     await page.getByRole('link', { name: FAILING }).waitFor();
     await look('webhooks', 'Webhooks');
@@ -80,6 +91,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
       ['keys', 'New key'],
       [`keys/${shown.keyId}`, 'Change limits'],
       [`customers/${shown.billingId}`, 'Grant credits'],
+      [`customers/${shown.billingId}`, 'Portal link'],
       ['tokens', 'New token'],
       ['webhooks', 'New webhook'],
       [`webhooks/${shown.webhookId}`, 'webhook.test'],
@@ -89,7 +101,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
       await page.getByRole('dialog').waitFor();
       await requireAccessible(page, `${button}, ${colorScheme}`);
       await requireFits(page, button);
-      await page.screenshot({ path: join(narrow, `dialog-${button.replaceAll(' ', '-')}-${colorScheme}.png`) });
+      await page.screenshot({ path: join(whole, `dialog-${button.replaceAll(' ', '-')}-${colorScheme}.png`) });
     }
     await close();
   });

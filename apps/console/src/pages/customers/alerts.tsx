@@ -3,8 +3,8 @@ import { call, type Input, type Output } from '../../data/call.ts';
 import { usePages } from '../../data/hooks.ts';
 import { Choice, Dialog, Field, Form } from '../../parts/form.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, Empty, ProblemNote, Time } from '../../parts/text.tsx';
-import type { Billing } from './customers.tsx';
+import { Amount, ProblemNote, Time } from '../../parts/text.tsx';
+import type { Billing } from './credits.tsx';
 
 type Alert = NonNullable<Billing['alerts']>[number];
 type Crossing = Output<'get /api/v1/customer-billing/{bid}/alerts'>['alerts'][number];
@@ -12,7 +12,7 @@ type Change = Pick<Input<'patch /api/v1/customer-billing/{bid}'>, 'alerts'>;
 type Props = { billing: Billing; mayWrite: boolean; onChange(what: Change): Promise<void> };
 
 const crossingColumns: readonly Column<Crossing>[] = [
-  { title: 'Alert', cell: ({ name }) => <span title={name}>{name}</span> },
+  { title: 'Alert', cell: ({ name }) => <span title={name}>{name}</span>, isMain: true },
   { title: 'Crossed', cell: ({ at }) => <Time at={at} /> },
   { title: 'Used then', cell: ({ usedCredits }) => <Amount of={usedCredits} />, isNumber: true },
 ];
@@ -37,6 +37,27 @@ export function Alerts({ billing, mayWrite, onChange }: Props) {
     const kept = alerts.filter((one) => one.name !== name);
     return onChange({ alerts: kept.length > 0 ? kept : null });
   };
+  const columns: Column<Alert>[] = [
+    {
+      title: 'Alert',
+      width: '30%',
+      cell: ({ name }) => <span title={name}>{name}</span>,
+      isMain: true,
+      below: ({ when }) => textOf(when),
+    },
+    { title: 'Told', cell: ({ when }) => textOf(when), isExtra: true },
+  ];
+  if (mayWrite) {
+    columns.push({
+      title: 'Remove',
+      width: '7.5rem',
+      cell: ({ name }) => (
+        <Form submit="Remove" label={`Remove ${name}`} isSmall onSubmit={() => remove(name)}>
+          {null}
+        </Form>
+      ),
+    });
+  }
   return (
     <section>
       <header class="page">
@@ -47,19 +68,13 @@ export function Alerts({ billing, mayWrite, onChange }: Props) {
           </button>
         )}
       </header>
-      {alerts.length === 0 && <Empty>None of its own: those of the workspace's settings hold.</Empty>}
-      <ul class="plain">
-        {alerts.map((alert) => (
-          <li key={alert.name}>
-            <strong>{alert.name}</strong> {textOf(alert.when)}
-            {mayWrite && (
-              <Form submit={`Remove ${alert.name}`} isMinor onSubmit={() => remove(alert.name)}>
-                {null}
-              </Form>
-            )}
-          </li>
-        ))}
-      </ul>
+      <Table
+        label="Alerts"
+        columns={columns}
+        items={alerts}
+        keyOf={({ name }) => name}
+        empty="None of its own: those of the workspace's settings hold."
+      />
       <h3>Crossed</h3>
       <ProblemNote problem={crossings.problem} />
       {!crossings.problem && (

@@ -1,6 +1,8 @@
 import { useState } from 'preact/hooks';
+import { microsIn } from '../../data/amounts.ts';
 import { call, type Output } from '../../data/call.ts';
 import { usePages, useRead } from '../../data/hooks.ts';
+import { newestFirst } from '../../data/periods.ts';
 import { Field, Form } from '../../parts/form.tsx';
 import { SaveButton } from '../../parts/save.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
@@ -23,12 +25,36 @@ const refillColumns: readonly Column<Refill>[] = [
   { title: 'Bought by then', cell: ({ totalCredits }) => <Amount of={totalCredits} />, isNumber: true },
   { title: 'By', cell: ({ tokenId }) => <code title={tokenId}>{tokenId}</code>, isExtra: true },
 ];
+const kinds = {
+  granted: 'Granted',
+  expired: 'Expired',
+  voided: 'Voided',
+  usage: 'Usage',
+  adjustment: 'Correction',
+  late: 'Late',
+  loss: 'Lost',
+} satisfies Record<Movement['kind'], string>;
 const movementColumns: readonly Column<Movement>[] = [
-  { title: 'Day', width: '7.5rem', cell: ({ day }) => day },
-  { title: 'Movement', cell: ({ kind, name, reason }) => <span title={reason ?? name}>{`${kind}: ${name}`}</span> },
-  { title: 'Amount', cell: ({ amount }) => <Amount of={amount} />, isNumber: true },
-  { title: 'Adds to', cell: ({ balance }) => balance, isExtra: true },
+  { title: 'Day', width: '9rem', cell: ({ day }) => day },
+  {
+    title: 'Movement',
+    isMain: true,
+    cell: (one) => <span title={nameOf(one)}>{nameOf(one)}</span>,
+    below: ({ reason }) => reason,
+  },
+  { title: 'Why', cell: ({ reason }) => <span title={reason}>{reason}</span>, isExtra: true },
+  { title: 'Change', note: 'of what remains', cell: (one) => <Amount of={changeBy(one)} />, isNumber: true },
 ];
+
+function nameOf({ kind, name, month }: Movement): string {
+  return [kinds[kind], name, month && `of ${month}`].filter(Boolean).join(': ');
+}
+
+// A statement adds to what is used; what remains becomes less by it.
+function changeBy({ balance, amount }: Movement): string {
+  if (balance === 'total' || microsIn(amount) === 0n) return amount;
+  return amount.startsWith('-') ? amount.slice(1) : `-${amount}`;
+}
 
 /** Whether the record's balance and its events say the same. */
 export function ProofOfBooks({ bid }: { bid: string }) {
@@ -124,7 +150,7 @@ export function StatementOfMonth({ on, read, path }: StatementProps) {
           <Table
             label="Movements"
             columns={movementColumns}
-            items={value.statement.movements}
+            items={newestFirst(value.statement.movements, ({ day }) => day)}
             keyOf={(one) => `${one.day} ${one.kind} ${one.name} ${one.balance} ${one.grantId} ${one.eventId}`}
             empty="Nothing moved in this month."
           />

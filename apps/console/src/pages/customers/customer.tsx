@@ -3,21 +3,25 @@ import { useRoute } from 'preact-iso';
 import { call, type Input } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
 import { useMay } from '../../data/session.ts';
-import { Bar, type BarPart } from '../../parts/bar.tsx';
 import { Check, Dialog, Field, Form, momentOf } from '../../parts/form.tsx';
 import { LimitsForm, LimitsTable } from '../../parts/limits.tsx';
 import { Page } from '../../parts/page.tsx';
 import { Amount, Facts, ProblemNote, Time } from '../../parts/text.tsx';
-import { BillingState, type Billing } from './customers.tsx';
+import { Credits, type Billing } from './credits.tsx';
 import { Alerts } from './alerts.tsx';
 import { Ledger, ProofOfBooks, Statement } from './books.tsx';
 import { Grants, readGrants, type Grant } from './grants.tsx';
 import { Holds } from './holds.tsx';
 import { Schedules } from './schedules.tsx';
 import { Usage } from './usage.tsx';
+import { Outcomes } from '../keys/outcomes.tsx';
+import { PortalLink } from './portal-link.tsx';
 
 type Change = Omit<Input<'patch /api/v1/customer-billing/{bid}'>, 'bid'>;
-type Doing = 'refill' | 'grant' | 'settings' | 'limits' | undefined;
+type Doing = 'refill' | 'grant' | 'settings' | 'limits' | 'portal' | undefined;
+
+// What a link gives, which its maker must hold.
+const linkNeeds = ['link:write', 'key:read', 'billing:read', 'usage:read'] as const;
 
 /** One billing record: what it has, where that came from and where it went. */
 export function Customer() {
@@ -48,9 +52,13 @@ export function Customer() {
   const { billing, grants } = read.value;
   const mayWrite = may('billing:write');
   return (
-    <Page title={billing.externalMeterId} action={mayWrite && <Actions onDo={setDoing} />}>
+    <Page
+      title={billing.externalMeterId}
+      action={<Actions onDo={setDoing} mayWrite={mayWrite} mayLink={linkNeeds.every(may)} />}
+    >
       <Balance billing={billing} grants={grants} />
       {may('usage:read') && <Usage bid={bid} />}
+      {may('usage:read') && <Outcomes of={{ externalMeterId: billing.externalMeterId }} why={`record=${bid}`} />}
       <Grants
         grants={grants}
         empty="No credits yet. Add some, once or by a schedule."
@@ -76,6 +84,7 @@ export function Customer() {
       {doing === 'grant' && <NewGrant bid={bid} onClose={close} onGranted={changed} />}
       {doing === 'refill' && <Refill of={billing} onClose={close} onRefilled={changed} />}
       {doing === 'settings' && <Settings of={billing} onClose={close} onChange={change} />}
+      {doing === 'portal' && <PortalLink of={billing} onClose={close} />}
       {doing === 'limits' && (
         <Dialog title="Limits of the record" onClose={close}>
           <LimitsForm
@@ -88,56 +97,39 @@ export function Customer() {
   );
 }
 
-function Actions({ onDo }: { onDo(what: Doing): void }) {
+function Actions({ onDo, mayWrite, mayLink }: { onDo(what: Doing): void; mayWrite: boolean; mayLink: boolean }) {
   return (
     <>
-      <button type="button" onClick={() => onDo('refill')}>
-        Refill
-      </button>
-      <button type="button" class="outline" onClick={() => onDo('grant')}>
-        Grant credits
-      </button>
-      <button type="button" class="outline" onClick={() => onDo('settings')}>
-        Overage and cap
-      </button>
+      {mayWrite && (
+        <>
+          <button type="button" onClick={() => onDo('refill')}>
+            Refill
+          </button>
+          <button type="button" class="outline" onClick={() => onDo('grant')}>
+            Grant credits
+          </button>
+          <button type="button" class="outline" onClick={() => onDo('settings')}>
+            Overage and cap
+          </button>
+        </>
+      )}
+      {mayLink && (
+        <button type="button" class="outline" onClick={() => onDo('portal')}>
+          Portal link
+        </button>
+      )}
     </>
   );
 }
 
-type BalanceProps = { billing: Billing; grants: readonly Grant[] };
-
-/** What a record has available, and its credits by grant and by what became of them. */
-export function Credits({ billing, grants }: BalanceProps) {
-  const isOver = billing.availableCredits.startsWith('-');
-  const active = grants.filter(({ state }) => state === 'ACTIVE');
-  const left: BarPart[] =
-    active.length > 0
-      ? active.map((one) => ({ name: `left of ${one.name ?? 'credits'}`, amount: one.remainingCredits, kind: 'left' }))
-      : [{ name: 'left', amount: isOver ? '0' : billing.availableCredits, kind: 'left' }];
-  const parts: BarPart[] = [
-    ...left,
-    { name: 'held', amount: billing.heldCredits, kind: 'held' },
-    { name: 'used', amount: billing.usedCredits, kind: 'used' },
-    { name: 'expired', amount: billing.expiredCredits, kind: 'expired' },
-    ...(isOver ? [{ name: 'overdrawn', amount: billing.availableCredits.slice(1), kind: 'over' as const }] : []),
-  ];
-  return (
-    <>
-      <p class="big">
-        <Amount of={billing.availableCredits} /> <small>credits available</small> <BillingState of={billing} />
-      </p>
-      <Bar label="Credits of the record" parts={parts} />
-    </>
-  );
-}
-
-function Balance({ billing, grants }: BalanceProps) {
+function Balance({ billing, grants }: { billing: Billing; grants: readonly Grant[] }) {
   return (
     <section class="balance">
       <Credits billing={billing} grants={grants} />
       <Facts
         of={[
-          ['Bought, ever', <Amount of={billing.totalCredits} />],
+          ['Granted, ever', <Amount of={billing.totalCredits} />],
+          ['Used, ever', <Amount of={billing.usedCredits} />],
           ['When they are used up', billing.allowOverages ? 'calls go on' : 'calls are refused'],
           [
             'Spend cap',

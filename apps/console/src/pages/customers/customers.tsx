@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso';
-import { call, type Output } from '../../data/call.ts';
+import { call } from '../../data/call.ts';
 import { usePages } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, ProblemNote, State } from '../../parts/text.tsx';
+import { Amount, ProblemNote } from '../../parts/text.tsx';
+import { BillingState, CreditsBar, type Billing } from './credits.tsx';
 
-export type Billing = Output<'get /api/v1/customer-billing/{bid}'>['billing'];
 type Find = { externalMeterId?: string; customerId?: string; availableBelow?: string };
 
 /** The billing records of the workspace: what each has left. */
@@ -29,13 +29,15 @@ export function Customers() {
   const columns: readonly Column<Billing>[] = [
     {
       title: 'Meter',
-      width: '34%',
+      width: '30%',
+      isMain: true,
       cell: (one) => (
         <a href={pathOf(`customers/${one.id}`)} title={one.externalMeterId}>
           {one.externalMeterId}
         </a>
       ),
     },
+    { title: 'Credits', width: '14%', cell: (one) => <CreditsBar of={one} />, isExtra: true },
     { title: 'Available', cell: (one) => <Amount of={one.availableCredits} />, isNumber: true },
     { title: 'Used', cell: (one) => <Amount of={one.usedCredits} />, isNumber: true, isExtra: true },
     { title: 'Held', cell: (one) => <Amount of={one.heldCredits} />, isNumber: true, isExtra: true },
@@ -76,13 +78,6 @@ export function Customers() {
       {isMaking && <NewBilling onClose={() => setMaking(false)} />}
     </Page>
   );
-}
-
-/** Whether a record's calls are paid for. */
-export function BillingState({ of: { availableCredits, allowOverages } }: { of: Billing }) {
-  if (availableCredits.startsWith('-')) return <State kind="bad">Overdrawn</State>;
-  if (/^0(\.0+)?$/.test(availableCredits)) return <State kind="bad">{allowOverages ? 'Used up' : 'Exhausted'}</State>;
-  return <State kind="good">In credit</State>;
 }
 
 function Finder({ onFind }: { onFind(find: Find): void }) {

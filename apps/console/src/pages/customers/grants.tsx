@@ -37,6 +37,8 @@ export function Grants({ grants, empty, change }: Props) {
   const columns: Column<Grant>[] = [
     {
       title: 'Grant',
+      isMain: true,
+      below: ({ state }) => names[state],
       cell: ({ name, scheduleId }) => <span title={name}>{name ?? (scheduleId ? 'of a schedule' : 'credits')}</span>,
     },
     { title: 'Left', cell: (one) => <Amount of={one.remainingCredits} />, isNumber: true },
@@ -44,6 +46,7 @@ export function Grants({ grants, empty, change }: Props) {
     {
       title: 'State',
       width: '7rem',
+      isExtra: true,
       cell: ({ state }) => <State kind={state === 'ACTIVE' ? 'good' : 'idle'}>{names[state]}</State>,
     },
     { title: 'Begins', cell: ({ beginsAt }) => <Time at={beginsAt} />, isExtra: true },

@@ -6,8 +6,8 @@ import { Amount, ProblemNote, Time } from '../../parts/text.tsx';
 type Hold = Output<'get /api/v1/customer-billing/{bid}/holds'>['holds'][number];
 
 const columns: readonly Column<Hold>[] = [
+  { title: 'For', cell: ({ usageName }) => <span title={usageName}>{usageName}</span>, isMain: true },
   { title: 'Held', cell: ({ credits }) => <Amount of={credits} />, isNumber: true },
-  { title: 'For', cell: ({ usageName }) => <span title={usageName}>{usageName}</span> },
   { title: 'Ends', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
   { title: 'Then', cell: ({ onExpiry }) => (onExpiry === 'charge' ? 'charged' : 'released'), isExtra: true },
 ];

@@ -26,12 +26,18 @@ export function Schedules({ bid, mayWrite, onChanged }: Props) {
     onChanged();
   };
   const columns: Column<Schedule>[] = [
-    { title: 'Schedule', cell: ({ name }) => <span title={name}>{name ?? 'credits'}</span> },
+    {
+      title: 'Schedule',
+      isMain: true,
+      below: periodOf,
+      cell: ({ name }) => <span title={name}>{name ?? 'credits'}</span>,
+    },
     { title: 'Credits', cell: ({ credits }) => <Amount of={credits} />, isNumber: true },
-    { title: 'Every', cell: ({ every, timezone }) => `${every}, ${timezone}` },
+    { title: 'Every', cell: periodOf, isExtra: true },
     {
       title: 'Carries over',
       cell: ({ rollover }) => (rollover ? <Amount of={rollover.maxCredits} /> : 'nothing'),
+      isNumber: true,
       isExtra: true,
     },
   ];
@@ -87,6 +93,10 @@ export function Schedules({ bid, mayWrite, onChanged }: Props) {
       )}
     </section>
   );
+}
+
+function periodOf({ every, timezone }: Schedule): string {
+  return `${every}, ${timezone}`;
 }
 
 function NewSchedule({ bid, onClose, onMade }: { bid: string; onClose(): void; onMade(): void }) {

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
-import { DAY_MS, dayOf, daysFrom } from '../../data/periods.ts';
+import { DAY_MS, dayOf, daysFrom, newestFirst } from '../../data/periods.ts';
 import { useRead } from '../../data/hooks.ts';
 import { chartOf, StackedBars } from '../../parts/chart.tsx';
 import { SaveButton } from '../../parts/save.tsx';
@@ -17,8 +17,12 @@ type Days = { from: string; to: string };
 const DAYS = 30;
 
 const columns: readonly Column<Row>[] = [
-  { title: 'Day (UTC)', cell: ({ day = '' }) => day.slice(0, 10), width: '8rem' },
-  { title: 'Usage', cell: ({ billingUsageName = '' }) => <span title={billingUsageName}>{billingUsageName}</span> },
+  { title: 'Day', note: 'UTC', cell: ({ day = '' }) => day.slice(0, 10), width: '9rem' },
+  {
+    title: 'Usage',
+    cell: ({ billingUsageName = '' }) => <span title={billingUsageName}>{billingUsageName}</span>,
+    isMain: true,
+  },
   { title: 'Credits', cell: ({ totalBillingUsage }) => <Amount of={totalBillingUsage} />, isNumber: true },
   { title: 'Events', cell: ({ events }) => <Amount of={events} />, isNumber: true, isExtra: true },
 ];
@@ -79,7 +83,7 @@ export function UsageByDay({ on, read, action, empty }: UsageProps) {
           <Table
             label="Usage by day"
             columns={columns}
-            items={value}
+            items={newestFirst(value, ({ day = '' }) => day)}
             keyOf={(row) => `${row.day} ${row.billingUsageName}`}
             empty=""
           />

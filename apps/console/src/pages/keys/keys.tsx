@@ -31,13 +31,15 @@ export function Keys() {
     {
       title: 'Name',
       width: '32%',
+      isMain: true,
+      below: ({ maskedKey }) => maskedKey,
       cell: (key) => (
         <a href={pathOf(`keys/${key.id}`)} title={key.name}>
           {key.name}
         </a>
       ),
     },
-    { title: 'Key', cell: ({ maskedKey }) => <code>{maskedKey}</code> },
+    { title: 'Key', cell: ({ maskedKey }) => <code>{maskedKey}</code>, isExtra: true },
     { title: 'Customer', cell: ({ customerId }) => <span title={customerId}>{customerId}</span>, isExtra: true },
     { title: 'State', width: '7rem', cell: (key) => <KeyState of={key} /> },
     { title: 'Last used', cell: ({ lastUsedAt }) => <Time at={lastUsedAt} />, isExtra: true },

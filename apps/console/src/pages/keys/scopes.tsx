@@ -25,8 +25,13 @@ export function Scopes() {
     reload();
   };
   const columns: Column<Scope>[] = [
-    { title: 'Scope', cell: ({ representation }) => <code title={representation}>{representation}</code> },
-    { title: 'Name', cell: ({ name }) => <span title={name}>{name}</span> },
+    {
+      title: 'Scope',
+      cell: ({ representation }) => <code title={representation}>{representation}</code>,
+      isMain: true,
+      below: ({ name }) => name,
+    },
+    { title: 'Name', cell: ({ name }) => <span title={name}>{name}</span>, isExtra: true },
     {
       title: 'Description',
       cell: ({ description }) => <span title={description ?? ''}>{description}</span>,

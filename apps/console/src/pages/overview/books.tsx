@@ -25,7 +25,12 @@ export function Books({ everyMs }: { everyMs: number }) {
 function Proved({ of: { provedAt, differentRecords, undecidedRecords, different } }: { of: Proof }) {
   const pathOf = usePath();
   if (provedAt === undefined)
-    return <p class="muted">Not proved yet: every hour all records are compared with their events.</p>;
+    return (
+      <p class="muted">
+        Not proved yet: each hour all records are compared with their events, for the first time within the hour to
+        come. Until then a customer's own page proves its record at once.
+      </p>
+    );
   return (
     <>
       <p>

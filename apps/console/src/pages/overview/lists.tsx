@@ -1,12 +1,13 @@
+import { useRef } from 'preact/hooks';
 import { call, Problem } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
 import { DAY_MS } from '../../data/periods.ts';
-import { useWorkspace } from '../../data/session.ts';
+import { useMay, useWorkspace } from '../../data/session.ts';
 import { LimitName } from '../../parts/outcomes.tsx';
 import { usePath } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Amount } from '../../parts/text.tsx';
-import { BillingState } from '../customers/customers.tsx';
+import { BillingState } from '../customers/credits.tsx';
 import { isOf, WebhookState, WebhookTrouble } from '../webhooks/webhooks.tsx';
 
 type Live = { everyMs: number };
@@ -37,10 +38,11 @@ export function LowCustomers({ everyMs }: Live) {
         <ul class="plain lines">
           {value.map((one) => (
             <li key={one.id}>
-              <a href={pathOf(`customers/${one.id}`)}>{one.externalMeterId}</a>
-              <span>
-                <Amount of={one.availableCredits} /> <BillingState of={one} />
-              </span>
+              <a href={pathOf(`customers/${one.id}`)} title={one.externalMeterId}>
+                {one.externalMeterId}
+              </a>
+              <Amount of={one.availableCredits} />
+              <BillingState of={one} />
             </li>
           ))}
         </ul>
@@ -53,6 +55,7 @@ export function LowCustomers({ everyMs }: Live) {
 export function HitLimits({ everyMs }: Live) {
   const { id: workspaceId } = useWorkspace();
   const pathOf = usePath();
+  const withNames = useKeyNames();
   const { value, problem } = useRead(
     async (signal) => {
       const endMs = Math.ceil(Date.now() / QUARTER_MS) * QUARTER_MS;
@@ -61,13 +64,14 @@ export function HitLimits({ everyMs }: Live) {
         const input = { workspaceId, from, to, interval: 'day' as const, groupBy };
         const reasons = ['RATE_LIMIT', 'LIMIT_REACHED'] as const;
         const read = reasons.map((reason) => call('get /api/v1/verifications', { ...input, reason }, signal));
-        return hits((await Promise.all(read)).flatMap(({ data }) => data));
+        return hits((await Promise.all(read)).flatMap(({ data }) => data)).slice(0, SHOWN);
       };
       // Of very many keys the api tells no rows: then by limit alone.
-      return count('limit,key').catch((error: unknown) => {
+      const shown = await count('limit,key').catch((error: unknown) => {
         if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return count('limit');
         throw error;
       });
+      return withNames(shown, signal);
     },
     [workspaceId],
     everyMs,
@@ -77,16 +81,21 @@ export function HitLimits({ everyMs }: Live) {
       {value?.length === 0 && <p class="muted">No limit refused a call.</p>}
       {value && value.length > 0 && (
         <ul class="plain lines">
-          {value.slice(0, SHOWN).map(({ limit, apiKeyId, calls }) => (
+          {value.map(({ limit, apiKeyId, keyName, calls }) => (
             <li key={`${limit} ${apiKeyId}`}>
-              {apiKeyId ? (
-                <a href={pathOf(`why?key=${apiKeyId}`)}>
-                  <LimitName of={limit} />
-                </a>
-              ) : (
-                <LimitName of={limit} />
-              )}
               <span>
+                {apiKeyId && (
+                  <>
+                    <a href={pathOf(`why?key=${apiKeyId}`)} title={keyName}>
+                      {keyName}
+                    </a>{' '}
+                  </>
+                )}
+                <span class="muted">
+                  <LimitName of={limit} />
+                </span>
+              </span>
+              <span class="count">
                 <Amount of={calls} /> refused
               </span>
             </li>
@@ -97,12 +106,28 @@ export function HitLimits({ everyMs }: Live) {
   );
 }
 
-type Hit = { limit: string; apiKeyId: string; calls: number };
+type Hit = { limit: string; apiKeyId: string; keyName: string; calls: number };
+
+// Gives keys their names, each read once; those that the token may not read keep their ids.
+function useKeyNames(): (hits: Hit[], signal: AbortSignal) => Promise<Hit[]> {
+  const may = useMay();
+  const { id } = useWorkspace();
+  const known = useRef(new Map<string, string>());
+  const nameOf = async (akid: string, signal: AbortSignal): Promise<string> => {
+    const name = known.current.get(akid);
+    if (name !== undefined || !akid.startsWith('key_') || !may('key:read')) return name ?? akid;
+    const { apiKey } = await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid }, signal);
+    known.current.set(akid, apiKey.name);
+    return apiKey.name;
+  };
+  return (hits, signal) =>
+    Promise.all(hits.map(async (hit) => ({ ...hit, keyName: await nameOf(hit.apiKeyId, signal) })));
+}
 
 function hits(rows: readonly { limit?: string | undefined; apiKeyId?: string | undefined; count: number }[]): Hit[] {
   const found = new Map<string, Hit>();
   for (const { limit = '', apiKeyId = '', count } of rows) {
-    const hit = found.get(`${limit} ${apiKeyId}`) ?? { limit, apiKeyId, calls: 0 };
+    const hit = found.get(`${limit} ${apiKeyId}`) ?? { limit, apiKeyId, keyName: apiKeyId, calls: 0 };
     hit.calls += count;
     found.set(`${limit} ${apiKeyId}`, hit);
   }
@@ -125,12 +150,14 @@ export function FailingWebhooks({ everyMs }: Live) {
       {value?.length === 0 && <p class="muted">There is no webhook.</p>}
       {value && value.length > 0 && failing?.length === 0 && <p class="muted">None: all get through.</p>}
       {failing && failing.length > 0 && (
-        <ul class="plain">
+        <ul class="plain lines">
           {failing.map((one) => (
             <li key={one.id}>
-              <a href={pathOf(`webhooks/${one.id}`)}>{one.description ?? one.url}</a> <WebhookState of={one} />
-              <br />
-              <span class="muted">
+              <a href={pathOf(`webhooks/${one.id}`)} title={one.description ?? one.url}>
+                {one.description ?? one.url}
+              </a>
+              <WebhookState of={one} />
+              <span class="muted whole">
                 <WebhookTrouble of={one} />
               </span>
             </li>

@@ -1,4 +1,5 @@
 import { useMemo } from 'preact/hooks';
+import { microsIn, textOf } from '../../data/amounts.ts';
 import { call, type Output } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
 import { useOutcomes } from '../../data/outcomes.ts';
@@ -21,7 +22,7 @@ type Row = Output<'get /api/v1/usage'>['data'][number];
 type Sum = { name: string; micros: bigint; events: number };
 
 const columns: readonly Column<Sum>[] = [
-  { title: 'Usage', cell: ({ name }) => <span title={name}>{name}</span> },
+  { title: 'Usage', cell: ({ name }) => <span title={name}>{name}</span>, isMain: true },
   { title: 'Credits', cell: ({ micros }) => <Amount of={textOf(micros)} />, isNumber: true },
   { title: 'Events', cell: ({ events }) => <Amount of={events} />, isNumber: true, isExtra: true },
 ];
@@ -108,7 +109,6 @@ function LastUsage() {
   );
 }
 
-// In whole millionths: sums are exact to the last decimal.
 function sumsOf(rows: readonly Row[]): Sum[] {
   const sums = new Map<string, Sum>();
   for (const row of rows) {
@@ -119,19 +119,6 @@ function sumsOf(rows: readonly Row[]): Sum[] {
     sums.set(name, sum);
   }
   return [...sums.values()].toSorted((a, b) => Number(b.micros - a.micros));
-}
-
-const DECIMALS = 6;
-
-function microsIn(text: string): bigint {
-  const [whole = '', decimals = ''] = text.split('.');
-  return BigInt(whole + decimals.padEnd(DECIMALS, '0'));
-}
-
-function textOf(micros: bigint): string {
-  const digits = String(micros < 0n ? -micros : micros).padStart(DECIMALS + 1, '0');
-  const decimals = digits.slice(-DECIMALS).replace(/0+$/, '');
-  return `${micros < 0n ? '-' : ''}${digits.slice(0, -DECIMALS)}${decimals && `.${decimals}`}`;
 }
 
 function nameOf({ usageName }: Row): string {

@@ -40,6 +40,7 @@ export function Deliveries({ wid, mayChange, tests, onTried }: Props) {
   const columns: readonly Column<Delivery>[] = [
     {
       title: 'Event',
+      isMain: true,
       cell: (one) => (
         <button type="button" class="link" onClick={() => setShown(one)}>
           {one.type}

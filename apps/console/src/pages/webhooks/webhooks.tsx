@@ -44,6 +44,8 @@ export function Webhooks() {
   const columns: readonly Column<Webhook>[] = [
     {
       title: 'URL',
+      isMain: true,
+      below: ({ description }) => description,
       width: '40%',
       cell: (one) => (
         <a href={pathOf(`webhooks/${one.id}`)} title={one.url}>

@@ -1,0 +1,69 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { lookupFields, packLookup, type NewLookup } from './script-protocol.ts';
+import { packRecord, recordFields } from '../stores/records.ts';
+import { makeLookupCache, type Asked } from './lookup-cache.ts';
+
+const MOST_BYTES = 100_000;
+const asked = (teamId: string, question: string): Asked => ({ teamId, question, keyHash: 'hash' });
+const test = suite('kept lookups');
+
+test('a team that asks something new each time makes nobody else ask again', () => {
+  const cache = makeLookupCache(MOST_BYTES);
+  const good = asked('good', 'question');
+  const kept = cache.add(good, 1, newLookup(), 0);
+  for (let i = 0; i < 1_000; i++) cache.add(asked('hostile', `question ${i} ${'x'.repeat(500)}`), 1, newLookup(), 0);
+  assert.is(cache.get(good), kept);
+  assert.ok(cache.bytes() <= MOST_BYTES, `${cache.bytes()} bytes`);
+});
+
+test('a team alone may fill it; then its lookups are forgotten, and counted no more', () => {
+  const cache = makeLookupCache(MOST_BYTES);
+  let most = 0;
+  for (let i = 0; i < 1_000; i++) {
+    const one = asked('team', `question ${i} ${'x'.repeat(500)}`);
+    cache.add(one, 1, newLookup(), 0);
+    most = Math.max(most, cache.bytes());
+    assert.ok(cache.get(one));
+  }
+  assert.ok(most > MOST_BYTES * 0.9 && most <= MOST_BYTES, `${most} bytes`);
+});
+
+test('of many teams half are forgotten, so that it is not full again at once', () => {
+  const cache = makeLookupCache(MOST_BYTES);
+  let forgot = 0;
+  for (let i = 0; i < 1_000; i++) {
+    const before = cache.bytes();
+    cache.add(asked(`team ${i}`, 'x'.repeat(500)), 1, newLookup(), 0);
+    if (cache.bytes() < before) forgot += 1;
+  }
+  assert.ok(forgot >= 10 && forgot < 60, `${forgot} times for 1,000 lookups`);
+});
+
+test('what is replaced or removed takes no bytes', () => {
+  const cache = makeLookupCache(MOST_BYTES);
+  const one = asked('team', 'question');
+  cache.add(one, 1, newLookup(), 0);
+  const bytes = cache.bytes();
+  cache.add(one, 1, newLookup(), 0);
+  assert.is(cache.bytes(), bytes);
+  cache.remove(one);
+  cache.remove(one);
+  assert.equal([cache.get(one), cache.bytes()], [undefined, 0]);
+});
+
+test.run();
+
+function newLookup(): NewLookup {
+  const emptyKey = Object.fromEntries(recordFields.key.map((name) => [name, '1'])) as Parameters<
+    typeof packRecord<'key'>
+  >[1];
+  const emptyLookup = Object.fromEntries(lookupFields.map((name) => [name, '']));
+  return {
+    call: '0',
+    lookup: packLookup(emptyLookup as Parameters<typeof packLookup>[0]),
+    keyRecord: packRecord('key', emptyKey),
+    billingRecord: '',
+    scopes: [''],
+  };
+}
