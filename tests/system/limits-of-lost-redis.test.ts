@@ -4,13 +4,15 @@ import { eventually } from '../helpers/eventually.ts';
 import { untilOpen } from '../helpers/own-redis.ts';
 import { must } from '../helpers/customers.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
+import type { Started } from '../helpers/world.ts';
 
 let all: RebuildWorld;
+let consumer: Started;
 
 const test = suite('limits after a lost Redis');
 test.before(async () => {
   all = await makeRebuildWorld('limits', { VERIFY_DEADLINE_MS: '10000' });
-  await all.world.start('consumer');
+  consumer = await all.world.start('consumer');
 });
 test.after(() => all?.stop());
 
@@ -74,6 +76,30 @@ test('open holds count in limits of a Redis that was emptied, and a capture corr
   assert.ok(ofHour >= 65 && ofHour < 80, `${ofHour}`);
   await capture(holds[0]!, '10');
   assert.is((await remaining())[1], 85);
+});
+
+test('what no book has of a lost Redis may be passed again, and `losses` tells it', async () => {
+  const { customers, redis, world } = all;
+  await untilOpen(redis, world.api.url, world.verify!.url);
+  const limits = [{ name: 'monthly', unit: 'credits', limit: '10', per: 'month' }];
+  const meter = await customers.newMeter({ totalCredits: '1000', limits });
+  const one = { ...(await customers.newKey({ externalMeterId: meter })), meter };
+  await all.spend(one, '8');
+  await eventually('all events in the books', () => isBooked(meter));
+  await consumer.stop();
+  await all.spend(one, '2');
+  const refused = (await must(200, customers.verify({ key: one.key, billing: { usage: '1' } }))).body;
+  assert.equal([refused.reason, refused.limitedBy.name], ['LIMIT_REACHED', 'monthly']);
+  await redis.admin.flushall();
+  await all.untilValid(one);
+  await all.spend(one, '2');
+  consumer = await world.start('consumer');
+  const path = `/api/v1/customer-billing/${(await customers.billing(meter)).id}/reconciliation`;
+  const { losses } = await eventually('the loss is named', async () => {
+    const found = (await world.call('get', path)).body.reconciliation;
+    return found?.losses.length > 0 && found.status === 'EXACT' ? found : undefined;
+  });
+  assert.equal([losses.length, losses[0].credits], [1, '2']);
 });
 
 test.run();

@@ -15,6 +15,8 @@ const RECORDS = 200;
 const AT_ONCE = 16;
 // A class that the account has not begun yet may still come.
 const MISSING_AFTER_MS = 60_000;
+// An hour less than a day, for clocks that differ.
+const REMEMBERED_MS = 23 * 3_600_000;
 
 /**
  * `untold`: what ended and was not copied yet; `held`: what kept credits for holds when it was copied; `epochs`: what was copied
@@ -59,8 +61,8 @@ async function copy(sql: Query, balance: Balance, state: AccountState | undefine
   const { number = 0, version = 0, ended = [], classes = [] } = state ?? {};
   const told = sql`told_epoch = ${epoch}, told_turn = ${number}`;
   const isNewer = sql`(coalesce(told_epoch, 0), coalesce(told_turn, 0)) <= (${epoch}::bigint, ${number}::bigint)`;
-  const values = sql`unnest(${ended.map(({ ref }) => ref.split('/').at(-1)!)}::text[],
-    ${ended.map(({ usedMicros }) => usedMicros)}::bigint[], ${ended.map(({ heldMicros: held }) => held)}::bigint[])
+  const names = ended.map(({ ref }) => ref.split('/').at(-1)!);
+  const values = sql`unnest(${names}::text[], ${ended.map(({ usedMicros }) => usedMicros)}::bigint[], ${ended.map(({ heldMicros: held }) => held)}::bigint[])
     as ended (name, used, held)`;
   await sql`
     update grant_classes c set used_micros = ended.used, held_micros = ended.held, ${told}
@@ -76,12 +78,22 @@ async function copy(sql: Query, balance: Balance, state: AccountState | undefine
       returning g.amount_micros)
     update billing_records set granted_micros = granted_micros + (select sum(amount_micros) from late)
     where id = ${billing.id} and exists (select from late)`;
-  // Whatever an account does not know that has heard of all settings is not asked for again: it never began, or is forgotten.
   const hasHeard = sql`exists (select from billing_records b where b.id = ${billing.id} and b.version = ${version})`;
+  const open = classes.map(({ ref }) => ref);
+  // One of these may have begun only in what Redis has lost since. An account forgets no class and no void before a day is over.
+  await sql`
+    with never as (
+      update grants set before_micros = null, used_micros = null, held_micros = null, told_epoch = null, told_turn = null
+      where billing_id = ${billing.id} and before_micros = ${NEVER} and told_epoch < ${epoch}::bigint
+        and voided_at > ${atMs - REMEMBERED_MS}::bigint and id <> all(${names})
+        and class <> all(${[...open, ...ended.map(({ ref }) => ref)]}) and ${hasHeard} and not ${isWaiting(sql, balance)}
+      returning amount_micros)
+    update billing_records set granted_micros = granted_micros - (select sum(amount_micros) from never)
+    where id = ${billing.id} and exists (select from never)`;
+  // Whatever an account does not know that has heard of all settings is not asked for again: it never began, or is forgotten.
   const before = sql`${atMs}::bigint - case when ${hasHeard} then 0 else ${MISSING_AFTER_MS}::int end`;
   const isUntold = (at: ReturnType<typeof endOf>) =>
     sql`(told_turn is null or told_epoch < ${epoch}::bigint and ${at} > ${lately(sql)})`;
-  const open = classes.map(({ ref }) => ref);
   await sql`
     update grant_classes c set ${told}
     where billing_id = ${billing.id} and ends_at is not null and ${isUntold(endOf(sql))}

@@ -1,11 +1,8 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { leaveVoid } from '../../../../tests/helpers/dead-void.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
-import { recordChanges } from '../../sync/sync.ts';
-import { countBegun } from '../../resources/grants/classes.ts';
-import { voidGrant } from '../../resources/grants/voids.ts';
-import { requireGrant } from '../../resources/grants/grants.ts';
 
 // Voids that Redis hears of later than Postgres: an api that dies after the commit leaves them to the sweeper, which takes up what
 // is older than 3 s. A restore from a backup brings such back, too.
@@ -27,19 +24,19 @@ const SOON_MS = 40_000;
 
 test('a record is proved soon after a void of which Redis hears when the grant has ended', async () => {
   const { key, id } = await record();
-  const end = Date.now() + 1_500;
+  const end = Date.now() + 2_500;
   const [first, last] = [await grant(id, end, 2), await grant(id, end, 3)];
   await spend(key, '4');
-  await die(id, first);
+  await leaveVoid(world, id, first);
   assert.equal(await proof(id), ['EXACT', '15', '1', '0']);
   assert.equal(await numbers(id, [first, last]), ['VOIDED 2 0 0', 'EXPIRED 2 1 0']);
 });
 
 test('what a void is said to have given and to keep is corrected once Redis hears of it, whatever was copied before', async () => {
   const { key, id } = await record();
-  const one = await grant(id, Date.now() + 1_500, 5);
+  const one = await grant(id, Date.now() + 2_500, 5);
   await spend(key, '4');
-  await die(id, one);
+  await leaveVoid(world, id, one);
   await world.sql`update grants set used_micros = 1000000, held_micros = 2000000, told_epoch = 0, told_turn = 9 where id = ${one}`;
   assert.equal(await proof(id), ['EXACT', '15', '1', '0']);
   assert.equal(await numbers(id, [one]), ['VOIDED 4 1 0']);
@@ -50,7 +47,7 @@ test('a grant that begins before Redis hears that it was voided is proved with t
     const { id } = await record();
     const beginsAt = Date.now() + 700;
     const one = await grant(id, beginsAt + lastsMs, 5, beginsAt);
-    await die(id, one);
+    await leaveVoid(world, id, one);
     await eventually('it begins', async () => (await amountsOf(id)).totalCredits === '15');
     await eventually('it is voided', async () => (await amountsOf(id)).expiredCredits === '5');
     assert.equal(await proof(id), ['EXACT', '15', '5', '0'], `it lasts ${lastsMs} ms`);
@@ -88,24 +85,6 @@ async function grant(id: string, expiresAt: number, credits: number, beginsAt?: 
 
 function spend(key: string, usage: string) {
   return must(200, customers.verify({ key, billing: { usage } }));
-}
-
-/** What an api leaves that dies after it committed the void of a grant. */
-async function die(id: string, grantId: string): Promise<void> {
-  await world.sql.begin(async (tx) => {
-    const [{ shard, tokenId }] = await tx<[{ shard: number; tokenId: string }]>`
-      select b.shard, t.id as token_id from billing_records b join access_tokens t on t.team_id = b.team_id
-      where b.id = ${id} for update of b`;
-    const atMs = Date.now();
-    await countBegun(tx, { id }, atMs);
-    const row = await requireGrant(tx, { id }, grantId);
-    const voider = { teamId: world.team.id, tokenId, requestId: 'req_dead', atMs };
-    const entityId = await voidGrant(tx, { id }, { ...row, voidedAt: atMs }, voider);
-    await recordChanges(tx, [
-      { kind: 'billing', entityId: id, shard },
-      { kind: 'adjustment', entityId, shard },
-    ]);
-  });
 }
 
 /** What reconciling says of all grants together, once they can be proved. */
