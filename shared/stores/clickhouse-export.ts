@@ -1,14 +1,25 @@
 import { Readable } from 'node:stream';
 import type { OpenExport } from '../contract/route.ts';
-import type { Books } from './clickhouse.ts';
+import { isOutOfItsMemory, type Books } from './clickhouse.ts';
 
 export type ExportQuery = { query: string; params: Record<string, unknown>; mostBytes: number; signal: AbortSignal };
 
 /**
  * Asks for a whole answer as bytes. ClickHouse writes it to disk before it answers (wait_end_of_query), so it fails before its
  * first byte or not at all, and is read as slowly as its reader likes.
+ *
+ * Each thread holds memory of its own while it merges what lies on disk: what two have no room for, one does.
  */
-export async function openExport({ client }: Books, asked: ExportQuery): Promise<OpenExport> {
+export async function openExport(books: Books, asked: ExportQuery): Promise<OpenExport> {
+  try {
+    return await openIn(2, books, asked);
+  } catch (error) {
+    if (!isOutOfItsMemory(error)) throw error;
+    return openIn(1, books, asked);
+  }
+}
+
+async function openIn(threads: number, { client }: Books, asked: ExportQuery): Promise<OpenExport> {
   const { query, params, mostBytes, signal } = asked;
   const form = new FormData();
   for (const [name, value] of Object.entries(params)) form.append(`param_${name}`, parameterText(value));
@@ -20,6 +31,7 @@ export async function openExport({ client }: Books, asked: ExportQuery): Promise
     http_headers: { 'content-type': body.headers.get('content-type') ?? '' },
     abort_signal: signal,
     clickhouse_settings: {
+      max_threads: threads,
       wait_end_of_query: 1,
       max_result_bytes: String(mostBytes),
       result_overflow_mode: 'throw',

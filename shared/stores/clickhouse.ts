@@ -1,4 +1,10 @@
-import { ClickHouseLogLevel, createClient, type ClickHouseClient, type ClickHouseSettings } from '@clickhouse/client';
+import {
+  ClickHouseError,
+  ClickHouseLogLevel,
+  createClient,
+  type ClickHouseClient,
+  type ClickHouseSettings,
+} from '@clickhouse/client';
 
 /** Conditions on events: those that `/usage` bills, and those of them that it counts. */
 export const IS_USAGE = `kind in ('verification', 'adjustment', 'capture', 'correction')`;
@@ -26,6 +32,8 @@ export const exactOnCluster = {
 const CHUNK_BYTES = 64_000;
 // Quotes and comma.
 const BYTES_AROUND_VALUE = 3;
+// ClickHouse's number of an error.
+const MEMORY_LIMIT_EXCEEDED = '241';
 
 /** Splits a list so that ClickHouse takes each chunk as one query parameter. */
 export function inChunks<Value>(
@@ -67,14 +75,10 @@ export const REQUEST_LIMITS: BooksLimits = {
   cancel_http_readonly_queries_on_client_close: 1,
 };
 
-/**
- * Limits of an export. It may take as long as a large one does, in one thread: each holds memory of its own while it merges what
- * lies on disk, and two of them need more than this for 20,000,000 rows.
- */
+/** Limits of an export. It may take as long as a large one does, and sorts on disk what it sorts. */
 export const EXPORT_LIMITS: BooksLimits = {
   ...REQUEST_LIMITS,
-  ...withinMemory(600_000_000),
-  max_threads: 1,
+  ...withinMemory(500_000_000),
   max_execution_time: 600,
 };
 
@@ -89,6 +93,15 @@ function withinMemory(bytes: number): BooksLimits {
     // A block of each file is in memory while they are merged.
     prefer_external_sort_block_bytes: '1000000',
   };
+}
+
+/** Whether a query had more to hold than it may. What the whole server or its user has too much of is no fault of the query. */
+export function isOutOfItsMemory(error: unknown): boolean {
+  return (
+    error instanceof ClickHouseError &&
+    error.code === MEMORY_LIMIT_EXCEEDED &&
+    /query memory limit|\(for query\)/i.test(error.message)
+  );
 }
 
 /** Connects over HTTP, lazily. Inserts are synchronous (newer servers turn async_insert on). */

@@ -1,6 +1,6 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { ApiError } from '../../contract/errors.ts';
-import type { Books } from '../../stores/clickhouse.ts';
+import { isOutOfItsMemory, type Books } from '../../stores/clickhouse.ts';
 import type { Query } from '../../stores/postgres.ts';
 import { daysTouched } from '../../values/periods.ts';
 import { liveDays, type LiveDays } from './live-days.ts';
@@ -38,7 +38,6 @@ export type UsageStores = { sql: Query; books: Books };
 // ClickHouse's numbers of errors.
 const TOO_MANY_ROWS = '158';
 const TIMEOUT_EXCEEDED = '159';
-const MEMORY_LIMIT_EXCEEDED = '241';
 const TOO_MANY_BYTES = '396';
 
 /** Reads usage. `nowMs` tells which days may still be open. */
@@ -109,15 +108,6 @@ export async function booksAnswer<Result>(
     if (isOutOfItsMemory(error)) throw new ApiError(outOfMemory, { cause: error });
     throw new ApiError('usage_unavailable', { cause: error });
   }
-}
-
-// The server's own memory, or that of its user, is no fault of the question.
-function isOutOfItsMemory(error: unknown): boolean {
-  return (
-    error instanceof ClickHouseError &&
-    error.code === MEMORY_LIMIT_EXCEEDED &&
-    /query memory limit|\(for query\)/i.test(error.message)
-  );
 }
 
 type UsageRow = {

@@ -41,7 +41,7 @@ export function Scopes() {
   if (may('workspace:write')) {
     columns.push({
       title: 'Change',
-      width: '10.5rem',
+      width: '12rem',
       cell: (scope) => (
         <>
           <button
