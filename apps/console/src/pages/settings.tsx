@@ -22,11 +22,11 @@ const quotaNames: Record<string, string> = {
   scopes: 'scopes',
   accessTokens: 'access tokens',
   billingRecords: 'billing records',
-  storedBytes: 'bytes stored',
+  storedBytes: 'stored bytes',
   linkTokens: 'link tokens',
-  keptAnswerBytes: 'bytes of kept answers',
-  verifyPerSecond: 'verifications per second',
-  apiPerSecond: 'management calls per second',
+  keptAnswerBytes: 'kept-answer bytes',
+  verifyPerSecond: 'verifications / s',
+  apiPerSecond: 'api calls / s',
 };
 
 /** The workspace's defaults, the team's quota, and who is signed in. */

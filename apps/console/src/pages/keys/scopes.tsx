@@ -41,7 +41,7 @@ export function Scopes() {
   if (may('workspace:write')) {
     columns.push({
       title: 'Change',
-      width: '12rem',
+      width: '10.5rem',
       cell: (scope) => (
         <>
           <button
