@@ -17,7 +17,7 @@ const TIMES_FILE = 'node_modules/.keytally-test-times.json';
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '5' },
+    jobs: { type: 'string', default: '4' },
     within: { type: 'string', default: '300' },
     show: { type: 'boolean', default: false },
     // The files that have a long form run in it, and no others.

@@ -256,7 +256,7 @@ async function makeHostile() {
   });
   const alerts = [0, 1, 2, 3].map((i) => ({ name: at(i), when: { usedPercent: i + 1 } }));
   await api('patch', `/api/v1/customer-billing/${billingId}`, { limits, alerts });
-  const { verify } = makeCustomers(world, workspaceId);
+  const customers = makeCustomers(world, workspaceId);
   const { apiKey } = await api(
     'post',
     '/api/v1/api-key',
@@ -265,10 +265,13 @@ async function makeHostile() {
   );
   await Promise.all(
     payloads.map((usageName) =>
-      must(200, verify({ key: apiKey.key, route: usageName, billing: { usage: '0.1', usageName } })),
+      must(200, customers.verifyDecided({ key: apiKey.key, route: usageName, billing: { usage: '0.1', usageName } })),
     ),
   );
-  await must(200, verify({ key: apiKey.key, billing: { usage: '1', usageName: at(9), hold: { expiresIn: 3_600 } } }));
+  await must(
+    200,
+    customers.verifyDecided({ key: apiKey.key, billing: { usage: '1', usageName: at(9), hold: { expiresIn: 3_600 } } }),
+  );
   await eventually(
     'the books have them',
     async () => (await world.call('get', `/api/v1/usage/${billingId}`)).body.data.length === payloads.length,
