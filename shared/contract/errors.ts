@@ -174,6 +174,10 @@ export const errors = {
     42922,
     'The team has two exports under way, or the service as many as it takes; wait until one of them is read.',
   ],
+  too_many_rotations: [
+    42923,
+    'The key was given 10 new secrets within an hour; use the latest, or wait as long as Retry-After says.',
+  ],
   headers_too_large: [43101, 'The address and headers of the request exceed 16 KiB; send fewer or shorter ones.'],
   internal: [50001, 'Something went wrong on our side; it was logged with the request id.'],
   gateway_misconfigured: [

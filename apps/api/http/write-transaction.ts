@@ -42,7 +42,7 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
       const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
       if (first) return first;
       if (route.grows) options.requireMemory();
-      const { status, text, changes, lines } = await attempt(route, call, tx, repeatable !== undefined);
+      const { status, text, changes, lines } = await attempt(route, call, tx, repeatable !== undefined && !call.caller.portal);
       const changeIds = await recordChanges(tx, changes);
       const client = auditClient(call.clientAddress, call.header('user-agent'));
       await recordAudit(tx, originOf(route, call.caller, call.requestId, client), lines);
@@ -73,7 +73,7 @@ export function writeTooLate(progress: WriteProgress): ApiError {
   });
 }
 
-/** Runs the handler in a savepoint. With an Idempotency-Key a refusal is an answer too, and is kept like any other. */
+/** Runs the handler in a savepoint. With an Idempotency-Key a refusal is an answer too, and is kept like any other; not in the portal, whose visitors would fill the team's quota. */
 async function attempt(route: ApiRoute, call: AnyCall, tx: Transaction, keepRefusal: boolean) {
   const changes: Change[] = [];
   const changed: Services['changed'] = (kind, entityId, shard) =>

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Caller } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
+import type { Query } from '../../../../shared/stores/postgres.ts';
 import { hashKeyText, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import type { Services } from '../../http/route.ts';
 import { tellKeys } from '../../resources/keys/events.ts';
@@ -9,6 +10,8 @@ import { lockKey, readKey } from '../../resources/keys/keys.ts';
 const MAX_GRACE_SECONDS = 7 * 86_400;
 // Each change of a key writes every secret that works.
 const MOST_EARLIER_SECRETS = 10;
+// A link may reach others than its customer. Each rotation leaves a secret and a line of the audit log.
+const MOST_BY_LINKS_IN_AN_HOUR = 10;
 
 /** For how long earlier secrets go on, in a request. */
 export const graceSeconds = Type.Integer({
@@ -29,6 +32,7 @@ export async function rotateKey(
 ) {
   const { shard, prefix, deleted } = await lockKey(sql, caller, params);
   if (deleted) throw new ApiError('key_deleted');
+  if (linkTokenId !== undefined) await refuseTooMany(sql, params.akid);
   const before = await readKey(sql, params);
   const now = Date.now();
   const validUntil = graceSeconds ? now + graceSeconds * 1000 : null;
@@ -60,4 +64,13 @@ export async function rotateKey(
   const keys = [{ workspaceId: params.id, key: rotated }];
   await tellKeys(sql, { type: 'key.rotated', teamId: caller.teamId, keys, atMs: now });
   return { ...rotated, key: text };
+}
+
+async function refuseTooMany(sql: Query, keyId: string): Promise<void> {
+  const [{ secrets, seconds }] = await sql<[{ secrets: number; seconds: number | null }]>`
+    select count(*)::int as secrets, ceil(extract(epoch from min(created_at) + interval '1 hour' - now()))::int as seconds
+    from (select created_at from key_texts where key_id = ${keyId} and created_at > now() - interval '1 hour'
+          order by created_at desc limit ${MOST_BY_LINKS_IN_AN_HOUR}) as latest`;
+  if (secrets < MOST_BY_LINKS_IN_AN_HOUR) return;
+  throw new ApiError('too_many_rotations', { headers: { 'Retry-After': String(Math.max(1, seconds ?? 1)) } });
 }

@@ -321,6 +321,27 @@ test('with the permission the customer rotates own keys, and the audit log names
   assert.is(await statusOf(apiKey.key), 'VALID');
 });
 
+test('a link gives a key at most 10 new secrets in an hour, and its refusals are not kept', async () => {
+  const { id } = await newKey({ name: 'rotated without end' });
+  const cookie = await session({ permissions: ['rotate'] });
+  const rotate = (i: number) =>
+    by(cookie, 'post', `/api/v1/portal/key/${id}/rotate`, {}, { ...marked, 'Idempotency-Key': `rotation-${i}` });
+  // The first of the ten is the one that the key was made with.
+  const answers = await Promise.all(Array.from({ length: 14 }, (_, i) => rotate(i)));
+  const refused = answers.filter(({ status }) => status !== 200);
+  assert.is(refused.length, 5);
+  for (const answer of refused) {
+    assert.is(codeOf(answer), 42923);
+    const wait = Number(answer.headers.get('retry-after'));
+    assert.ok(wait > 3_000 && wait <= 3_600, String(wait));
+  }
+  const [{ kept }] = await world.sql<[{ kept: number }]>`
+    select count(*)::int as kept from idempotency_keys where status = 429`;
+  assert.is(kept, 0);
+  await world.sql`update key_texts set created_at = created_at - interval '1 hour' where key_id = ${id}`;
+  assert.is((await rotate(0)).status, 200);
+});
+
 test('a customer who asks too often is told to wait, and holds up nobody else', async () => {
   const [cookie, other] = [await session(), await session({ customerId: 'cus_other' })];
   const answers = await Promise.all(Array.from({ length: 40 }, () => by(cookie, 'get', '/api/v1/portal')));

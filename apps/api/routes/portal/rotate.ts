@@ -13,14 +13,14 @@ export default route({
   operationId: 'rotatePortalKey',
   summary: 'Give one of the own API keys a new secret; only this answer contains it',
   description:
-    'The link token must permit `rotate`. The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage.',
+    'The link token must permit `rotate`. The earlier secret keeps verifying for `graceSeconds`. The key keeps its id, settings and usage. A key has at most 10 new secrets in an hour this way.',
   portal: 'session',
   writes: true,
   params: object({ akid: id('API key') }),
   bodyOptional: true,
   body: object({ graceSeconds: Type.Optional(graceSeconds) }),
   response: object({ apiKey: portalKeyWithText }),
-  errors: ['permission_missing', 'key_not_found', 'key_deleted'],
+  errors: ['permission_missing', 'key_not_found', 'key_deleted', 'too_many_rotations'],
 
   async handle(call) {
     const portal = portalOf(call.caller);
