@@ -4,6 +4,7 @@ import { permissions, type Permission } from '../../shared/contract/caller.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
+import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { request, type Answer, type RequestOptions } from './request.ts';
@@ -119,8 +120,15 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
     ...(process.env.TEST_KAFKA_BROKERS && { KAFKA_BROKERS: process.env.TEST_KAFKA_BROKERS, KAFKA_TOPIC_PREFIX: name }),
     ...settings,
   };
-  await copyBooks(name);
+  if (settings.CLICKHOUSE_URL === undefined) await copyBooks(name);
+  else await migrateBooks(env);
   return env;
+}
+
+// A test's own server has no template.
+async function migrateBooks({ DATABASE_URL, CLICKHOUSE_URL }: Record<string, string>): Promise<void> {
+  const sql = connectPostgres(DATABASE_URL!, { max: 1 });
+  await migrateClickHouse(CLICKHOUSE_URL!, { sql }).finally(() => sql.end());
 }
 
 /** Makes a database of the books as the run's template is. */
