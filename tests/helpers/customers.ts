@@ -46,10 +46,10 @@ export function makeCustomers(world: World, workspaceId: string) {
       return request(url + VERIFY_PATH, 'post', { token, body, headers });
     },
     /** Verifies, and again while a busy machine leaves it undecided: it is debited once. */
-    async verifyDecided(body: object): Promise<Answer> {
+    async verifyDecided(body: object, options: VerifyOptions = {}): Promise<Answer> {
       const headers = { 'Idempotency-Key': randomUUID() };
       let answer: Answer;
-      do answer = await this.verify(body, { headers });
+      do answer = await this.verify(body, { ...options, headers });
       while (answer.body?.error?.code === 50305);
       return answer;
     },
