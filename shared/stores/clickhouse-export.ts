@@ -1,3 +1,4 @@
+import type { ClickHouseSettings } from '@clickhouse/client';
 import { Readable } from 'node:stream';
 import type { OpenExport } from '../contract/route.ts';
 import { isOutOfItsMemory, type Books } from './clickhouse.ts';
@@ -8,18 +9,23 @@ export type ExportQuery = { query: string; params: Record<string, unknown>; most
  * Asks for a whole answer as bytes. ClickHouse writes it to disk before it answers (wait_end_of_query), so it fails before its
  * first byte or not at all, and is read as slowly as its reader likes.
  *
- * Each thread holds memory of its own while it merges what lies on disk: what two have no room for, one does.
+ * Each thread holds memory of its own while it merges what lies on disk: what two have no room for, one does, in small blocks.
  */
 export async function openExport(books: Books, asked: ExportQuery): Promise<OpenExport> {
   try {
     return await openIn(2, books, asked);
   } catch (error) {
     if (!isOutOfItsMemory(error)) throw error;
-    return openIn(1, books, asked);
+    return openIn(1, books, asked, { max_block_size: '8192' });
   }
 }
 
-async function openIn(threads: number, { client }: Books, asked: ExportQuery): Promise<OpenExport> {
+async function openIn(
+  threads: number,
+  { client }: Books,
+  asked: ExportQuery,
+  settings: ClickHouseSettings = {},
+): Promise<OpenExport> {
   const { query, params, mostBytes, signal } = asked;
   const form = new FormData();
   for (const [name, value] of Object.entries(params)) form.append(`param_${name}`, parameterText(value));
@@ -31,6 +37,7 @@ async function openIn(threads: number, { client }: Books, asked: ExportQuery): P
     http_headers: { 'content-type': body.headers.get('content-type') ?? '' },
     abort_signal: signal,
     clickhouse_settings: {
+      ...settings,
       max_threads: threads,
       wait_end_of_query: 1,
       max_result_bytes: String(mostBytes),

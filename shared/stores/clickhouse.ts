@@ -78,15 +78,16 @@ export const REQUEST_LIMITS: BooksLimits = {
 /** Limits of an export. It may take as long as a large one does, and sorts on disk what it sorts. */
 export const EXPORT_LIMITS: BooksLimits = {
   ...REQUEST_LIMITS,
-  ...withinMemory(500_000_000),
+  ...withinMemory(550_000_000),
   max_execution_time: 600,
 };
 
 function withinMemory(bytes: number): BooksLimits {
+  const onDisk = String(bytes / 4);
   return {
     max_memory_usage: String(bytes),
-    max_bytes_before_external_group_by: String(bytes / 4),
-    max_bytes_before_external_sort: String(bytes / 8),
+    max_bytes_before_external_group_by: onDisk,
+    max_bytes_before_external_sort: onDisk,
     // Shares of the server's memory: with them, the bytes above count for nothing.
     max_bytes_ratio_before_external_group_by: 0,
     max_bytes_ratio_before_external_sort: 0,
