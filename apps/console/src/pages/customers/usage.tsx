@@ -20,7 +20,7 @@ const columns: readonly Column<Row>[] = [
   { title: 'Day', note: 'UTC', cell: ({ day = '' }) => day.slice(0, 10), width: '9rem' },
   {
     title: 'Usage',
-    cell: ({ billingUsageName = '' }) => <span title={billingUsageName}>{billingUsageName}</span>,
+    cell: (row) => <span title={nameOf(row)}>{nameOf(row)}</span>,
     isMain: true,
   },
   { title: 'Credits', cell: ({ totalBillingUsage }) => <Amount of={totalBillingUsage} />, isNumber: true },
@@ -63,7 +63,7 @@ export function UsageByDay({ on, read, action, empty }: UsageProps) {
       value &&
       chartOf(value, daysFrom(from, to), {
         periodOf: ({ day = '' }) => day.slice(0, 10),
-        nameOf: ({ billingUsageName = '' }) => billingUsageName,
+        nameOf,
         amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
       }),
     [value],
@@ -91,4 +91,8 @@ export function UsageByDay({ on, read, action, empty }: UsageProps) {
       )}
     </section>
   );
+}
+
+function nameOf({ billingUsageName }: Row): string {
+  return billingUsageName || 'without a name';
 }
