@@ -78,7 +78,7 @@ export const REQUEST_LIMITS: BooksLimits = {
 /** Limits of an export. It may take as long as a large one does, and sorts on disk what it sorts. */
 export const EXPORT_LIMITS: BooksLimits = {
   ...REQUEST_LIMITS,
-  ...withinMemory(500_000_000),
+  ...withinMemory(550_000_000),
   max_execution_time: 600,
 };
 

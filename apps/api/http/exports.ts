@@ -9,7 +9,7 @@ export type SendExport = (ctx: Koa.Context, teamId: string, answer: ExportAnswer
 /** How many exports a process has under way, of one team and of all, and how many of them it has made at a time. */
 export type ExportLimits = { ofTeam: number; ofAll: number; made: number; unreadMs: number };
 
-// Each one that is made takes the books up to 500 MB of memory, each that is read a file on their disk. Whoever reads nothing for a
+// Each one that is made takes the books up to 550 MB of memory, each that is read a file on their disk. Whoever reads nothing for a
 // minute has gone, whatever the network says.
 const LIMITS: ExportLimits = { ofTeam: 2, ofAll: 16, made: 2, unreadMs: 60_000 };
 
