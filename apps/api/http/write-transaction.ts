@@ -42,7 +42,12 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
       const first = repeatable && (await claimKey(tx, masterKeys, repeatable));
       if (first) return first;
       if (route.grows) options.requireMemory();
-      const { status, text, changes, lines } = await attempt(route, call, tx, repeatable !== undefined && !call.caller.portal);
+      const { status, text, changes, lines } = await attempt(
+        route,
+        call,
+        tx,
+        repeatable !== undefined && !call.caller.portal,
+      );
       const changeIds = await recordChanges(tx, changes);
       const client = auditClient(call.clientAddress, call.header('user-agent'));
       await recordAudit(tx, originOf(route, call.caller, call.requestId, client), lines);
