@@ -8,7 +8,7 @@ import { Choice, Field, Form } from '../parts/form.tsx';
 import { Page, usePath } from '../parts/page.tsx';
 import { SaveButton } from '../parts/save.tsx';
 import { Table, type Column } from '../parts/table.tsx';
-import { Amount, ProblemNote } from '../parts/text.tsx';
+import { Amount, ProblemNote, UNNAMED } from '../parts/text.tsx';
 
 type Row = Output<'get /api/v1/usage'>['data'][number];
 type Group = (typeof groups)[number][0];
@@ -210,7 +210,7 @@ function hourOf(start: string): string {
 }
 
 function nameOf(row: Row): string {
-  return partsOf(row).filter(Boolean).join(', ') || 'without a name';
+  return partsOf(row).filter(Boolean).join(', ') || UNNAMED;
 }
 
 function restOf(row: Row, asked: Asked): string {

@@ -2,6 +2,9 @@ import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Problem } from '../data/call.ts';
 
+/** What stands for usage that was given no name. */
+export const UNNAMED = 'without a name';
+
 /** Decimal text as people read it: whole digits in groups, every decimal kept. */
 export function Amount({ of }: { of: string | number }) {
   const [whole = '', decimals] = String(of).split('.');

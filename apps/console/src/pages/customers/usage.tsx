@@ -6,7 +6,7 @@ import { useRead } from '../../data/hooks.ts';
 import { chartOf, StackedBars } from '../../parts/chart.tsx';
 import { SaveButton } from '../../parts/save.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, Empty, ProblemNote } from '../../parts/text.tsx';
+import { Amount, Empty, ProblemNote, UNNAMED } from '../../parts/text.tsx';
 
 type Row = Pick<
   Output<'get /api/v1/usage/{bid}'>['data'][number],
@@ -94,5 +94,5 @@ export function UsageByDay({ on, read, action, empty }: UsageProps) {
 }
 
 function nameOf({ billingUsageName }: Row): string {
-  return billingUsageName || 'without a name';
+  return billingUsageName || UNNAMED;
 }

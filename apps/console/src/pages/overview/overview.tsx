@@ -9,7 +9,7 @@ import { chartOf, StackedBars } from '../../parts/chart.tsx';
 import { OutcomeSums } from '../../parts/outcomes.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, Empty, ProblemNote } from '../../parts/text.tsx';
+import { Amount, Empty, ProblemNote, UNNAMED } from '../../parts/text.tsx';
 import { Books } from './books.tsx';
 import { FailingWebhooks, HitLimits, LowCustomers } from './lists.tsx';
 
@@ -122,5 +122,5 @@ function sumsOf(rows: readonly Row[]): Sum[] {
 }
 
 function nameOf({ usageName }: Row): string {
-  return usageName || 'without a name';
+  return usageName || UNNAMED;
 }
