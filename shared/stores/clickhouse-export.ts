@@ -13,19 +13,14 @@ export type ExportQuery = { query: string; params: Record<string, unknown>; most
  */
 export async function openExport(books: Books, asked: ExportQuery): Promise<OpenExport> {
   try {
-    return await openIn(2, books, asked);
+    return await openWith({ max_threads: 2 }, books, asked);
   } catch (error) {
     if (!isOutOfItsMemory(error)) throw error;
-    return openIn(1, books, asked, { max_block_size: '8192' });
+    return openWith({ max_threads: 1, max_block_size: '8192' }, books, asked);
   }
 }
 
-async function openIn(
-  threads: number,
-  { client }: Books,
-  asked: ExportQuery,
-  settings: ClickHouseSettings = {},
-): Promise<OpenExport> {
+async function openWith(settings: ClickHouseSettings, { client }: Books, asked: ExportQuery): Promise<OpenExport> {
   const { query, params, mostBytes, signal } = asked;
   const form = new FormData();
   for (const [name, value] of Object.entries(params)) form.append(`param_${name}`, parameterText(value));
@@ -38,7 +33,6 @@ async function openIn(
     abort_signal: signal,
     clickhouse_settings: {
       ...settings,
-      max_threads: threads,
       wait_end_of_query: 1,
       max_result_bytes: String(mostBytes),
       result_overflow_mode: 'throw',

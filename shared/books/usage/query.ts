@@ -1,10 +1,12 @@
 import { ClickHouseError } from '@clickhouse/client';
 import { ApiError } from '../../contract/errors.ts';
+import type { OpenExport } from '../../contract/route.ts';
+import { openExport } from '../../stores/clickhouse-export.ts';
 import { isOutOfItsMemory, type Books } from '../../stores/clickhouse.ts';
 import type { Query } from '../../stores/postgres.ts';
 import { daysTouched } from '../../values/periods.ts';
 import { liveDays, type LiveDays } from './live-days.ts';
-import { eventsSql, keyColumns, usageSql, type UsageQuestion } from './sql.ts';
+import { eventsSql, keyColumns, usageSql, type Statement, type UsageQuestion } from './sql.ts';
 
 // Every reader of usage asks here; sql.ts alone writes the queries.
 
@@ -108,6 +110,15 @@ export async function booksAnswer<Result>(
     if (isOutOfItsMemory(error)) throw new ApiError(outOfMemory, { cause: error });
     throw new ApiError('usage_unavailable', { cause: error });
   }
+}
+
+/** Opens a file that the books write. One that takes more than they give it is an error that says how to ask for less. */
+export function openBooksFile(
+  { books, mostBytes }: { books: Books; mostBytes: number },
+  { query, params }: Statement,
+  signal: AbortSignal,
+): Promise<OpenExport> {
+  return booksAnswer(() => openExport(books, { query, params, mostBytes, signal }), 'export_too_large');
 }
 
 type UsageRow = {

@@ -5,8 +5,7 @@ import { makeStatements, type Statement } from '../../../../shared/books/stateme
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { exportFormats } from '../../../../shared/books/usage/export.ts';
-import { booksAnswer } from '../../../../shared/books/usage/query.ts';
-import { openExport } from '../../../../shared/stores/clickhouse-export.ts';
+import { openBooksFile } from '../../../../shared/books/usage/query.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
 import { csv } from '../../http/csv.ts';
 import { nextCursor, pageItems, pageParameters, readPage } from '../../http/pages.ts';
@@ -66,14 +65,10 @@ export default route({
     const form = formOf(query.format, header('accept'));
     if (form !== 'json') {
       await refuseTooManyLines(sql, query.workspaceId);
-      const { exports } = services;
       return fileAnswer('statements', form, async (signal) => {
         const lines = await readAll(read, signal);
         const file = form === 'csv' ? textFileSql(csvOf(lines)) : parquetFileSql(lines);
-        return booksAnswer(
-          () => openExport(exports.books, { ...file, mostBytes: exports.mostBytes, signal }),
-          'export_too_large',
-        );
+        return openBooksFile(services.exports, file, signal);
       });
     }
     const { span } = found;

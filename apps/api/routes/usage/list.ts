@@ -6,12 +6,11 @@ import {
   namedRecords,
   type ExportFormat,
 } from '../../../../shared/books/usage/export.ts';
-import { booksAnswer, liveDaysOf } from '../../../../shared/books/usage/query.ts';
+import { liveDaysOf, openBooksFile } from '../../../../shared/books/usage/query.ts';
 import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object, textOf, usageName } from '../../../../shared/contract/schema-kinds.ts';
 import { customerId } from '../../../../shared/contract/schemas.ts';
-import { openExport } from '../../../../shared/stores/clickhouse-export.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { QUARTER_MS } from '../../../../shared/values/periods.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
@@ -157,11 +156,6 @@ async function exportOf({ sql, exports }: Exporting, question: UsageQuestion, fo
   const isNamed = question.groupBy.includes('billing');
   const records = isNamed ? await namedRecords(sql, question.workspace, question.filters?.billingIds) : [];
   if (records.length > MOST_NAMED_RECORDS) throw new ApiError('export_too_large');
-  const { query, params } = exportSql(question, live, records, format);
-  return fileAnswer('usage', format, (signal) =>
-    booksAnswer(
-      () => openExport(exports.books, { query, params, mostBytes: exports.mostBytes, signal }),
-      'export_too_large',
-    ),
-  );
+  const statement = exportSql(question, live, records, format);
+  return fileAnswer('usage', format, (signal) => openBooksFile(exports, statement, signal));
 }
