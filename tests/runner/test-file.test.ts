@@ -36,4 +36,20 @@ test('a file that runs no test, skips one, prints no summary or does not end is 
   await Promise.all(results);
 });
 
+test('what a hook throws is told', async () => {
+  const uvu = JSON.stringify(import.meta.resolve('uvu'));
+  mkdirSync(folder, { recursive: true });
+  const hooks = ['test.before', 'test.after', 'test.before.each', 'test.after.each'];
+  const results = hooks.map(async (hook, i) => {
+    const file = join(folder, `hook-${i}.mjs`);
+    const thrown = `${hook}(() => { throw new Error('the cause of it') });`;
+    writeFileSync(file, `import { test } from ${uvu}; ${thrown} test('a', () => {}); test.run();`);
+    const result = await runTestFile(file, { env: process.env, withinMs: 10_000, signal: new AbortController().signal });
+    assert.ok(result.failed > 0, hook);
+    assert.match(result.output, /the cause of it/, hook);
+    assert.match(result.output, new RegExp(`hook-${i}\\.mjs:1`), hook);
+  });
+  await Promise.all(results);
+});
+
 test.run();

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 
 export interface FileResult {
@@ -16,11 +17,13 @@ interface Options {
   signal: AbortSignal;
 }
 
+const uvuHooks = join(import.meta.dirname, 'uvu-hooks.ts');
+
 /** Runs one test file in a process of its own and reads uvu's summary. */
 export async function runTestFile(file: string, { env, withinMs, signal }: Options): Promise<FileResult> {
   const started = performance.now();
   // In a process group of its own, so that the processes it started end with it.
-  const child = spawn(process.execPath, [file], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, ['--import', uvuHooks, file], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));
