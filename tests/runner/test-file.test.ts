@@ -44,7 +44,11 @@ test('what a hook throws is told', async () => {
     const file = join(folder, `hook-${i}.mjs`);
     const thrown = `${hook}(() => { throw new Error('the cause of it') });`;
     writeFileSync(file, `import { test } from ${uvu}; ${thrown} test('a', () => {}); test.run();`);
-    const result = await runTestFile(file, { env: process.env, withinMs: 10_000, signal: new AbortController().signal });
+    const result = await runTestFile(file, {
+      env: process.env,
+      withinMs: 10_000,
+      signal: new AbortController().signal,
+    });
     assert.ok(result.failed > 0, hook);
     assert.match(result.output, /the cause of it/, hook);
     assert.match(result.output, new RegExp(`hook-${i}\\.mjs:1`), hook);

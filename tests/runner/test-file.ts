@@ -23,7 +23,11 @@ const uvuHooks = join(import.meta.dirname, 'uvu-hooks.ts');
 export async function runTestFile(file: string, { env, withinMs, signal }: Options): Promise<FileResult> {
   const started = performance.now();
   // In a process group of its own, so that the processes it started end with it.
-  const child = spawn(process.execPath, ['--import', uvuHooks, file], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, ['--import', uvuHooks, file], {
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));

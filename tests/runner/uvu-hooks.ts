@@ -13,7 +13,7 @@ registerHooks({
   load(url, context, next) {
     const loaded = next(url, context);
     if (!url.endsWith('/uvu/dist/index.mjs')) return loaded;
-    const source = String(loaded.source);
+    const source = Buffer.from(loaded.source as Uint8Array).toString();
     if (!source.includes(BEFORE)) throw new Error(`${url} has changed: see whether it still drops the errors of hooks`);
     return { ...loaded, source: source.replace(BEFORE, () => AFTER) };
   },
