@@ -17,7 +17,7 @@ let customers: Customers;
 const folder = mkdtempSync(join(tmpdir(), 'keytally-import-'));
 const test = suite('the command import');
 test.before(async () => {
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  world = await makeWorld(['verify']);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });

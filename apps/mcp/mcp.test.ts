@@ -24,7 +24,7 @@ let client: Client;
 
 const test = suite('the tools of the Model Context Protocol');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '2000' });
+  world = await makeWorld(['verify', 'consumer']);
   proxy = await makeProxy(world.api.url);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: INJECTION }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);

@@ -96,7 +96,7 @@ export function runCases(name: string, apps: Record<string, CaseApp>): void {
 
   test.before(async () => {
     // A busy machine needs more time.
-    world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+    world = await makeWorld(['verify']);
     proxy = await makeProxy(world.verify!.url);
     redis = new Redis(world.env.REDIS_URL!);
     clients = await makeEndClients(world);

@@ -19,7 +19,7 @@ const clients: Record<string, Keytally> = {};
 
 const test = suite('gathered verifications');
 test.before(async () => {
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '5000' });
+  world = await makeWorld(['verify']);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
   customers = makeCustomers(world, workspace.id);
   proxy = await makeProxy(world.verify!.url);

@@ -30,7 +30,7 @@ const servers: Server[] = [];
 
 const test = suite('holds by the client');
 test.before(async () => {
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  world = await makeWorld(['verify']);
   client = keytally({
     url: world.api.url,
     verifyUrl: world.verify!.url,

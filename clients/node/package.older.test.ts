@@ -10,7 +10,7 @@ let customers: Customers;
 
 const test = suite('the package on older Node and TypeScript');
 test.before(async () => {
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  world = await makeWorld(['verify']);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
   customers = makeCustomers(world, workspace.id);
   installPackage();

@@ -28,7 +28,7 @@ let customers: Customers;
 
 const test = suite('the package');
 test.before(async () => {
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  world = await makeWorld(['verify']);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
   customers = makeCustomers(world, workspace.id);
 });

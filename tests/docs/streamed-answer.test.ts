@@ -31,7 +31,7 @@ let url: string;
 
 const test = suite('the program that charges a streamed answer by its tokens');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify', 'consumer']);
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   customers = makeCustomers(world, workspace.id);
   installPackage();

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import * as assert from 'uvu/assert';
 import { request, type Answer, type World } from './world.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
@@ -44,14 +43,6 @@ export function makeCustomers(world: World, workspaceId: string) {
     verify(body: object, options: VerifyOptions = {}): Promise<Answer> {
       const { url = world.verify!.url, token = world.team.token, headers = {} } = options;
       return request(url + VERIFY_PATH, 'post', { token, body, headers });
-    },
-    /** Verifies, and again while a busy machine leaves it undecided: it is debited once. */
-    async verifyDecided(body: object, options: VerifyOptions = {}): Promise<Answer> {
-      const headers = { 'Idempotency-Key': randomUUID() };
-      let answer: Answer;
-      do answer = await this.verify(body, { ...options, headers });
-      while (answer.body?.error?.code === 50305);
-      return answer;
     },
   };
 }

@@ -8,7 +8,7 @@ import { makeOwnRedis, type OwnRedis } from './own-redis.ts';
 export type RebuildWorld = Awaited<ReturnType<typeof makeRebuildWorld>>;
 
 /** A test file's own world with a Redis of its own to lose, and ways to see what its balances and books hold afterwards. */
-export async function makeRebuildWorld(name: string, settings: Record<string, string>) {
+export async function makeRebuildWorld(name: string, settings: Record<string, string> = {}) {
   const redis = await makeOwnRedis(name);
   const world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name })).body;

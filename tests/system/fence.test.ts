@@ -30,7 +30,10 @@ test.before(async () => {
   await startRedis();
   admin = new Redis(port, '127.0.0.1');
   admin.on('error', () => {});
-  world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis://127.0.0.1:${port}` });
+  world = await makeWorld(['verify', 'consumer'], {
+    REDIS_URL: `redis://127.0.0.1:${port}`,
+    VERIFY_DEADLINE_MS: '250',
+  });
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'fence' })).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });

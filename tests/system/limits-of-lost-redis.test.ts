@@ -11,7 +11,7 @@ let consumer: Started;
 
 const test = suite('limits after a lost Redis');
 test.before(async () => {
-  all = await makeRebuildWorld('limits', { VERIFY_DEADLINE_MS: '10000' });
+  all = await makeRebuildWorld('limits');
   consumer = await all.world.start('consumer');
 });
 test.after(() => all?.stop());

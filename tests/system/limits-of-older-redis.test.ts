@@ -14,7 +14,7 @@ let world: RebuildWorld['world'];
 let customers: RebuildWorld['customers'];
 
 test.before(async () => {
-  own = await makeRebuildWorld('older-limits', { BUS: 'redis', VERIFY_DEADLINE_MS: '10000' });
+  own = await makeRebuildWorld('older-limits', { BUS: 'redis' });
   ({ redis, world, customers } = own);
 });
 test.after(() => own?.stop());

@@ -31,7 +31,7 @@ test.before(async () => {
   members = await startRedisCluster(folder);
   const seeds = members.map((member) => member.address).join(',');
   // What is answered here may be on one server alone: that is how one of them can come back older.
-  const settings = { REDIS_URL: `redis+cluster://${seeds}`, REDIS_MIN_REPLICAS: '0' };
+  const settings = { REDIS_URL: `redis+cluster://${seeds}`, REDIS_MIN_REPLICAS: '0', VERIFY_DEADLINE_MS: '250' };
   world = await makeWorld(['verify', 'consumer'], settings);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'faults' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);

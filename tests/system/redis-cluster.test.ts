@@ -34,7 +34,10 @@ let keys: TestKey[];
 test.before(async () => {
   members = await startRedisCluster(folder);
   const seeds = members.map((member) => member.address).join(',');
-  world = await makeWorld(['verify', 'consumer'], { REDIS_URL: `redis+cluster://${seeds}` });
+  world = await makeWorld(['verify', 'consumer'], {
+    REDIS_URL: `redis+cluster://${seeds}`,
+    VERIFY_DEADLINE_MS: '250',
+  });
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'cluster' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
   keys = await Promise.all(Array.from({ length: 24 }, () => customers.meteredKey('1000000')));

@@ -25,7 +25,7 @@ let books: Books;
 
 const test = suite('calls refused in masses');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify', 'consumer']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   // So that each row stays as it was inserted.
   for (const table of ['refusals', 'recent_refusals'])

@@ -13,7 +13,7 @@ let customers: Customers;
 test.before(async () => {
   world = await makeWorld(['verify']);
   const [port] = await freePorts(1);
-  verify = await world.start('verify', { WORKERS: '2', VERIFY_DEADLINE_MS: '5000', PORT: String(port) });
+  verify = await world.start('verify', { WORKERS: '2', PORT: String(port) });
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });
   customers = makeCustomers(world, body.workspace.id);
 });

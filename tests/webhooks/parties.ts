@@ -27,7 +27,6 @@ export async function makeParties() {
     WEBHOOK_ALLOWED_TARGETS: `127.0.0.1:${failing},127.0.0.1:${steady}`,
     WEBHOOK_RETRY_SECONDS: Array.from({ length: TRIES - 1 }, () => 1).join(),
     NODE_EXTRA_CA_CERTS: certificate.certificate,
-    VERIFY_DEADLINE_MS: '10000',
   });
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body;
   const receivers = {

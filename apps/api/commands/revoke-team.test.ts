@@ -7,7 +7,7 @@ import { eventually, makeWorld, type World } from '../../../tests/helpers/world.
 
 let world: World;
 const test = suite('revoking a team');
-test.before(async () => void (world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' })));
+test.before(async () => void (world = await makeWorld(['verify'])));
 test.after(() => world?.stop());
 
 test('a wrong command line and an unknown team get one line, and nothing is revoked', async () => {

@@ -9,7 +9,7 @@ let world: World;
 
 const test = suite('what the demo shows of accounts');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify', 'consumer']);
   await world.start('webhooks');
 });
 test.after(() => world?.stop());

@@ -16,7 +16,7 @@ let world: World;
 
 const test = suite('make demo');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify', 'consumer']);
   await world.start('webhooks');
 });
 test.after(() => world?.stop());

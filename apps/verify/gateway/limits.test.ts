@@ -8,7 +8,7 @@ let world: World;
 
 const test = suite('limits over windows at a gateway');
 test.before(async () => {
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify']);
 });
 test.after(() => world?.stop());
 

@@ -14,7 +14,7 @@ import { eventually } from '../../../tests/helpers/world.ts';
 let own: RebuildWorld;
 const test = suite('the life of imported keys');
 test.before(async () => {
-  own = await makeRebuildWorld('imported', { BUS: 'redis', VERIFY_DEADLINE_MS: '2000' });
+  own = await makeRebuildWorld('imported', { BUS: 'redis' });
 });
 test.after(() => own?.stop());
 

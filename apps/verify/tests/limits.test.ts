@@ -14,7 +14,7 @@ let workspaceId: string;
 const test = suite('limits over windows in a verification');
 test.before(async () => {
   // Nothing here is about deadlines, and the machine may be busy.
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify']);
   workspaceId = await newWorkspace();
   customers = makeCustomers(world, workspaceId);
 });

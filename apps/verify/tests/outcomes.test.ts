@@ -27,7 +27,7 @@ let books: Books;
 
 const test = suite('outcomes');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify', 'consumer']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);

@@ -50,7 +50,7 @@ test('bad input is an error that names the field, never a status', async () => {
 });
 
 test('calls beyond the limit of waiting calls get 503 at once and cost nothing; the others are decided', async () => {
-  const narrow = await world.start('verify', { VERIFY_MAX_WAITING: '2', VERIFY_DEADLINE_MS: '2000' });
+  const narrow = await world.start('verify', { VERIFY_MAX_WAITING: '2' });
   const { key, meter } = await customers.meteredKey('1000');
   const url = narrow.url;
   const answers = await Promise.all(

@@ -22,7 +22,7 @@ let customers: Customers;
 const test = suite('the Python package');
 test.before(async () => {
   mkdirSync(site, { recursive: true });
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  world = await makeWorld(['verify']);
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   customers = makeCustomers(world, workspace.id);
 });

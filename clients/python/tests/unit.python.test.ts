@@ -14,7 +14,7 @@ let env: Record<string, string>;
 
 const test = suite('the Python client');
 test.before(async () => {
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '5000' });
+  world = await makeWorld(['verify']);
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   env = {
     API_URL: world.api.url,

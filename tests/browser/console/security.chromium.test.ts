@@ -265,12 +265,12 @@ async function makeHostile() {
   );
   await Promise.all(
     payloads.map((usageName) =>
-      must(200, customers.verifyDecided({ key: apiKey.key, route: usageName, billing: { usage: '0.1', usageName } })),
+      must(200, customers.verify({ key: apiKey.key, route: usageName, billing: { usage: '0.1', usageName } })),
     ),
   );
   await must(
     200,
-    customers.verifyDecided({ key: apiKey.key, billing: { usage: '1', usageName: at(9), hold: { expiresIn: 3_600 } } }),
+    customers.verify({ key: apiKey.key, billing: { usage: '1', usageName: at(9), hold: { expiresIn: 3_600 } } }),
   );
   await eventually(
     'the books have them',

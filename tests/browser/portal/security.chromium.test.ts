@@ -131,8 +131,7 @@ test('no name that a stranger chose becomes an element, and nobody frames the pa
     );
   }
   const { key } = await customers.newKey({ name: 'uses', customerId, externalMeterId: meter });
-  for (const usageName of payloads)
-    await must(200, customers.verifyDecided({ key, billing: { usage: '0.1', usageName } }));
+  for (const usageName of payloads) await must(200, customers.verify({ key, billing: { usage: '0.1', usageName } }));
   const hostile = await link({ workspaceId: workspace.id, customerId, billingId, permissions: ['rotate'] });
   await eventually('the books have them', async () => {
     const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;

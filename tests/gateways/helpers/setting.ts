@@ -32,7 +32,7 @@ export type Test = ReturnType<typeof suite>;
 
 /** Starts everything, and puts it into `setting` as soon as it runs, so that `closeSetting` can stop a part of it. */
 export async function openSetting(setting: Setting, name: string, begin: BeginGateway): Promise<void> {
-  setting.world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000', TRUSTED_PROXIES: '127.0.0.1' });
+  setting.world = await makeWorld(['verify'], { TRUSTED_PROXIES: '127.0.0.1' });
   setting.clients = await makeEndClients(setting.world);
   setting.wire = await wireTo(setting.world.verify!.url);
   setting.api = await startApi();

@@ -8,7 +8,7 @@ import { eventually, makeWorld, type World } from '../../../../tests/helpers/wor
 
 const PATH = '/api/v1/access-token';
 // A busy machine needs more time.
-const PATIENT = { VERIFY_DEADLINE_MS: '2000', REQUEST_DEADLINE_MS: '60000' };
+const PATIENT = { REQUEST_DEADLINE_MS: '60000' };
 let world: World;
 const test = suite('revoking access tokens');
 test.before(async () => void (world = await makeWorld(['verify'], PATIENT)));

@@ -14,7 +14,7 @@ let output = '';
 const test = suite('imported keys');
 test.before(async () => {
   outputListeners.add((text) => (output += text));
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000', LOG_LEVEL: 'trace' });
+  world = await makeWorld(['verify'], { LOG_LEVEL: 'trace' });
   workspaceId = await newWorkspace();
   customers = makeCustomers(world, workspaceId);
 });

@@ -12,7 +12,7 @@ let output = '';
 const test = suite('leaked secrets');
 test.before(async () => {
   outputListeners.add((text) => (output += text));
-  world = await makeWorld(['verify'], { VERIFY_DEADLINE_MS: '2000' });
+  world = await makeWorld(['verify']);
 });
 test.after(() => world?.stop());
 

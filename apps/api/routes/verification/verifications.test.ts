@@ -23,7 +23,7 @@ test.before(async () => {
   // Most of these tests ask for today, and it must not end meanwhile.
   const leftMs = DAY_MS - (Date.now() % DAY_MS);
   if (leftMs < 180_000) await sleep(leftMs);
-  world = await makeWorld(['verify', 'consumer'], { VERIFY_DEADLINE_MS: '10000' });
+  world = await makeWorld(['verify', 'consumer']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   workspaceId = await newWorkspace();
   customers = makeCustomers(world, workspaceId);
