@@ -157,7 +157,8 @@ test('a lagging replica that takes over is fenced, and nothing revoked comes bac
   const disabled = await Promise.all(
     keys.slice(12).map(async ({ id, key }) => {
       const path = `${api.url}/api/v1/workspace/${workspaceId}/api-key/${id}`;
-      await must(200, world.call('patch', path, { enabled: false }));
+      const disable = async () => (await world.call('patch', path, { enabled: false })).status === 200;
+      await eventually('the key is disabled', disable);
       return key;
     }),
   );

@@ -44,9 +44,10 @@ test('while Postgres is unavailable, its operations are a 503', async () => {
 });
 
 test('a request whose commit is unknown at the deadline says so, and is stored whole or not at all', async () => {
-  const api = await world.start('api', { REQUEST_DEADLINE_MS: '500' });
+  // A busy machine has three seconds to reach the commit.
+  const api = await world.start('api', { REQUEST_DEADLINE_MS: '3000' });
   await world.sql.unsafe(`
-    create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+    create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(6); return null; end';
     create constraint trigger slow_commit after insert on workspaces deferrable initially deferred
       for each row execute function slow_commit()`);
   const team = await world.newTeam();
