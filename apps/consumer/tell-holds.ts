@@ -38,7 +38,7 @@ async function tell(sql: Sql, lines: CarriedEvent[]): Promise<void> {
   const events = lines.flatMap(({ json, billingId, workspaceId }): WebhookEvent[] => {
     const record = records.get(billingId);
     if (!record) return [];
-    const { id, holdId, holdMicros, timeMs, keyId, detail } = decodeEvent(Buffer.from(json, 'latin1'));
+    const { id, holdId, holdMicros, timeMs, keyId, detail } = decodeEvent(json);
     const { teamId, externalMeterId } = record;
     const credits = formatCredits(holdMicros);
     const outcome = detail === 'charged' ? ('charged' as const) : ('released' as const);

@@ -129,7 +129,9 @@ test('an alert that is crossed is told with what it says', async () => {
 test('a hold that nobody settles is told as expired, released or charged; a captured one is not', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const id = await record(meter);
-  const held = (expiresIn: number, onExpiry: string) => used(key, '2', { hold: { expiresIn, onExpiry } });
+  // The low byte of its first letter is that of a quote.
+  const usageName = 'Токены';
+  const held = (expiresIn: number, onExpiry: string) => used(key, '2', { usageName, hold: { expiresIn, onExpiry } });
   await held(1, 'release');
   await held(1, 'charge');
   const { hold } = await held(3_600, 'release');
