@@ -114,7 +114,7 @@ test('a closed month and its file are the same bytes ever after', async () => {
   const before = await read();
   assert.is(before[0]!.split('\r\n').length, 4, before[0]);
   await stopConsumer();
-  await spend(customers, one, '4', 'late');
+  await spend(customers, one, '4', 'constructor');
   await backdate(redis, at('2026-09-11T10:00Z'));
   await customers.newMeter({ totalCredits: '3' });
   await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { timezone: 'America/St_Johns' }));
@@ -133,7 +133,7 @@ test('a closed month and its file are the same bytes ever after', async () => {
     next.movements.map(({ day, kind, name, amount, events, month }: any) => [day, kind, name, amount, events, month]),
     [
       ['2026-10-01', 'adjustment', 'default', '-1', undefined, undefined],
-      ['2026-10-01', 'late', 'late', '4', 1, '2026-09'],
+      ['2026-10-01', 'late', 'constructor', '4', 1, '2026-09'],
     ],
   );
   assert.equal([next.timezone, next.opening.used], ['America/St_Johns', '2.5']);

@@ -82,8 +82,10 @@ export function lessByName(more: ByName, less: ByName): { name: string; micros: 
   const isMerged = MERGED in more || MERGED in less;
   const [a, b] = isMerged ? [allOf(more), allOf(less)] : [more, less];
   const zero = { micros: 0, events: 0 };
+  // A name may be that of something that every object has, such as "constructor".
+  const sumIn = (sums: ByName, name: string) => (Object.hasOwn(sums, name) ? sums[name]! : zero);
   return [...new Set([...Object.keys(a), ...Object.keys(b)])].toSorted(compare).flatMap((name) => {
-    const [one, other] = [a[name] ?? zero, b[name] ?? zero];
+    const [one, other] = [sumIn(a, name), sumIn(b, name)];
     const difference = { name, micros: one.micros - other.micros, events: one.events - other.events };
     return difference.micros === 0 && difference.events === 0 ? [] : [difference];
   });

@@ -126,7 +126,8 @@ async function daysWithAdjustments(sql: Query, ids: string[], { startDay, endDay
 
 /** Usage without what adjustments, each told by itself, are of it. */
 function movementsOf(rows: UsageRow[], adjustments: Adjustment[]): Movement[] {
-  const isMerged = rows.some(({ name }) => name === MERGED);
+  // All rows, for it may be the name of one, too.
+  const isMerged = rows.every(({ name }) => name === MERGED);
   const nameOf = (name: string) => (isMerged ? MERGED : name);
   const adjusted = new Map<string, number>();
   for (const { day, name, micros } of adjustments) {

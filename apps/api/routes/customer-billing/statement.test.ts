@@ -125,6 +125,26 @@ test("days and months are those of the workspace's time zone", async () => {
   assert.equal([made.opening.used, made.closing.used], ['1', '23']);
 });
 
+test('a usage name that reads like the sum of very many names is a name like any other', async () => {
+  const { workspaceId, customers } = await newWorkspace();
+  const key = await customers.meteredKey('100');
+  await backdateRows(world.sql, workspaceId, at('2026-10-01T00:00Z'));
+  await spend(customers, key, '1', '(all)');
+  await backdate(redis, at('2026-10-02T10:00Z'));
+  const { id } = await customers.billing(key.meter);
+  await adjust(id, { amount: '16', usageName: 'tokens', reason: 'r', day: '2026-10-05' });
+  consumer = await world.start('consumer');
+  const made = await exact(id, 'month=2026-10');
+  assert.equal(
+    made.movements.slice(-2).map(({ kind, name, amount }: any) => [kind, name, amount]),
+    [
+      ['usage', '(all)', '1'],
+      ['adjustment', 'tokens', '16'],
+    ],
+  );
+  assert.is(made.closing.used, '17');
+});
+
 test('a statement says that events are on their way, and that the books differ, and by how much', async () => {
   const { customers } = await newWorkspace();
   const key = await customers.meteredKey('100');
