@@ -56,14 +56,15 @@ async function byAvailable({ sql, filter, after, take }: Asked): Promise<ListedB
 /** Steps from meter to meter of the customer's keys: it may have many keys of one meter. */
 async function byMeter({ sql, filter, after, take }: Asked): Promise<ListedBilling[]> {
   const { workspaceId, customerId, belowMicros } = filter;
-  const from = Buffer.from(after, 'base64url').toString();
+  // A cursor names the record: its meter may be longer than a cursor.
+  const meterOf = sql`(select external_meter_id from billing_records where workspace_id = ${workspaceId} and id = ${after})`;
   const nextMeter = (than: ReturnType<Query>) => sql`
     select k.external_meter_id from api_keys k
     where k.workspace_id = ${workspaceId} and k.customer_id = ${customerId!} and k.external_meter_id > ${than}
     order by k.external_meter_id limit 1`;
   const rows = await sql<BillingRow[]>`
     with recursive meters as (
-      (${nextMeter(sql`${from}`)})
+      (${nextMeter(sql`coalesce(${meterOf}, '')`)})
       union all
       select (${nextMeter(sql`m.external_meter_id`)}) from meters m where m.external_meter_id is not null)
     select b.* from meters m cross join lateral (
@@ -71,7 +72,7 @@ async function byMeter({ sql, filter, after, take }: Asked): Promise<ListedBilli
       where workspace_id = ${workspaceId} and external_meter_id = m.external_meter_id ${ofMeter(sql, filter)}
         ${belowMicros === undefined ? sql`` : sql`and ${available(sql)} < ${belowMicros}::bigint`}) b
     limit ${take}`;
-  return rows.map((row) => ({ id: Buffer.from(row.externalMeterId).toString('base64url'), row }));
+  return rows.map((row) => ({ id: row.id, row }));
 }
 
 function ofMeter(sql: Query, { externalMeterId }: BillingFilter) {

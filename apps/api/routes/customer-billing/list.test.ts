@@ -38,11 +38,14 @@ test('a list is narrowed to a meter, and to the records that keys of a customer 
   const [one, two, other] = [await customers.newMeter({}), await customers.newMeter({}), await customers.newMeter({})];
   for (const externalMeterId of [one, one, two]) await customers.newKey({ externalMeterId, customerId: 'cus.7' });
   await customers.newKey({ externalMeterId: other, customerId: 'cus.8' });
+  const long = await Promise.all([1, 2].map((i) => customers.newMeter({ externalMeterId: '€'.repeat(255) + i })));
+  for (const externalMeterId of long) await customers.newKey({ externalMeterId, customerId: 'cus.9' });
   await customers.newKey({ customerId: 'cus.7' });
   const meters = async (query: string) => (await pagesOf(query)).map(({ externalMeterId }) => externalMeterId);
   assert.equal(await meters(`externalMeterId=${two}`), [two]);
   assert.equal(await meters('customerId=cus.7'), [one, two].toSorted());
   assert.equal(await meters(`customerId=cus.7&externalMeterId=${two}`), [two]);
+  assert.equal(await meters('customerId=cus.9'), long);
   assert.equal(await meters('customerId=nobody'), []);
   assert.is((await world.call('get', `${path()}?availableBelow=9000000001`)).body.error.code, 40001);
 });
