@@ -134,10 +134,10 @@ export const errors = {
   grant_schedule_limit_reached: [40943, 'A billing record has at most 10 grant schedules; delete one first.'],
   key_taken: [40930, 'The secret is a key already, of another workspace or another team; give out a new one.'],
   month_closed: [
-    40960,
+    40970,
     'The day lies in a month that is closed, or being closed, and never changes; book it on a later day.',
   ],
-  month_not_next: [40961, 'Months are closed one after the other; close the one before first.'],
+  month_not_next: [40971, 'Months are closed one after the other; close the one before first.'],
   hold_limit_reached: [
     40950,
     'The billing record has 10000 open holds, the most it can have; capture or release some, or let them expire.',

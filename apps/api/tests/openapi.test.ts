@@ -40,6 +40,14 @@ test('describes every operation, with its permission, its answers and every erro
   );
 });
 
+test('no two errors have one code', () => {
+  const codes = Object.values(errors).map(([code]) => code);
+  assert.equal(
+    codes.filter((code, i) => codes.indexOf(code) !== i),
+    [],
+  );
+});
+
 test('every example fits its schema', () => {
   let examples = 0;
   const check = (schema: object, example: unknown, where: string) => {

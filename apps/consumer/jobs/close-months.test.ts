@@ -205,7 +205,7 @@ test('an adjustment goes into a month before it closes, or is refused with the f
   assert.is((await closing).status, 200);
   const codes = new Set(answers.map(({ status, body }) => (status === 201 ? 201 : body.error.code)));
   assert.equal(
-    [...codes].filter((code) => code !== 201 && code !== 40960),
+    [...codes].filter((code) => code !== 201 && code !== 40970),
     [],
   );
   await closed(workspaceId, '2026-09');
@@ -216,7 +216,7 @@ test('an adjustment goes into a month before it closes, or is refused with the f
     [String(stored / 2).replace(/\.0$/, ''), stored],
   );
   const refused = await book(id, { amount: '1', reason: 'r', day: '2026-09-30' });
-  assert.equal([refused.status, refused.body.error.code], [409, 40960]);
+  assert.equal([refused.status, refused.body.error.code], [409, 40970]);
   assert.match(refused.body.error.message, /2026-10-01 or later/);
   assert.is((await book(id, { amount: '1', reason: 'r', day: '2026-10-01' })).status, 201);
 });
@@ -337,7 +337,7 @@ test('only the next month can be closed, once it is over', async () => {
   await customers.newMeter({});
   await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
   const code = async (month: unknown) => (await close(workspaceId, { month })).body.error?.code;
-  for (const month of ['2026-09', '2026-07']) assert.is(await code(month), 40961, month);
+  for (const month of ['2026-09', '2026-07']) assert.is(await code(month), 40971, month);
   for (const month of ['2026-13', '2026', 8]) assert.is(await code(month), 40001, String(month));
   const fresh = await newWorkspace(new Date().toISOString());
   const refused = await close(fresh.workspaceId, { month: new Date().toISOString().slice(0, 7) });
