@@ -6,7 +6,7 @@ import { END } from '../stores/fields.ts';
 export type OpenClass = { ref: string; endsAtMs: number; grantedMicros: number; gaveMicros: number };
 
 /** A class that has ended, or a grant that was voided (`<class>/<grant>`), in the last day: what it gave, and keeps for holds. */
-export type EndedClass = { ref: string; usedMicros: number; heldMicros: number };
+export type EndedClass = { ref: string; atMs: number; usedMicros: number; heldMicros: number };
 
 /** The state of an account after a turn. */
 export type AccountState = {
@@ -51,9 +51,9 @@ export function readAccountState(text: string): AccountState {
   const pins = Array.from({ length: pinCount }, () => ({ ref: next(), micros: number() }));
   at += pendingCount * (CLASS_FIELDS + 2);
   const all = Array.from({ length: endedCount }, () => {
-    const [ref = '', , , used, held] = fields.slice(at, at + ENDED_FIELDS);
+    const [ref = '', , atMs, used, held] = fields.slice(at, at + ENDED_FIELDS);
     at += ENDED_FIELDS;
-    return { ref, usedMicros: Number(used), heldMicros: Number(held) };
+    return { ref, atMs: Number(atMs), usedMicros: Number(used), heldMicros: Number(held) };
   });
   return {
     number: turn,

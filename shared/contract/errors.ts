@@ -130,6 +130,10 @@ export const errors = {
     40941,
     'A billing record has at most 64 grants that have yet to begin; wait until one begins, or void one.',
   ],
+  grant_ended_limit_reached: [
+    40944,
+    'Of a billing record at most 200 grants may end or be voided within 24 hours; repeat the request once that was so for fewer.',
+  ],
   grant_expired: [40942, 'The grant has expired; nothing is left of it to void.'],
   grant_schedule_limit_reached: [40943, 'A billing record has at most 10 grant schedules; delete one first.'],
   key_taken: [40930, 'The secret is a key already, of another workspace or another team; give out a new one.'],

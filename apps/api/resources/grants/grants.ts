@@ -7,6 +7,7 @@ import { NEVER } from '../../../../shared/stores/account-settings.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { formatCredits } from '../../../../shared/values/credits.ts';
 import { isId } from '../../../../shared/values/ids.ts';
+import { DAY_MS } from '../../../../shared/values/periods.ts';
 import type { RecordAccount } from '../../sync/accounts.ts';
 import { grantRows, type GrantRow } from './rows.ts';
 
@@ -56,6 +57,15 @@ export async function requireGrant(sql: Query, billing: { id: string }, grantId:
   if (!row) throw new ApiError('grant_not_found');
   return row;
 }
+
+/** Throws where so many grants of a record ended within a day that no more may: its account keeps them, and each turn tells them. */
+export function requireFewEnded({ balance, state }: RecordAccount): void {
+  const since = balance.atMs - DAY_MS;
+  if (state.ended.filter(({ atMs }) => atMs > since).length >= MOST_ENDED)
+    throw new ApiError('grant_ended_limit_reached');
+}
+
+const MOST_ENDED = 200;
 
 /** Presents grants of a record by what its account says. */
 export function grantPresenter(billingId: string, { balance, state }: RecordAccount) {

@@ -6,7 +6,7 @@ import { isTimezone, periodAt } from '../../../../shared/values/calendar.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { LAST_INSTANT } from '../../resources/expires-at.ts';
 import { creditsIn, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
-import { priority } from '../../resources/grants/grants.ts';
+import { priority, requireFewEnded } from '../../resources/grants/grants.ts';
 import {
   every,
   grantSchedule,
@@ -52,6 +52,7 @@ export default route({
     'grant_schedule_limit_reached',
     'grant_class_limit_reached',
     'grant_pending_limit_reached',
+    'grant_ended_limit_reached',
   ],
 
   async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
@@ -59,7 +60,9 @@ export default route({
     await refuseDeletedWorkspace(sql, record);
     const amountMicros = creditsIn('credits', body.credits);
     if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
-    const { atMs } = (await readAccount(redis, record)).balance;
+    const account = await readAccount(redis, record);
+    requireFewEnded(account);
+    const { atMs } = account.balance;
     const { anchorAt, endsAt, zone } = timesOf(body, atMs);
     const rollMaxMicros = body.rollover ? creditsIn('rollover/maxCredits', body.rollover.maxCredits) : null;
     const [{ schedules }] = await sql<[{ schedules: number }]>`

@@ -13,7 +13,14 @@ import {
   requireBilling,
 } from '../../resources/billings/billings.ts';
 import { addGrant } from '../../resources/grants/classes.ts';
-import { grant, grantPresenter, grantSettings, priority, requireGrant } from '../../resources/grants/grants.ts';
+import {
+  grant,
+  grantPresenter,
+  grantSettings,
+  priority,
+  requireFewEnded,
+  requireGrant,
+} from '../../resources/grants/grants.ts';
 import { expiresAtInput, LAST_INSTANT } from '../../resources/expires-at.ts';
 import { route } from '../../http/route.ts';
 
@@ -46,6 +53,7 @@ export default route({
     'credits_too_large',
     'grant_class_limit_reached',
     'grant_pending_limit_reached',
+    'grant_ended_limit_reached',
   ],
 
   async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
@@ -53,7 +61,9 @@ export default route({
     await refuseDeletedWorkspace(sql, record);
     const amountMicros = creditsIn('credits', body.credits);
     if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
-    const { balance, state } = await readAccount(redis, record);
+    const account = await readAccount(redis, record);
+    requireFewEnded(account);
+    const { balance, state } = account;
     const { beginsAt, expiresAt } = timesOf(body, balance.atMs);
     const made = { id: newId('grant'), amountMicros, priority: body.priority ?? 50, beginsAt, expiresAt };
     const { teamId, tokenId } = caller;

@@ -1,7 +1,10 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { requireFewEnded } from '../../resources/grants/grants.ts';
+import type { RecordAccount } from '../../sync/accounts.ts';
 
 // The contract's section on grants, line by line.
 
@@ -18,6 +21,7 @@ test.before(async () => {
 test.after(() => world?.stop());
 
 const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 
 test('a record has five amounts that add up, and verify answers the same', async () => {
   const { key, id, meter } = await record('10');
@@ -341,6 +345,34 @@ test('a record has at most 64 grants that have yet to begin', async () => {
   const refused = await grant(id, { credits: '1', beginsAt }, 409);
   assert.is(refused.body.error.code, 40941);
   await granted(id, { credits: '1' });
+});
+
+test('of a record at most 200 grants end or are voided within a day: beyond that none is made or voided, and all else goes on', async () => {
+  const { key, id, meter } = await record('1');
+  const kept = await granted(id, { credits: '1', priority: 90 });
+  for (let i = 0; i < 200; i++) await must(200, voided(id, await granted(id, { credits: '1', priority: 10 })));
+  const schedule = { credits: '1', every: 'day' };
+  for (const refused of [
+    grant(id, { credits: '1' }, 409),
+    must(409, voided(id, kept)),
+    must(409, world.call('post', `/api/v1/customer-billing/${id}/grant-schedule`, schedule)),
+  ])
+    assert.is((await refused).body.error.code, 40944);
+  const refill = { workspaceId, externalMeterId: meter, refill: 1 };
+  await must(200, world.call('post', '/api/v1/customer-billing/refill', refill));
+  assert.is((await spend(key, '3')).body.status, 'VALID');
+});
+
+test('grants that ended longer than a day ago keep no other from ending', () => {
+  const balance = { atMs: 2 * DAY } as RecordAccount['balance'];
+  const ended = Array.from({ length: 200 }, (_, i) => ({ ref: `${i}`, atMs: DAY, usedMicros: 0, heldMicros: 0 }));
+  const state = { ended } as RecordAccount['state'];
+  requireFewEnded({ balance, state });
+  ended.forEach((one) => (one.atMs += 1));
+  assert.throws(
+    () => requireFewEnded({ balance, state }),
+    ({ errorName }: ApiError) => errorName === 'grant_ended_limit_reached',
+  );
 });
 
 test('all grants ever are at most 9000000000 credits, those to come and voided ones included', async () => {

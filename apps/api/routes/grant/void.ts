@@ -13,6 +13,7 @@ import {
   grantPresenter,
   grantSettings,
   numbersBy,
+  requireFewEnded,
   requireGrant,
   voidReason,
 } from '../../resources/grants/grants.ts';
@@ -32,7 +33,7 @@ export default route({
   body: object({ reason: Type.Optional(voidReason) }),
   bodyOptional: true,
   response: object({ grant, billing }),
-  errors: ['billing_not_found', 'grant_not_found', 'workspace_deleted', 'grant_expired'],
+  errors: ['billing_not_found', 'grant_not_found', 'workspace_deleted', 'grant_expired', 'grant_ended_limit_reached'],
 
   async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
@@ -45,6 +46,7 @@ export default route({
     const amounts = { ...balance, totalMicros: balance.totalMicros ?? record.totalMicros };
     if (before.voidedAt !== null) return { grant: present(before), billing: presentAmounts(record, amounts) };
     if (endOf(before) <= balance.atMs) throw new ApiError('grant_expired');
+    if (before.hasBegun) requireFewEnded(account);
 
     const reason = body.reason === undefined ? null : hideSecrets(body.reason);
     const row = { ...before, voidedAt: balance.atMs, voidReason: reason };
