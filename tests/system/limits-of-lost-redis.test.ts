@@ -19,17 +19,21 @@ test.after(() => all?.stop());
 test('minute and hour start at what the books have of the last one, calendar windows at their sum', async () => {
   const { customers, redis } = all;
   const spend = { name: 'spend', unit: 'credits', limit: '100', per: 'day', timezone: 'Asia/Kathmandu' };
-  const hourly = { name: 'hourly', unit: 'requests', limit: 1_000, per: 'hour' };
+  const hourly = { name: 'hourly', unit: 'requests', limit: 100, per: 'hour' };
+  const minutely = { name: 'minutely', unit: 'credits', limit: '60', per: 'minute' };
   const tokens = { ...spend, name: 'tokens', per: 'month', usageName: 'tokens' };
-  const meter = await customers.newMeter({ totalCredits: '1000', limits: [spend, hourly] });
+  const meter = await customers.newMeter({ totalCredits: '1000', limits: [spend, hourly, minutely] });
   const metered = await customers.newKey({ externalMeterId: meter, limits: [tokens, hourly] });
-  const unmetered = await customers.newKey({ limits: [spend] });
+  const unmetered = await customers.newKey({ limits: [spend, minutely] });
   const calls = [
     { key: metered.key, billing: { usage: '5', usageName: 'tokens' } },
     { key: metered.key, billing: { usage: '2.5' } },
     { key: unmetered.key, billing: { usage: '7' } },
   ];
+  const began = performance.now();
   for (const body of calls) assert.is((await must(200, customers.verify(body))).body.status, 'VALID');
+  // One credit a second: no more can have fallen.
+  const isHigh = (left: string, used: number) => Number(left) <= 60 - used + (performance.now() - began) / 1_000;
   await eventually('all events in the books', () => isBooked(meter));
 
   await redis.admin.flushall();
@@ -38,10 +42,13 @@ test('minute and hour start at what the books have of the last one, calendar win
       const { body } = await customers.verify({ key });
       return body.status === 'VALID' && body.limits.map(({ remaining }: { remaining: unknown }) => remaining);
     });
-  assert.equal(await remainingOf(unmetered.key), ['93']);
-  const [ofTokens, ofKey, ofSpend, ofRecord] = await remainingOf(metered.key);
+  const [ofDay, ofKeyByMinute] = await remainingOf(unmetered.key);
+  assert.is(ofDay, '93');
+  assert.ok(isHigh(ofKeyByMinute, 7), `${ofKeyByMinute} left`);
+  const [ofTokens, ofKey, ofSpend, ofRecord, ofRecordByMinute] = await remainingOf(metered.key);
   assert.equal([ofTokens, ofSpend], ['95', '92.5']);
-  for (const left of [ofKey, ofRecord]) assert.ok(left >= 996 && left <= 998, `${left}`);
+  for (const left of [ofKey, ofRecord]) assert.ok(left >= 96 && left <= 98, `${left}`);
+  assert.ok(isHigh(ofRecordByMinute, 7.5), `${ofRecordByMinute} left`);
 });
 
 test('open holds count in limits of a Redis that was emptied, and a capture corrects what they took', async () => {

@@ -1,23 +1,42 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readBalances } from '../../../shared/books/balances.ts';
+import type { BillingRef } from '../../../shared/books/billing-refs.ts';
+import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import {
+  connectTestRedis,
+  eventually,
+  makeWorld,
+  request,
+  type Answer,
+  type World,
+} from '../../../tests/helpers/world.ts';
 
 // Section "Holds" of the contract, line by line, on the verify server and on the api.
 
+const SETTLED_WITHIN_MS = 1_000;
+const TRIES = 5;
+
 let world: World;
+let redis: ShardedRedis;
 let customers: Customers;
 let workspaceId: string;
 
 const test = suite('holds');
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
+  redis = await connectTestRedis();
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
   const warm = await customers.meteredKey('1');
   await eventually('the keys of holds are there', async () => (await hold(warm.key, '0')).status === 200);
 });
-test.after(() => world?.stop());
+test.after(async () => {
+  await redis?.close();
+  await world?.stop();
+});
 
 type Options = {
   usageName?: string;
@@ -183,20 +202,36 @@ test('the same capture again gets the same answer with the record as it is, and 
 });
 
 test('expired holds are settled within 1 s even if nobody calls: release gives back, charge debits', async () => {
-  for (const [onExpiry, after] of [
-    ['release', '0 used 0 held 100 available'],
-    ['charge', '30 used 0 held 70 available'],
+  for (const [onExpiry, used] of [
+    ['release', 0],
+    ['charge', 30],
   ] as const) {
-    const { key, meter } = await customers.meteredKey('100');
-    const { body } = await must(200, hold(key, '30', { expiresIn: 1, onExpiry }));
-    await eventually('it ended', async () => (await amounts(meter)) === after);
-    const lateMs = Date.now() - body.hold.expiresAt;
-    // The machine of the tests may be busy: the loop looks twice a second.
-    assert.ok(lateMs > -100 && lateMs < 10_000, `${lateMs} ms after its end`);
-    if (onExpiry === 'charge') assert.is((await release(body.hold.id)).body.error.code, 40951);
-    else await must(200, release(body.hold.id));
+    let [holdId, lateMs] = ['', Infinity];
+    // A busy machine may take longer now and then.
+    for (let tries = 0; tries < TRIES && lateMs >= SETTLED_WITHIN_MS; tries++) {
+      const { key, meter } = await customers.meteredKey('100');
+      const { body } = await must(200, hold(key, '30', { expiresIn: 1, onExpiry }));
+      holdId = body.hold.id;
+      lateMs = (await settledAt(meter, used)) - body.hold.expiresAt;
+      assert.ok(lateMs >= 0, `${-lateMs} ms before its end`);
+    }
+    assert.ok(lateMs < SETTLED_WITHIN_MS, `${lateMs} ms after its end`);
+    if (onExpiry === 'charge') assert.is((await release(holdId)).body.error.code, 40951);
+    else await must(200, release(holdId));
   }
 });
+
+/** When nothing of a record is held any more, by Redis's clock; it is looked at in Redis, since the api settles what it answers. */
+async function settledAt(meter: string, usedCredits: number): Promise<number> {
+  const [record] = await world.sql<[BillingRef]>`
+    select id, shard, workspace_id, external_meter_id from billing_records where external_meter_id = ${meter}`;
+  const { atMs, usedMicros } = await eventually('it ended', async () => {
+    const [balance] = await readBalances(redis, [record]);
+    return balance && (balance.heldMicros ?? 0) === 0 ? balance : undefined;
+  });
+  assert.is(usedMicros, usedCredits * 1e6);
+  return atMs;
+}
 
 test('late, up to 24 h after its end, a capture is debited: after a release whole', async () => {
   const { key, meter } = await customers.meteredKey('100');
@@ -352,8 +387,14 @@ test('2,000 concurrent holds of 1 on 1,000 credits give exactly 1,000', async ()
   assert.is(await amounts(meter), '0 used 1000 held 0 available');
 });
 
-test('clients that die at random never lose a credit: the identity holds, and the books prove it', async () => {
-  const { key, meter } = await customers.meteredKey('100000');
+test('64 clients that die at random never lose a credit nor pass a limit: the identity holds, and the books prove it', async () => {
+  const [mostHolds, mostCredits] = [500, 3_000];
+  const limits = [
+    { name: 'calls', unit: 'requests', limit: mostHolds, per: 'month' },
+    { name: 'spend', unit: 'credits', limit: String(mostCredits), per: 'month' },
+  ];
+  const meter = await customers.newMeter({ totalCredits: '100000', limits });
+  const { key } = await customers.newKey({ externalMeterId: meter });
   // Goes away before the answer, or does not.
   const send = async (path: string, body: object): Promise<any> => {
     const headers = { Authorization: `Bearer ${world.team.token}`, 'Content-Type': 'application/json' };
@@ -376,7 +417,7 @@ test('clients that die at random never lose a credit: the identity holds, and th
     await send('/api/v1/usage/capture', { holdId, usage: String(usage) });
   };
   for (let round = 0; round < 10; round++)
-    await Promise.all(Array.from({ length: 40 }, (_, i) => client(round * 40 + i)));
+    await Promise.all(Array.from({ length: 64 }, (_, i) => client(round * 64 + i)));
   // Whoever does not know whether a capture was booked, repeats it.
   for (const [holdId, usage] of captured) {
     const { capture: booked } = await eventually('it is captured', async () => {
@@ -395,7 +436,24 @@ test('clients that die at random never lose a credit: the identity holds, and th
     const { reconciliation } = (await world.call('get', `/api/v1/customer-billing/${id}/reconciliation`)).body;
     return reconciliation.status === 'EXACT' && reconciliation.bookedCredits === usedCredits;
   });
+  // What the limits have counted is what the books have: each hold once, and of each what it did cost.
+  const holds = await bookedHolds(id);
+  assert.ok(holds > 0 && holds <= mostHolds, `${holds} holds`);
+  const { body } = await must(200, customers.verify({ key, billing: { usage: '0' } }));
+  assert.equal(
+    body.limits.map(({ remaining }: { remaining: number | string }) => Number(remaining)),
+    [Math.max(0, mostHolds - holds - 1), Math.max(0, mostCredits - Number(usedCredits))],
+  );
 });
+
+async function bookedHolds(billingId: string): Promise<number> {
+  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  const query = `select count() from usage_events final where billing_id = {billingId:String} and kind = 'hold'`;
+  const answer = await books.client.query({ query, query_params: { billingId }, format: 'JSONCompactEachRow' });
+  const [[holds]] = (await answer.json<[string]>()) as [[string]];
+  await books.close();
+  return Number(holds);
+}
 
 test('at most 10,000 open holds per record: one more is 409, in a batch too', async () => {
   const { key, meter } = await customers.meteredKey('20000');

@@ -210,6 +210,15 @@ test('a changed amount keeps the count, and anything else begins anew', async ()
   assert.is(await left(requests(10, { name: 'other' })), 9);
   assert.is(await left(requests(10, { name: 'other', per: 'week' })), 9);
   assert.is(await left(requests(10, { name: 'other', per: 'week', timezone: 'Asia/Tokyo' })), 9);
+  assert.is(await left(requests(10, { name: 'other', per: 'week' })), 9);
+  assert.is(await left(requests(10, { name: 'other', per: 'week', usageName: 'default' })), 9);
+  assert.is(await left(credits('10', { name: 'other', per: 'week' })), '10');
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: [requests(10)] }));
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}/api-key/${id}`, { limits: null }));
+  assert.equal((await verify({ key })).limits, [
+    { on: 'workspace', name: 'daily', remaining: 9, resetAt: windowAt('day', 'UTC', Date.now()).endMs },
+  ]);
+  await must(200, world.call('patch', `/api/v1/workspace/${workspaceId}`, { defaultLimits: null }));
 });
 
 test('a `shadow` limit is counted and told, and never refuses', async () => {
