@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install up down status logs secrets monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
+.PHONY: help install up down status logs secrets digests monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
 .PHONY: history neighbours webhooks refusals test test-long fuzz accounts-model faults upgrade check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
@@ -35,6 +35,9 @@ logs: ## follow the logs; NAME=api shows one process
 
 secrets: ## write the secrets of a stack on Docker Compose or Kubernetes that are missing, and start nothing
 	@apps/stack/compose.sh secrets
+
+digests: ## name each image of Dockerfile and docker-compose.yml by the digest that its registry has for its tag now
+	@apps/stack/compose.sh digests
 
 monitor: ## run Prometheus with the alerts beside the running stack; PROMETHEUS_PORT=9090
 	$(stack) monitor

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The stack on Docker Compose: up | down | status | logs [NAME] | secrets | monitor | token --team NAME | revoke-team --team NAME |
+# The stack on Docker Compose: up | down | status | logs [NAME] | secrets | digests | monitor | token --team NAME | revoke-team --team NAME |
 # quota --team NAME | migrate | reconcile | audit-log-verify [--since HEAD | --head HEAD] | rebuild | restored | demo [DAYS] |
 # backup FILE | restore FILE. Needs Docker alone.
 set -eu
@@ -73,6 +73,23 @@ fail() {
   exit 1
 }
 
+# Writes behind the tag of each image the digest that its registry has for it now. Looks up all of them before it writes one.
+pin_images() {
+  edits=
+  for image in $(sed -nE 's/^ *(FROM|image:) ([^ @$]+)(@[^ ]+)?( AS .+)?$/\2/p' Dockerfile docker-compose.yml | sort -u); do
+    # Without --format, which asks for the configuration of every platform: registries limit what one may ask.
+    digest=$(docker buildx imagetools inspect "$image" | sed -nE 's/^Digest: +(sha256:[0-9a-f]{64})$/\1/p')
+    [ -n "$digest" ] || fail "no registry named a digest of $image, so nothing was changed"
+    echo "$image@$digest"
+    edits="${edits}s#^( *(FROM|image:) $image)(@[^ ]+)?( |\$)#\\1@$digest\\4#
+"
+  done
+  for file in Dockerfile docker-compose.yml; do
+    text=$(sed -E "$edits" "$file")
+    printf '%s\n' "$text" >"$file"
+  done
+}
+
 back_up() {
   [ -n "$1" ] || fail 'name the file to write: make backup FILE=keytally.backup'
   [ ! -e "$1" ] || fail "$1 is there already: name another file"
@@ -138,6 +155,7 @@ secrets)
   make_secrets
   echo 'the secrets are in the folder secrets, which only its owner may enter'
   ;;
+digests) pin_images ;;
 monitor)
   docker compose --profile monitoring up -d --wait prometheus grafana
   echo "Grafana on http://$(docker compose port grafana 3000), user admin, password in secrets/grafana_password"
