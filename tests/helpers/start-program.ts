@@ -1,11 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { nodeArguments } from '../../apps/stack/servers/programs.ts';
 import { learnContract } from './contract.ts';
 import { eventually } from './eventually.ts';
 
 export type Program = 'api' | 'verify' | 'consumer' | 'relay' | 'webhooks';
 
-/** A program of ours, running as a process of its own. */
+/** A program of ours, running as a process of its own, as `make up` runs it. */
 export type Started = { url: string; process: ChildProcess; stop(signal?: NodeJS.Signals): Promise<void> };
 
 /** Each is called with everything that programs write from then on. */
@@ -34,9 +35,8 @@ export async function startProgram(program: Program, env: Record<string, string>
 
 /** Starts a program and waits until it says on which port it listens. */
 function spawnProgram(program: Program, env: Record<string, string>): Promise<{ url: string; process: ChildProcess }> {
-  const path = new URL(`../../apps/${program}/main.ts`, import.meta.url).pathname;
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [path], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, nodeArguments(program), { env, stdio: ['ignore', 'pipe', 'pipe'] });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       process.stderr.write(text);
       for (const listener of outputListeners) listener(text);

@@ -12,16 +12,16 @@ import { stopProcess } from '../../apps/stack/process/processes.ts';
 import { start, untilReady, type Started } from '../../apps/stack/process/program.ts';
 import { clickhouseProgram } from '../../apps/stack/servers/clickhouse-program.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { blocksOf, readPages } from '../docs/helpers/pages.ts';
 import { makeCustomers, type Customers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
-// Each program on a ClickHouse where its user of deploy/clickhouse/users.xml has the rights that stand there, and no others.
-// The engine of one machine knows one user, so it is started again for each of them.
-type User = 'keytally' | 'keytally_api' | 'keytally_consumer';
+// Each program on a ClickHouse where its user of deploy/clickhouse/users.xml has the rights that stand there, and no others; and the
+// user that docs/deploy.md makes for Grafana. The engine of one machine knows one user, so it is started again for each of them.
+type User = 'keytally' | 'keytally_api' | 'keytally_consumer' | 'grafana_books';
 const folder = join(process.env.TEST_FOLDER ?? '', 'users');
-// A profile of settings may have the name of its user.
-const [, users = ''] = readFileSync(join(checkout, 'deploy/clickhouse/users.xml'), 'utf8').split('<users>');
+const usersOfPrograms = readFileSync(join(checkout, 'deploy/clickhouse/users.xml'), 'utf8');
 const [port = 0] = await freePorts(1);
 const CLICKHOUSE_URL = `http://127.0.0.1:${port}/keytally`;
 const books = connectClickHouse(CLICKHOUSE_URL);
@@ -29,13 +29,15 @@ let server: Started | undefined;
 let world: World;
 let customers: Customers;
 let billing: { id: string; key: string };
+let workspaceId: string;
 const test = suite('users of ClickHouse');
 
 test.before(async () => {
   await serveAs('keytally');
   world = await makeWorld(['verify'], { CLICKHOUSE_URL });
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'users' });
-  customers = makeCustomers(world, body.workspace.id);
+  workspaceId = body.workspace.id;
+  customers = makeCustomers(world, workspaceId);
   const { key, meter } = await customers.meteredKey('100');
   billing = { key, id: (await customers.billing(meter)).id };
 });
@@ -74,6 +76,23 @@ test('the api reads usage and balances, and can write nothing', async () => {
     assert.match(await refusal(statement), 'ACCESS_DENIED', statement);
 });
 
+test('Grafana reads sums of days by the query of its guide, and nothing else, and can write nothing', async () => {
+  const blocks = blocksOf(readPages().find(({ path }) => path === 'docs/deploy.md')!);
+  const block = (wanted: string) => blocks.find(({ language }) => language === wanted)!.text;
+  await serveAs('grafana_books', block('xml'));
+  const query = block('sql').replace('ws_…', workspaceId).replace('$__dateFilter(day)', 'day >= today() - 1');
+  const rows = await (await books.client.query({ query, format: 'JSONEachRow' })).json<object>();
+  assert.equal(
+    rows.map((row) => ({ ...row, time: '' })),
+    [{ time: '', usage_name: 'default', credits: 3, events: '1' }],
+  );
+  const others = ['usage_events', 'booked_days', 'refusals'].map((table) => `select * from ${table}`);
+  const insert = "insert into usage_days (workspace_id, billing_id, day) values ('ws', 'bill', today())";
+  for (const statement of [...others, insert, ...destroying, ...reaching])
+    assert.match(await refusal(statement), /ACCESS_DENIED|READONLY/, statement);
+  assert.match(await refusal('select sleepEachRow(1) from numbers(12)'), /TIMEOUT|TOO_SLOW/);
+});
+
 test.run();
 
 const destroying = [
@@ -94,17 +113,20 @@ const reaching = [
   'system flush logs',
 ];
 
-/** Starts the server again, with exactly the rights of a user. */
-async function serveAs(user: User): Promise<void> {
+/** Starts the server again, with exactly the rights of a user, and the limits of its profile. */
+async function serveAs(user: User, file = usersOfPrograms): Promise<void> {
   if (server) await stopProcess(server, 'SIGTERM', 30_000);
   const own = join(folder, user);
   mkdirSync(own, { recursive: true });
+  // A profile of settings may have the name of its user.
+  const [profiles = '', users = ''] = file.split('<users>');
+  const [, limits = ''] = new RegExp(`<${user}>(.*?)</${user}>`, 's').exec(profiles) ?? [];
   const grants = new RegExp(`<${user}>.*?(<grants>.*?</grants>)?\\s*</${user}>`, 's').exec(users);
   assert.ok(grants, `${user} is a user`);
   const only = `<password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>`;
   writeFileSync(
     join(own, 'users.xml'),
-    `<clickhouse><profiles><default/></profiles><quotas><default/></quotas>
+    `<clickhouse><profiles><default>${limits}</default></profiles><quotas><default/></quotas>
      <users><default>${only}${grants[1] ?? ''}</default></users></clickhouse>`,
   );
   // The engine reads this file of its working directory.

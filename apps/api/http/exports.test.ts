@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import Koa from 'koa';
 import { suite } from 'uvu';
@@ -47,6 +47,18 @@ test('a team has so many exports under way, all teams so many, and so many are m
   await eventually('its places are free', async () => made.length === 4);
   made[3]!.done();
   assert.is((await again).status, 200);
+});
+
+test('an export may take longer to make than a connection may stand still', async () => {
+  const { get, made, server } = await serve({});
+  server.timeout = 100;
+  const answer = get('a');
+  await eventually('it is made', async () => made.length === 1);
+  // One that came later is closed for it.
+  const still = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => {});
+  await new Promise((resolve) => still.resume().once('close', resolve));
+  made[0]!.done();
+  assert.is(await (await answer).text(), 'whole');
 });
 
 test('one that is given up is not made, is ended if it is being made, and its file is closed if it is read', async () => {
@@ -130,6 +142,7 @@ async function serve(limits: Partial<ExportLimits>) {
   return {
     get,
     made,
+    server,
     arrived: (count: number) => eventually(`${count} arrived`, async () => begun >= count),
     left: (count: number) => eventually(`${count} left`, async () => ended >= count),
   };

@@ -42,6 +42,8 @@ export function makeSendExport(limits: ExportLimits = LIMITS): SendExport {
 
   return async function sendExport(ctx, teamId, { type, name, open }) {
     const signal = enter(teamId, ctx.res);
+    // Nothing moves while it is made, which may take longer than a connection may stand still.
+    ctx.res.setTimeout(0);
     const opened = await inTurn(signal, () => open(signal)).catch((error: unknown) => {
       if (!signal.aborted) throw error;
     });

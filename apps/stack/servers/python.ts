@@ -36,7 +36,7 @@ async function versionOf(python: string): Promise<string> {
 }
 
 async function install(cache: string, folder: string, say: (line: string) => void): Promise<void> {
-  say('fetching packages for Python by pip (some 40 MB)');
+  say('fetching packages for Python by pip (some 120 MB)');
   mkdirSync(cache, { recursive: true });
   const fresh = mkdtempSync(join(cache, 'python.new-'));
   const flags = ['--quiet', '--only-binary', ':all:', '--require-hashes', '--target', fresh, '-r', REQUIREMENTS];

@@ -10,10 +10,13 @@ import { readRecords } from '../../../stack/process/leftovers.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../../tests/helpers/world.ts';
 import { request } from '../../../../tests/helpers/request.ts';
+import { watchMemory } from '../../../../tests/history/memory.ts';
 
 const PATH = '/api/v1/usage';
 // One row each, of more bytes than the connection takes in before its reader reads.
 const ROWS = 200_000;
+// Makes a file of 240 MB where it is asked for.
+const ROUTE_BYTES = 1_000;
 const DAY = '2026-03-29';
 const run = dirname(process.env.TEST_FOLDER ?? '');
 let world: World;
@@ -30,10 +33,10 @@ test.before(async () => {
   asked = { workspaceId: workspace.id, from: DAY, to: DAY };
   await books.command({
     query: `
-      insert into usage_events (workspace_id, billing_id, day, time, event_id, key_id, usage_name, cost_micros)
+      insert into usage_events (workspace_id, billing_id, day, time, event_id, key_id, usage_name, route, cost_micros)
       select {workspaceId:String}, {billingId:String}, {day:Date}, {day:Date}, concat('evt_', toString(number)), {key:String},
-             concat('=', leftPad(toString(number), 120, '0')), number from numbers({rows:UInt32})`,
-    query_params: { workspaceId: workspace.id, billingId, day: DAY, key: newId('key'), rows: ROWS },
+             concat('=', leftPad(toString(number), 120, '0')), repeat('r', {bytes:UInt16}), number from numbers({rows:UInt32})`,
+    query_params: { workspaceId: workspace.id, billingId, day: DAY, key: newId('key'), rows: ROWS, bytes: ROUTE_BYTES },
   });
   await world.sql`insert into usage_marks (workspace_id, billing_id, day) values (${workspace.id}, ${billingId}, ${DAY})`;
 });
@@ -79,6 +82,20 @@ test('a Parquet file has decimals and instants, texts as they are, and the sums 
   const total = ((ROWS / 2) * (ROWS - 1)) / 1e6;
   const name = `=${'0'.repeat(120)}`;
   assert.equal(row, { rows: ROWS, names: ROWS, total: String(total), name, meter: '=acme', ms: Date.parse(DAY) });
+});
+
+test('a file of 240 MB takes the api no memory for it', async () => {
+  const { pid } = world.api.process;
+  const memory = watchMemory(() => ({ api: pid }));
+  memory.reset();
+  const before = memory.peaks().get('api')!;
+  const answer = await get({ format: 'csv', groupBy: 'usageName,route' });
+  let bytes = 0;
+  for await (const chunk of answer.body!) bytes += chunk.length;
+  const grown = memory.peaks().get('api')! - before;
+  memory.stop();
+  assert.ok(bytes > 240_000_000, String(bytes));
+  assert.ok(grown < 100, `${grown} MB more for ${bytes} bytes`);
 });
 
 test('a client that goes away ends the query, and leaves no file, whether it waits or reads', async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
 import {
   createServer,
   type IncomingMessage,
@@ -6,7 +7,6 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import { pipeline } from 'node:stream/promises';
 import type { Engine, Outcome, Statement } from './engine.ts';
 import { RequestError } from './limits.ts';
 import { readStatement, waitsForEnd } from './request.ts';
@@ -23,6 +23,8 @@ export function makeServer(engine: Engine, spool: Spool): Server {
   server.keepAliveTimeout = 30_000;
   return server;
 }
+
+const PART_BYTES = 256 * 1024;
 
 type Answering = { engine: Engine; spool: Spool };
 
@@ -53,8 +55,22 @@ async function sendSpooled(spool: Spool, statement: Statement, response: ServerR
     'Content-Length': bytes,
     ...serverHeaders(),
   });
-  // It reads no faster than the client does, and closes the file.
-  await pipeline(file.createReadStream({ highWaterMark: 256 * 1024 }), response).catch(() => response.destroy());
+  await sendFile(file, response)
+    .catch(() => response.destroy())
+    .finally(() => file.close());
+}
+
+/** Sends a file no faster than the client reads. One buffer serves all of it: new ones would wait for the collector, many at a time. */
+async function sendFile(file: FileHandle, response: ServerResponse): Promise<void> {
+  const buffer = Buffer.allocUnsafe(PART_BYTES);
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, PART_BYTES);
+    if (bytesRead === 0) break;
+    await new Promise<void>((resolve, reject) => {
+      response.write(buffer.subarray(0, bytesRead), (error) => (error ? reject(error) : resolve()));
+    });
+  }
+  response.end();
 }
 
 function serverHeaders(): OutgoingHttpHeaders {
