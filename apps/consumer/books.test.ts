@@ -41,6 +41,34 @@ test('sums of days, and of what is open, say what all events say, however the da
   }
 });
 
+test('records that are read together say what each says alone, whatever workspaces, days and balances they have', async () => {
+  const random = makeRandom(1);
+  const records = Array.from({ length: 20 }, (_, i) => {
+    const { billingId, events } = randomHistory(random);
+    const workspaceId = `ws_${i % 3}`;
+    return { billingId, workspaceId, events: events.map((event) => ({ ...event, workspaceId })) };
+  });
+  await own.book(
+    NOON,
+    records.filter((_, i) => i % 2 === 0).flatMap(({ events }) => events),
+  );
+  await rollUp(stores(), NOON, never);
+  await own.book(
+    NOON,
+    records.filter((_, i) => i % 2 === 1).flatMap(({ events }) => events),
+  );
+  const balances = records.map(({ billingId, workspaceId, events }) => {
+    const balance = randomBalance(random, billingId, events);
+    return { ...balance, billing: { ...balance.billing, workspaceId } };
+  });
+  const together = await readBooked(stores(), balances);
+  for (const balance of balances) {
+    const { id } = balance.billing;
+    const alone = (await readBooked(stores(), [balance])).get(id)!;
+    assert.equal(sorted(together.get(id)!), sorted(alone));
+  }
+});
+
 test('settling and reconciling read no events of days that are over', async () => {
   const billingId = newId('bill');
   const events = Array.from({ length: 10 }, (_, i) => verification(billingId, NOON - (i < 8 ? DAY_MS : 0), 1, i + 1));

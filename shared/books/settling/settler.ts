@@ -14,7 +14,8 @@ export type SettlerStores = { sql: Sql; redis: ShardedRedis; books: Books; log: 
 const LOOK_EVERY_MS = 1_000;
 const LOOK_WITHIN_MS = 1_000;
 const COUNT_EVERY_MS = 1_000;
-const RECORDS_AT_ONCE = 1_000;
+// Half of what a query on the books costs is the query itself.
+const RECORDS_AT_ONCE = 2_000;
 
 /** Settles noted records on open shards, until stopped. Any number of processes may do so at a time. */
 export function startSettler({ metrics, ...stores }: SettlerStores & { metrics: Metrics }): Loop {

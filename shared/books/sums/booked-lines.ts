@@ -1,15 +1,6 @@
-import type { Books } from '../../stores/clickhouse.ts';
+import { inChunks, type Books } from '../../stores/clickhouse.ts';
 import type { Balance } from '../balances.ts';
-import {
-  columnsOfEvent,
-  IS_OPEN,
-  IS_OVER,
-  lineOfEvent,
-  openDayParams,
-  openDaysTable,
-  sumsOfLine,
-  type WithOpenDays,
-} from './day-sums.ts';
+import { eventAsLine, lineOfEvent, sumsOfLines as sums, type WithOpenDays } from './day-sums.ts';
 
 /**
  * Some events of one epoch of a record, or some of its adjustments. Numbers without a gap: `numbers` = `last` - `first` + 1.
@@ -54,25 +45,23 @@ export type Line = {
 const PAGE_SECONDS = 10;
 const RECORD_SECONDS = 25;
 
+/** Chunks of records that one query reads. They are one text of it, in which nothing is escaped. */
+export function inPages(asked: Asked[]): Asked[][] {
+  let before = '';
+  return inChunks([...Map.groupBy(asked, headOf).values()].flat(), (one) => {
+    const head = headOf(one);
+    const bytes = textOf(one).length + (head === before ? 0 : head.length);
+    before = head;
+    return bytes / 2;
+  });
+}
+
 /** Reads the lines of some records, part by part. */
 export async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> {
-  const lines = asked.flatMap(({ balance: { sequences, adjustment } }, i) => [
-    ...[...sequences].map(([epoch, number]) => ({ of: i + 1, line: 'verification', epoch, number })),
-    { of: i + 1, line: 'adjustment', epoch: 0, number: adjustment },
-  ]);
-  // The join gives 0 for a line that is not known.
-  const known = lines.filter(({ number }) => number > 0);
+  const together = [...Map.groupBy(asked, headOf)].map(([head, some]) => `[${head},[${some.map(textOf).join()}]]`);
   const answer = await books.client.query({
     query: LINES,
-    query_params: {
-      ...openDayParams(asked),
-      epochs: asked.map(({ balance }) => balance.epoch),
-      times: asked.map(({ balance }) => balance.atMs),
-      knownOf: known.map(({ of }) => of),
-      knownLines: known.map(({ line }) => line),
-      knownEpochs: known.map(({ epoch }) => epoch),
-      knownNumbers: known.map(({ number }) => number),
-    },
+    query_params: { page: `[${together.join()}]` },
     // The server ends what nobody waits for. A page that is too slow is read in halves; a record alone has longer.
     clickhouse_settings: { max_execution_time: asked.length > 1 ? PAGE_SECONDS : RECORD_SECONDS },
     format: 'JSONCompactEachRow',
@@ -95,6 +84,17 @@ export async function queryLines(books: Books, asked: Asked[]): Promise<Line[]> 
   });
 }
 
+// What some records of a page have in common stands in it once: every byte of it costs ClickHouse more than reading a record does.
+function headOf({ workspaceId, openDays, balance: { epoch, atMs } }: Asked): string {
+  return [workspaceId, openDays, epoch, atMs].map((one) => JSON.stringify(one)).join();
+}
+
+/** A record, and the last number that Redis has of each of its lines: of adjustments, which are of no epoch, and of each epoch. */
+function textOf({ id, balance: { sequences, adjustment } }: Asked): string {
+  const known = [[0, adjustment] as const, ...sequences].filter(([, number]) => number > 0);
+  return JSON.stringify([id, Object.fromEntries(known)]);
+}
+
 type SumNumbers = [events: number, micros: number, heldMicros: number, count: number, first: number, last: number];
 type Row = [
   ...[billingId: string, line: Line['line'], epoch: number, part: Part, sums: string[]],
@@ -102,49 +102,37 @@ type Row = [
   ...[lastWitness: string, closedMicros: string, splitDays: string[]],
 ];
 
-const { has_holds: _, ...sums } = sumsOfLine;
-const columns = Object.keys(sums).join(', ');
-const sumsOfOpenDays = Object.values(sums).join(', ');
+const { has_holds: _, ...columns } = eventAsLine;
 
-// `asked` has the records, `known` the last number that Redis has of each of their lines, `open_days` the days to be summed
-// from their events.
+// `page` has the records. An event is a line that has it alone, so events of open days and the sums of all others are lines alike.
 const LINES = `
   with
-    asked as (
-      select asked.1 as asked_id, asked.2 as now_epoch, asked.3 as read_at_ms
-      from (select arrayJoin(arrayZip({ids:Array(String)}, {epochs:Array(UInt32)}, {times:Array(UInt64)})) as asked)),
-    known as (
-      select {ids:Array(String)}[known.1] as known_id, known.2 as known_line, known.3 as known_epoch, known.4 as known_number
-      from (select arrayJoin(arrayZip({knownOf:Array(UInt16)}, {knownLines:Array(String)},
-                                      {knownEpochs:Array(UInt32)}, {knownNumbers:Array(UInt64)})) as known)),
-    ${openDaysTable}
-  select billing_id, line, line_epoch, part,
-    (sum(events), sum(cost_micros), sum(held_change), sum(numbers), minIf(first_number, numbers > 0), max(last_number)),
-    (max(balance).1, max(balance).2, max(balance).3, max(balance).4, argMax(held_micros, balance)),
-    (max(last_turn), argMax(toString(day), last_turn)),
-    max(last_witness), sumIf(cost_micros, is_over), groupUniqArrayIf(toString(day), part = 'split')
+    page as (
+      select together.1 as of_workspace, together.2 as open_days, together.3 as now_epoch, together.4 as read_at_ms,
+        record.1 as asked_id, record.2 as known
+      from (
+        select arrayJoin(JSONExtract(materialize({page:String}),
+          'Array(Tuple(String, Array(Date), UInt32, UInt64, Array(Tuple(String, Map(String, UInt64)))))')) as together)
+      array join together.5 as record),
+    known[toString(line_epoch)] as known_number
+  select billing_id, line, line_epoch,
+    multiIf(line_epoch > now_epoch, 'ahead', last_number <= known_number, 'own', first_number <= known_number, 'split',
+            line = 'adjustment', if(read_at_ms > 0 and at_ms >= read_at_ms, 'newer', 'late'),
+            line_epoch < now_epoch, 'late', is_over or at_ms < read_at_ms, 'ahead', 'newer') as part,
+    (${sums.events}, ${sums.cost_micros}, ${sums.held_change}, ${sums.numbers}, ${sums.first_number}, ${sums.last_number}),
+    ((${sums.balance} as last).1, last.2, last.3, last.4, ${sums.held_micros}),
+    (${sums.last_turn}, argMax(day, last_turn)),
+    ${sums.last_witness}, sumIf(cost_micros, is_over), groupUniqArrayIf(day, part = 'split')
   from (
-    select billing_id, day, toString(line) as line, epoch as line_epoch, ${columns}, true as is_over,
-      multiIf(line_epoch > now_epoch, 'ahead', last_number <= known_number, 'own', first_number <= known_number, 'split',
-              line_epoch = now_epoch, 'ahead', 'late') as part
+    select billing_id, day, toString(line) as line, epoch as line_epoch, last_number as line_number, true as is_over, 0 as at_ms,
+      ${Object.keys(columns).join(', ')}
     from booked_days final
-    any left join asked on asked_id = billing_id
-    any left join known on known_id = billing_id and known_line = toString(line) and known_epoch = epoch
-    where billing_id in {ids:Array(String)} and ${IS_OVER}
+    where billing_id in (select asked_id from page)
     union all
-    select billing_id, day, line, line_epoch, ${sumsOfOpenDays}, false, part
-    from (
-      select billing_id, day, ${columnsOfEvent},
-        ${lineOfEvent},
-        toUnixTimestamp64Milli(time) as at_ms,
-        multiIf(line_epoch > now_epoch, 'ahead', line_number <= known_number, 'own',
-                line = 'adjustment', if(read_at_ms > 0 and at_ms >= read_at_ms, 'newer', 'late'),
-                line_epoch < now_epoch, 'late', at_ms < read_at_ms, 'ahead', 'newer') as part
-      from usage_events final
-      any left join asked on asked_id = billing_id
-      any left join known on known_id = billing_id and known_line = line and known_epoch = line_epoch
-      where ${IS_OPEN}
-    )
-    group by billing_id, day, line, line_epoch, part
-  )
+    select billing_id, day, ${lineOfEvent}, false, toUnixTimestamp64Milli(time), ${Object.values(columns).join(', ')}
+    from usage_events final
+    where (workspace_id, day, billing_id) in (select of_workspace, arrayJoin(open_days), asked_id from page)
+  ) as lines
+  any left join page on asked_id = billing_id
+  where not (is_over and has(open_days, day))
   group by billing_id, line, line_epoch, part`;

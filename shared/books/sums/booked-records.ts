@@ -2,8 +2,7 @@ import type { Books } from '../../stores/clickhouse.ts';
 import type { Query } from '../../stores/postgres.ts';
 import type { Balance } from '../balances.ts';
 import { markedDays } from './marked-days.ts';
-import { queryLines, type Asked, type Line, type Part, type Sums, type TurnPlace } from './booked-lines.ts';
-import { inGroups } from './day-sums.ts';
+import { inPages, queryLines, type Asked, type Line, type Part, type Sums, type TurnPlace } from './booked-lines.ts';
 
 /**
  * What the books have of a record's events, beside what its balance in Redis says. "Own" are the events that Redis
@@ -39,21 +38,19 @@ type Stores = { sql: Query; books: Books };
  */
 export async function readBooked({ sql, books }: Stores, balances: Balance[]): Promise<Map<string, BookedRecord>> {
   const found = new Map<string, BookedRecord>();
-  for (const some of inGroups(balances, () => 1)) {
-    // Read the marks before the sums: if a mark is cleared in between, its day is summed from the events without need.
-    const marks = await markedDays(
-      sql,
-      some.map(({ billing }) => billing.id),
-    );
-    const asked = some.map((balance) => ({
-      id: balance.billing.id,
-      workspaceId: balance.billing.workspaceId,
-      openDays: marks.get(balance.billing.id) ?? [],
-      balance,
-    }));
-    // On the days that come back, Redis has some of the events and lacks others.
-    await readInto(found, books, await readInto(found, books, asked));
-  }
+  // Read the marks before the sums: if a mark is cleared in between, its day is summed from the events without need.
+  const marks = await markedDays(
+    sql,
+    balances.map(({ billing }) => billing.id),
+  );
+  const asked = balances.map((balance) => ({
+    id: balance.billing.id,
+    workspaceId: balance.billing.workspaceId,
+    openDays: marks.get(balance.billing.id) ?? [],
+    balance,
+  }));
+  // On the days that come back, Redis has some of the events and lacks others.
+  await readInto(found, books, await readInto(found, books, asked));
   return found;
 }
 
@@ -80,9 +77,7 @@ export function sum(numbers: number[]): number {
 /** Reads records into a map; gives those that have days to be summed from their events besides. */
 async function readInto(found: Map<string, BookedRecord>, books: Books, asked: Asked[]): Promise<Asked[]> {
   const again: Asked[] = [];
-  for (const some of inGroups(asked, ({ balance, openDays }) =>
-    Math.max(balance.sequences.size + 1, openDays.length),
-  )) {
+  for (const some of inPages(asked)) {
     const byRecord = Map.groupBy(await queryLines(books, some), (line) => line.billingId);
     for (const one of some) {
       const lines = byRecord.get(one.id) ?? [];

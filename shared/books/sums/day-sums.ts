@@ -11,23 +11,48 @@ export const lineOfEvent = `
 /** Whether an event changes what Redis has to know, and does not only tell it. */
 export const IS_CHANGE = `kind not in ('settlement', 'witness')`;
 
-/** The columns of usage_events that `sumsOfLine` needs besides those of `lineOfEvent`. */
+/** The columns of usage_events that `eventAsLine` and `sumsOfLine` need besides those of `lineOfEvent`. */
 export const columnsOfEvent = 'kind, epoch, seq, number, cost_micros, used_micros, held_micros, hold_micros';
 
-/** How the columns of a line sum up its events: for a select of `columnsOfEvent` and `lineOfEvent` from usage_events. */
-export const sumsOfLine = {
-  events: `countIf(${IS_CHANGE})`,
-  cost_micros: `sumIf(cost_micros, ${IS_USAGE})`,
-  numbers: `countIf(kind != 'witness')`,
-  first_number: `minIf(line_number, kind != 'witness')`,
-  last_number: `maxIf(line_number, kind != 'witness')`,
-  last_witness: `maxIf(seq, kind = 'witness')`,
-  balance: `maxIf((epoch, seq, number, used_micros), kind != 'witness')`,
-  held_micros: `argMaxIf(held_micros, (epoch, seq, number), kind != 'witness')`,
-  held_change: `sumIf(hold_micros, kind in ('hold', 'correction')) - sumIf(hold_micros, kind in ('capture', 'release'))`,
-  last_turn: `maxIf(seq, kind = 'turn')`,
-  has_holds: `toBool(max(kind in ('hold', 'capture', 'release', 'extension', 'correction')))`,
+/** An event as a line that has it alone: for a select of `columnsOfEvent` and `lineOfEvent` from usage_events. */
+export const eventAsLine = {
+  events: IS_CHANGE,
+  cost_micros: `if(${IS_USAGE}, cost_micros, 0)`,
+  numbers: `(kind != 'witness')`,
+  first_number: 'line_number',
+  last_number: 'line_number',
+  last_witness: `if(kind = 'witness', seq, 0)`,
+  balance: '(epoch, seq, number, used_micros)',
+  held_micros: 'held_micros',
+  held_change: `multiIf(kind in ('hold', 'correction'), hold_micros, kind in ('capture', 'release'), -hold_micros, 0)`,
+  last_turn: `if(kind = 'turn', seq, 0)`,
+  has_holds: `kind in ('hold', 'capture', 'release', 'extension', 'correction')`,
 } as const;
+
+type LineColumns = Record<keyof typeof eventAsLine, string>;
+
+/** How lines add up to one, given their columns. A line of witnesses alone has no number, and no balance that counts. */
+function sumsOf(line: LineColumns): LineColumns {
+  return {
+    events: `sum(${line.events})`,
+    cost_micros: `sum(${line.cost_micros})`,
+    numbers: `sum(${line.numbers})`,
+    first_number: `minIf(${line.first_number}, ${line.numbers} > 0)`,
+    last_number: `maxIf(${line.last_number}, ${line.numbers} > 0)`,
+    last_witness: `max(${line.last_witness})`,
+    balance: `maxIf(${line.balance}, ${line.numbers} > 0)`,
+    held_micros: `argMaxIf(${line.held_micros}, ${line.balance}, ${line.numbers} > 0)`,
+    held_change: `sum(${line.held_change})`,
+    last_turn: `max(${line.last_turn})`,
+    has_holds: `toBool(max(${line.has_holds}))`,
+  };
+}
+
+/** How the columns of a line sum up its events, and how those of several lines add up. */
+export const sumsOfLine = sumsOf(eventAsLine);
+export const sumsOfLines = sumsOf(
+  Object.fromEntries(Object.keys(eventAsLine).map((name) => [name, name])) as LineColumns,
+);
 
 /** A record, and the days of it that are summed from their events. */
 export type WithOpenDays = RecordRef & { openDays: string[] };
