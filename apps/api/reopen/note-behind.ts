@@ -30,37 +30,48 @@ export function startNotingBehind(stores: SettlerStores): Loop {
 
 /**
  * Notes the records of these shards of which the books may have events that the shard lacks: events that arrived there
- * since the shard's newest data. It stops at the signal; what was not looked through is kept in Postgres.
+ * since the shard's newest data. It stops at the signal, or dies; Postgres keeps up to which record it came, so that
+ * whoever goes on notes none again that may be settled by then.
  */
 export async function noteBehind({ sql, books }: SettlerStores, shards: number[], signal: AbortSignal): Promise<void> {
-  const behind = await orGiveUp(sql<{ shard: number; epoch: number; since: number; fromEpoch: number }[]>`
-    select shard, epoch, behind_since as since, behind_from_epoch as from_epoch from shards
-    where shard = any(${shards}) and behind_since is not null`);
+  const behind = await orGiveUp(sql<Behind[]>`
+    select shard, epoch, behind_since as since, behind_from_epoch as from_epoch,
+           case when looked_in_epoch = epoch then looked_up_to else '' end as after
+    from shards where shard = any(${shards}) and behind_since is not null`);
   if (behind.length === 0) return;
   const sinceMs = Math.min(...behind.map(({ since }) => since)) - CLOCKS_APART_MS;
   const fromEpoch = Math.min(...behind.map((one) => one.fromEpoch));
-  for await (const later of laterInBooks(books, Math.max(0, sinceMs), fromEpoch)) {
+  // A shard that was reopened meanwhile has another epoch, and has to be looked through again.
+  const inTheirEpochs = () => sql`
+    from unnest(${behind.map(({ shard }) => shard)}::smallint[], ${behind.map(({ epoch }) => epoch)}::bigint[]) as looked (shard, epoch)
+    where shards.shard = looked.shard and shards.epoch = looked.epoch`;
+  const [first = ''] = behind.map(({ after }) => after).toSorted();
+  for await (const later of laterInBooks(books, { sinceMs: Math.max(0, sinceMs), epoch: fromEpoch, after: first })) {
     if (signal.aborted) return;
     await noteUnsettled(sql, await behindTheirShards(sql, later, shards));
+    await orGiveUp(sql`
+      update shards set looked_in_epoch = looked.epoch, looked_up_to = ${later.at(-1)!.id} ${inTheirEpochs()}`);
   }
-  // A shard that was reopened meanwhile has another epoch, and has to be looked through again.
-  await orGiveUp(sql`
-    update shards set behind_since = null, behind_from_epoch = null
-    from unnest(${behind.map(({ shard }) => shard)}::smallint[], ${behind.map(({ epoch }) => epoch)}::bigint[]) as done (shard, epoch)
-    where shards.shard = done.shard and shards.epoch = done.epoch`);
+  await orGiveUp(sql`update shards set behind_since = null, behind_from_epoch = null ${inTheirEpochs()}`);
 }
+
+/** A shard that has to be looked through; `after` is the record up to which that was done. */
+type Behind = { shard: number; epoch: number; since: number; fromEpoch: number; after: string };
 
 /** The newest event of a record that arrived in the books since then: when it did, in ms, and the highest epoch of all those. */
 type Later = { id: string; atMs: number; epoch: number };
 
 /** The records with events that arrived in the books since then, some at a time: neighbours there, to be read together. */
-async function* laterInBooks({ client }: Books, sinceMs: number, epoch: number): AsyncGenerator<Later[]> {
+async function* laterInBooks(
+  { client }: Books,
+  query_params: { sinceMs: number; epoch: number; after: string },
+): AsyncGenerator<Later[]> {
   const answer = await client.query({
     query: `select billing_id, toUnixTimestamp64Milli(max(inserted_at)), max(epoch) from usage_events
-            where inserted_at >= fromUnixTimestamp64Milli({sinceMs:Int64}) and billing_id != ''
+            where inserted_at >= fromUnixTimestamp64Milli({sinceMs:Int64}) and billing_id > {after:String}
               and epoch >= {epoch:UInt32} and ${IS_CHANGE}
             group by billing_id order by billing_id`,
-    query_params: { sinceMs, epoch },
+    query_params,
     format: 'JSONCompactEachRow',
   });
   for await (const rows of answer.stream<[id: string, atMs: string, epoch: number]>()) {

@@ -1,0 +1,100 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventColumns, eventRow } from '../../../shared/events/event.ts';
+import { makeLogger } from '../../../shared/runtime/log.ts';
+import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { newId } from '../../../shared/values/ids.ts';
+import { testEvent } from '../../../tests/helpers/events.ts';
+import { connectTestRedis, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { noteBehind } from './note-behind.ts';
+
+const RECORDS = 1_500;
+/** As many as are noted at a time. */
+const PAGE = 1_000;
+const SHARDS = [7, 8];
+const never = new AbortController().signal;
+const test = suite('noting records that are behind');
+let world: World;
+let books: Books;
+
+test.before(async () => {
+  world = await makeWorld([]);
+  // It would look for records itself, and settle them.
+  await world.api.stop();
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+});
+test.after(async () => {
+  await books?.close();
+  await world?.stop();
+});
+
+test('whoever goes on after one that died notes the rest; a shard that was reopened is looked through from its start', async () => {
+  const { sql } = world;
+  const ids = await recordsWithEvents();
+  await reopened();
+  await note(signalAfter(PAGE));
+  assert.equal(await noted(), ids.slice(0, PAGE));
+
+  // All of these are settled.
+  await sql`delete from unsettled_records`;
+  await note(never);
+  assert.equal(await noted(), ids.slice(PAGE));
+  assert.is((await sql`select from shards where behind_since is not null`).count, 0);
+
+  await sql`delete from unsettled_records`;
+  await reopened();
+  await note(signalAfter(PAGE));
+  await reopened();
+  await note(never);
+  assert.equal(await noted(), ids);
+});
+
+test.run();
+
+async function note(signal: AbortSignal): Promise<void> {
+  const redis = await connectTestRedis();
+  await noteBehind({ sql: world.sql, redis, books, log: makeLogger('test', 'silent') }, SHARDS, signal);
+  await redis.close();
+}
+
+/** A signal that is aborted once so many records are noted. */
+function signalAfter(records: number): AbortSignal {
+  let pages = 0;
+  return {
+    ...never,
+    get aborted() {
+      return pages++ * PAGE >= records;
+    },
+  };
+}
+
+async function noted(): Promise<string[]> {
+  const rows = await world.sql<
+    { id: string }[]
+  >`select billing_id as id from unsettled_records order by billing_id collate "C"`;
+  return rows.map(({ id }) => id);
+}
+
+/** Reopens the shards: they may lack what the books have of their last epoch. */
+async function reopened(): Promise<void> {
+  await world.sql`
+    update shards set epoch = epoch + 1, behind_since = 0, behind_from_epoch = 1 where shard = any(${SHARDS})`;
+}
+
+async function recordsWithEvents(): Promise<string[]> {
+  const { sql, team } = world;
+  const workspaceId = await world.newWorkspace(team.id);
+  const ids = Array.from({ length: RECORDS }, () => newId('bill')).toSorted();
+  await sql`
+    insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
+    select id, ${team.id}, ${workspaceId}, id, (${SHARDS}::int[])[1 + n % 2], 0, false
+    from unnest(${ids}::text[]) with ordinality as made (id, n)`;
+  const events = ids.map((billingId) => testEvent({ billingId, workspaceId, epoch: 1, sequence: 1 }));
+  await books.client.insert({
+    table: 'usage_events',
+    columns: eventColumns,
+    values: events.map(eventRow),
+    format: 'JSONCompactEachRow',
+  });
+  return ids;
+}
