@@ -3,10 +3,13 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { UsageEvent } from '../../../shared/events/event.ts';
 import { newId } from '../../../shared/values/ids.ts';
+import { rowsRead } from '../../../tests/helpers/postgres/rows-read.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
 import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
 import { copyRecentUse } from './recent-use.ts';
 
+const MANY = 20_000;
+const SOME = 1_000;
 const never = new AbortController().signal;
 let own: ConsumerWorld;
 const test = suite('recent use');
@@ -45,6 +48,28 @@ test('last use and used credits are copied to Postgres; unknown keys and late ev
   ]);
   await copyRecentUse(stores(), never);
   assert.equal(await read(), { usedMicros: 100, version: 1, untouched: true, lastUsedAt: now + 5 });
+});
+
+test('used credits of some records are copied without a look at all the others', async () => {
+  const { sql, team } = own.world;
+  const workspaceId = await own.world.newWorkspace(team.id);
+  await sql`
+    insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
+    select 'bill_' || lpad(i::text, 8, '0'), ${team.id}, ${workspaceId}, i::text, i % 64, 0, false
+    from generate_series(1, ${MANY}::int) as i`;
+  await sql.unsafe('analyze billing_records');
+  const some = await sql<{ id: string }[]>`
+    select id from billing_records where workspace_id = ${workspaceId} order by id limit ${SOME}`;
+  const now = Date.now();
+  await own.book(
+    now,
+    some.map(({ id }) => usage(id, { workspaceId, timeMs: now, sequence: 1, usedMicros: 5 })),
+  );
+  await sql.begin(async (tx) => {
+    const read = await rowsRead(tx, 'billing_records', () => copyRecentUse({ sql: tx, books: own.books }, never));
+    assert.ok(read <= 3 * SOME, `${read} rows are read`);
+  });
+  assert.is((await sql`select from billing_records where used_micros = 5`).count, SOME);
 });
 
 test.run();

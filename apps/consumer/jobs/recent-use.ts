@@ -1,8 +1,8 @@
 import { readLastBalances } from '../../../shared/books/sums/last-balances.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
-import type { Sql } from '../../../shared/stores/postgres.ts';
+import { eachOf, type Query } from '../../../shared/stores/postgres.ts';
 
-type Stores = { sql: Sql; books: Books };
+type Stores = { sql: Query; books: Books };
 
 // Longer than an insert may take. A slower one is given up and sent again, with a newer inserted_at.
 const MARGIN_MS = 60_000;
@@ -83,7 +83,7 @@ async function copyUsedCredits(stores: Stores, insertedFromMs: number, signal: A
   }
 }
 
-async function store(sql: Sql, amounts: Map<string, Amounts>): Promise<void> {
+async function store(sql: Query, amounts: Map<string, Amounts>): Promise<void> {
   const all = [...amounts.values()];
   await sql`
     update billing_records b
@@ -92,6 +92,7 @@ async function store(sql: Sql, amounts: Map<string, Amounts>): Promise<void> {
     from unnest(${[...amounts.keys()]}::text[], ${all.map(({ used }) => used)}::bigint[], ${all.map(({ held }) => held)}::bigint[],
                 ${all.map(({ expired }) => expired ?? null)}::bigint[], ${all.map(({ total }) => total ?? null)}::bigint[])
       as last (id, used, held, expired, total)
-    where b.id = last.id and (b.used_micros, b.held_micros, b.expired_micros, b.total_of_account_micros) <>
+    where b.id = last.id and b.id = any(${eachOf(sql, [...amounts.keys()])})
+      and (b.used_micros, b.held_micros, b.expired_micros, b.total_of_account_micros) <>
       (last.used, last.held, coalesce(last.expired, b.expired_micros), coalesce(last.total, b.total_of_account_micros))`;
 }
