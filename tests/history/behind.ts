@@ -55,17 +55,21 @@ export function settleBehind(count: number, withinSeconds: number): Operation {
       while (settled < names.length) {
         signal.throwIfAborted();
         settled = await settledUpTo(redis.admin, names, settled);
-        const open = (await openShards(shards, ASK_WITHIN_MS)).size;
-        if (settled >= names.length * KILL_AT_SHARE || open === ALL_SHARDS.length) restarted ??= world.restartApi();
+        if (!restarted && (settled >= names.length * KILL_AT_SHARE || (await areOpen(shards))))
+          restarted = world.restartApi();
         await sleep(LOOK_EVERY_MS);
       }
       await (restarted ?? world.restartApi());
-      while ((await openShards(shards, ASK_WITHIN_MS)).size < ALL_SHARDS.length) {
+      while (!(await areOpen(shards))) {
         signal.throwIfAborted();
         await sleep(LOOK_EVERY_MS);
       }
     },
   };
+}
+
+async function areOpen(shards: HistoryWorld['shards']): Promise<boolean> {
+  return (await openShards(shards, ASK_WITHIN_MS)).size === ALL_SHARDS.length;
 }
 
 /** Redis dies, with all that it was given on its disk, and comes back. */
