@@ -11,7 +11,8 @@ const waiting = new WeakMap<Socket, number>();
  * over all the requests that came at once (64 KB hold 3,000) before it looks at any other connection.
  */
 export function closeIfFlooding({ socket }: IncomingMessage, response: ServerResponse): boolean {
-  if (socket.destroyed) return true;
+  // Closed, or refused already: nobody would take an answer.
+  if (socket.destroyed || socket.writableEnded) return true;
   // A response has its socket as soon as it is its turn: only those that wait are counted.
   if (response.socket !== null) return false;
   const before = waiting.get(socket) ?? 0;

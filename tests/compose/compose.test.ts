@@ -203,6 +203,13 @@ test('every container has limits, and no root, no rights and no writable file sy
   }
 });
 
+test('where cores are scarce verify and Redis get several times those of any other container', () => {
+  const shares = services.map(([name, { cpu_shares = 1_024 }]) => [name, cpu_shares] as const);
+  const first = shares.filter(([, share]) => Number(share) >= 3 * 1_024).map(([name]) => name);
+  assert.equal(first.toSorted(), ['redis', 'verify']);
+  for (const [name, share] of shares) assert.ok(first.includes(name) || share === 1_024, name);
+});
+
 test('a container has more time to stop than its program takes', () => {
   const [, drain = ''] = /STOP_WITHIN_MS = ([\d_]+)/.exec(read('shared/runtime/run.ts')) ?? [];
   for (const [name, service] of services) {

@@ -36,7 +36,9 @@ export async function startProgram(program: Program, env: Record<string, string>
 /** Starts a program and waits until it says on which port it listens. */
 function spawnProgram(program: Program, env: Record<string, string>): Promise<{ url: string; process: ChildProcess }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, nodeArguments(program), { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    // With the run's folder in its environment it is found at the end wherever it is: it gets a session, as the stack's programs do.
+    const detached = env.TEST_FOLDER !== undefined;
+    const child = spawn(process.execPath, nodeArguments(program), { env, stdio: ['ignore', 'pipe', 'pipe'], detached });
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       process.stderr.write(text);
       for (const listener of outputListeners) listener(text);

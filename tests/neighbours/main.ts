@@ -22,7 +22,7 @@ async function main(folder: string): Promise<void> {
       `usage: main.ts [--seconds N, ${LEAST_SECONDS} or more] [--only part of: ${Object.keys(attacks).join(', ')}]`,
     );
   console.log(`${chosen.length} attacks, ${seconds} s each; starting servers`);
-  const { servers } = await startTestServers(folder, console.log);
+  const { servers } = await startTestServers(folder, console.log, { yielding: true });
   Object.assign(process.env, testEnvironment(servers, folder, 1), { TMPDIR: folder });
   const measured = await measureNeighbours({ attacks: chosen, seconds, say: console.log });
   const { text, missed } = report(measured);

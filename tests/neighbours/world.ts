@@ -1,6 +1,8 @@
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
+import { yieldCores } from '../../apps/stack/process/program.ts';
+import { ourProgram } from '../../apps/stack/servers/programs.ts';
 import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
@@ -25,6 +27,9 @@ export async function makeNeighbours() {
     FAILED_AUTH_PER_MINUTE: '100',
     CALLS_PER_SECOND: '1000',
   });
+  // As the supervisor of a stack has it.
+  for (const name of ['api', 'verify', 'consumer'] as const)
+    if (ourProgram(name, name, 0, {}).yields) yieldCores(world[name]!.process.pid!);
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'good' }))).body;
   const key = await makeCustomers(world, workspace.id).meteredKey(CREDITS);
   const hostile = await world.newTeam();

@@ -10,7 +10,7 @@ import { readJson, replaceFile } from '../../apps/stack/process/json-file.ts';
 import { readRecords, record, stopRecorded, writeRecords, type Recorded } from '../../apps/stack/process/leftovers.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, stopProcess, type ProcessId } from '../../apps/stack/process/processes.ts';
-import { start, untilReady } from '../../apps/stack/process/program.ts';
+import { start, untilReady, yieldCores } from '../../apps/stack/process/program.ts';
 import { prepareServers, type Servers } from '../../apps/stack/servers/servers.ts';
 
 export interface TestServers {
@@ -80,11 +80,14 @@ function findStrays(folder: string): ProcessId[] {
   });
 }
 
-/** Starts the three servers on free ports, with the migrated template database. Without `throwAway` Postgres syncs its commits. */
+/**
+ * Starts the three servers on free ports, with the migrated template database. Without `throwAway` Postgres syncs its commits; with
+ * `yielding` those yield their cores that do in a stack.
+ */
 export async function startTestServers(
   folder: string,
   say: (line: string) => void,
-  { throwAway = true } = {},
+  { throwAway = true, yielding = false } = {},
 ): Promise<TestServers> {
   const [postgres = 0, redis = 0, clickhouse = 0] = await freePorts(3);
   const servers = await prepareServers({ folder, ports: { postgres, redis, clickhouse }, throwAway, say });
@@ -94,6 +97,7 @@ export async function startTestServers(
     servers.programs.map(async (program) => {
       const log = join(folder, `${program.name}.log`);
       const started = await start(program, log);
+      if (yielding && program.yields) yieldCores(started.pid);
       records.push(record(program, started));
       writeRecords(folder, records);
       void started.ended.then((how) => {

@@ -1,7 +1,8 @@
 // The whole stack as `make up` starts it: real servers and the three programs, in a home and on ports of its own.
 import { execFile } from 'node:child_process';
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { getPriority } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'uvu';
@@ -39,6 +40,16 @@ test('up starts everything, and what it prints works when pasted', async () => {
   assert.match(decision ?? '', /"status":"VALID"/);
   const [, pages = ''] = /^ {2}console {2}(\S+)$/m.exec(out) ?? [];
   assert.match(await (await fetch(pages)).text(), /<title>keytally<\/title>/);
+});
+
+test('where cores are scarce verify, Redis and what carries events go before all others, also within sessions', async () => {
+  const yielding = ['api', 'clickhouse', 'postgres', 'webhooks'];
+  for (const [name, { pid }] of Object.entries(processes())) {
+    const by = yielding.includes(name) ? 5 : 0;
+    assert.is(getPriority(pid), getPriority() + by, name);
+    const session = `/proc/${pid}/autogroup`;
+    if (existsSync(session)) assert.match(readFileSync(session, 'utf8'), new RegExp(`nice ${by}$`, 'm'), name);
+  }
 });
 
 test('the env file is readable by its owner alone, and a shell reads all addresses from it', async () => {

@@ -4,7 +4,7 @@ import { describeFailure, StackError } from './errors.ts';
 import { replaceFile } from './json-file.ts';
 import { record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
 import { stopProcess } from './processes.ts';
-import { start, untilReady, type Program, type Started } from './program.ts';
+import { start, untilReady, yieldCores, type Program, type Started } from './program.ts';
 
 export interface Supervisor {
   /** Starts a program and waits until it is ready. From then on the supervisor starts it again whenever it ends. */
@@ -73,6 +73,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
     launching.add(starting);
     try {
       const started = await starting;
+      if (program.yields) yieldCores(started.pid);
       running.add(record(program, started));
       return started;
     } finally {

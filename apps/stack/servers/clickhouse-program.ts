@@ -8,6 +8,7 @@ export function clickhouseProgram({ folder, port }: { folder: string; port: numb
   return {
     name: 'clickhouse',
     port,
+    yields: true,
     command: process.execPath,
     args: [join(import.meta.dirname, 'clickhouse/main.ts'), '--folder', folder, '--port', String(port)],
     // A running statement occupies a thread of Node's pool. With the default of four, four slow statements would keep

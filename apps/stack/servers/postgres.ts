@@ -70,6 +70,7 @@ export async function preparePostgres({ folder, port, throwAway }: Options): Pro
   const program: Program = {
     name: 'postgres',
     port,
+    yields: true,
     ...user.command(binaries.postgres, args),
     env: environment,
     isReady: () => answers(url('postgres')),

@@ -52,12 +52,13 @@ export function ourPrograms(
   ];
 }
 
+// What verify writes, relay and consumer carry away at the same pace: they yield no core to it.
 const scripts = {
-  api: { script: 'apps/api/main.ts', options: apiOptions },
-  verify: { script: 'apps/verify/main.ts', options: [] },
-  relay: { script: 'apps/relay/main.ts', options: moverOptions },
-  consumer: { script: 'apps/consumer/main.ts', options: moverOptions },
-  webhooks: { script: 'apps/webhooks/main.ts', options: moverOptions },
+  api: { script: 'apps/api/main.ts', options: apiOptions, yields: true },
+  verify: { script: 'apps/verify/main.ts', options: [], yields: false },
+  relay: { script: 'apps/relay/main.ts', options: moverOptions, yields: false },
+  consumer: { script: 'apps/consumer/main.ts', options: moverOptions, yields: false },
+  webhooks: { script: 'apps/webhooks/main.ts', options: moverOptions, yields: true },
 } as const;
 
 /** What Node is given to run one of our programs. */
@@ -71,6 +72,7 @@ export function ourProgram(which: keyof typeof scripts, name: string, port: numb
   return {
     name,
     port,
+    yields: scripts[which].yields,
     command: process.execPath,
     args: nodeArguments(which),
     env: { ...env, PORT: String(port) },

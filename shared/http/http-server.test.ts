@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import type { RequestListener, Server } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeHttpServer } from './http-server.ts';
+import { listen } from './listen.ts';
+
+const CONNECTIONS = 300;
+const MOST_IN_A_TURN = 10;
+const stops: (() => Promise<void>)[] = [];
+const test = suite('http server');
+test.after(async () => void (await Promise.all(stops.map((stop) => stop()))));
+
+test('hundreds of connections that are late at the same moment are refused some at a time, each with 408', async () => {
+  const { server, port } = await serve((_request, response) => response.end());
+  const accepted: Socket[] = [];
+  server.on('connection', (socket: Socket) => accepted.push(socket));
+  const clients = Array.from({ length: CONNECTIONS }, () => connect(port, '127.0.0.1'));
+  const answers = clients.map((client) => answerTo(client, 'GET / HTTP/1.1\r\nX-Slow: '));
+
+  let [refused, most] = [0, 0];
+  const turn = () => {
+    const now = accepted.filter((socket) => socket.writableEnded).length;
+    most = Math.max(most, now - refused);
+    refused = now;
+    if (refused < CONNECTIONS) setImmediate(turn);
+  };
+  turn();
+  for (const text of await Promise.all(answers)) assert.match(text, /^HTTP\/1\.1 408 .*"code":40801/s);
+  assert.is(refused, CONNECTIONS);
+  assert.ok(most <= MOST_IN_A_TURN, `${most} in one turn of the event loop`);
+});
+
+test('a head that is completed after its time makes no request beside the refusal', async () => {
+  let requests = 0;
+  const { server, port } = await serve((_request, response) => {
+    requests += 1;
+    response.end();
+  });
+  const client = connect(port, '127.0.0.1');
+  // It is on its way before the server refuses.
+  server.prependListener('clientError', () => client.write('a\r\nHost: a\r\n\r\n'));
+  assert.match(await answerTo(client, 'GET / HTTP/1.1\r\nX-Slow: '), /^HTTP\/1\.1 408 /);
+  assert.is(requests, 0);
+});
+
+test.run();
+
+/** Serves, and takes no head that is longer on its way than 0.3 s. */
+async function serve(handle: RequestListener): Promise<{ server: Server; port: number }> {
+  const server = makeHttpServer(handle);
+  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, headersMs: 300 });
+  stops.push(stop);
+  return { server, port };
+}
+
+/** Sends a beginning, and gives everything that is answered until the server closes. */
+async function answerTo(client: Socket, beginning: string): Promise<string> {
+  let text = '';
+  client.setEncoding('latin1').on('data', (part: string) => (text += part));
+  client.write(beginning);
+  await once(client, 'close');
+  return text;
+}
