@@ -17,12 +17,16 @@ const get = (path: string, headers: Record<string, string> = {}) =>
   world.call('get', path, undefined, { token: null, headers });
 const assetsOf = (html: string) => [...html.matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, path]) => path!);
 
-test('every path of the console is its page, which may run its own scripts alone, speak with us alone, and not be framed', async () => {
+test('every path of the console, and the portal, is one page, which may run its own scripts alone, speak with us alone, and not be framed', async () => {
   const page = await get('/console');
-  for (const path of ['/console/', '/console/w/ws_1/keys', '/console/w/..%2f..%2fetc/passwd'])
+  for (const path of ['/console/', '/console/w/ws_1/keys', '/console/w/..%2f..%2fetc/passwd', '/portal'])
     assert.is((await get(path)).text, page.text, path);
   assert.match(page.headers.get('content-type') ?? '', /^text\/html/);
-  for (const answer of [page, ...(await Promise.all(assetsOf(page.text).map((path) => get(path))))]) {
+  for (const answer of [
+    page,
+    await get('/portal'),
+    ...(await Promise.all(assetsOf(page.text).map((path) => get(path)))),
+  ]) {
     const { headers } = answer;
     assert.is(
       headers.get('content-security-policy'),

@@ -197,7 +197,7 @@ function Balance() {
       {value && (
         <>
           <Credits {...value} />
-          <Grants grants={value.grants} empty="No credits yet." />
+          <Grants grants={value.grants} empty="No credits yet. Ask for some where you got this link." />
         </>
       )}
     </section>

@@ -83,8 +83,13 @@ function Menu() {
   const list = useRef<HTMLUListElement>(null);
   // On a narrow screen the menu scrolls: the page that is shown stands in sight.
   useEffect(() => {
-    const shown = list.current!.querySelector<HTMLElement>('[aria-current]');
-    if (shown) list.current!.scrollLeft = shown.offsetLeft - (list.current!.clientWidth - shown.offsetWidth) / 2;
+    const showIt = () => {
+      const shown = list.current!.querySelector<HTMLElement>('[aria-current]');
+      if (shown) list.current!.scrollLeft = shown.offsetLeft - (list.current!.clientWidth - shown.offsetWidth) / 2;
+    };
+    showIt();
+    addEventListener('resize', showIt);
+    return () => removeEventListener('resize', showIt);
   }, [path]);
   return (
     <nav class="menu" aria-label="Pages">

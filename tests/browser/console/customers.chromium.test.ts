@@ -4,7 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, rowOf, signedIn, signIn, visit } from './helpers/browser.ts';
+import { inTable, launch, rowOf, signedIn, signIn, stackOf, visit } from './helpers/browser.ts';
 
 // The tasks of the pages of customers, as a person does them.
 
@@ -166,7 +166,7 @@ test('a portal link is made for the customer of the keys, shown once, opens with
     const form = page.getByRole('dialog', { name: 'New portal link' });
     assert.is(await form.getByLabel('Customer', { exact: true }).inputValue(), 'cus_linked');
     await form.getByLabel('Open for').selectOption('an hour');
-    if (mayRotate) await form.getByLabel('The customer may rotate the own keys').check();
+    if (mayRotate) await form.getByLabel('The customer may rotate their own keys').check();
     await form.getByRole('button', { name: 'Make the link' }).click();
     const made = page.getByRole('dialog', { name: 'The new portal link' });
     await made.getByText('It opens the portal of cus_linked until').waitFor();
@@ -226,9 +226,18 @@ test('a postpaid record is no trouble before its cap, its days are told newest f
   const { id } = await customers.billing('postpaid');
   const { key } = await customers.newKey({ externalMeterId: 'postpaid' });
   const { page, close } = await open(`customers/${id}`, 'postpaid');
-  const state = page.locator('.big .state');
-  assert.equal([await state.innerText(), await state.getAttribute('class')], ['Used up', 'state idle']);
-  await must(200, customers.verify({ key, billing: { usage: '12.5', usageName: 'tokens' } }));
+  const colourOf = async (state: string) => {
+    await page.getByText(state, { exact: true }).waitFor();
+    return page.evaluate<string>(
+      `getComputedStyle([...document.querySelectorAll('span')].find((one) => one.innerText === '${state}')).color`,
+    );
+  };
+  const grey = await colourOf('Used up');
+  await must(200, customers.verify({ key, billing: { usage: '2.5', usageName: 'images' } }));
+  await must(200, customers.verify({ key, billing: { usage: '10', usageName: 'tokens' } }));
+  await page.reload();
+  await page.getByText('-12.5 credits available').waitFor();
+  assert.is(await colourOf('Overdrawn'), grey);
   const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
   const correction = { amount: '-2', usageName: 'tokens', reason: 'counted twice', day };
   const path = `/api/v1/customer-billing/${id}/adjustment`;
@@ -238,13 +247,14 @@ test('a postpaid record is no trouble before its cap, its days are told newest f
   await eventually('all is in the books', async () => {
     const query = new URLSearchParams({ workspaceId, externalMeterId: 'postpaid', groupBy: 'status' }).toString();
     const { data } = (await world.call('get', `/api/v1/verifications?${query}`)).body;
-    return data.reduce((sum: number, { count }: { count: number }) => sum + count, 0) === 3;
+    return data.reduce((sum: number, { count }: { count: number }) => sum + count, 0) === 4;
   });
   await page.reload();
   await page.getByText('-30 credits available').waitFor();
-  assert.equal([await state.innerText(), await state.getAttribute('class')], ['Cap reached', 'state bad']);
+  assert.is.not(await colourOf('Cap reached'), grey);
   assert.match(await rowOf(page, 'Calls by answer', 'SPEND_CAP_REACHED').innerText(), /1$/);
-  assert.match(await rowOf(page, 'Calls by answer', 'VALID').innerText(), /2$/);
+  assert.match(await rowOf(page, 'Calls by answer', 'VALID').innerText(), /3$/);
+  assert.equal(await stackOf(page, 'images'), ['images', 'tokens']);
   const daysOf = async (table: string) =>
     (await page.getByRole('region', { name: table }).getByRole('row').allInnerTexts())
       .slice(1)
@@ -253,8 +263,8 @@ test('a postpaid record is no trouble before its cap, its days are told newest f
     const days = await daysOf(table);
     assert.equal(days, days.toSorted().toReversed(), table);
   }
-  assert.ok(new Set(await daysOf('Usage by day')).size === 2);
-  assert.match(await rowOf(page, 'Movements', 'Usage: tokens').first().innerText(), /-32$/);
+  assert.is(new Set(await daysOf('Usage by day')).size, 2);
+  assert.match(await rowOf(page, 'Movements', 'Usage: tokens').first().innerText(), /-29\.5$/);
   const corrected = rowOf(page, 'Movements', 'Correction: tokens').or(rowOf(page, 'Movements', 'Late: tokens'));
   // Yesterday may be of the month before.
   if (day.slice(0, 7) === new Date().toISOString().slice(0, 7))
@@ -262,12 +272,22 @@ test('a postpaid record is no trouble before its cap, its days are told newest f
   await close();
 });
 
-test('records are found by meter, by customer, and by what is available', async () => {
+test('records are listed with what is available, used and held, and found by meter, by customer, and by what is available', async () => {
+  await customers.newMeter({ externalMeterId: 'owing', totalCredits: '1', allowOverages: true });
+  const { key } = await customers.newKey({ externalMeterId: 'owing' });
+  await must(200, customers.verify({ key, billing: { usage: '1234.000001' } }));
+  await must(200, customers.verify({ key, billing: { usage: '2.5', hold: { expiresIn: 3_600 } } }));
   await record('rich', '1000000');
   await record('poor', '0.5');
   await customers.newKey({ externalMeterId: 'poor', customerId: 'cus_poor' });
   const { page, close } = await open('customers', 'Customers');
   await inTable(page, 'Billing records', 'rich');
+  await eventually('the list has the amounts', async () => {
+    await page.reload();
+    await inTable(page, 'Billing records', 'owing');
+    const text = await rowOf(page, 'Billing records', 'owing').innerText();
+    return /^owing\s+-1,235\.500001\s+1,234\.000001\s+2\.5\s+Overdrawn$/.test(text);
+  });
   for (const [label, text] of [
     ['Meter', 'poor'],
     ['Customer', 'cus_poor'],

@@ -3,216 +3,179 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../helpers/customers.ts';
 import { makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, signedIn, visit } from './helpers/browser.ts';
+import { inTable, launch, rowOf, signedIn, visit } from './helpers/browser.ts';
+import { answer, confirm, fill, focused, press, pressClose, tabTo, tick, type } from './helpers/keyboard.ts';
 
-// Everything goes by keyboard alone, and long lists stay quick.
+// Every task of the pages of keys and customers goes by keyboard alone.
 
-const MANY = 10_000;
 let world: World;
 let browser: Browser;
 let workspaceId: string;
-const test = suite('keyboard and long lists in the console');
+const test = suite('keys and customers by keyboard');
 test.before(async () => {
-  [world, browser] = await Promise.all([makeWorld(['verify']), launch()]);
-  workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'Weather' })).body.workspace.id;
+  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+  workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Weather' }))).body.workspace.id;
+  const scope = { name: 'Invoices', representation: 'invoices' };
+  await must(201, world.call('post', `/api/v1/workspace/${workspaceId}/scope`, scope));
+  await makeCustomers(world, workspaceId).newKey({ name: 'Another' });
+  await makeCustomers(world, workspaceId).newMeter({ externalMeterId: 'another' });
 });
 test.after(async () => {
   await browser?.close();
   await world?.stop();
 });
 
-test('signing in, making a key, rotating, disabling and deleting it, and signing out go by keyboard alone', async () => {
+test('signing in, making and choosing a workspace, and signing out go by keyboard alone', async () => {
   const { page, close } = await visit(browser);
   await page.goto(`${world.api.url}/console`);
-  await tabTo(page, 'Access token');
-  await page.keyboard.type(world.team.token);
+  await type(page, 'Access token', world.team.token);
   await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
+  await answer(page, 'New workspace', 'New workspace', { Name: 'Made by keyboard' });
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  await press(page, 'Made by keyboard');
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
   await press(page, 'Weather');
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-  await press(page, 'Keys');
-  await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor();
-  await press(page, 'New key');
-  await tabTo(page, 'Name');
-  await page.keyboard.type('By keyboard');
-  await page.keyboard.press('Enter');
-  const made = page.getByRole('dialog', { name: 'The new key' });
-  await made.waitFor();
-  await page.keyboard.press('Escape');
-  await made.waitFor({ state: 'detached' });
-  await inTable(page, 'Keys', 'By keyboard');
-  await press(page, 'By keyboard');
-  await page.getByRole('heading', { level: 1, name: 'By keyboard' }).waitFor();
-
-  await press(page, 'Rotate');
-  await page.getByRole('dialog', { name: 'Rotate the key' }).waitFor();
-  await press(page, 'Rotate key');
-  await page.getByRole('dialog', { name: 'The new secret' }).waitFor();
-  await pressClose(page);
-  await press(page, 'Disable');
-  await page.getByRole('button', { name: 'Enable' }).waitFor();
-  await press(page, 'Delete');
-  await press(page, 'Delete for good');
-  await page.getByText('Deleted', { exact: true }).waitFor();
+  await press(page, 'All usage');
+  await page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
   await press(page, 'Sign out');
   await page.getByLabel('Access token').waitFor();
   await close();
 });
 
-test('a record, its credits, a limit, a scope and a token are made by keyboard alone', async () => {
-  const { page, close } = await signedIn(browser, world);
-  await page.goto(`${world.api.url}/console/w/${workspaceId}/customers`);
-  await press(page, 'New record');
-  await fill(page, { Meter: 'keyboard', 'First credits': '5' });
+test('a key is made, copied, found, edited, limited, granted scopes, looked at, rotated, disabled and deleted by keyboard alone', async () => {
+  const { page, close } = await open('keys');
+  await answer(page, 'New key', 'New key', { Name: 'By keyboard', Customer: 'cus_keyboard', Prefix: 'kb' });
+  const made = page.getByRole('dialog', { name: 'The new key' });
+  await made.waitFor();
+  await press(page, 'Copy');
+  await made.getByText('Copied').waitFor();
+  await page.keyboard.press('Escape');
+  await made.waitFor({ state: 'detached' });
+  await type(page, 'Find keys', 'by KEY');
+  await rowOf(page, 'Keys', 'Another').waitFor({ state: 'detached' });
+  await press(page, 'By keyboard');
+  await page.getByRole('heading', { level: 1, name: 'By keyboard' }).waitFor();
+
+  await answer(page, 'Edit', 'Edit the key', { Name: 'Typed', 'Requests per second': '5' });
+  await page.getByRole('heading', { level: 1, name: 'Typed' }).waitFor();
+  await press(page, 'Change limits');
+  await press(page, 'Add a limit');
+  await fill(page, { Per: 'hour', Name: 'hourly', 'At most': '10' });
+  assert.match(await rowIn(page, 'Limits', 'hourly'), /10\s+requests\s+hour/);
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await tick(page, 'read invoices');
+  await press(page, 'Save scopes');
+  await page.getByRole('button', { name: 'Save scopes', disabled: false }).waitFor();
+  await page.reload();
+  await page.getByLabel('read invoices').waitFor();
+  assert.is(await page.getByLabel('read invoices').isChecked(), true);
+  await type(page, 'Time', 'Last hour');
+  assert.is(await page.getByLabel('Time', { exact: true }).inputValue(), 'hour');
+
+  await answer(page, 'Rotate', 'Rotate the key', { 'Hours of grace': '1' });
+  await page.getByRole('dialog', { name: 'The new secret' }).waitFor();
+  await pressClose(page);
+  await press(page, 'Disable');
+  await page.getByRole('button', { name: 'Enable' }).waitFor();
+  await press(page, 'Enable');
+  await page.getByRole('button', { name: 'Disable' }).waitFor();
+  await confirm(page, 'Delete', 'Delete for good');
+  await page.getByText('Deleted', { exact: true }).waitFor();
+  await close();
+});
+
+test('a record is made, found, refilled, granted credits once and by a schedule, and may be overdrawn, by keyboard alone', async () => {
+  const { page, close } = await open('customers');
+  await answer(page, 'New record', 'New billing record', { Meter: 'keyboard', 'First credits': '5' });
   await page.getByRole('heading', { level: 1, name: 'keyboard' }).waitFor();
-  await press(page, 'Refill');
-  await fill(page, { Credits: '2' });
+  await press(page, 'Customers');
+  await fill(page, { Meter: 'keyboard' });
+  await rowOf(page, 'Billing records', 'another').waitFor({ state: 'detached' });
+  await press(page, 'keyboard');
+  await page.getByText('5 credits available').waitFor();
+
+  await answer(page, 'Refill', 'Refill', { Credits: '2' });
   await page.getByText('7 credits available').waitFor();
+  await answer(page, 'Grant credits', 'Grant credits', { Credits: '25', Name: 'trial', Priority: '10' });
+  await page.getByText('32 credits available').waitFor();
+  await answer(page, 'Void trial', 'Void the grant', { Reason: 'ended early' });
+  await page.getByText('7 credits available').waitFor();
+  const monthly = { Credits: '3', Every: 'month', 'Time zone': 'Europe/Oslo', Name: 'included' };
+  await answer(page, 'New schedule', 'New schedule', monthly);
+  await inTable(page, 'Grant schedules', 'month, Europe/Oslo');
+  await page.getByText('10 credits available').waitFor();
+  await confirm(page, 'Delete the schedule included', 'Delete for good');
+  await page.getByText('No schedule.').waitFor();
+  await press(page, 'Overage and cap');
+  await tick(page, 'May go on when the credits are used up');
+  await fill(page, { 'Spend cap': '100' });
+  await page.getByText('calls go on').waitFor();
+  await close();
+});
+
+test('a record is limited and watched, its files and its month are read, its books proved, and a portal link made, by keyboard alone', async () => {
+  const customers = makeCustomers(world, workspaceId);
+  await customers.newMeter({ externalMeterId: 'watched', totalCredits: '9' });
+  const { page, close } = await open(`customers/${(await customers.billing('watched')).id}`);
   await press(page, 'Change limits');
   await press(page, 'Add a limit');
   await fill(page, { Name: 'daily', 'At most': '10' });
   await inTable(page, 'Limits', 'daily');
-  await press(page, 'Portal link');
-  await page.getByRole('dialog', { name: 'New portal link' }).waitFor();
-  await fill(page, { Customer: 'cus_keyboard' });
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await answer(page, 'New alert', 'New alert', { Name: 'low', Watches: 'the credits', From: '3' });
+  await inTable(page, 'Alerts', 'when 3 credits are left, or fewer');
+  await press(page, 'Remove low');
+  await page.getByText('None of its own').waitFor();
+
+  for (const [button, file] of [
+    ['Download CSV', /^usage-.*\.csv$/],
+    ['Download the statement', /^statement-.*\.csv$/],
+  ] as const) {
+    const saved = page.waitForEvent('download');
+    await press(page, button);
+    assert.match((await saved).suggestedFilename(), file);
+  }
+  await inTable(page, 'Movements', 'Granted');
+  await tabTo(page, 'Month');
+  // The month has the focus, then the year.
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('ArrowDown');
+  await page.getByText('Nothing moved in this month.').waitFor();
+  await press(page, 'Prove the books');
+  await page.getByText('Exact: the books have all that was used, and no more').waitFor();
+
+  await answer(page, 'Portal link', 'New portal link', { 'Open for': 'a day', Customer: 'cus_keyboard' });
   await page.getByRole('dialog', { name: 'The new portal link' }).waitFor();
   await press(page, 'Revoke the link');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
-  await press(page, 'Scopes');
-  await press(page, 'New scope');
-  await fill(page, { Representation: 'invoices', Name: 'Invoices' });
-  await inTable(page, 'Scopes', 'invoices');
-  await press(page, 'Tokens');
-  await press(page, 'New token');
-  await tabTo(page, 'Name');
-  await page.keyboard.type('typed');
-  await tabTo(page, 'key:read');
-  await page.keyboard.press('Space');
-  await page.keyboard.press('Enter');
-  await page.getByRole('dialog', { name: 'The new token' }).waitFor();
-  await pressClose(page);
-  await press(page, 'Revoke typed');
-  await press(page, 'Revoke for good');
-  await page.getByText('Revoked', { exact: true }).waitFor();
   await close();
 });
 
-test('a webhook is made, rotated and deleted, usage asked for and a refusal looked up by keyboard alone', async () => {
-  const { page, close } = await signedIn(browser, world);
-  await page.goto(`${world.api.url}/console/w/${workspaceId}/webhooks`);
-  await press(page, 'New webhook');
-  await tabTo(page, 'URL');
-  await page.keyboard.type('https://hooks.example.com/in');
-  await tabTo(page, 'key.created');
-  await page.keyboard.press('Space');
-  await page.keyboard.press('Enter');
-  await page.getByRole('dialog', { name: 'The new webhook' }).waitFor();
-  await pressClose(page);
-  await press(page, 'https://hooks.example.com/in');
-  await page.getByRole('heading', { level: 1, name: 'hooks.example.com' }).waitFor();
-  await press(page, 'Rotate secret');
-  await page.getByRole('dialog', { name: 'Rotate the secret' }).waitFor();
-  await press(page, 'Rotate');
-  await page.getByRole('dialog', { name: 'The new secret' }).waitFor();
-  await pressClose(page);
-  await press(page, 'Send a test');
-  await press(page, 'webhook.test');
-  await page.getByRole('dialog', { name: 'webhook.test' }).waitFor();
-  await pressClose(page);
-  await press(page, 'Delete');
-  await press(page, 'Delete for good');
-  await page.getByText('No webhook yet.').waitFor();
-
-  await press(page, 'Usage');
-  await page.getByRole('heading', { level: 1, name: 'Usage' }).waitFor();
-  await tabTo(page, 'Route');
-  await page.keyboard.press('Space');
-  await press(page, 'Show');
-  await page.getByText('Nothing was used in this time.').waitFor();
-  await press(page, 'Why refused?');
-  await page.getByRole('heading', { level: 1, name: 'Why was this refused?' }).waitFor();
-  await fill(page, { 'Key or customer': 'nobody' });
-  await page.getByText('No key and no record fits.').waitFor();
-  await close();
-});
-
-test('a closed dialog gives the focus back, and the first stop of a page skips to its content', async () => {
-  const { page, close } = await signedIn(browser, world);
-  await page.goto(`${world.api.url}/console/w/${workspaceId}/keys`);
-  await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor();
+test('a dialog begins at its first field and gives the focus back, and the first stop of a page skips to its content', async () => {
+  const { page, close } = await open('keys');
   await page.keyboard.press('Tab');
   assert.is(await focused(page), 'Skip to the page');
   await press(page, 'New key');
   await page.getByRole('dialog').waitFor();
+  assert.is(await focused(page), 'Name');
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   assert.is(await focused(page), 'New key');
   await close();
 });
 
-test('a table of 10,000 keys scrolls to its end with few rows in the page', async () => {
-  const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Large' }))).body;
-  const { id } = await makeCustomers(world, workspace.id).newKey({ name: 'Key 0' });
-  // Copies of a key, as the api stores them: making each by a request would take the test's time.
-  await world.sql`
-    insert into api_keys select (jsonb_populate_record(k, jsonb_build_object(
-      'id', 'key_' || lpad(i::text, 26, '0'), 'name', 'Key ' || i))).*
-    from api_keys k, generate_series(1, ${MANY - 1}) i where k.id = ${id}`;
-  const { page, close } = await signedIn(browser, world);
-  await page.goto(`${world.api.url}/console/w/${workspace.id}/keys`);
-  await inTable(page, 'Keys', 'Key ');
-  const most = await page.evaluate<number>(`new Promise((resolve) => {
-    const region = document.querySelector('[role=region]');
-    let most = 0;
-    const step = () => {
-      most = Math.max(most, document.querySelectorAll('tbody tr').length);
-      const table = region.querySelector('table');
-      const atEnd = region.scrollTop + region.clientHeight >= region.scrollHeight - 2;
-      if (atEnd && table.getAttribute('aria-rowcount') !== '-1') resolve(most);
-      else { region.scrollTop += 2_000; requestAnimationFrame(step); }
-    };
-    step();
-  })`);
-  assert.is(
-    await page.getByRole('region', { name: 'Keys' }).getByRole('table').getAttribute('aria-rowcount'),
-    String(MANY + 1),
-  );
-  assert.ok(most < 80, `${most} rows at once`);
-  await close();
-});
-
 test.run();
 
-const focused = (page: Page) =>
-  page.evaluate<string>(
-    `(() => { const at = document.activeElement; return (at?.labels?.[0]?.innerText ?? at?.getAttribute('aria-label') ?? at?.innerText ?? '').trim(); })()`,
-  );
-
-/** Presses Tab until the thing of this name has the focus. */
-async function tabTo(page: Page, name: string): Promise<void> {
-  await page.getByText(name).or(page.getByLabel(name)).first().waitFor();
-  for (let i = 0; i < 150; i++) {
-    if ((await focused(page)) === name) return;
-    await page.keyboard.press('Tab');
-  }
-  assert.unreachable(`Tab does not lead to ${name}`);
+async function rowIn(page: Page, table: string, text: string): Promise<string> {
+  await inTable(page, table, text);
+  return rowOf(page, table, text).innerText();
 }
 
-async function press(page: Page, name: string): Promise<void> {
-  await tabTo(page, name);
-  await page.keyboard.press('Enter');
-}
-
-// A closed dialog gives the focus back, which must not happen between the next Tab and Enter.
-async function pressClose(page: Page): Promise<void> {
-  await press(page, 'Close');
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
-}
-
-async function fill(page: Page, fields: Record<string, string>): Promise<void> {
-  for (const [name, text] of Object.entries(fields)) {
-    await tabTo(page, name);
-    await page.keyboard.type(text);
-  }
-  await page.keyboard.press('Enter');
+async function open(path: string): Promise<{ page: Page; close(): Promise<void> }> {
+  const { page, close } = await signedIn(browser, world);
+  await page.goto(`${world.api.url}/console/w/${workspaceId}/${path}`);
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  return { page, close };
 }

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../../helpers/customers.ts';
 import { makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, rowOf, signedIn, signIn, visit } from './helpers/browser.ts';
+import { inTable, launch, rowOf, settled, signedIn, signIn, visit } from './helpers/browser.ts';
 
 // The tasks of the page of keys, as a person does them.
 
@@ -99,8 +99,15 @@ test('a key is disabled and enabled, renamed and limited, and is refused at once
   await limits.getByLabel('Name').fill('daily');
   await limits.getByLabel('At most').fill('2');
   await limits.getByLabel('Per').selectOption('day');
+  await limits.getByRole('button', { name: 'Add a limit' }).click();
+  await limits.getByLabel('Name').last().fill('monthly');
+  await limits.getByLabel('At most').last().fill('1000');
+  await limits.getByRole('button', { name: 'Add a limit' }).click();
+  await limits.getByRole('button', { name: 'Remove limit 3' }).click();
+  await limits.getByLabel('Per').last().selectOption('month');
   await limits.getByRole('button', { name: 'Save limits' }).click();
   await inTable(page, 'Limits', 'daily');
+  await inTable(page, 'Limits', 'monthly');
   assert.equal([await statusOf(key), await statusOf(key), await statusOf(key)], ['VALID', 'VALID', 'RATE_LIMITED']);
 
   await page.getByRole('button', { name: 'Edit' }).click();
@@ -124,6 +131,10 @@ test('a key is given scopes', async () => {
   assert.is(await reads(), 'INVALID_SCOPES');
   const { page, close } = await open(`keys/${id}`, 'Scoped');
   await page.getByLabel('read invoices').check();
+  // What was ticked stays while something else is looked at.
+  await page.getByRole('button', { name: 'Rotate' }).click();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Save scopes' }).click();
   await page.getByRole('button', { name: 'Save scopes', disabled: false }).waitFor();
   await page.reload();
@@ -151,6 +162,45 @@ test('a key is rotated with a time of grace, and deleted for good', async () => 
   await page.getByText('Deleted', { exact: true }).waitFor();
   assert.is(await page.getByRole('button', { name: 'Rotate' }).count(), 0, 'nothing is left to do with it');
   assert.is.not(await statusOf(secret), 'VALID');
+  await close();
+});
+
+test('a token that only reads is offered nothing that changes anything, on any page', async () => {
+  const permissions = ['workspace', 'key', 'billing', 'usage', 'webhook', 'audit', 'link'].map((one) => `${one}:read`);
+  const { accessToken } = (await world.call('post', '/api/v1/access-token', { name: 'reader', permissions })).body;
+  await customers.newMeter({ externalMeterId: 'read', totalCredits: '5' });
+  const { id: billingId } = await customers.billing('read');
+  const { id } = await customers.newKey({ name: 'To read', externalMeterId: 'read' });
+  const target = { url: 'https://hooks.example.com/in', events: ['key.created'], workspaceId };
+  const { webhook } = (await world.call('post', '/api/v1/webhook', target)).body;
+  const { page, close } = await visit(browser);
+  await signIn(page, world.api.url, accessToken.token);
+  const reads = /^(Sign out|Find|Show|Look again|Prove the books|Download .*|(POST|PATCH|DELETE) \/.*)$/;
+  for (const [path, shown] of [
+    ['overview', 'Customers with the least left'],
+    ['keys', 'To read'],
+    [`keys/${id}`, 'Recent decisions'],
+    ['customers', 'read'],
+    [`customers/${billingId}`, 'Nothing was used.'],
+    ['usage', 'Nothing was used in this time.'],
+    ['why', 'Key or customer'],
+    ['scopes', 'Scopes'],
+    ['webhooks', target.url],
+    [`webhooks/${webhook.id}`, 'Nothing was told'],
+    ['audit-log', 'POST /api-key'],
+    ['settings', 'Quota of the team'],
+  ] as const) {
+    await page.goto(`${world.api.url}/console/w/${workspaceId}/${path}`);
+    await page.getByText(shown).first().waitFor();
+    await settled(page);
+    const offered = await page.getByRole('button').allInnerTexts();
+    assert.equal(
+      offered.filter((one) => !reads.test(one)),
+      [],
+      path,
+    );
+  }
+  assert.is(await page.getByRole('link', { name: 'Tokens' }).count(), 0);
   await close();
 });
 

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, rowOf, signedIn } from './helpers/browser.ts';
+import { inTable, launch, rowOf, signedIn, stackOf } from './helpers/browser.ts';
 
 // What a key's calls were answered, and why one was refused, as a person asks.
 
@@ -34,10 +34,18 @@ test("a key's page counts what its calls were answered, and lists the last ones 
     assert.match(await rowOf(page, 'Calls by answer', 'VALID').first().innerText(), /2$/);
     assert.match(await rowOf(page, 'Calls by answer', 'would be refused').first().innerText(), /key\/planned/);
   }
+  assert.equal(await stackOf(page, 'RATE_LIMITED'), ['VALID', 'RATE_LIMITED']);
   assert.match(
     await rowOf(page, 'Recent decisions', 'RATE_LIMITED').innerText(),
     /RATE_LIMITED\s+RATE_LIMIT\s+key\/daily\s+GET \/b$/,
   );
+  const lastUsedAt = await eventually('its last use is known', async () => {
+    const path = `/api/v1/workspace/${workspaceId}/api-key/${key.id}`;
+    return (await world.call('get', path)).body.apiKey.lastUsedAt as number | undefined;
+  });
+  await page.reload();
+  const utc = new Date(lastUsedAt).toISOString().replace('T', ' ').replace('Z', ' UTC');
+  await page.getByRole('definition').getByTitle(utc).waitFor();
   await close();
 });
 
@@ -48,8 +56,10 @@ test('a refused key is found by its name, with the limit that refused it and the
   const { page, close } = await open('why');
   await find(page, 'nobody of this name');
   await page.getByText('No key and no record fits.').waitFor();
-  await find(page, 'harbour');
-  await page.getByRole('link', { name: 'Harbour two' }).waitFor();
+  for (const text of ['cus_harbour', 'harbour']) {
+    await find(page, text);
+    await page.getByRole('link', { name: 'Harbour two' }).waitFor();
+  }
   await page.getByRole('link', { name: 'Harbour one' }).click();
   const verdict = page.getByRole('region', { name: 'The last refusal' });
   await verdict.getByText('The limit daily of the key was reached: at most 2 requests per day.').waitFor();
@@ -110,6 +120,14 @@ test('each other reason is told with what changes it', async () => {
   const unpaid = await customers.newKey({ name: 'Unpaid', externalMeterId: 'no-record' });
   const ended = await customers.newKey({ name: 'Ended', expiresAt: Date.now() + 1_500 });
   const unscoped = await customers.newKey({ name: 'Unscoped' });
+  const capped = await metered('capped', { allowOverages: true, spendCap: '2' });
+  const limit = { name: 'monthly', unit: 'credits', limit: '1', per: 'month' };
+  const slowed = await metered('slowed', { totalCredits: '9', limits: [limit] });
+  const deleted = await customers.newKey({ name: 'Deleted one' });
+  await must(200, world.call('delete', `/api/v1/workspace/${workspaceId}/api-key/${deleted.id}`));
+  await customers.verify({ key: deleted.key });
+  for (const { key } of [capped, slowed])
+    for (const usage of ['1', '1.5']) await customers.verify({ key, billing: { usage } });
   await customers.verify({ key: disabled.key });
   await customers.verify({ key: elsewhere.key, ip: '198.51.100.7' });
   await customers.verify({ key: unpaid.key, billing: { usage: '1' } });
@@ -121,8 +139,11 @@ test('each other reason is told with what changes it', async () => {
     [unpaid, "no record has the key's meter, no-record", 'the meter has none'],
     [ended, 'The key had reached its end.', 'its end is'],
     [unscoped, 'a scope that the key was not granted', 'Grant the scope to the key.'],
+    [capped, 'beyond its spend cap', '1 of 2 are used'],
+    [slowed, 'The limit monthly of the record was reached: at most 1 credits per month.', 'raise it on the record'],
+    [deleted, 'The key was deleted.', 'give the customer a new key'],
   ] as const;
-  for (const [{ id }] of told) await known(id, 1);
+  for (const [key] of told) await known(key.id, key === capped || key === slowed ? 2 : 1);
   const { page, close } = await open('why');
   for (const [{ id }, why, now] of told) {
     await find(page, id);
@@ -133,12 +154,44 @@ test('each other reason is told with what changes it', async () => {
   await close();
 });
 
+test('a limit of the workspace is told with the way to raise it for all keys', async () => {
+  const defaultLimits = [{ name: 'shared', unit: 'requests', limit: 1, per: 'day' }];
+  const made = await must(201, world.call('post', '/api/v1/workspace', { name: 'Limited', defaultLimits }));
+  const { id } = made.body.workspace;
+  const { newKey, verify } = makeCustomers(world, id);
+  const key = await newKey({ name: 'As all' });
+  for (let i = 0; i < 2; i++) await verify({ key: key.key });
+  await eventually('the refusal is told', async () => {
+    const { data } = (await world.call('get', `/api/v1/verifications/recent?apiKeyId=${key.id}`)).body;
+    return data.length === 2;
+  });
+  const { page, close } = await signedIn(browser, world);
+  await page.goto(`${world.api.url}/console/w/${id}/why?key=${key.id}`);
+  const verdict = page.getByRole('region', { name: 'The last refusal' });
+  await verdict
+    .getByText("The limit shared of the workspace's keys was reached: at most 1 requests per day.")
+    .waitFor();
+  await verdict.getByRole('link', { name: 'raise it for all keys of the workspace' }).click();
+  await inTable(page, 'Limits', 'shared');
+  await close();
+});
+
 test.run();
+
+async function metered(
+  externalMeterId: string,
+  { limits, ...fields }: { limits?: object[]; [field: string]: unknown },
+) {
+  await customers.newMeter({ externalMeterId, ...fields });
+  const { id } = await customers.billing(externalMeterId);
+  if (limits) await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, { limits }));
+  return customers.newKey({ name: externalMeterId, externalMeterId });
+}
 
 async function limitedKey(name: string, more?: { shadow: true }) {
   const daily = { name: 'daily', unit: 'requests', limit: 2, per: 'day', timezone: 'Europe/Oslo' };
   const planned = { name: 'planned', unit: 'requests', limit: 1, per: 'day', ...more };
-  return customers.newKey({ name, limits: more ? [daily, planned] : [daily] });
+  return customers.newKey({ name, customerId: 'cus_harbour', limits: more ? [daily, planned] : [daily] });
 }
 
 // Until the books have so many decisions of a key.

@@ -4,7 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, rowOf, settled, signedIn } from './helpers/browser.ts';
+import { inTable, launch, rowOf, settled, signedIn, stackOf } from './helpers/browser.ts';
 
 // Whether all is well, and what was used, as a person looks at it.
 
@@ -36,7 +36,7 @@ test('an empty workspace says what to do, and that nothing was proved yet', asyn
   for (const text of [
     'No call in this time.',
     'There is no billing record.',
-    'No limit refused a call.',
+    'no limit refused a call.',
     'There is no webhook.',
     'Not proved yet',
     'Nothing was used.',
@@ -51,6 +51,11 @@ test('verifications show while one looks, and not while the tab is hidden', asyn
   await page.getByText('No call in this time.').waitFor();
   await customers.verify({ key });
   await inTable(page, 'Calls by answer', 'VALID');
+  assert.equal(await stackOf(page, 'VALID'), ['VALID']);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await eventually('the chart is drawn in the colours of the dark', async () => {
+    return (await stackOf(page, 'VALID'))[0] === 'VALID';
+  });
   let asked = 0;
   page.on('request', (request) => void (request.url().includes('/verifications?') && asked++));
   await setHidden(page, true);
@@ -79,7 +84,8 @@ test('customers with the least left, limits that were hit, webhooks that fail an
   const body = { url: 'https://hooks.example.com/in', events: ['key.created'], workspaceId };
   const { webhook } = (await must(201, world.call('post', '/api/v1/webhook', body))).body;
   await world.sql`update webhooks set failing_since = now() - interval '1 hour' where id = ${webhook.id}`;
-  await world.sql`insert into job_watermarks (job, at) values ('reconciled', ${Date.now() - 60_000})`;
+  const provedAt = Date.now() - 60_000;
+  await world.sql`insert into job_watermarks (job, at) values ('reconciled', ${provedAt})`;
   await world.sql`
     insert into unproved_records (billing_id, team_id, workspace_id, status, difference_micros, held_difference_micros)
     values (${billingId}, ${world.team.id}, ${workspaceId}, 'MISSING', 2500000, 0)`;
@@ -101,6 +107,7 @@ test('customers with the least left, limits that were hit, webhooks that fail an
   const books = panel(page, 'Books');
   await books.getByText('1 record differs').waitFor();
   await books.getByText('alpine-club by 2.5, since').waitFor();
+  await books.getByTitle(new Date(provedAt).toISOString().replace('T', ' ').replace('Z', ' UTC')).waitFor();
   await panel(page, 'Webhooks that fail').getByText('every try fails since').waitFor();
   for (const [link, heading] of [
     [hit.getByRole('link', { name: 'Busy' }), 'Why was this refused?'],
@@ -116,12 +123,14 @@ test('customers with the least left, limits that were hit, webhooks that fail an
 });
 
 test('usage is summed as one asks, shown as a table, and downloaded as CSV and Parquet', async () => {
+  const keyIds: string[] = [];
   for (const [meter, customerId] of [
     ['northwind', 'north'],
     ['harbour', 'south'],
   ] as const) {
     await customers.newMeter({ externalMeterId: meter, totalCredits: '1000' });
-    const { key } = await customers.newKey({ name: meter, externalMeterId: meter, customerId });
+    const { id, key } = await customers.newKey({ name: meter, externalMeterId: meter, customerId });
+    keyIds.push(id);
     for (const route of ['GET /a', 'GET /b'])
       await customers.verify({ key, route, billing: { usage: '2.000001', usageName: 'forecast' } });
   }
@@ -129,8 +138,28 @@ test('usage is summed as one asks, shown as a table, and downloaded as CSV and P
     const { data } = (await world.call('get', `/api/v1/usage?workspaceId=${workspaceId}&groupBy=route`)).body;
     return data.filter(({ route }: { route?: string }) => route).length === 2;
   });
-  const { page, close } = await open('usage');
+  const { page, close } = await open('overview');
+  await rowOf(page, 'Credits used by usage', 'forecast').getByText('8.000004').waitFor();
+  assert.equal(await stackOf(page, 'forecast'), ['forecast']);
+  await page.getByRole('link', { name: 'All usage' }).click();
   await rowOf(page, 'Usage', 'northwind').getByText('4.000002').waitFor();
+  assert.equal(await stackOf(page, 'northwind, forecast'), ['harbour, forecast', 'northwind, forecast']);
+  const day = new Date().toISOString().slice(0, 10);
+  const monday = new Date(Date.parse(day) - ((new Date(day).getUTCDay() + 6) % 7) * 86_400_000);
+  for (const [interval, start] of [
+    ['week', monday.toISOString().slice(0, 10)],
+    ['month', new RegExp(`^${day.slice(0, 7)}-\\d\\d$`)],
+    ['day', day],
+  ] as const) {
+    await page.getByLabel('By', { exact: true }).selectOption(interval);
+    await page.getByRole('button', { name: 'Show' }).click();
+    await rowOf(page, 'Usage', 'northwind').getByText(start).waitFor();
+  }
+  await page.getByRole('checkbox', { name: 'Key' }).check();
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByRole('columnheader', { name: 'Key' }).waitFor();
+  await rowOf(page, 'Usage', 'northwind').getByRole('link', { name: keyIds[0]! }).waitFor();
+  await page.getByRole('checkbox', { name: 'Key' }).uncheck();
   await page.getByLabel('By', { exact: true }).selectOption('hour');
   await page.getByLabel('Time zone').fill('Europe/Oslo');
   for (const group of ['Meter', 'Usage']) await page.getByRole('checkbox', { name: group }).uncheck();
@@ -157,6 +186,24 @@ test('usage is summed as one asks, shown as a table, and downloaded as CSV and P
   await page.getByRole('alert').getByText('must be a time zone', { exact: false }).first().waitFor();
   await page.getByRole('button', { name: 'Download CSV' }).click();
   await page.getByRole('alert').nth(1).waitFor();
+  await close();
+});
+
+test('what is typed while rows load stays', async () => {
+  let answer = () => {};
+  const isTyped = new Promise<void>((resolve) => (answer = resolve));
+  const { page, close } = await open('overview');
+  await page.route('**/api/v1/usage?*', async (route) => {
+    await isTyped;
+    await route.continue();
+  });
+  await page.getByRole('link', { name: 'Usage', exact: true }).click();
+  await page.getByLabel('Time zone').fill('Europe/Oslo');
+  await page.getByRole('checkbox', { name: 'Meter' }).uncheck();
+  answer();
+  await inTable(page, 'Usage', 'forecast');
+  assert.is(await page.getByLabel('Time zone').inputValue(), 'Europe/Oslo');
+  assert.is(await page.getByRole('checkbox', { name: 'Meter' }).isChecked(), false);
   await close();
 });
 

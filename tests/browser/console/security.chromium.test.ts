@@ -4,7 +4,7 @@ import * as assert from 'uvu/assert';
 import { makeCustomers, must } from '../../helpers/customers.ts';
 import { eventually, makeWorld, outputListeners, type World } from '../../helpers/world.ts';
 import { inTable, launch, rowOf, settled, signedIn, signIn, visit } from './helpers/browser.ts';
-import { payloads } from './helpers/payloads.ts';
+import { payloads, requireAllHarmless, requireHarmless } from './helpers/payloads.ts';
 
 // What a hostile customer, a hostile page and whoever sits at the browser later can do: nothing.
 
@@ -35,13 +35,11 @@ test('no text that a stranger chose becomes an element, on any page', async () =
     await settled(page);
     await requireHarmless(page, path);
   };
-  await at('', payloads[0]!);
   const base = `/w/${hostile.workspaceId}`;
-  for (const path of [`${base}/keys`, `${base}/customers`, `${base}/scopes`, `${base}/tokens`]) {
+  const lists = ['keys', 'customers', 'scopes', 'tokens', 'usage', `customers/${hostile.billingId}`];
+  for (const path of ['', ...lists.map((one) => `${base}/${one}`)]) {
     await at(path, payloads[0]!);
-    await scrollToEnd(page);
-    await page.getByText(payloads.at(-1)!).first().waitFor();
-    await requireHarmless(page, path);
+    await requireAllHarmless(page, path);
   }
   await at(`${base}/keys/${hostile.keyId}`, payloads[1]!);
   await at(`${base}/customers/${hostile.billingId}`, payloads[2]!);
@@ -52,13 +50,16 @@ test('no text that a stranger chose becomes an element, on any page', async () =
   await dialog.getByText(payloads[3]!).waitFor();
   await requireHarmless(page, 'a portal link');
   await at(`${base}/overview`, payloads[0]!);
+  await requireAllHarmless(page, 'overview');
   await at(`${base}/usage`, payloads[0]!);
-  await page.getByLabel('Route', { exact: true }).check();
+  for (const group of ['Meter', 'Usage']) await page.getByRole('checkbox', { name: group }).uncheck();
+  await page.getByRole('checkbox', { name: 'Route' }).check();
   await page.getByRole('button', { name: 'Show' }).click();
   await page.getByRole('columnheader', { name: 'Route' }).waitFor();
   await settled(page);
-  await requireHarmless(page, 'usage by route');
+  await requireAllHarmless(page, 'usage by route');
   await at(`${base}/why?key=${hostile.keyId}`, payloads[1]!);
+  await requireAllHarmless(page, 'why');
   await at(`${base}/webhooks`, payloads[0]!);
   await at(`${base}/webhooks/${hostile.webhookId}`, payloads[0]!);
   await at(`${base}/settings`, payloads[0]!);
@@ -102,11 +103,9 @@ test('no script runs on the page but its own, it speaks with nobody else, and no
 
   const { page: other, close: closeOther } = await visit(browser);
   await other.goto(`${world.api.url}/docs`);
-  await other.setContent(`<iframe src="${world.api.url}/console"></iframe>`);
+  await other.setContent(`<iframe src="${world.api.url}/console"></iframe>`, { waitUntil: 'domcontentloaded' });
   await eventually('the frame is refused', () =>
-    other.evaluate<boolean>(
-      `(() => { try { return document.querySelector('iframe').contentDocument === null; } catch { return true; } })()`,
-    ),
+    other.evaluate<boolean>(`document.querySelector('iframe')?.contentDocument === null`),
   );
   await closeOther();
   await close();
@@ -165,21 +164,34 @@ test('the page of a session whose token was revoked asks to sign in, and shows n
 
 test('no secret is kept: not in the address, the history, the storage of the browser or the logs', async () => {
   const { page, close } = await signedIn(browser, world);
+  const { id } = (
+    await must(201, world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId: 'linked' }))
+  ).body.billing;
+  await page.goto(`${world.api.url}/console/w/${workspaceId}/customers/${id}`);
+  await page.getByRole('button', { name: 'Portal link' }).click();
+  await page.getByLabel('Customer', { exact: true }).fill('cus_linked');
+  await page.getByRole('button', { name: 'Make the link' }).click();
+  const [, link = ''] = (await page.getByLabel('Portal link', { exact: true }).inputValue()).split('#');
+  assert.match(link, /^lt_/);
+  await closeSecret(page, 'Portal link');
+  assert.not.ok((await page.content()).includes(link));
   await page.goto(`${world.api.url}/console/w/${workspaceId}/keys`);
   await page.getByRole('button', { name: 'New key' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('Secret');
   await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
   const secret = await page.getByLabel('Secret of the key').inputValue();
-  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
-  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await closeSecret(page, 'Secret of the key');
   await inTable(page, 'Keys', 'Secret');
   const [cookie] = await page.context().cookies();
-  const secrets = [world.team.token, secret, cookie!.value];
+  const secrets = [world.team.token, secret, cookie!.value, link];
   const kept = await page.evaluate<string>(`(async () => JSON.stringify([
     location.href, document.cookie, { ...localStorage }, { ...sessionStorage }, history.state,
     await indexedDB.databases(), await caches.keys(), performance.getEntries().map(({ name }) => name),
     document.documentElement.outerHTML, [...document.querySelectorAll('input')].map(({ value }) => value),
   ]))()`);
+  // Its path has the token.
+  await must(200, world.call('delete', `/api/v1/link-token/${link}`));
+  await eventually('it is logged', async () => logs.includes('/api/v1/link-token/'));
   assert.match(logs, '/api/v1/api-key');
   for (const one of secrets) {
     assert.not.ok(kept.includes(one));
@@ -187,15 +199,25 @@ test('no secret is kept: not in the address, the history, the storage of the bro
   }
   assert.equal([cookie!.httpOnly, cookie!.sameSite], [true, 'Strict']);
   await page.goBack();
-  await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
-  assert.not.ok((await page.content()).includes(secret));
+  await page.getByRole('heading', { level: 1, name: 'linked' }).waitFor();
+  for (const one of [secret, link]) assert.not.ok((await page.content()).includes(one));
   await close();
 });
 
 test.run();
 
+async function closeSecret(page: Page, label: string): Promise<void> {
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  // A closed dialog has no role any more, a moment before it is gone.
+  await eventually('the secret is gone', async () => (await page.getByLabel(label, { exact: true }).count()) === 0);
+}
+
 async function newWorkspace(name: string): Promise<string> {
   return (await must(201, world.call('post', '/api/v1/workspace', { name }))).body.workspace.id;
+}
+
+function sumOf(rows: Record<string, unknown>[], field: string): number {
+  return rows.reduce((sum, row) => sum + Number(row[field]), 0);
 }
 
 // A workspace with a payload in every field that takes text, and every payload in some field of every page.
@@ -237,6 +259,7 @@ async function makeHostile() {
       i,
     );
     if (i === 2) [billingId, scopeId] = [made.billing.id, scope.id];
+    await newWorkspace(at(i));
     await api(
       'post',
       '/api/v1/access-token',
@@ -247,6 +270,8 @@ async function makeHostile() {
   for (let i = 0; i < payloads.length; i++) {
     const made = await api('post', `/api/v1/customer-billing/${billingId}/grant`, { credits: '1', name: at(i) }, i);
     grantId = made.grant.id;
+    const correction = { amount: '0.1', usageName: at(i), reason: at(i + 1) };
+    await api('post', `/api/v1/customer-billing/${billingId}/adjustment`, correction, i);
   }
   await api('post', `/api/v1/customer-billing/${billingId}/grant-schedule`, {
     credits: '1',
@@ -272,10 +297,10 @@ async function makeHostile() {
     200,
     customers.verify({ key: apiKey.key, billing: { usage: '1', usageName: at(9), hold: { expiresIn: 3_600 } } }),
   );
-  await eventually(
-    'the books have them',
-    async () => (await world.call('get', `/api/v1/usage/${billingId}`)).body.data.length === payloads.length,
-  );
+  await eventually('the books have them', async () => {
+    const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;
+    return sumOf(data, 'events') === payloads.length && sumOf(data, 'totalBillingUsage').toFixed(1) === '10.0';
+  });
   const { webhook } = await api('post', '/api/v1/webhook', {
     workspaceId,
     url: `https://hooks.example.com/${encodeURIComponent(payloads[9]!)}`,
@@ -289,15 +314,4 @@ async function makeHostile() {
     keyId: apiKey.id as string,
     ids: [apiKey.id as string, scopeId, grantId],
   };
-}
-
-async function requireHarmless(page: Page, where: string): Promise<void> {
-  const found = await page.evaluate<string[]>(
-    `[...document.querySelectorAll('[data-x], script:not([src]), iframe, object, embed, base, a[href^="javascript"], [srcdoc]')].map(({ outerHTML }) => outerHTML)`,
-  );
-  assert.equal(found, [], where);
-}
-
-async function scrollToEnd(page: Page): Promise<void> {
-  await page.evaluate(`document.querySelectorAll('.table').forEach((one) => { one.scrollTop = one.scrollHeight; })`);
 }

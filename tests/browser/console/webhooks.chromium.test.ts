@@ -102,7 +102,8 @@ test('all deliveries of a webhook are listed, page by page', async () => {
   for (let i = 0; i < DELIVERIES; i++) await told.newKey(`Key ${i}`);
   const { page, close } = await open(`/${id}`);
   await inTable(page, 'Deliveries', 'key.created');
-  await page.evaluate(`document.querySelector('[role=region]').scrollTop = 1e6`);
+  await page.getByRole('region', { name: 'Deliveries' }).focus();
+  await page.keyboard.press('End');
   const table = page.getByRole('region', { name: 'Deliveries' }).getByRole('table');
   await eventually(
     'the table is whole',

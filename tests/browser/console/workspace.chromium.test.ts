@@ -82,7 +82,7 @@ test('a page asks for its session and its workspace together and once, and again
 
 test('times stand in the zone of who looks, and in UTC on hover', async () => {
   const { page, close } = await signedIn(browser, world, { timezoneId: 'Asia/Kathmandu' });
-  const time = page.getByRole('region', { name: 'Workspaces' }).locator('time').first();
+  const time = page.getByRole('region', { name: 'Workspaces' }).getByRole('time').first();
   const at = new Date((await time.getAttribute('datetime'))!);
   const zone = { dateStyle: 'medium', timeStyle: 'short', timeZone: 'Asia/Kathmandu' } as const;
   assert.is(await time.innerText(), new Intl.DateTimeFormat('en-GB', zone).format(at));
@@ -136,7 +136,15 @@ test('a token is made with the rights that were ticked, in this workspace alone,
 
 test('the audit log tells who changed what, from what to what, and who was denied', async () => {
   const { id } = await makeCustomers(world, workspaceId).newKey({ name: 'Before' });
-  await world.call('patch', `/api/v1/workspace/${workspaceId}/api-key/${id}`, { name: 'After' });
+  const { accessToken } = (
+    await world.call('post', '/api/v1/access-token', { name: 'Kim Larsen', permissions: ['key:write'] })
+  ).body;
+  await world.call(
+    'patch',
+    `/api/v1/workspace/${workspaceId}/api-key/${id}`,
+    { name: 'After' },
+    { token: accessToken.token },
+  );
   const reader = await world.newToken(world.team.id, ['key:read']);
   await world.call('post', '/api/v1/workspace', { name: 'denied' }, { token: reader });
   await eventually('the denied attempt is told', async () => {
@@ -146,8 +154,10 @@ test('the audit log tells who changed what, from what to what, and who was denie
   const { page, close } = await open('audit-log', 'Audit log');
   await page.getByLabel('Id of what was changed').fill(id);
   await page.getByRole('button', { name: 'Find' }).click();
+  await rowOf(page, 'Audit log', 'PATCH').getByText('Kim Larsen').waitFor();
   await page.getByRole('button', { name: `PATCH /workspace/{id}/api-key/{akid}` }).click();
   const dialog = page.getByRole('dialog');
+  await dialog.getByText('Kim Larsen').waitFor();
   const row = dialog.getByRole('row').filter({ hasText: 'name' });
   assert.match(await row.innerText(), /"Before"\s+"After"/);
   await dialog.getByRole('button', { name: 'Close' }).click();

@@ -10,12 +10,14 @@ import {
   launch,
   requireAccessible,
   requireFits,
+  requireInAllLooks,
+  requirePublic,
   requireWhole,
   settled,
   visit,
 } from '../console/helpers/browser.ts';
 import { makeShown, type Shown } from '../console/helpers/data.ts';
-import { newLink, TITLE } from './helpers/portal.ts';
+import { newLink, opened, TITLE } from './helpers/portal.ts';
 
 // PICTURES names a folder that keeps the wide pictures: docs/images/portal. The narrow ones are for whoever looks at a run.
 const narrow = join(process.env.TEST_FOLDER ?? '', 'pictures');
@@ -41,7 +43,7 @@ const link = (fields: object = {}) => newLink(world, { workspaceId: shown.worksp
 for (const colorScheme of ['light', 'dark'] as const)
   test(`the portal in ${colorScheme} fits its window and keeps to WCAG 2.2 AA, opened, empty, closed and asking`, async () => {
     await makeEarlier();
-    const { page, complaints, close } = await visit(browser, { colorScheme });
+    const { page, complaints, asked, close } = await visit(browser, { colorScheme });
     const look = async (name: string) => {
       for (const width of [1280, 360]) {
         await page.setViewportSize({ width, height: 800 });
@@ -75,8 +77,20 @@ for (const colorScheme of ['light', 'dark'] as const)
     await page.getByRole('alert').waitFor();
     await look('portal-ended');
     assert.equal(complaints, []);
+    await requirePublic(world, asked);
+    const operations = [...asked].filter((one) => one.includes('/api/v1/'));
+    assert.ok(operations.every((one) => one.includes('/api/v1/portal')));
     await close();
   });
+
+test('the new secret of a rotated key keeps to them too', async () => {
+  const { page, close } = await opened(browser, world, await link({ permissions: ['rotate'] }));
+  await page.getByRole('button', { name: 'Rotate Northwind backend' }).click();
+  await page.getByRole('button', { name: 'Rotate key' }).click();
+  await page.getByLabel('Secret of the key').waitFor();
+  await requireInAllLooks(page, 'portal-secret');
+  await close();
+});
 
 test.run();
 

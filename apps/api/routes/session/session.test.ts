@@ -127,6 +127,18 @@ test("a session may do what its token may, in that token's workspaces, and no mo
   assert.is(auditLog[0].tokenId, session.tokenId);
 });
 
+test('permissions are read at each request: what its token may no more, a session may no more', async () => {
+  const { id: teamId } = await world.newTeam();
+  const token = await world.newToken(teamId, ['workspace:read', 'audit:read']);
+  const cookie = cookieOf(await must(201, signIn(token)));
+  const { session } = (await by(cookie, 'get', SESSION)).body;
+  assert.is((await by(cookie, 'get', '/api/v1/audit-log')).status, 200);
+  await world.sql`update access_tokens set permissions = '{workspace:read}' where id = ${session.tokenId}`;
+  await eventually('it is in force', async () => (await by(cookie, 'get', '/api/v1/audit-log')).status === 403, 1_000);
+  assert.equal((await by(cookie, 'get', SESSION)).body.session.permissions, ['workspace:read']);
+  assert.is((await by(cookie, 'get', '/api/v1/workspace')).status, 200);
+});
+
 test('a cookie counts only without an Authorization header', async () => {
   const cookie = cookieOf(await must(201, signIn(world.team.token)));
   for (const Authorization of ['', 'Bearer', 'Bearer nonsense', 'Basic YTpi'])

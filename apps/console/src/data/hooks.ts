@@ -66,6 +66,21 @@ export type Pages<Item> = {
 type Page<Item> = { items: Item[]; nextCursor?: string | undefined };
 
 const EMPTY_PAGES = 20;
+const MOST_PAGES = 5;
+
+/** The items of a list's first pages: at most 1,000. */
+export async function readItems<Item>(
+  read: (input: { limit: number; cursor?: string }) => Promise<Page<Item>>,
+): Promise<Item[]> {
+  const items: Item[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const answer = await read({ limit: 200, ...(cursor && { cursor }) });
+    items.push(...answer.items);
+    if ((cursor = answer.nextCursor) === undefined) break;
+  }
+  return items;
+}
 
 /** Reads a list page by page: the first at once, the next ones as `more` asks for them. */
 export function usePages<Item>(

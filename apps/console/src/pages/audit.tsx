@@ -1,6 +1,7 @@
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { call, type Input, type Output } from '../data/call.ts';
-import { usePages } from '../data/hooks.ts';
+import { readItems, usePages, useRead } from '../data/hooks.ts';
+import { useMay } from '../data/session.ts';
 import { Choice, Dialog, Field, Form } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
 import { Table, type Column } from '../parts/table.tsx';
@@ -13,6 +14,7 @@ type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'req
 export function Audit() {
   const [find, setFind] = useState<Find>({});
   const [shown, setShown] = useState<Line>();
+  const names = useTokenNames();
   const { items, isWhole, problem, more } = usePages(
     async (cursor, signal) => {
       const input = { limit: 200, order: 'newest' as const, ...find, ...(cursor && { cursor }) };
@@ -22,9 +24,10 @@ export function Audit() {
     [find],
   );
   const columns: readonly Column<Line>[] = [
-    { title: 'When', width: '12.5rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
+    { title: 'When', width: '11.5rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
     {
       title: 'What',
+      width: '33%',
       isMain: true,
       below: ({ resourceId }) => resourceId,
       cell: (line) => (
@@ -33,8 +36,13 @@ export function Audit() {
         </button>
       ),
     },
-    { title: 'Of', cell: ({ resourceId }) => <code title={resourceId}>{resourceId}</code>, isExtra: true },
-    { title: 'By', cell: (line) => <code title={line.tokenId}>{line.tokenId ?? 'operator'}</code>, isExtra: true },
+    {
+      title: 'Of',
+      width: '17rem',
+      cell: ({ resourceId }) => <code title={resourceId}>{resourceId}</code>,
+      isExtra: true,
+    },
+    { title: 'By', cell: ({ tokenId }) => <Actor id={tokenId} name={names.get(tokenId ?? '')} />, isExtra: true },
     {
       title: 'Outcome',
       width: '7rem',
@@ -85,12 +93,30 @@ export function Audit() {
           empty="No line fits. Choose other days, or fewer conditions."
         />
       )}
-      {shown && <Details of={shown} onClose={() => setShown(undefined)} />}
+      {shown && <Details of={shown} by={names.get(shown.tokenId ?? '')} onClose={() => setShown(undefined)} />}
     </Page>
   );
 }
 
-function Details({ of: line, onClose }: { of: Line; onClose(): void }) {
+/** The names of the team's access tokens by id, where the session may read them. */
+function useTokenNames(): ReadonlyMap<string, string> {
+  const mayRead = useMay()('token:write');
+  const { value } = useRead(async (signal) => {
+    if (!mayRead) return [];
+    return readItems(async (input) => {
+      const { accessTokens, nextCursor } = await call('get /api/v1/access-token', input, signal);
+      return { items: accessTokens, nextCursor };
+    });
+  }, []);
+  return useMemo(() => new Map(value?.map(({ id, name }) => [id, name])), [value]);
+}
+
+/** Whose token made a change. */
+function Actor({ id = 'operator', name }: { id: string | undefined; name: string | undefined }) {
+  return name === undefined ? <code title={id}>{id}</code> : <span title={id}>{name}</span>;
+}
+
+function Details({ of: line, by, onClose }: { of: Line; by: string | undefined; onClose(): void }) {
   return (
     <Dialog title={line.operation} onClose={onClose}>
       <Facts
@@ -103,7 +129,7 @@ function Details({ of: line, onClose }: { of: Line; onClose(): void }) {
               : `${line.outcome} with ${line.errorCode}, ${line.attempts ?? 1} times`,
           ],
           ['Of', <code>{line.resourceId ?? 'nothing'}</code>],
-          ['By', <code>{line.tokenId ?? 'operator'}</code>],
+          ['By', <Actor id={line.tokenId} name={by} />],
           ['From', line.address ?? 'unknown'],
           ['With', line.userAgent ?? 'unknown'],
           ['Request', <code>{line.requestId ?? 'none'}</code>],

@@ -220,7 +220,7 @@ function Signed() {
         of={[
           ['Token', session.tokenName],
           ['Until', <Time at={session.expiresAt} />],
-          ['May', session.permissions.join(', ')],
+          ['May', <span class="wide">{session.permissions.join(', ')}</span>],
         ]}
       />
     </section>

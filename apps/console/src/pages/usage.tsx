@@ -137,8 +137,7 @@ function Question({ asked, onAsk }: { asked: Asked; onAsk(asked: Asked): void })
           <div class="choices">
             {groups.map(([group, title]) => (
               <label key={group} class="check">
-                <input type="checkbox" name="group" value={group} {...(isIn(asked, group) && { checked: true })} />{' '}
-                {title}
+                <input type="checkbox" name="group" value={group} defaultChecked={isIn(asked, group)} /> {title}
               </label>
             ))}
           </div>

@@ -1,4 +1,4 @@
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 
 export type Line = {
@@ -21,6 +21,7 @@ const OTHERS = 'others';
  */
 export function StackedBars({ labels, lines }: Chart) {
   const place = useRef<HTMLDivElement>(null);
+  const isDark = useDark();
   useLayoutEffect(() => {
     const root = place.current!;
     const bars = uPlot.paths.bars!({ size: [0.8, 40] });
@@ -64,7 +65,7 @@ export function StackedBars({ labels, lines }: Chart) {
       follow.disconnect();
       chart.destroy();
     };
-  }, [labels, lines]);
+  }, [labels, lines, isDark]);
   return (
     <figure class="chart" aria-hidden="true">
       <div ref={place} />
@@ -79,6 +80,18 @@ export function StackedBars({ labels, lines }: Chart) {
       </figcaption>
     </figure>
   );
+}
+
+// What is drawn keeps the colours that it was drawn with.
+function useDark(): boolean {
+  const [query] = useState(() => matchMedia('(prefers-color-scheme: dark)'));
+  const [isDark, setDark] = useState(query.matches);
+  useEffect(() => {
+    const look = () => setDark(query.matches);
+    query.addEventListener('change', look);
+    return () => query.removeEventListener('change', look);
+  }, []);
+  return isDark;
 }
 
 type Amounts<Row> = { periodOf(row: Row): string; nameOf(row: Row): string; amountOf(row: Row): number };

@@ -77,10 +77,11 @@ type FieldProps = {
 };
 
 /** A field with its label and, below it, what it takes. */
-export function Field({ label, hint, type = 'text', ...input }: FieldProps) {
+export function Field({ label, hint, type = 'text', value, ...input }: FieldProps) {
   const id = useId();
-  // Preact types an input by its kind, which is known only here.
-  const given: object = { type, ...input };
+  // Preact types an input by its kind, which is known only here. It sets a `value` again whenever the page is drawn, and what was
+  // typed meanwhile is gone: only a field that tells what is typed has one.
+  const given: object = { type, [input.onInput ? 'value' : 'defaultValue']: value, ...input };
   return (
     <div class="field">
       <label for={id}>{label}</label>
@@ -126,7 +127,7 @@ export function Choice({ label, name, options, value, hint, isInline, onChoice }
 export function Check({ label, name, checked }: { label: string; name: string; checked?: boolean }) {
   return (
     <label class="check">
-      <input type="checkbox" name={name} {...(checked && { checked })} /> {label}
+      <input type="checkbox" name={name} defaultChecked={checked} /> {label}
     </label>
   );
 }
@@ -138,6 +139,8 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
+    // Else the button that closes it has the focus, as the first that can.
+    dialog.current?.querySelector<HTMLElement>('input, select')?.focus();
     return () => before?.focus();
   }, []);
   return (

@@ -44,7 +44,7 @@ export function LimitsTable({ limits, perSecond }: { limits: readonly Limit[]; p
         columns={columns}
         items={limits}
         keyOf={({ name }) => name}
-        empty="No limit over a longer window."
+        empty="No limit over a longer window. Add one to bound what is used in a minute, a day or a month."
       />
     </>
   );

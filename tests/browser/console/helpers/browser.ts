@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from 'playwright-core';
 import * as assert from 'uvu/assert';
 import { eventually, type World } from '../../../helpers/world.ts';
@@ -9,8 +10,11 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 // WCAG 2.2, levels A and AA.
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
-/** A page of the console as a person sees it, and what the browser complained about. */
-export type Visit = { page: Page; complaints: string[]; close(): Promise<void> };
+// A page asks for itself, its files and its session; all else is the public API's.
+const own = /^(GET \/(console|portal)(\/.*)?|(GET|POST|DELETE) \/(console|portal)\/session)$/;
+
+/** A page of the console as a person sees it, what the browser complained about, and which requests it made. */
+export type Visit = { page: Page; complaints: string[]; asked: Set<string>; close(): Promise<void> };
 
 /** Starts the Chromium of the test run. */
 export async function launch(): Promise<Browser> {
@@ -31,7 +35,12 @@ export async function visit(browser: Browser, options: BrowserContextOptions = {
     if (['error', 'warning'].includes(message.type()) && !message.text().startsWith('Failed to load resource'))
       complaints.push(message.text());
   });
-  return { page, complaints, close: () => context.close() };
+  const asked = new Set<string>();
+  page.on('request', (request) => {
+    const { origin, pathname } = new URL(request.url());
+    if (origin !== 'null') asked.add(`${request.method()} ${origin}${pathname}`);
+  });
+  return { page, complaints, asked, close: () => context.close() };
 }
 
 /** Opens a browser of its own and signs in with the team's token. */
@@ -51,6 +60,25 @@ export async function inTable(page: Page, table: string, text: string): Promise<
   await rowOf(page, table, text).first().waitFor();
 }
 
+/** What a chart draws on top of each other, from the foot up, where it draws the most. The chart is the one whose legend has this name. */
+export async function stackOf(page: Page, name: string): Promise<string[]> {
+  await page.getByRole('figure', { includeHidden: true }).filter({ hasText: name }).first().waitFor();
+  return page.evaluate<string[]>(`(() => {
+    const figure = [...document.querySelectorAll('figure.chart')].find((one) => one.innerText.includes(${JSON.stringify(name)}));
+    const canvas = figure.querySelector('canvas');
+    const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const names = new Map([...figure.querySelectorAll('li')].map((part) =>
+      [getComputedStyle(part.firstElementChild).backgroundColor.match(/\\d+/g).join(), part.innerText.trim()]));
+    const stacks = Array.from({ length: width }, (_, x) => {
+      const found = new Set();
+      for (let y = height - 1; y >= 0; y--) found.add(names.get([0, 1, 2].map((i) => data[4 * (y * width + x) + i]).join()));
+      found.delete(undefined);
+      return [...found];
+    });
+    return stacks.toSorted((a, b) => b.length - a.length)[0];
+  })()`);
+}
+
 /** Signs in as a person does. */
 export async function signIn(page: Page, url: string, token: string): Promise<void> {
   await page.goto(`${url}/console`);
@@ -59,10 +87,22 @@ export async function signIn(page: Page, url: string, token: string): Promise<vo
   await page.getByRole('heading', { name: 'Choose a workspace' }).waitFor();
 }
 
-/** Fails where a page breaks a rule of WCAG 2.2 A or AA that a program can check. */
+/** Fails where pages asked for anything but their own files, their session, and what the document of the API says that a script can. */
+export async function requirePublic(world: World, asked: ReadonlySet<string>): Promise<void> {
+  const { paths } = (await world.call('get', '/openapi.json')).body as { paths: Record<string, object> };
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => new RegExp(`^${method} ${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`, 'i')),
+  );
+  const ours = [...asked].map((one) => one.replace(world.api.url, ''));
+  assert.ok(ours.some((one) => one.includes('/api/v1/')));
+  const others = ours.filter((one) => !own.test(one) && !operations.some((operation) => operation.test(one)));
+  assert.equal(others, []);
+}
+
+/** Fails where a page, or the dialog over it, breaks a rule of WCAG 2.2 A or AA that a program can check. */
 export async function requireAccessible(page: Page, what: string): Promise<void> {
-  await page.evaluate(axe);
-  const run = `axe.run({ runOnly: { type: 'tag', values: ${JSON.stringify(TAGS)} } })`;
+  if (!(await page.evaluate<boolean>('Boolean(window.axe)'))) await page.evaluate(axe);
+  const run = `axe.run(document.querySelector('dialog') ?? document, { runOnly: { type: 'tag', values: ${JSON.stringify(TAGS)} } })`;
   const { violations } = await page.evaluate<{ violations: Violation[] }>(run);
   const told = violations.map(({ id, nodes }) => [
     id,
@@ -90,6 +130,25 @@ export async function requireWhole(page: Page, what: string): Promise<void> {
     ...[...document.querySelectorAll('nav.menu')].filter((one) => one.clientHeight > 56).map(() => 'a menu of two lines'),
   ]`);
   assert.equal(found, [], what);
+}
+
+/** Fails where what stands there breaks a rule of WCAG or does not fit its window, in light or dark, wide or narrow; WHOLE_PICTURES keeps pictures of it. */
+export async function requireInAllLooks(page: Page, name: string): Promise<void> {
+  const pictures = process.env.WHOLE_PICTURES;
+  if (pictures) mkdirSync(pictures, { recursive: true });
+  for (const width of [360, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const colorScheme of ['dark', 'light'] as const) {
+      // Else colours pass from one theme to the other while they are looked at.
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      await settled(page);
+      const what = `${name}-${colorScheme}-${width}`;
+      await requireAccessible(page, what);
+      await requireFits(page, what);
+      await requireWhole(page, what);
+      if (pictures) await page.screenshot({ path: join(pictures, `${what}.png`) });
+    }
+  }
 }
 
 /** Waits until nothing loads any more. */

@@ -80,7 +80,8 @@ export async function makeShown(world: World): Promise<Shown> {
   });
   await key({ name: LONG, customerId: LONG });
   const token = (fields: object) => api('post', '/api/v1/access-token', fields).then(({ accessToken }) => accessToken);
-  const { token: own } = await token({ name: 'Kim Larsen', permissions });
+  const { id: ownId, token: own } = await token({ name: 'Kim Larsen', permissions });
+  await must(200, world.call('get', '/api/v1/workspace', undefined, { token: own }));
   await token({ name: 'Gateway', permissions: ['key:verify'], workspaceIds: [workspaceId] });
   const old = await token({ name: 'Import of last year', permissions: ['key:read', 'key:write'] });
   await api('delete', `/api/v1/access-token/${old.id}`);
@@ -118,6 +119,11 @@ export async function makeShown(world: World): Promise<Shown> {
   await makeRefusals();
   await makeHour();
   const webhookId = await makeWebhooks();
+  await eventually('last uses are known', async () => {
+    const { apiKey } = (await world.call('get', `/api/v1/workspace/${workspaceId}/api-key/${first.id}`)).body;
+    const { accessToken } = (await world.call('get', `/api/v1/access-token/${ownId}`)).body;
+    return apiKey.lastUsedAt !== undefined && accessToken.lastUsedAt !== undefined;
+  });
   return { workspaceId, keyId: first.id, billingId, webhookId, token: own };
 
   async function makeRefusals(): Promise<void> {

@@ -4,11 +4,20 @@ import type { Browser } from 'playwright-core';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeWorld, type World } from '../../../helpers/world.ts';
-import { launch, requireAccessible, requireFits, requireWhole, settled, signIn, visit } from './browser.ts';
+import {
+  launch,
+  requireAccessible,
+  requireFits,
+  requirePublic,
+  requireWhole,
+  settled,
+  signIn,
+  visit,
+} from './browser.ts';
 import { FAILING, makeShown, type Shown } from './data.ts';
 
-// PICTURES names a folder that keeps the upper part of each wide page: docs/images/console. Whole pages, wide and narrow, are for
-// whoever looks at a run: WHOLE_PICTURES keeps them.
+// PICTURES names a folder that keeps the upper part of each wide page: docs/images/console. WHOLE_PICTURES keeps whole pages, wide
+// and narrow.
 const whole = process.env.WHOLE_PICTURES ?? join(process.env.TEST_FOLDER ?? '', 'pictures');
 const kept = process.env.PICTURES;
 const widths = [1280, 360];
@@ -30,8 +39,8 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
     await world?.stop();
   });
 
-  test(`every page in ${colorScheme} fits its window, keeps to WCAG 2.2 AA, and breaks no rule of its own`, async () => {
-    const { page, complaints, close } = await visit(browser, { colorScheme });
+  test(`every page in ${colorScheme} fits its window, keeps to WCAG 2.2 AA, breaks no rule of its own, and asks for what a script can`, async () => {
+    const { page, complaints, asked, close } = await visit(browser, { colorScheme });
     const look = async (name: string, heading: string, level = 1) => {
       await page.getByRole('heading', { level, name: heading }).waitFor();
       for (const width of widths) {
@@ -81,28 +90,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
       await look(title.toLowerCase().replace(' ', '-'), title);
     }
     assert.equal(complaints, []);
-    await close();
-  });
-
-  test(`a dialog in ${colorScheme} keeps to WCAG 2.2 AA, and what it asks for fits 360 px`, async () => {
-    const { page, close } = await visit(browser, { colorScheme, viewport: { width: 360, height: 740 } });
-    await signIn(page, world.api.url, shown.token);
-    for (const [address, button] of [
-      ['keys', 'New key'],
-      [`keys/${shown.keyId}`, 'Change limits'],
-      [`customers/${shown.billingId}`, 'Grant credits'],
-      [`customers/${shown.billingId}`, 'Portal link'],
-      ['tokens', 'New token'],
-      ['webhooks', 'New webhook'],
-      [`webhooks/${shown.webhookId}`, 'webhook.test'],
-    ] as const) {
-      await page.goto(`${world.api.url}/console/w/${shown.workspaceId}/${address}`);
-      await page.getByRole('button', { name: button }).first().click();
-      await page.getByRole('dialog').waitFor();
-      await requireAccessible(page, `${button}, ${colorScheme}`);
-      await requireFits(page, button);
-      await page.screenshot({ path: join(whole, `dialog-${button.replaceAll(' ', '-')}-${colorScheme}.png`) });
-    }
+    await requirePublic(world, asked);
     await close();
   });
 

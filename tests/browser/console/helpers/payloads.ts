@@ -1,3 +1,6 @@
+import type { Page } from 'playwright-core';
+import * as assert from 'uvu/assert';
+
 // What somebody writes into a name who wants it to run in the browser of whoever reads it. What would become an element has
 // the attribute data-x, by which a test finds it.
 export const payloads: readonly string[] = [
@@ -52,3 +55,31 @@ export const payloads: readonly string[] = [
   'data:text/html,<script data-x>alert(1)</script>',
   '{{constructor.constructor("alert(1)")()}}<b data-x>${alert(1)}</b>',
 ];
+
+const SCREEN_PX = 400;
+
+/** Fails where a text has become an element. */
+export async function requireHarmless(page: Page, where: string): Promise<void> {
+  const found = await page.evaluate<string[]>(
+    `[...document.querySelectorAll('[data-x], script:not([src]), iframe, object, embed, base, a[href^="javascript"], [srcdoc]')].map(({ outerHTML }) => outerHTML)`,
+  );
+  assert.equal(found, [], where);
+}
+
+/** Fails where a text has become an element in any row of a page's tables, or where a payload stands in none. */
+export async function requireAllHarmless(page: Page, where: string): Promise<void> {
+  let text = '';
+  for (let isWhole = false; !isWhole;) {
+    await requireHarmless(page, where);
+    text += await page.evaluate<string>('document.body.textContent');
+    isWhole = await page.evaluate<boolean>(`(async () => {
+      const tables = [...document.querySelectorAll('.table')];
+      const before = tables.map((one) => one.scrollTop);
+      for (const one of tables) one.scrollTop += ${SCREEN_PX};
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+      return tables.every((one, i) => one.scrollTop === before[i]);
+    })()`);
+  }
+  const missing = payloads.filter((one) => !text.includes(one));
+  assert.equal(missing, [], `${where} has not`);
+}

@@ -73,7 +73,7 @@ export function Alerts({ billing, mayWrite, onChange }: Props) {
         columns={columns}
         items={alerts}
         keyOf={({ name }) => name}
-        empty="None of its own: those of the workspace's settings hold."
+        empty="None of its own: those of the workspace hold. Add one to be told before the credits run out."
       />
       <h3>Crossed</h3>
       <ProblemNote problem={crossings.problem} />
@@ -85,7 +85,7 @@ export function Alerts({ billing, mayWrite, onChange }: Props) {
           keyOf={({ id }) => id}
           isWhole={crossings.isWhole}
           more={crossings.more}
-          empty="No alert was crossed yet."
+          empty="No alert was crossed yet. A webhook tells you when one is."
         />
       )}
       {isMaking && (

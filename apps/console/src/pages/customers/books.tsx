@@ -152,7 +152,7 @@ export function StatementOfMonth({ on, read, path }: StatementProps) {
             columns={movementColumns}
             items={newestFirst(value.statement.movements, ({ day }) => day)}
             keyOf={(one) => `${one.day} ${one.kind} ${one.name} ${one.balance} ${one.grantId} ${one.eventId}`}
-            empty="Nothing moved in this month."
+            empty="Nothing moved in this month. Choose another one above."
           />
         </>
       )}

@@ -47,7 +47,13 @@ export function Customer() {
     await call('patch /api/v1/customer-billing/{bid}', { bid, ...what });
     changed();
   };
-  if (read.problem) return <ProblemNote problem={read.problem} />;
+  if (read.problem) {
+    return (
+      <Page title="Customer">
+        <ProblemNote problem={read.problem} />
+      </Page>
+    );
+  }
   if (!read.value) return <p aria-busy="true">Loading…</p>;
   const { billing, grants } = read.value;
   const mayWrite = may('billing:write');

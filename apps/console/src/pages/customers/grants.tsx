@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
+import { readItems } from '../../data/hooks.ts';
 import { Dialog, Field, Form } from '../../parts/form.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
 import { Amount, State, Time } from '../../parts/text.tsx';
 
 export type Grant = Output<'get /api/v1/customer-billing/{bid}/grants'>['grants'][number];
 
-const MOST_PAGES = 5;
 const names = {
   ACTIVE: 'Active',
   PENDING: 'To come',
@@ -16,17 +16,13 @@ const names = {
 } as const;
 
 /** All grants that pages of them hold, at most 1,000. */
-export async function readGrants(
+export function readGrants(
   read: (input: { limit: number; cursor?: string }) => Promise<{ grants: Grant[]; nextCursor?: string }>,
 ): Promise<Grant[]> {
-  const grants: Grant[] = [];
-  let cursor: string | undefined;
-  for (let page = 0; page < MOST_PAGES; page++) {
-    const answer = await read({ limit: 200, ...(cursor && { cursor }) });
-    grants.push(...answer.grants);
-    if ((cursor = answer.nextCursor) === undefined) break;
-  }
-  return grants;
+  return readItems(async (input) => {
+    const { grants, nextCursor } = await read(input);
+    return { items: grants, nextCursor };
+  });
 }
 
 type Props = { grants: readonly Grant[]; empty: string; change?: { bid: string; onChanged(): void } };

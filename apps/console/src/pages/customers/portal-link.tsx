@@ -16,7 +16,7 @@ const lives = [
   ['86400', 'a day'],
 ] as const;
 
-/** Makes a link by which the record's customer sees the own keys, usage and balance. */
+/** Makes a link by which the record's customer sees their own keys, usage and balance. */
 export function PortalLink({ of, onClose }: Props) {
   const [link, setLink] = useState<Link>();
   return link ? <Made link={link} onClose={onClose} /> : <NewLink of={of} onClose={onClose} onMade={setLink} />;
@@ -52,8 +52,8 @@ function NewLink({ of: { id: billingId, externalMeterId }, onClose, onMade }: Pr
           }}
         >
           <p>
-            Whoever opens it is that customer until it ends: the own keys, usage, and the balance of this record while
-            all of its keys are that customer's.
+            Until it ends, whoever opens it sees what is the customer's: their keys, their usage, and the balance of
+            this record while all of its keys are theirs.
           </p>
           {customers.length > 1 ? (
             <Choice
@@ -72,7 +72,7 @@ function NewLink({ of: { id: billingId, externalMeterId }, onClose, onMade }: Pr
             />
           )}
           <Choice label="Open for" name="expiresIn" options={lives} />
-          {may('key:write') && <Check label="The customer may rotate the own keys" name="rotate" />}
+          {may('key:write') && <Check label="The customer may rotate their own keys" name="rotate" />}
         </Form>
       )}
     </Dialog>

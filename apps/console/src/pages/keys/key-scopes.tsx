@@ -66,7 +66,7 @@ function Editor({ of: key, mayChange, onChange }: Props) {
                     type="checkbox"
                     name={`${flag} ${representation}`}
                     aria-label={`${title} ${representation}`}
-                    checked={granted.get(representation)?.[flag] ?? false}
+                    defaultChecked={granted.get(representation)?.[flag] ?? false}
                     disabled={!mayChange}
                   />
                 </td>

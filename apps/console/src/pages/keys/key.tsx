@@ -30,7 +30,13 @@ export function Key() {
   };
   const rotate = async (graceSeconds: number) =>
     (await call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { id, akid, graceSeconds })).apiKey.key;
-  if (read.problem) return <ProblemNote problem={read.problem} />;
+  if (read.problem) {
+    return (
+      <Page title="Key">
+        <ProblemNote problem={read.problem} />
+      </Page>
+    );
+  }
   if (!key) return <p aria-busy="true">Loading…</p>;
   const mayChange = may('key:write') && !key.deleted;
   return (
@@ -59,7 +65,7 @@ export function Key() {
         <LimitsTable limits={key.limits ?? []} perSecond={key.rateLimitPerSecond} />
       </section>
       {may('usage:read') && <KeyOutcomes apiKeyId={key.id} />}
-      <KeyScopes of={key} mayChange={mayChange} onChange={change} />
+      <KeyScopes key={key.id} of={key} mayChange={mayChange} onChange={change} />
       {doing === 'rotate' && <Rotate onRotate={rotate} onClose={close} onRotated={read.reload} />}
       {doing === 'delete' && <Delete of={key} onClose={close} onDeleted={read.reload} />}
       {doing === 'edit' && <Edit of={key} onClose={close} onChange={change} />}

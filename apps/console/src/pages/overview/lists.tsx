@@ -33,7 +33,11 @@ export function LowCustomers({ everyMs }: Live) {
   );
   return (
     <Panel title="Customers with the least left" problem={problem} isThere={value !== undefined}>
-      {value?.length === 0 && <p class="muted">There is no billing record.</p>}
+      {value?.length === 0 && (
+        <p class="muted">
+          There is no billing record. <a href={pathOf('customers')}>Make one</a> for a customer who pays by use.
+        </p>
+      )}
       {value && value.length > 0 && (
         <ul class="plain lines">
           {value.map((one) => (
@@ -78,7 +82,7 @@ export function HitLimits({ everyMs }: Live) {
   );
   return (
     <Panel title="Limits hit, last 24 hours" problem={problem} isThere={value !== undefined}>
-      {value?.length === 0 && <p class="muted">No limit refused a call.</p>}
+      {value?.length === 0 && <p class="muted">Nothing to do: no limit refused a call.</p>}
       {value && value.length > 0 && (
         <ul class="plain lines">
           {value.map(({ limit, apiKeyId, keyName, calls }) => (
@@ -147,8 +151,12 @@ export function FailingWebhooks({ everyMs }: Live) {
   const failing = value?.filter((one) => one.failingSince !== undefined || isGivenUp(one));
   return (
     <Panel title="Webhooks that fail" problem={problem} isThere={value !== undefined}>
-      {value?.length === 0 && <p class="muted">There is no webhook.</p>}
-      {value && value.length > 0 && failing?.length === 0 && <p class="muted">None: all get through.</p>}
+      {value?.length === 0 && (
+        <p class="muted">
+          There is no webhook. <a href={pathOf('webhooks')}>Make one</a> to be told of what happens.
+        </p>
+      )}
+      {value && value.length > 0 && failing?.length === 0 && <p class="muted">Nothing to do: all get through.</p>}
       {failing && failing.length > 0 && (
         <ul class="plain lines">
           {failing.map((one) => (

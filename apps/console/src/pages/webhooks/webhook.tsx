@@ -26,7 +26,13 @@ export function Webhook() {
     close();
     read.reload();
   };
-  if (read.problem) return <ProblemNote problem={read.problem} />;
+  if (read.problem) {
+    return (
+      <Page title="Webhook">
+        <ProblemNote problem={read.problem} />
+      </Page>
+    );
+  }
   if (!webhook) return <p aria-busy="true">Loading…</p>;
   const mayChange = may('webhook:write');
   const test = () => call('post /api/v1/webhook/{wid}/test', { wid }).then(() => setTests(tests + 1));
@@ -51,7 +57,10 @@ function WebhookFacts({ of: webhook }: { of: One }) {
         [
           'State',
           <>
-            <WebhookState of={webhook} /> <WebhookTrouble of={webhook} />
+            <WebhookState of={webhook} />
+            <div class="muted">
+              <WebhookTrouble of={webhook} />
+            </div>
           </>,
         ],
         ['URL', webhook.url],

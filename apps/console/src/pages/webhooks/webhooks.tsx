@@ -131,8 +131,7 @@ export function EventChoices({ chosen }: { chosen: readonly string[] }) {
       <div class="choices">
         {eventTypes.map((one) => (
           <label key={one} class="check">
-            <input type="checkbox" name="event" value={one} {...(chosen.includes(one) && { checked: true })} />{' '}
-            <code>{one}</code>
+            <input type="checkbox" name="event" value={one} defaultChecked={chosen.includes(one)} /> <code>{one}</code>
           </label>
         ))}
       </div>

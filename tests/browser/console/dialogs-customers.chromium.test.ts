@@ -1,0 +1,74 @@
+import type { Browser } from 'playwright-core';
+import { suite } from 'uvu';
+import { makeWorld, type World } from '../../helpers/world.ts';
+import { launch, requireInAllLooks, requirePublic, signedIn } from './helpers/browser.ts';
+import { makeShown, type Shown } from './helpers/data.ts';
+import { requireDialogsInAllLooks } from './helpers/dialogs.ts';
+
+// How dialogs of customers look: what they ask for, what is shown once, and an error.
+
+let world: World;
+let browser: Browser;
+let shown: Shown;
+const test = suite('dialogs of customers in the console');
+test.before(async () => {
+  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
+  shown = await makeShown(world);
+});
+test.after(async () => {
+  await browser?.close();
+  await world?.stop();
+});
+
+test('every dialog of a customer keeps to WCAG 2.2 AA and fits its window, in light and dark, wide and narrow', async () => {
+  const { page, asked, close } = await signedIn(browser, world);
+  const { billingId } = shown;
+  await requireDialogsInAllLooks(page, `${world.api.url}/console/w/${shown.workspaceId}`, {
+    customers: [['New record', 'New billing record']],
+    [`customers/${billingId}`]: [
+      ['Refill', 'Refill'],
+      ['Grant credits', 'Grant credits'],
+      ['Overage and cap', 'Overage and cap'],
+      ['Portal link', 'New portal link'],
+      ['Void campaign in spring', 'Void the grant'],
+      ['New schedule', 'New schedule'],
+      ['Delete the schedule included', 'Delete the schedule'],
+      ['Change limits', 'Limits of the record'],
+      ['New alert', 'New alert'],
+    ],
+  });
+  await requirePublic(world, asked);
+  await close();
+});
+
+test('what is shown once, limits to fill in, and an error keep to them too', async () => {
+  const { page, close } = await signedIn(browser, world);
+  const at = (path: string) => page.goto(`${world.api.url}/console/w/${shown.workspaceId}/${path}`);
+  const send = (button: string) => page.getByRole('dialog').getByRole('button', { name: button }).click();
+  await at('keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  await page.getByLabel('Name').fill('Shown once');
+  await send('Create key');
+  await page.getByLabel('Secret of the key').waitFor();
+  await requireInAllLooks(page, 'dialog-the-new-key');
+
+  await at(`customers/${shown.billingId}`);
+  await page.getByRole('button', { name: 'Portal link' }).click();
+  await send('Make the link');
+  await page.getByLabel('Portal link', { exact: true }).waitFor();
+  await requireInAllLooks(page, 'dialog-the-new-portal-link');
+
+  await at('settings');
+  await page.getByRole('button', { name: 'Change limits' }).click();
+  for (let i = 0; i < 2; i++) await send('Add a limit');
+  await page.getByLabel('Name').first().fill('hourly');
+  await page.getByLabel('At most').first().fill('0');
+  await page.getByLabel('Name').last().fill('hourly');
+  await page.getByLabel('At most').last().fill('-1');
+  await send('Save limits');
+  await page.getByRole('alert').waitFor();
+  await requireInAllLooks(page, 'dialog-limits-with-an-error');
+  await close();
+});
+
+test.run();
