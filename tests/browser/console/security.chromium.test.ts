@@ -56,6 +56,7 @@ test('no text that a stranger chose becomes an element, on any page', async () =
   await page.getByRole('checkbox', { name: 'Route' }).check();
   await page.getByRole('button', { name: 'Show' }).click();
   await page.getByRole('columnheader', { name: 'Route' }).waitFor();
+  await page.getByRole('cell', { name: payloads[0]! }).first().waitFor();
   await settled(page);
   await requireAllHarmless(page, 'usage by route');
   await at(`${base}/why?key=${hostile.keyId}`, payloads[1]!);
