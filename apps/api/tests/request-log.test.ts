@@ -35,7 +35,7 @@ test('strangers who are refused get one line a second, which counts those withou
   const logged = await eventually('a line counts those before it', async () => {
     await ask();
     const found = ofStrangers();
-    return found.some(({ notLogged = 0 }) => notLogged >= 100) ? found : undefined;
+    return found.some(({ notLogged = 0 }) => notLogged > 0) ? found : undefined;
   });
   const seconds = (performance.now() - began) / 1_000;
   assert.ok(logged.length <= seconds + 1, `${logged.length} lines in ${seconds} s`);
