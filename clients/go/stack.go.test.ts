@@ -16,7 +16,6 @@ let world: World;
 
 const test = suite('the Go client');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify', 'consumer']);
 });
 test.after(() => world?.stop());

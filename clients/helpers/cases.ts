@@ -95,7 +95,6 @@ export function runCases(name: string, apps: Record<string, CaseApp>): void {
   const started = new Map<string, { url: string; stop(): Promise<void> }>();
 
   test.before(async () => {
-    // A busy machine needs more time.
     world = await makeWorld(['verify']);
     proxy = await makeProxy(world.verify!.url);
     redis = new Redis(world.env.REDIS_URL!);

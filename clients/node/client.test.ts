@@ -14,7 +14,6 @@ const retried: KeytallyError[] = [];
 
 const test = suite('the client');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify']);
   [api, verify] = await Promise.all([makeProxy(world.api.url), makeProxy(world.verify!.url)]);
   client = keytally({

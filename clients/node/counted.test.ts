@@ -15,7 +15,6 @@ let customers: Customers;
 
 const test = suite('guarded requests');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify', 'consumer']);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
   customers = makeCustomers(world, workspace.id);

@@ -14,7 +14,6 @@ const onError = (error: Error) => void errors.push(error.message);
 
 const test = suite('mistakes in the use of a guard');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify']);
   client = keytally({ url: world.verify!.url, token: world.team.token, verifyTimeoutMs: 20_000 });
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;

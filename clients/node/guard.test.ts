@@ -20,7 +20,6 @@ let handled = 0;
 
 const test = suite('the guards');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify']);
   proxy = await makeProxy(world.verify!.url);
   client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });

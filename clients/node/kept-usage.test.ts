@@ -18,7 +18,6 @@ const onLost = (_: unknown, why: unknown) => void lost.push(why);
 
 const test = suite('usage that is kept while keytally is unavailable');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify']);
   proxy = await makeProxy(world.verify!.url);
   client = keytally({ url: proxy.url, token: world.team.token, verifyTimeoutMs: 3_000 });

@@ -17,7 +17,6 @@ const errors: string[] = [];
 
 const test = suite('a guard while verify is slow or down');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify']);
   proxy = await makeProxy(world.verify!.url);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;

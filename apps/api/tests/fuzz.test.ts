@@ -42,7 +42,6 @@ const pool: Pool = {
 const seen = new Map<string, number>();
 const test = suite('fuzz');
 test.before(async () => {
-  // A long deadline: a 503 of a busy machine would be no finding.
   world = await makeWorld(['verify', 'consumer']);
   servers = [world.api, world.verify!];
   await newThings();

@@ -14,7 +14,6 @@ let customers: Customers;
 
 const test = suite('a batch of verifications');
 test.before(async () => {
-  // A busy machine needs more time.
   world = await makeWorld(['verify']);
   workspace = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspace);

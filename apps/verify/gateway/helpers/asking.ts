@@ -26,7 +26,6 @@ export const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 
 /** Starts a world with the keys of end clients, and asks verify as gateways do. */
 export async function openAsking() {
-  // A busy machine needs more time.
   const world = await makeWorld(['verify']);
   const clients = await makeEndClients(world);
   const redis = new Redis(world.env.REDIS_URL!);
