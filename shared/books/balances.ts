@@ -52,12 +52,8 @@ const WITHIN_MS = 2_000;
 const RECORDS_AT_ONCE = 500;
 
 /** Reads balances. Records that are not in Redis, or whose balance is not known there, are left out. 503 where a shard is closed. */
-export async function readBalances(
-  redis: ShardedRedis,
-  billings: BillingRef[],
-  withinMs = WITHIN_MS,
-): Promise<Balance[]> {
-  return (await findBalances(redis, billings, undefined, withinMs)).balances;
+export async function readBalances(redis: ShardedRedis, billings: BillingRef[]): Promise<Balance[]> {
+  return (await findBalances(redis, billings)).balances;
 }
 
 /** Reads balances, and tells which records have none that could be read. 503 where a shard is closed to this fence. */
@@ -65,22 +61,24 @@ export async function findBalances(
   redis: ShardedRedis,
   billings: BillingRef[],
   fence = (shard: number) => redis.node(shard).runId(),
-  withinMs = WITHIN_MS,
 ): Promise<FoundBalances> {
   const found: FoundBalances = { balances: [], held: [], corrupt: [] };
   for (const [node, ofNode] of Map.groupBy(billings, ({ shard }) => redis.node(shard))) {
-    for (const page of chunks(ofNode, RECORDS_AT_ONCE)) await readPage(node, page, { fence, withinMs, found });
+    for (const page of chunks(ofNode, RECORDS_AT_ONCE)) await readPage(node, page, fence, found);
   }
   return found;
 }
-
-type Page = { fence: (shard: number) => string; withinMs: number; found: FoundBalances };
 
 /**
  * Reads records of one server in one pipeline, with the state of their shards before and after: a shard that is closed or
  * opened again in between counts as closed.
  */
-async function readPage(node: RedisNode, billings: BillingRef[], { fence, withinMs, found }: Page): Promise<void> {
+async function readPage(
+  node: RedisNode,
+  billings: BillingRef[],
+  fence: (shard: number) => string,
+  found: FoundBalances,
+): Promise<void> {
   const shards = [...new Set(billings.map(({ shard }) => shard))];
   const pipeline = node.client.pipeline();
   // First, so that every event of an earlier time is in these balances.
@@ -91,7 +89,7 @@ async function readPage(node: RedisNode, billings: BillingRef[], { fence, within
   readShards();
   for (const billing of billings) pipeline.hgetall(billingKey(billing));
   readShards();
-  const answers = await withTimeout(withinMs, pipeline.exec()).catch((cause: unknown) => {
+  const answers = await withTimeout(WITHIN_MS, pipeline.exec()).catch((cause: unknown) => {
     throw new ApiError('redis_unavailable', { cause });
   });
   const at = (i: number) => {

@@ -88,7 +88,7 @@ test('nothing disabled, rotated or revoked comes back with a Redis that is older
   const old = join(folder, 'old');
   cpSync(join(folder, 'redis'), old, { recursive: true });
   await startRedis();
-  await untilValid(disabled.key);
+  await everyShardIsOpen();
 
   const path = `/api/v1/workspace/${workspaceId}/api-key`;
   await must(200, world.call('patch', `${path}/${disabled.id}`, { enabled: false }));

@@ -37,8 +37,6 @@ export type BillingRow = {
 /** What is used, held, granted and expired. */
 export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>;
 
-const USED_WITHIN_MS = 250;
-
 /** The columns of a BillingRow, for a select or a returning. */
 export const billingColumns = (sql: Query) => sql`
   id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
@@ -137,7 +135,7 @@ export function copiedAmounts(row: BillingRow): Amounts {
  */
 async function balanceNow(redis: ShardedRedis, row: BillingRow): Promise<Balance | undefined> {
   try {
-    return await readTurned(redis, row, USED_WITHIN_MS);
+    return await readTurned(redis, row);
   } catch (error) {
     if (error instanceof ApiError && error.errorName === 'redis_unavailable') return undefined;
     throw error;
