@@ -6,8 +6,9 @@ import type { Meter } from './load/participants.ts';
 import { creditsOf, micros } from './load/traffic.ts';
 
 const DRAINED_WITHIN_MS = 45_000;
-// A 503 says that nothing is known yet. Of a record with losses the service waits for what is on its way, on a busy machine too.
-const RECONCILED_WITHIN_MS = 180_000;
+// A 503 says that nothing is known yet: of a record with losses the service waits for what is on its way, and on a busy
+// machine every answer may be late.
+const ANSWERED_WITHIN_MS = 180_000;
 const LOOK_EVERY_MS = 200;
 
 /** Waits until the books have everything that a record counted; gives what the service says of it then, right or not. */
@@ -27,11 +28,11 @@ export async function drainedRecord(manager: Manager, workspaceId: string, meter
 
   async function ask(): Promise<Record_> {
     const names = new URLSearchParams({ workspaceId, externalMeterId: meter.name });
-    const { billing } = (await manager.look(`/customer-billing?${names.toString()}`)).body;
-    const { data = [] } = (await manager.look(`/usage/${meter.billing}`)).body;
+    const { billing } = (await manager.look(`/customer-billing?${names.toString()}`, ANSWERED_WITHIN_MS)).body;
+    const { data = [] } = (await manager.look(`/usage/${meter.billing}`, ANSWERED_WITHIN_MS)).body;
     const unknown = { usedMicros: NaN, heldMicros: NaN, totalMicros: NaN, limitMicros: NaN };
     const path = `/customer-billing/${meter.billing}/reconciliation`;
-    const { reconciliation } = (await manager.look(path, RECONCILED_WITHIN_MS)).body;
+    const { reconciliation } = (await manager.look(path, ANSWERED_WITHIN_MS)).body;
     return {
       type: 'record',
       phase: manager.phase,
@@ -67,8 +68,8 @@ export async function statementLines(
   const list = new URLSearchParams({ workspaceId, ...days, limit: '200' });
   const until = performance.now() + DRAINED_WITHIN_MS;
   for (;;) {
-    const { data = [] } = (await manager.look(`/usage?${usage.toString()}`)).body;
-    const { statements = [] } = (await manager.look(`/statements?${list.toString()}`, RECONCILED_WITHIN_MS)).body;
+    const { data = [] } = (await manager.look(`/usage?${usage.toString()}`, ANSWERED_WITHIN_MS)).body;
+    const { statements = [] } = (await manager.look(`/statements?${list.toString()}`, ANSWERED_WITHIN_MS)).body;
     if (!statements.some(({ proof }) => proof === 'PENDING') || performance.now() > until)
       return new Map(
         statements.map((line) => [
