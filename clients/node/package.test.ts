@@ -171,7 +171,7 @@ test.run();
 async function assertProtected(port: number): Promise<void> {
   const { key, meter } = await meteredCustomer();
   const get = (headers: Record<string, string>) => fetch(`http://127.0.0.1:${port}/`, { headers });
-  await eventually('it listens', () => get({}).catch(() => undefined), 60_000);
+  await eventually('it listens', () => get({}).catch(() => undefined));
   // On a busy machine a verification may take longer than its second: then the answer is 503, and the request is repeated.
   let tries = 0;
   const decided = async (headers: Record<string, string>) => {
@@ -179,10 +179,10 @@ async function assertProtected(port: number): Promise<void> {
     const answer = await get(headers);
     return answer.status === 503 ? undefined : answer;
   };
-  const refused = await eventually('it is refused', () => decided({ 'X-API-Key': 'key_nobody' }), 30_000);
+  const refused = await eventually('it is refused', () => decided({ 'X-API-Key': 'key_nobody' }));
   assert.equal([refused.status, refused.headers.get('www-authenticate')], [401, 'Bearer']);
   tries = 0;
-  const answer = await eventually('it passes', () => decided({ Authorization: `Bearer ${key}` }), 30_000);
+  const answer = await eventually('it passes', () => decided({ Authorization: `Bearer ${key}` }));
   assert.equal([answer.status, await answer.text()], [200, 'Hello cus_acme']);
   const used = Number((await customers.billing(meter)).usedCredits);
   assert.ok(used >= 0.25 && used <= 0.25 * tries, `${used} for ${tries} tries`);

@@ -61,7 +61,7 @@ test('a client that does not read its answer is cut off when nothing moves, a sl
   });
   await once(slow, 'close');
   assert.ok(received > answer.length);
-  await eventually('the other is cut off', () => connectionsOf(server).then((count) => count === 0), 20_000);
+  await eventually('the other is cut off', () => connectionsOf(server).then((count) => count === 0));
   idle.destroy();
   await stop();
 });

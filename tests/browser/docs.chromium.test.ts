@@ -31,7 +31,7 @@ const type = (selector: string, text: string) => `(() => {
   field.dispatchEvent(new Event('input', { bubbles: true }));
 })()`;
 const until = (selector: string) =>
-  eventually(selector, async () => (await page.evaluate<number>(shown(selector))) > 0, 60_000);
+  eventually(selector, async () => (await page.evaluate<number>(shown(selector))) > 0);
 
 test('the page shows every operation, and tries one with a token', async () => {
   await page.open(`${world.api.url}/docs`);
@@ -50,7 +50,7 @@ test('the page shows every operation, and tries one with a token', async () => {
   await until('#operations-Workspaces-createWorkspace .execute');
   // The page fills the body with the example a moment later, and sends nothing before.
   const body = `document.querySelector('#operations-Workspaces-createWorkspace textarea')?.value ?? ''`;
-  await eventually('the body is filled', async () => (await page.evaluate<string>(body)).includes('Acme'), 60_000);
+  await eventually('the body is filled', async () => (await page.evaluate<string>(body)).includes('Acme'));
   await page.evaluate(click('#operations-Workspaces-createWorkspace .execute'));
   await until('.live-responses-table .response-col_status');
   const status = await page.evaluate<string>(

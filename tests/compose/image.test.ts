@@ -108,7 +108,7 @@ test('from the image the migrations run and the programs get ready, on real serv
           () => false,
         );
       try {
-        await eventually(`${entry} is ready`, ready, 20_000);
+        await eventually(`${entry} is ready`, ready);
       } finally {
         child.kill('SIGTERM');
         assert.is((await ended)[0], 0, `${entry} stops when told`);

@@ -26,7 +26,7 @@ export async function makeKafkaWorld() {
   await Promise.all([kafka.ensureTopics(), admin.connect()]);
   const newMeter = await meterMaker(world);
   // A broker that has just started, or a group that is settling, may refuse to answer.
-  const progress = () => soon('how far the group is', () => kafka.progress().catch(() => undefined));
+  const progress = () => eventually('how far the group is', () => kafka.progress().catch(() => undefined));
 
   return {
     world,
@@ -40,7 +40,7 @@ export async function makeKafkaWorld() {
     spend: (meter: Meter, times: number) => spend(world, meter, times),
     /** Waits until all that was spent is in the books, and proves them: nothing is missing, nothing counts twice. */
     async booksAreRight({ billingId }: Meter, events: number): Promise<void> {
-      await soon(`${events} events are in the books`, async () => (await books.line(billingId)).events >= events);
+      await eventually(`${events} events are in the books`, async () => (await books.line(billingId)).events >= events);
       const wanted = { events, numbers: events, last: events, cost: events * 250_000, balance: events * 250_000 };
       assert.equal(await books.line(billingId), wanted);
       const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;
@@ -62,11 +62,6 @@ export async function makeKafkaWorld() {
       await world.stop();
     },
   };
-}
-
-/** `eventually` with as much time as a group of consumers may take to settle on a busy machine. */
-export function soon<T>(what: string, look: () => Promise<T>): Promise<NonNullable<T>> {
-  return eventually(what, look, 90_000);
 }
 
 /** Kills the run's broker, which the run then starts again; or freezes it, or lets it go on. */

@@ -32,14 +32,10 @@ test('monitor asks every program of the stack, runs all rules, and ends when tol
       return well.map(({ labels }) => labels.job).toSorted();
     };
     const programs = ['api', 'consumer', 'verify'];
-    await eventually(
-      'each is asked',
-      async () => {
-        const found = await up();
-        return programs.every((one) => found.includes(one));
-      },
-      60_000,
-    );
+    await eventually('each is asked', async () => {
+      const found = await up();
+      return programs.every((one) => found.includes(one));
+    });
 
     const { groups } = (await ask<Rules>('rules')).data;
     const { alerts, recordings } = readRules();

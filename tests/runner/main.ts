@@ -18,7 +18,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     jobs: { type: 'string', default: '4' },
-    within: { type: 'string', default: '300' },
+    within: { type: 'string', default: '600' },
     show: { type: 'boolean', default: false },
     // The files that have a long form run in it, and no others.
     long: { type: 'boolean', default: false },

@@ -8,9 +8,9 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { encodeEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { wireTo } from '../helpers/world.ts';
+import { eventually, wireTo } from '../helpers/world.ts';
 import { testEvent } from '../helpers/events.ts';
-import { makeKafkaWorld, soon, type KafkaWorld, type Meter } from '../helpers/kafka-world.ts';
+import { makeKafkaWorld, type KafkaWorld, type Meter } from '../helpers/kafka-world.ts';
 import { metric } from '../helpers/metric.ts';
 
 const test = suite('the consumer of Kafka');
@@ -37,7 +37,7 @@ test('two consumers share the work, and when one dies the other does all of it',
   await produce(10);
   const second = await own.world.start('consumer');
   // The first may finish everything before the second is given its share, which takes a while.
-  await soon('both read', async () => {
+  await eventually('both read', async () => {
     await produce(1);
     return (await metric(second.url, 'keytally_consumed_events_total')) > 0;
   });
@@ -45,7 +45,7 @@ test('two consumers share the work, and when one dies the other does all of it',
   first.process.kill('SIGKILL');
   await produce(30);
   for (const meter of meters) await own.booksAreRight(meter, wave * 50);
-  await soon('nothing is left', async () => (await own.lag()) === 0);
+  await eventually('nothing is left', async () => (await own.lag()) === 0);
   await second.stop();
 });
 
@@ -67,12 +67,12 @@ test('records that are no events are set aside with the reason, and those behind
   await own.kafka.produce(own.kafka.topics.usage, [{ key, value: 'x'.repeat(1_000_000) }]);
   await produceEvents(meter, 10, 10);
   await own.booksAreRight(meter, 20);
-  await soon('all are set aside', async () => set.length === 5).finally(() => dead.disconnect());
+  await eventually('all are set aside', async () => set.length === 5).finally(() => dead.disconnect());
   const reasons = set.map(({ reason }) => reason).toSorted();
   const json = 'the value is not JSON';
   assert.equal(reasons, ['field i is missing', 'field i is not an id', json, json, json].toSorted());
   assert.ok(set.some(({ value }) => value === '{"i":"evt"}') && set.every((one) => one.key === key));
-  await soon('nothing blocks', async () => (await own.lag()) === 0);
+  await eventually('nothing blocks', async () => (await own.lag()) === 0);
   assert.is(await metric(consumer.url, 'keytally_unreadable_events_total'), 5);
   await consumer.stop();
 });
@@ -96,10 +96,10 @@ test('a consumer stays in its group and goes on after ClickHouse was unavailable
 });
 
 test('a stuck consumer ends, and the next one does its work', async () => {
-  await soon('it has ended', async () => stuck.consumer.process.exitCode !== null);
+  await eventually('it has ended', async () => stuck.consumer.process.exitCode !== null);
   assert.is(stuck.consumer.process.exitCode, 1);
   const next = await own.world.start('consumer', { KAFKA_TOPIC_PREFIX: stuck.prefix });
-  await soon('it is done', async () => (await metric(next.url, 'keytally_consumed_events_total')) === 1);
+  await eventually('it is done', async () => (await metric(next.url, 'keytally_consumed_events_total')) === 1);
   await next.stop();
 });
 

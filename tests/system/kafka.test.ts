@@ -12,10 +12,10 @@ import { connectKafka, type Kafka } from '../../shared/events/kafka.ts';
 import type { Incoming } from '../../shared/events/kafka-consumer.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { prepareKafka } from '../../apps/stack/servers/kafka.ts';
-import { soon } from '../helpers/kafka-world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
 import { stopProcess } from '../../apps/stack/process/processes.ts';
+import { eventually } from '../helpers/eventually.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'kafka');
 const log = makeLogger('test', 'error');
@@ -44,7 +44,7 @@ test('topics are created as configured, once, and never by being asked for', asy
   await Promise.all([kafka.ensureTopics(), kafka.ensureTopics()]);
   await open({ KAFKA_TOPIC_PREFIX: 'made', KAFKA_TOPIC_PARTITIONS: 7 }).ensureTopics();
   // A broker that has just begun to coordinate groups refuses at first.
-  const progress = await soon('the progress', () => kafka.progress().catch(() => undefined));
+  const progress = await eventually('the progress', () => kafka.progress().catch(() => undefined));
   assert.is(progress.length, 5, 'a topic that is there stays as it is');
 });
 
@@ -58,7 +58,7 @@ test('more records than fit a request all arrive, and the next consumer begins a
     values.map((value) => ({ key: 'bill_1', value })),
   );
   const first = consume(kafka);
-  await soon('all records', async () => first.records.length >= values.length);
+  await eventually('all records', async () => first.records.length >= values.length);
   assert.equal(
     first.records.map(({ value }) => Number(String(value).split(' ')[0])).toSorted((a, b) => a - b),
     values.map((_, i) => i),
@@ -67,7 +67,7 @@ test('more records than fit a request all arrive, and the next consumer begins a
   await first.consuming.stop();
   await kafka.produce(kafka.topics.usage, [{ key: 'bill_1', value: 'next' }]);
   const second = consume(kafka);
-  await soon('the next record', async () => second.records.length > 0);
+  await eventually('the next record', async () => second.records.length > 0);
   assert.equal(
     second.records.map(({ value }) => String(value)),
     ['next'],
@@ -81,7 +81,7 @@ test('TLS and SASL: only clients with the password are served', async () => {
   await kafka.ensureTopics();
   await kafka.produce(kafka.topics.usage, [{ key: null, value: 'over TLS' }]);
   const { records, consuming } = consume(kafka);
-  await soon('a record over TLS', async () => records.length === 1);
+  await eventually('a record over TLS', async () => records.length === 1);
   await consuming.stop();
   const wrong = await open({ ...settings, KAFKA_SASL_PASSWORD: 'wrong' })
     .ready()
@@ -129,7 +129,7 @@ test('relay and consumer need no more rights than docs/security.md names', async
   assert.ok(await relay.ready());
   await consumer.ensureTopics();
   const reading = consume(consumer);
-  await soon('the event', async () => reading.records.length === 1);
+  await eventually('the event', async () => reading.records.length === 1);
   await reading.consuming.commit(reading.lastOffsets);
   await consumer.produce(dead, event);
   const [committed] = (await consumer.progress()).filter((one) => one.end > 0);
@@ -158,7 +158,7 @@ test('a broker that starts again on other ports has everything that it acknowled
   await startOn(await freePorts(2));
   const after = open({ KAFKA_TOPIC_PREFIX: 'again' });
   const { records, consuming } = consume(after);
-  await soon('the record of before', async () => records.length === 1);
+  await eventually('the record of before', async () => records.length === 1);
   await consuming.stop();
 });
 

@@ -1,8 +1,8 @@
 import { suite } from 'uvu';
-import { signalBroker, soon } from '../helpers/kafka-world.ts';
+import { signalBroker } from '../helpers/kafka-world.ts';
 import { metric } from '../helpers/metric.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
-import { wireTo } from '../helpers/world.ts';
+import { eventually, wireTo } from '../helpers/world.ts';
 
 // Kafka and the programs around it hold events while their Redis is lost, and lost again while it is being filled.
 
@@ -26,11 +26,11 @@ for (const [how, lose] of Object.entries(losses)) {
     const one = await own.customers.meteredKey('1000');
     await own.spend(one, '1');
     await own.adjust(one, '10');
-    await soon('it is booked', async () => (await own.customers.usage(one.meter)) === '11');
+    await eventually('it is booked', async () => (await own.customers.usage(one.meter)) === '11');
     await own.redis.keep('kept');
     await own.untilValid(one);
     const inHand = async ({ url }: { url: string }) => metric(url, 'keytally_events_in_hand');
-    await soon(
+    await eventually(
       'nothing waits',
       async () => (await own.waiting()) + (await inHand(relay)) + (await inHand(consumer)) === 0,
     );
@@ -38,25 +38,25 @@ for (const [how, lose] of Object.entries(losses)) {
     await wire.cut();
     await own.spend(one, '2');
     await own.adjust(one, '-0.5');
-    await soon('Kafka has it', async () => (await own.waiting()) === 0);
+    await eventually('Kafka has it', async () => (await own.waiting()) === 0);
     signalBroker('SIGSTOP');
     try {
       await own.spend(one, '4');
       await own.adjust(one, '0.25');
-      await soon('the relay has it', async () => (await inHand(relay)) === 2);
+      await eventually('the relay has it', async () => (await inHand(relay)) === 2);
       await lose();
       await own.untilBuilt();
       await lose();
       await own.untilValid(one);
       await own.spend(one, '8');
       // Postgres has the adjustments, so applying them again needs no books.
-      await soon('they are applied again', async () => (await own.used(one)) === '18.75');
+      await eventually('they are applied again', async () => (await own.used(one)) === '18.75');
     } finally {
       signalBroker('SIGCONT');
     }
     await wire.mend();
-    await soon('late events are in the balance', async () => (await own.used(one)) === '24.75');
-    await soon('all is booked', async () => (await own.customers.usage(one.meter)) === '24.75');
+    await eventually('late events are in the balance', async () => (await own.used(one)) === '24.75');
+    await eventually('all is booked', async () => (await own.customers.usage(one.meter)) === '24.75');
     await own.isExact(one);
     await Promise.all([relay.stop(), consumer.stop(), wire.cut()]);
   });

@@ -102,7 +102,7 @@ test('a failover loses no answered debit and no answered change', async () => {
   await sleep(500);
   assert.not.ok(await isReady());
   await restart(failed);
-  await eventually('every shard is open again', isReady, 20_000);
+  await eventually('every shard is open again', isReady);
   await changes;
   await sleep(300);
   stopped = true;
@@ -129,7 +129,7 @@ test('a debit that no replica had is not booked, and its repeated call is debite
   assert.match(asked.body.error.message, /may have been debited\. Repeat it with the same Idempotency-Key/);
   const balance = keyspace.billing(shard, workspaceId, meter);
   assert.is(await primary.client.hget(balance, 'u'), '1000000');
-  await eventually('the consumer has read it again, or has finished it', () => isRead(primary, shard), 30_000);
+  await eventually('the consumer has read it again, or has finished it', () => isRead(primary, shard));
 
   await kill(primary);
   await replica.client.cluster('FAILOVER', 'TAKEOVER');
@@ -142,7 +142,7 @@ test('a debit that no replica had is not booked, and its repeated call is debite
   const { id } = await customers.billing(meter);
   const path = `/api/v1/customer-billing/${id}/reconciliation`;
   const isExact = async () => (await world.call('get', path)).body.reconciliation?.status === 'EXACT';
-  await eventually('the books are settled', isExact, 30_000);
+  await eventually('the books are settled', isExact);
   assert.is((await customers.billing(meter)).usedCredits, '2');
   assert.is(await customers.usage(meter), '2');
 });

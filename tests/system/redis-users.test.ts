@@ -69,17 +69,13 @@ test('each program may do everything it needs, also after Redis was emptied', as
   await world.call('delete', `/api/v1/workspace/${id}/api-key/${(await customers.newKey()).id}`);
 
   await redis.admin.flushall();
-  await eventually('it serves again', async () => (await customers.verify(body)).status === 200, 30_000);
+  await eventually('it serves again', async () => (await customers.verify(body)).status === 200);
   assert.is((await spend()).status, 'VALID');
   await eventually('usage', async () => Number(await customers.usage(key.meter)) >= 3);
   await eventually('the balance', async () => Number((await customers.billing(key.meter)).usedCredits) >= 3);
   const limited = await customers.newKey({ rateLimitPerSecond: 1 });
   assert.is((await customers.verify({ key: limited.key })).body.status, 'VALID');
-  await eventually(
-    'the use of tokens is read',
-    async () => (await world.sql`select from token_last_used`).count > 0,
-    60_000,
-  );
+  await eventually('the use of tokens is read', async () => (await world.sql`select from token_last_used`).count > 0);
   await holdsWork(customers, key);
   assert.equal(await redisRefusals(redis.admin), []);
 });

@@ -6,8 +6,9 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { makeCustomers } from '../helpers/customers.ts';
-import { signalBroker, makeKafkaWorld, soon, type KafkaWorld } from '../helpers/kafka-world.ts';
+import { signalBroker, makeKafkaWorld, type KafkaWorld } from '../helpers/kafka-world.ts';
 import { metric } from '../helpers/metric.ts';
+import { eventually } from '../helpers/world.ts';
 
 const test = suite('the relay');
 let own: KafkaWorld;
@@ -22,7 +23,7 @@ test('each verification is one record in Kafka and one line in the books, howeve
   assert.is(await own.records(), 500);
   const used = (await own.kafka.progress()).filter(({ end }) => end > 0);
   assert.is(used.length, 1, 'all of a billing record lies in one partition');
-  await soon('all is committed', async () => (await own.lag()) === 0);
+  await eventually('all is committed', async () => (await own.lag()) === 0);
   assert.is(await metric(relay.url, 'keytally_relayed_events_total'), 500);
   assert.is(await metric(consumer.url, 'keytally_consumed_events_total'), 500);
   await Promise.all([relay.stop(), consumer.stop()]);
@@ -31,7 +32,7 @@ test('each verification is one record in Kafka and one line in the books, howeve
   const rows = await own.rows(meter);
   await own.admin.deleteGroups([own.group]);
   const again = await own.world.start('consumer');
-  await soon('all has been read again', async () => (await own.lag()) === 0);
+  await eventually('all has been read again', async () => (await own.lag()) === 0);
   assert.ok((await own.rows(meter)) > rows, 'every event was written again');
   await own.booksAreRight(meter, 500);
   await again.stop();
@@ -50,7 +51,7 @@ test('events of a relay that dies before it acknowledges them come twice and cou
   await trap.close();
   const [next, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
   await own.booksAreRight(meter, 300);
-  await soon('those came again', async () => (await own.records()) - before === 300 + early);
+  await eventually('those came again', async () => (await own.records()) - before === 300 + early);
   await own.booksAreRight(meter, 300);
   await Promise.all([next.stop(), consumer.stop()]);
 });
@@ -62,11 +63,11 @@ test('while a broker dies and comes back verifications go on, relay and consumer
   await own.booksAreRight(meter, 100);
   signalBroker('SIGKILL');
   await own.spend(meter, 400);
-  await soon('the relay says that it is not ready', async () => !(await fetch(`${relay.url}/readyz`)).ok);
+  await eventually('the relay says that it is not ready', async () => !(await fetch(`${relay.url}/readyz`)).ok);
   assert.ok((await metric(relay.url, 'keytally_outbox_entries')) > 0, 'the events wait in Redis');
   await own.booksAreRight(meter, 500);
   assert.is(relay.process.exitCode ?? consumer.process.exitCode, null);
-  await soon('the relay is ready again', async () => (await fetch(`${relay.url}/readyz`)).ok);
+  await eventually('the relay is ready again', async () => (await fetch(`${relay.url}/readyz`)).ok);
   await relay.stop();
   assert.is(relay.process.exitCode, 0, 'it ends when asked to');
   await consumer.stop();
@@ -94,18 +95,18 @@ test('refusals come through Kafka too, and count once however often relays and c
   assert.ok((await own.records()) > before, 'Kafka had counts when the relay died');
   await trap.close();
   const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
-  await soon('30 refusals are in the books', async () => (await refused()) >= 30);
+  await eventually('30 refusals are in the books', async () => (await refused()) >= 30);
   await consumer.stop('SIGKILL');
   await refuse(20);
   const next = await own.world.start('consumer');
-  await soon('50 refusals are in the books', async () => (await refused()) >= 50);
-  await soon('all is committed', async () => (await own.lag()) === 0);
+  await eventually('50 refusals are in the books', async () => (await refused()) >= 50);
+  await eventually('all is committed', async () => (await own.lag()) === 0);
   assert.is(await refused(), 50);
   await Promise.all([relay.stop(), next.stop()]);
 
   await own.admin.deleteGroups([own.group]);
   const again = await own.world.start('consumer');
-  await soon('all has been read again', async () => (await own.lag()) === 0);
+  await eventually('all has been read again', async () => (await own.lag()) === 0);
   assert.is(await refused(), 50);
   await Promise.all([again.stop(), client.close()]);
 });

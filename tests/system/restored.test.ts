@@ -150,7 +150,7 @@ async function adjust(billingId: string, amount: string): Promise<void> {
     assert.ok([201, 503].includes(answer.status), answer.text);
     return answer.status === 201;
   };
-  await eventually('it is adjusted', adjusted, 60_000);
+  await eventually('it is adjusted', adjusted);
 }
 
 async function spend(key: string, usage: string): Promise<void> {

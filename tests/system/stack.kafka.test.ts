@@ -5,11 +5,10 @@ import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { learnContract } from '../helpers/contract.ts';
-import { request } from '../helpers/world.ts';
+import { eventually, request } from '../helpers/world.ts';
 import { checkout, openHome, readEnvFile } from '../../apps/stack/process/home.ts';
 import { readJson } from '../../apps/stack/process/json-file.ts';
 import { countEvents, mayHoldEvents } from '../../apps/stack/servers/kafka-backlog.ts';
-import { soon } from '../helpers/kafka-world.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { processNames } from '../../apps/stack/servers/programs.ts';
 
@@ -36,8 +35,8 @@ test('BUS=kafka starts Kafka and the relay too, and usage goes through them', as
   await Promise.all([learnContract(env.KEYTALLY_API_URL!), learnContract(env.KEYTALLY_VERIFY_URL!)]);
   meter = await newMeter();
   await spend();
-  await soon('the usage is there', async () => (await usage()) === 1);
-  await soon('it went through Kafka and is done', async () => (await countEvents(env.KAFKA_BROKERS!)) === 0);
+  await eventually('the usage is there', async () => (await usage()) === 1);
+  await eventually('it went through Kafka and is done', async () => (await countEvents(env.KAFKA_BROKERS!)) === 0);
   assert.is((await stack('status')).code, 0);
 });
 
@@ -53,15 +52,15 @@ test('the first start on Redis drains Kafka, and the second no longer starts it'
   process.kill(supervisor!.pid, 'SIGKILL');
   process.kill(processes().consumer!.pid, 'SIGKILL');
   await spend();
-  await soon('it is in Kafka', async () => (await countEvents(env.KAFKA_BROKERS!)) === 1);
+  await eventually('it is in Kafka', async () => (await countEvents(env.KAFKA_BROKERS!)) === 1);
 
   const { code, out, err } = await stack('up', { BUS: 'redis' });
   assert.is(code, 0, err);
   assert.match(out, /Kafka still holds 1 usage events/);
   assert.equal(Object.keys(processes()).toSorted(), [...processNames('redis'), 'kafka'].toSorted());
   await spend();
-  await soon('both are there, one from Kafka and one not', async () => (await usage()) === 3);
-  await soon('all is read', async () => (await countEvents(`127.0.0.1:${processes().kafka!.port}`)) === 0);
+  await eventually('both are there, one from Kafka and one not', async () => (await usage()) === 3);
+  await eventually('all is read', async () => (await countEvents(`127.0.0.1:${processes().kafka!.port}`)) === 0);
 
   assert.is((await stack('down')).code, 0);
   assert.ok(mayHoldEvents(openHome(environment)));

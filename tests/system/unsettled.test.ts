@@ -67,7 +67,7 @@ test('records that an api could not look up in the books before it died are sett
   assert.is(await own.settled(records), 0);
   own.refusing.refuse(undefined);
   const second = await own.startApi();
-  await eventually('all are settled', async () => (await own.settled(records)) === records.length, 20_000);
+  await eventually('all are settled', async () => (await own.settled(records)) === records.length);
   await second.stop();
 });
 
@@ -81,10 +81,10 @@ test('a record that can not be settled holds up no late events of others, nor th
   await own.allOpen();
   const consumer = await own.world.start('consumer');
   await own.sendTwoEachLate([poisoned!, inOneBatch!]);
-  await eventually('the other record is settled', async () => (await own.settled([inOneBatch!])) === 1, 20_000);
+  await eventually('the other record is settled', async () => (await own.settled([inOneBatch!])) === 1);
   await own.sendTwoEachLate([later!]);
-  await eventually('a later batch is settled', async () => (await own.settled([later!])) === 1, 20_000);
-  await eventually('the consumer acknowledges all', async () => (await own.waiting()) === 0, 20_000);
+  await eventually('a later batch is settled', async () => (await own.settled([later!])) === 1);
+  await eventually('the consumer acknowledges all', async () => (await own.waiting()) === 0);
   await own.redis.admin.hdel(poisoned!.name, 'c');
   await eventually('it is settled once it can be', async () => (await own.settled([poisoned!])) === 1);
   await consumer.stop();
