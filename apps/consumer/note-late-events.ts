@@ -6,6 +6,7 @@ import { TELLING } from '../../shared/events/event-kinds.ts';
 import { openShards } from '../../shared/stores/fence.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { markDays } from '../../shared/stores/usage-marks.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 import { SHARDS } from '../../shared/values/key-text.ts';
 
@@ -17,7 +18,7 @@ const RECORDS_AT_ONCE = 1_000;
 
 /**
  * A late event has an earlier epoch than its shard and a number that its shard does not know: Redis has lost it. Its
- * record is noted as unsettled, and `noted` is called. A note too many costs one look, so every record is noted whose shard
+ * record is noted as unsettled, its day is marked as changed again, and `noted` is called. A note too many costs one look, so every record is noted whose shard
  * may be closed or whose balance can't be read: who reopens the shard may have read the books before the event was there.
  */
 export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => void = () => {}): NoteLateEvents {
@@ -38,13 +39,23 @@ export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => v
         return epoch !== undefined && byRecord.get(id)!.some((event) => event.epoch < epoch);
       });
       const unsettled = [...closed, ...(await lacking(redis, earlier, byRecord))];
-      await noteUnsettled(
-        sql,
-        unsettled.map(({ id }) => id),
-      );
-      if (unsettled.length > 0) noted();
+      if (unsettled.length === 0) continue;
+      const ids = unsettled.map(({ id }) => id);
+      await markLateDays(ids, byRecord);
+      await noteUnsettled(sql, ids);
+      noted();
     }
   };
+
+  // Each day anew, today too, which was marked before: its month may have closed meanwhile, since the balances did not know of
+  // these events, and a later statement tells of what is marked after that.
+  async function markLateDays(ids: string[], byRecord: Map<string, CarriedEvent[]>): Promise<void> {
+    const late = ids.flatMap((id) => byRecord.get(id)!);
+    const days = new Map(
+      late.map(({ workspaceId, billingId, day }) => [billingId + day, { workspaceId, billingId, day }]),
+    );
+    await markDays(sql, [...days.values()]);
+  }
 
   async function noteLostHolds(events: CarriedEvent[]): Promise<void> {
     const ids = new Set(events.filter(settlesLostHold).map(({ billingId }) => billingId));

@@ -49,6 +49,10 @@ test('events that a consumer held while Redis was emptied are in the balance onc
   await own.spend(one, '1');
   await own.adjust(one, '10');
   await own.booked(one, 11);
+  const { id } = await customers.billing(one.meter);
+  const lastMark = async () =>
+    (await world.sql<{ mark: number }[]>`select max(mark) as mark from usage_marks where billing_id = ${id}`)[0]!.mark;
+  const marked = await lastMark();
   await wire.cut();
   await own.spend(one, '2');
   await own.adjust(one, '-0.5');
@@ -64,6 +68,8 @@ test('events that a consumer held while Redis was emptied are in the balance onc
   await eventually('late events are in the balance', async () => (await own.used(one)) === '24.5');
   await own.booked(one, 24.5);
   await own.isExact(one);
+  // A month that was closed before they came has them told by a later statement.
+  assert.ok((await lastMark()) > marked, 'their day is marked again');
   await consumer.stop();
   await wire.cut();
 });
