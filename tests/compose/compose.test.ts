@@ -17,6 +17,7 @@ import {
 } from './helpers/compose-file.ts';
 import { makeSecrets } from './helpers/checkout.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
+import { nodeArguments } from '../../apps/stack/servers/programs.ts';
 
 const text = read('docker-compose.yml');
 const file = readComposeFile(text);
@@ -37,6 +38,13 @@ test('every program and every server is there, and only api and verify are publi
   assert.equal(names.toSorted(), [...servers, 'migrate', 'api', 'verify', 'relay', 'consumer', 'webhooks'].toSorted());
   assert.equal(services.flatMap(([name, { ports }]) => (ports ? [name] : [])).toSorted(), published.toSorted());
   assert.equal(file.services.grafana?.profiles, ['monitoring']);
+});
+
+test('Node gets the options with which a stack without Docker runs each program', () => {
+  for (const name of ['api', 'verify', 'relay', 'consumer', 'webhooks'] as const) {
+    const ours = nodeArguments(name).map((one) => one.replace(`${checkout}/`, ''));
+    assert.equal(file.services[name]!.command, ['node', ...ours], name);
+  }
 });
 
 test('each program reaches the servers that it uses and no others, and no server reaches out', () => {

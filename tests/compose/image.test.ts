@@ -12,7 +12,7 @@ import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 
 const stages = readDockerfile();
-const entries = ourServices(readComposeFile()).map(([, { command = [] }]) => command[1]!);
+const entries = ourServices(readComposeFile()).map(([, { command = [] }]) => command.at(-1)!);
 const inherited = {
   PATH: [join(checkout, 'node_modules/.bin'), process.env.PATH].join(delimiter),
   HOME: process.env.HOME,

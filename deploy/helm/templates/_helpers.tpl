@@ -1,26 +1,31 @@
-{{/* The programs that run: what each starts, which keys of the Secret give it which variables, and which servers it uses. */}}
+{{/* The programs that run: what each starts with which options of Node, which keys of the Secret give it which variables, and which servers it uses. */}}
 {{- define "keytally.programs" -}}
 api:
+  options: [--max-semi-space-size=8, --heap-growing-percent=50]
   entry: apps/api/main.ts
   port: 8080
   secrets: { DATABASE_URL: api_database_url, REDIS_URL: redis_api_url, CLICKHOUSE_URL: clickhouse_api_url, MASTER_KEY: master_key }
   servers: [postgres, redis, clickhouse]
 verify:
+  options: []
   entry: apps/verify/main.ts
   port: 8081
   secrets: { REDIS_URL: redis_verify_url }
   servers: [redis]
 {{- if eq .Values.bus "kafka" }}
 relay:
+  options: [--max-semi-space-size=8]
   entry: apps/relay/main.ts
   secrets: { REDIS_URL: redis_relay_url }
   servers: [redis, kafka]
 {{- end }}
 consumer:
+  options: [--max-semi-space-size=8]
   entry: apps/consumer/main.ts
   secrets: { DATABASE_URL: consumer_database_url, REDIS_URL: redis_consumer_url, CLICKHOUSE_URL: clickhouse_consumer_url }
   servers: [postgres, redis, clickhouse{{ if eq .Values.bus "kafka" }}, kafka{{ end }}]
 webhooks:
+  options: [--max-semi-space-size=8]
   entry: apps/webhooks/main.ts
   secrets: { DATABASE_URL: webhooks_database_url, MASTER_KEY: master_key }
   servers: [postgres]

@@ -72,7 +72,9 @@ export function environmentProblems(file: ComposeFile, secrets: Record<string, s
 
 /** The variables that a service's program reads, found in its source; or why they can't be found. */
 function variablesRead(service: Service): (keyof Config)[] | string {
-  const [runtime, entry = ''] = service.command ?? [];
+  const { command = [] } = service;
+  const [runtime] = command;
+  const entry = command.at(-1) ?? '';
   if (runtime !== 'node') return `its command is not node, but ${runtime}`;
   let source: string;
   try {
