@@ -112,10 +112,10 @@ fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 accounts-model: install ## compare grants, holds, limits and alerts with a simple model; SEED=1 SEQUENCES=2000
 	@$(node) tests/accounts/main.ts --seed '$(SEED)' --sequences '$(SEQUENCES)'
 
-test: install ## run the tests on real servers; FILE=part-of-a-path runs some
+test: install ## run the tests on real servers, but the long ones; FILE=part-of-a-path runs those that it names
 	@$(node) tests/runner/main.ts $(FILE)
 
-test-long: install ## run the tests that have a short form in make test, in their long form
+test-long: install ## run the long tests, and the long form of those that are short in make test
 	@$(node) tests/runner/main.ts --long --within 600 $(FILE)
 
 faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
