@@ -6,12 +6,14 @@ import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts
 import { newId } from '../../../shared/values/ids.ts';
 import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
+import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import { makeRandom } from '../../../tests/helpers/random.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
 import { rebuild } from '../../api/commands/rebuild.ts';
 import { closeMonths } from './close-months.ts';
 
 const test = suite('closing months');
+const longTest = inLongForm(test);
 const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
 let world: World;
@@ -30,72 +32,75 @@ test.after(async () => {
 });
 test.after.each(stopConsumer);
 
-test('statements of closed months, and what later ones tell late of them, are the usage of the month and of the balance', async () => {
-  const random = makeRandom(7);
-  const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z', 'Asia/Kathmandu');
-  const keys: TestKey[] = [];
-  for (let i = 0; i < 4; i++) keys.push(await customers.meteredKey('1000'));
-  await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
-  const months = ['2026-08', '2026-09', '2026-10'];
-  const traffic = async (month: string, calls: number) => {
-    for (let i = 0; i < calls; i++) {
-      const key = keys[random.between(0, keys.length - 1)]!;
-      const name = ['tokens', 'calls', 'images'][random.between(0, 3 - 1)]!;
-      if (random.between(0, 5 - 1) === 0 && month === '2026-10')
-        await adjust(customers, key, {
-          amount: `0.0${random.between(0, 9 - 1) + 1}`,
-          usageName: name,
-          reason: 'r',
-          day: `${month}-1${random.between(0, 9 - 1)}`,
-        });
-      else await spend(customers, key, `0.${String(random.between(0, 1_000_000 - 1)).padStart(6, '0')}`, name);
-      const day = String(random.between(0, 27 - 1) + 2).padStart(2, '0');
-      await backdate(redis, at(`${month}-${day}T${String(random.between(0, 24 - 1)).padStart(2, '0')}:00Z`));
+longTest(
+  'statements of closed months, and what later ones tell late of them, are the usage of the month and of the balance',
+  async () => {
+    const random = makeRandom(7);
+    const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z', 'Asia/Kathmandu');
+    const keys: TestKey[] = [];
+    for (let i = 0; i < 4; i++) keys.push(await customers.meteredKey('1000'));
+    await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
+    const months = ['2026-08', '2026-09', '2026-10'];
+    const traffic = async (month: string, calls: number) => {
+      for (let i = 0; i < calls; i++) {
+        const key = keys[random.between(0, keys.length - 1)]!;
+        const name = ['tokens', 'calls', 'images'][random.between(0, 3 - 1)]!;
+        if (random.between(0, 5 - 1) === 0 && month === '2026-10')
+          await adjust(customers, key, {
+            amount: `0.0${random.between(0, 9 - 1) + 1}`,
+            usageName: name,
+            reason: 'r',
+            day: `${month}-1${random.between(0, 9 - 1)}`,
+          });
+        else await spend(customers, key, `0.${String(random.between(0, 1_000_000 - 1)).padStart(6, '0')}`, name);
+        const day = String(random.between(0, 27 - 1) + 2).padStart(2, '0');
+        await backdate(redis, at(`${month}-${day}T${String(random.between(0, 24 - 1)).padStart(2, '0')}:00Z`));
+      }
+    };
+    for (const month of months) {
+      await traffic(month, 8);
+      // Late events of the months before, some of which are closed.
+      for (const earlier of months.filter((one) => one < month)) await traffic(earlier, 3);
+      consumer = await world.start('consumer');
+      await closed(workspaceId, month);
+      await stopConsumer();
     }
-  };
-  for (const month of months) {
-    await traffic(month, 8);
-    // Late events of the months before, some of which are closed.
-    for (const earlier of months.filter((one) => one < month)) await traffic(earlier, 3);
+    await traffic('2026-08', 2);
+    await traffic('2026-11', 3);
     consumer = await world.start('consumer');
-    await closed(workspaceId, month);
-    await stopConsumer();
-  }
-  await traffic('2026-08', 2);
-  await traffic('2026-11', 3);
-  consumer = await world.start('consumer');
-  await eventually('all is in the books', async () => {
-    const open = await statementsOf(workspaceId, 'month=2026-11');
-    return open.every(({ proof }) => proof === 'EXACT');
-  });
+    await eventually('all is in the books', async () => {
+      const open = await statementsOf(workspaceId, 'month=2026-11');
+      return open.every(({ proof }) => proof === 'EXACT');
+    });
 
-  for (const key of keys) {
-    const { id, usedCredits } = await customers.billing(key.meter);
-    const all = [];
-    for (const month of [...months, '2026-11']) all.push(await statement(id, `month=${month}`));
-    for (const [i, one] of all.entries()) {
-      assert.is(one.closed, i < 3);
-      assert.equal(
-        one.opening,
-        i === 0 ? one.opening : all[i - 1].closing,
-        'it begins with what the one before ended with',
+    for (const key of keys) {
+      const { id, usedCredits } = await customers.billing(key.meter);
+      const all = [];
+      for (const month of [...months, '2026-11']) all.push(await statement(id, `month=${month}`));
+      for (const [i, one] of all.entries()) {
+        assert.is(one.closed, i < 3);
+        assert.equal(
+          one.opening,
+          i === 0 ? one.opening : all[i - 1].closing,
+          'it begins with what the one before ended with',
+        );
+        addsUp(one);
+      }
+      assert.is(all.at(-1).closing.used, usedCredits);
+      const own = all.flatMap(({ month, movements }) =>
+        movements
+          .filter(({ kind }: any) => ['usage', 'adjustment', 'late'].includes(kind))
+          .map((one: any) => ({ month: one.month ?? month, micros: micros(one.amount) })),
       );
-      addsUp(one);
+      for (const month of [...months, '2026-11']) {
+        const told = own.filter((one) => one.month === month).reduce((sum, one) => sum + one.micros, 0n);
+        assert.is(told, await rawUsage(id, month), `${id} ${month}`);
+      }
     }
-    assert.is(all.at(-1).closing.used, usedCredits);
-    const own = all.flatMap(({ month, movements }) =>
-      movements
-        .filter(({ kind }: any) => ['usage', 'adjustment', 'late'].includes(kind))
-        .map((one: any) => ({ month: one.month ?? month, micros: micros(one.amount) })),
-    );
-    for (const month of [...months, '2026-11']) {
-      const told = own.filter((one) => one.month === month).reduce((sum, one) => sum + one.micros, 0n);
-      assert.is(told, await rawUsage(id, month), `${id} ${month}`);
-    }
-  }
-  const late = await world.sql`select from late_months where told::text <> '{}'`;
-  assert.ok(late.count > 0, 'something was late');
-});
+    const late = await world.sql`select from late_months where told::text <> '{}'`;
+    assert.ok(late.count > 0, 'something was late');
+  },
+);
 
 test('a closed month and its file are the same bytes ever after', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
@@ -139,7 +144,7 @@ test('a closed month and its file are the same bytes ever after', async () => {
   assert.equal([next.timezone, next.opening.used], ['America/St_Johns', '2.5']);
 });
 
-test('a month opens with the stored line of the one before, and reads nothing older', async () => {
+longTest('a month opens with the stored line of the one before, and reads nothing older', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');
   const key = await customers.meteredKey('100');
   await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
@@ -163,7 +168,7 @@ test('a month opens with the stored line of the one before, and reads nothing ol
   assert.equal([made.opening.used, made.closing.used], ['3', '7']);
 });
 
-test('after a change of the time zone the next month begins where the closed one ended', async () => {
+longTest('after a change of the time zone the next month begins where the closed one ended', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');
   const key = await customers.meteredKey('100');
   await backdateRows(world.sql, workspaceId, at('2026-08-05T00:00Z'));
@@ -221,7 +226,7 @@ test('an adjustment goes into a month before it closes, or is refused with the f
   assert.is((await book(id, { amount: '1', reason: 'r', day: '2026-10-01' })).status, 201);
 });
 
-test('closing that dies, runs twice at once, or is asked for again stores each line once', async () => {
+longTest('closing that dies, runs twice at once, or is asked for again stores each line once', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
   const keys: TestKey[] = [];
   for (let i = 0; i < 5; i++) keys.push(await customers.meteredKey('10'));
@@ -303,34 +308,37 @@ test('a month closes by itself three days after its end, once the books of all i
   );
 });
 
-test('a record whose books differ keeps its month open, and no other line, until the difference is accepted', async () => {
-  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
-  const [good, bad] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
-  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
-  for (const key of [good, bad, bad, bad]) await spend(customers, key, '1', 'tokens');
-  await backdate(redis, at('2026-09-10T10:00Z'));
-  consumer = await world.start('consumer');
-  const [{ id: goodId }, { id: badId }] = [await customers.billing(good.meter), await customers.billing(bad.meter)];
-  await eventually('it is exact', async () => (await statement(badId, 'month=2026-09')).proof.status === 'EXACT');
-  await stopConsumer();
-  const sql = `alter table usage_events delete where billing_id = '${badId}' and seq = 2 settings mutations_sync = 2`;
-  await books.client.command({ query: sql });
-  await world.sql`update usage_marks set mark = mark + 1 where billing_id = ${badId}`;
-  consumer = await world.start('consumer');
-  await must(200, close(workspaceId, { month: '2026-09' }));
-  const { waitsFor } = await eventually('it waits', async () => {
-    const { closing } = (await close(workspaceId, { month: '2026-09' })).body;
-    return closing.waitsFor && closing;
-  });
-  assert.equal(waitsFor, { pending: 0, different: 1, billingIds: [badId] });
-  assert.is((await statement(goodId, 'month=2026-09')).closed, true);
-  await must(200, close(workspaceId, { month: '2026-09', acceptDifferences: true }));
-  await closed(workspaceId, '2026-09');
-  assert.equal((await statement(badId, 'month=2026-09')).proof, {
-    status: 'DIFFERENT',
-    differences: [{ what: 'used credits that the books lack', credits: '1' }],
-  });
-});
+longTest(
+  'a record whose books differ keeps its month open, and no other line, until the difference is accepted',
+  async () => {
+    const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+    const [good, bad] = [await customers.meteredKey('10'), await customers.meteredKey('10')];
+    await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+    for (const key of [good, bad, bad, bad]) await spend(customers, key, '1', 'tokens');
+    await backdate(redis, at('2026-09-10T10:00Z'));
+    consumer = await world.start('consumer');
+    const [{ id: goodId }, { id: badId }] = [await customers.billing(good.meter), await customers.billing(bad.meter)];
+    await eventually('it is exact', async () => (await statement(badId, 'month=2026-09')).proof.status === 'EXACT');
+    await stopConsumer();
+    const sql = `alter table usage_events delete where billing_id = '${badId}' and seq = 2 settings mutations_sync = 2`;
+    await books.client.command({ query: sql });
+    await world.sql`update usage_marks set mark = mark + 1 where billing_id = ${badId}`;
+    consumer = await world.start('consumer');
+    await must(200, close(workspaceId, { month: '2026-09' }));
+    const { waitsFor } = await eventually('it waits', async () => {
+      const { closing } = (await close(workspaceId, { month: '2026-09' })).body;
+      return closing.waitsFor && closing;
+    });
+    assert.equal(waitsFor, { pending: 0, different: 1, billingIds: [badId] });
+    assert.is((await statement(goodId, 'month=2026-09')).closed, true);
+    await must(200, close(workspaceId, { month: '2026-09', acceptDifferences: true }));
+    await closed(workspaceId, '2026-09');
+    assert.equal((await statement(badId, 'month=2026-09')).proof, {
+      status: 'DIFFERENT',
+      differences: [{ what: 'used credits that the books lack', credits: '1' }],
+    });
+  },
+);
 
 test('only the next month can be closed, once it is over', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');

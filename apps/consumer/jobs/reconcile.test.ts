@@ -11,6 +11,7 @@ import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { testEvent, testLine } from '../../../tests/helpers/events.ts';
+import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import { listenToAll } from '../../../tests/helpers/told-webhooks.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeMarkChangedDays } from '../changed-days.ts';
@@ -23,6 +24,7 @@ import { rollUp } from './rollup.ts';
 // are on their way.
 
 const test = suite('reconcile');
+const longTest = inLongForm(test);
 const log = makeLogger('test', 'silent');
 const never = new AbortController().signal;
 let world: World;
@@ -106,7 +108,7 @@ test('missing events are reported with their amount and the events around them, 
   await consumer.stop();
 });
 
-test('a difference is told to webhooks once, however often it is found, and another one again', async () => {
+longTest('a difference is told to webhooks once, however often it is found, and another one again', async () => {
   const consumer = await world.start('consumer');
   const webhook = await listenToAll(world, workspaceId);
   const one = await customers.meteredKey('1000');
@@ -141,7 +143,7 @@ test('a difference is told to webhooks once, however often it is found, and anot
   await consumer.stop();
 });
 
-test('usage that only a verify process remembers is reported once, with its record and amount', async () => {
+longTest('usage that only a verify process remembers is reported once, with its record and amount', async () => {
   const consumer = await world.start('consumer');
   const one = await customers.meteredKey('1000');
   await spend(one, '1');
@@ -170,7 +172,7 @@ test('usage that only a verify process remembers is reported once, with its reco
   await consumer.stop();
 });
 
-test('usage that bills another sum than the events is a difference, and is summed up again', async () => {
+longTest('usage that bills another sum than the events is a difference, and is summed up again', async () => {
   const consumer = await world.start('consumer');
   const one = await customers.meteredKey('1000');
   await spend(one, '2');
@@ -208,7 +210,7 @@ test('usage that bills another sum than the events is a difference, and is summe
   await consumer.stop();
 });
 
-test('events that Redis should have counted and has not are too much, not events on their way', async () => {
+longTest('events that Redis should have counted and has not are too much, not events on their way', async () => {
   const consumer = await world.start('consumer');
   const one = await customers.meteredKey('1000');
   await spend(one, '1');
@@ -245,7 +247,7 @@ test('reserved credits that the events have and Redis has not are a difference o
   await consumer.stop();
 });
 
-test('a held record whose note was lost is noted again, and the operator is told of it', async () => {
+longTest('a held record whose note was lost is noted again, and the operator is told of it', async () => {
   const consumer = await world.start('consumer');
   const one = await customers.meteredKey('1000');
   await spend(one, '1');
@@ -264,38 +266,41 @@ test('a held record whose note was lost is noted again, and the operator is told
   await consumer.stop();
 });
 
-test('a loss that was found once is told without reading the events of its days again, until its usage arrives after all', async () => {
-  const consumer = await world.start('consumer');
-  const one = await customers.meteredKey('1000');
-  await spend(one, '1');
-  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-  const { id } = await customers.billing(one.meter);
-  // As if the shard had been reopened since yesterday, and had lost two of five events.
-  const yesterday = { billingId: id, timeMs: Date.now() - 86_400_000, epoch: (await epochInBooks(id)) - 1 };
-  const eventOf = (sequence: number) =>
-    testEvent({ ...yesterday, sequence, costMicros: 1_000_000, usedMicros: sequence * 1_000_000 });
-  const jobs = await holdJobs(['losses', 'reconcile']);
-  await bookEvents([1, 2, 5].map(eventOf));
-  await rollUp({ sql: world.sql, books }, Date.now(), never);
-  const reconciled = () => reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
-  await reconciled();
-  const found = await proof(one);
-  assert.equal(
-    [found.status, found.losses.length, found.losses[0].events, found.losses[0].credits],
-    ['EXACT', 1, 2, '2'],
-  );
-  const command = 'alter table usage_events delete where billing_id = {id:String} and epoch = {epoch:UInt32}';
-  const { epoch } = yesterday;
-  await books.client.command({ query: `${command} settings mutations_sync = 2`, query_params: { id, epoch } });
-  assert.equal((await proof(one)).losses, found.losses);
+longTest(
+  'a loss that was found once is told without reading the events of its days again, until its usage arrives after all',
+  async () => {
+    const consumer = await world.start('consumer');
+    const one = await customers.meteredKey('1000');
+    await spend(one, '1');
+    await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+    const { id } = await customers.billing(one.meter);
+    // As if the shard had been reopened since yesterday, and had lost two of five events.
+    const yesterday = { billingId: id, timeMs: Date.now() - 86_400_000, epoch: (await epochInBooks(id)) - 1 };
+    const eventOf = (sequence: number) =>
+      testEvent({ ...yesterday, sequence, costMicros: 1_000_000, usedMicros: sequence * 1_000_000 });
+    const jobs = await holdJobs(['losses', 'reconcile']);
+    await bookEvents([1, 2, 5].map(eventOf));
+    await rollUp({ sql: world.sql, books }, Date.now(), never);
+    const reconciled = () => reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
+    await reconciled();
+    const found = await proof(one);
+    assert.equal(
+      [found.status, found.losses.length, found.losses[0].events, found.losses[0].credits],
+      ['EXACT', 1, 2, '2'],
+    );
+    const command = 'alter table usage_events delete where billing_id = {id:String} and epoch = {epoch:UInt32}';
+    const { epoch } = yesterday;
+    await books.client.command({ query: `${command} settings mutations_sync = 2`, query_params: { id, epoch } });
+    assert.equal((await proof(one)).losses, found.losses);
 
-  await bookEvents([1, 2, 3, 4, 5].map(eventOf));
-  await rollUp({ sql: world.sql, books }, Date.now(), never);
-  await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
-  assert.equal((await proof(one)).losses, []);
-  await jobs.release();
-  await consumer.stop();
-});
+    await bookEvents([1, 2, 3, 4, 5].map(eventOf));
+    await rollUp({ sql: world.sql, books }, Date.now(), never);
+    await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+    assert.equal((await proof(one)).losses, []);
+    await jobs.release();
+    await consumer.stop();
+  },
+);
 
 /** Inserts events with their workspaces, as the consumer does. */
 async function insert(events: UsageEvent[]): Promise<CarriedEvent[]> {

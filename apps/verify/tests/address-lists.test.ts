@@ -10,6 +10,7 @@ import { readRecord, packRecord } from '../../../shared/stores/records.ts';
 import { packAddressList } from '../../../shared/values/address-list.ts';
 import { ALL_SHARDS, hashKeyText, keyShard, shardOf } from '../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import { makeOwnRedis, type OwnRedis } from '../../../tests/helpers/own-redis.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 
@@ -18,6 +19,7 @@ let world: World;
 let workspaceId: string;
 let customers: Customers;
 const test = suite('address lists');
+const longTest = inLongForm(test);
 test.before(async () => {
   own = await makeOwnRedis('address-lists');
   world = await makeWorld(['verify'], { REDIS_URL: own.url });
@@ -32,17 +34,20 @@ test.after(async () => {
 
 const many = Array.from({ length: 1_000 }, (_, i) => `2001:db8:${i.toString(16)}::${(7 * i).toString(16)}`);
 
-test('a list of 1,000 addresses takes less than 25 kB of Redis, for a workspace in all shards together as for a key', async () => {
-  const before = await bytesOfAll();
-  const id = await newWorkspace({ defaultAllowedIPs: many });
-  const ofWorkspace = (await bytesOfAll()) - before;
-  // Its defaults stand in every shard.
-  assert.ok(ofWorkspace < 25_000 + 64 * 400, `a workspace takes ${ofWorkspace} bytes`);
-  await customers.newKey({ allowedIPs: many });
-  const ofKey = (await bytesOfAll()) - before - ofWorkspace;
-  assert.ok(ofKey < 25_000, `a key takes ${ofKey} bytes`);
-  await must(200, world.call('delete', `/api/v1/workspace/${id}`));
-});
+longTest(
+  'a list of 1,000 addresses takes less than 25 kB of Redis, for a workspace in all shards together as for a key',
+  async () => {
+    const before = await bytesOfAll();
+    const id = await newWorkspace({ defaultAllowedIPs: many });
+    const ofWorkspace = (await bytesOfAll()) - before;
+    // Its defaults stand in every shard.
+    assert.ok(ofWorkspace < 25_000 + 64 * 400, `a workspace takes ${ofWorkspace} bytes`);
+    await customers.newKey({ allowedIPs: many });
+    const ofKey = (await bytesOfAll()) - before - ofWorkspace;
+    assert.ok(ofKey < 25_000, `a key takes ${ofKey} bytes`);
+    await must(200, world.call('delete', `/api/v1/workspace/${id}`));
+  },
+);
 
 test('a list holds its addresses and no others, on the key or as the default of the workspace, and the next call goes by a change', async () => {
   const id = await newWorkspace({ defaultAllowedIPs: many });
@@ -95,18 +100,21 @@ test('while the list that a record names is not in Redis, its verifications are 
   assert.equal(await own.admin.getBuffer(name).then((list) => list?.subarray(-5)), stored.subarray(-5));
 });
 
-test('while a list is missing, a call costs Redis no more than a round, once another has waited in vain', async () => {
-  const { key, id } = await customers.newKey({ allowedIPs: ['192.0.2.0/24'] });
-  await own.admin.del(keyspace.addressList(keyShard(key)!, id));
-  const costs: number[] = [];
-  for (let i = 0; i < 30; i++) {
-    const before = await scriptsRun();
-    assert.is((await customers.verify({ key, ip: '192.0.2.1' })).status, 503);
-    costs.push((await scriptsRun()) - before);
-  }
-  // Every tenth of a second one call waits again, and other scripts run beside.
-  assert.ok(Math.min(...costs) <= 3, `scripts of each call: ${costs.join(' ')}`);
-});
+longTest(
+  'while a list is missing, a call costs Redis no more than a round, once another has waited in vain',
+  async () => {
+    const { key, id } = await customers.newKey({ allowedIPs: ['192.0.2.0/24'] });
+    await own.admin.del(keyspace.addressList(keyShard(key)!, id));
+    const costs: number[] = [];
+    for (let i = 0; i < 30; i++) {
+      const before = await scriptsRun();
+      assert.is((await customers.verify({ key, ip: '192.0.2.1' })).status, 503);
+      costs.push((await scriptsRun()) - before);
+    }
+    // Every tenth of a second one call waits again, and other scripts run beside.
+    assert.ok(Math.min(...costs) <= 3, `scripts of each call: ${costs.join(' ')}`);
+  },
+);
 
 test('calls that share the reading of a list do not share the deadline of the first', async () => {
   const redis = connectRedis(own.url, makeLogger('test', 'error'));
@@ -123,33 +131,39 @@ test('calls that share the reading of a list do not share the deadline of the fi
   await redis.close();
 });
 
-test('calls that run beside changes of their list are never answered by another list than that of before or after', async () => {
-  const id = await newWorkspace({ defaultAllowedIPs: ['192.0.2.1', '198.51.100.1'] });
-  const others = makeCustomers(world, id);
-  const keys = await Promise.all(Array.from({ length: 6 }, () => others.newKey()));
-  let done = false;
-  const calling = keys.map(async ({ key }) => {
-    while (!done) {
-      // The first address is in all lists, the second in none.
-      const [inside, outside] = await Promise.all([
-        others.verify({ key, ip: '192.0.2.1' }),
-        others.verify({ key, ip: '203.0.113.1' }),
-      ]);
-      if (inside.status === 200) assert.is(reasonIn(inside), 'VALID');
-      if (outside.status === 200) assert.is(reasonIn(outside), 'IP_NOT_ALLOWED');
-      assert.ok([200, 503].includes(inside.status) && [200, 503].includes(outside.status), inside.text + outside.text);
-    }
-  });
-  for (let i = 0; i < 12; i++)
-    await must(
-      200,
-      world.call('patch', `/api/v1/workspace/${id}`, { defaultAllowedIPs: ['192.0.2.1', `198.51.100.${i + 2}`] }),
-    );
-  done = true;
-  await Promise.all(calling);
-});
+longTest(
+  'calls that run beside changes of their list are never answered by another list than that of before or after',
+  async () => {
+    const id = await newWorkspace({ defaultAllowedIPs: ['192.0.2.1', '198.51.100.1'] });
+    const others = makeCustomers(world, id);
+    const keys = await Promise.all(Array.from({ length: 6 }, () => others.newKey()));
+    let done = false;
+    const calling = keys.map(async ({ key }) => {
+      while (!done) {
+        // The first address is in all lists, the second in none.
+        const [inside, outside] = await Promise.all([
+          others.verify({ key, ip: '192.0.2.1' }),
+          others.verify({ key, ip: '203.0.113.1' }),
+        ]);
+        if (inside.status === 200) assert.is(reasonIn(inside), 'VALID');
+        if (outside.status === 200) assert.is(reasonIn(outside), 'IP_NOT_ALLOWED');
+        assert.ok(
+          [200, 503].includes(inside.status) && [200, 503].includes(outside.status),
+          inside.text + outside.text,
+        );
+      }
+    });
+    for (let i = 0; i < 12; i++)
+      await must(
+        200,
+        world.call('patch', `/api/v1/workspace/${id}`, { defaultAllowedIPs: ['192.0.2.1', `198.51.100.${i + 2}`] }),
+      );
+    done = true;
+    await Promise.all(calling);
+  },
+);
 
-test('an emptied Redis gets every list again', async () => {
+longTest('an emptied Redis gets every list again', async () => {
   const id = await newWorkspace({ defaultAllowedIPs: many });
   const others = makeCustomers(world, id);
   const keys = [await others.newKey(), await others.newKey({ allowedIPs: ['192.0.2.0/24'] })];

@@ -5,6 +5,7 @@ import type { BillingRef } from '../../../shared/books/billing-refs.ts';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import {
   connectTestRedis,
   eventually,
@@ -25,6 +26,7 @@ let customers: Customers;
 let workspaceId: string;
 
 const test = suite('holds');
+const longTest = inLongForm(test);
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
   redis = await connectTestRedis();
@@ -387,64 +389,67 @@ test('2,000 concurrent holds of 1 on 1,000 credits give exactly 1,000', async ()
   assert.is(await amounts(meter), '0 used 1000 held 0 available');
 });
 
-test('64 clients that die at random never lose a credit nor pass a limit: the identity holds, and the books prove it', async () => {
-  const [mostHolds, mostCredits] = [500, 3_000];
-  const limits = [
-    { name: 'calls', unit: 'requests', limit: mostHolds, per: 'month' },
-    { name: 'spend', unit: 'credits', limit: String(mostCredits), per: 'month' },
-  ];
-  const meter = await customers.newMeter({ totalCredits: '100000', limits });
-  const { key } = await customers.newKey({ externalMeterId: meter });
-  // Goes away before the answer, or does not.
-  const send = async (path: string, body: object): Promise<any> => {
-    const headers = { Authorization: `Bearer ${world.team.token}`, 'Content-Type': 'application/json' };
-    const signal = AbortSignal.timeout(Math.random() < 0.3 ? 1 + Math.floor(Math.random() * 30) : 10_000);
-    const sent = { method: 'POST', headers, body: JSON.stringify(body), signal };
-    const answer = await fetch(`${servers()[Math.floor(Math.random() * 2)]}${path}`, sent).catch(() => undefined);
-    return answer?.json().catch(() => undefined);
-  };
-  const captured = new Map<string, number>();
-  const client = async (i: number) => {
-    const onExpiry = i % 5 === 0 ? 'charge' : 'release';
-    const wanted = { expiresIn: 2, onExpiry };
-    const answer = await send('/api/v1/api-key/verify', { key, billing: { usage: '10', hold: wanted } });
-    const holdId = answer?.hold?.id as string | undefined;
-    if (!holdId || Math.random() < 0.1) return;
-    if (Math.random() < 0.2) await send('/api/v1/usage/extend', { holdId, expiresIn: 3 });
-    const usage = 1 + (i % 15);
-    if (i % 7 === 0) return void (await send('/api/v1/usage/release', { holdId }));
-    captured.set(holdId, usage);
-    await send('/api/v1/usage/capture', { holdId, usage: String(usage) });
-  };
-  for (let round = 0; round < 10; round++)
-    await Promise.all(Array.from({ length: 64 }, (_, i) => client(round * 64 + i)));
-  // Whoever does not know whether a capture was booked, repeats it.
-  for (const [holdId, usage] of captured) {
-    const { capture: booked } = await eventually('it is captured', async () => {
-      const answer = await capture(holdId, String(usage));
-      return answer.status === 200 && answer.body;
+longTest(
+  '64 clients that die at random never lose a credit nor pass a limit: the identity holds, and the books prove it',
+  async () => {
+    const [mostHolds, mostCredits] = [500, 3_000];
+    const limits = [
+      { name: 'calls', unit: 'requests', limit: mostHolds, per: 'month' },
+      { name: 'spend', unit: 'credits', limit: String(mostCredits), per: 'month' },
+    ];
+    const meter = await customers.newMeter({ totalCredits: '100000', limits });
+    const { key } = await customers.newKey({ externalMeterId: meter });
+    // Goes away before the answer, or does not.
+    const send = async (path: string, body: object): Promise<any> => {
+      const headers = { Authorization: `Bearer ${world.team.token}`, 'Content-Type': 'application/json' };
+      const signal = AbortSignal.timeout(Math.random() < 0.3 ? 1 + Math.floor(Math.random() * 30) : 10_000);
+      const sent = { method: 'POST', headers, body: JSON.stringify(body), signal };
+      const answer = await fetch(`${servers()[Math.floor(Math.random() * 2)]}${path}`, sent).catch(() => undefined);
+      return answer?.json().catch(() => undefined);
+    };
+    const captured = new Map<string, number>();
+    const client = async (i: number) => {
+      const onExpiry = i % 5 === 0 ? 'charge' : 'release';
+      const wanted = { expiresIn: 2, onExpiry };
+      const answer = await send('/api/v1/api-key/verify', { key, billing: { usage: '10', hold: wanted } });
+      const holdId = answer?.hold?.id as string | undefined;
+      if (!holdId || Math.random() < 0.1) return;
+      if (Math.random() < 0.2) await send('/api/v1/usage/extend', { holdId, expiresIn: 3 });
+      const usage = 1 + (i % 15);
+      if (i % 7 === 0) return void (await send('/api/v1/usage/release', { holdId }));
+      captured.set(holdId, usage);
+      await send('/api/v1/usage/capture', { holdId, usage: String(usage) });
+    };
+    for (let round = 0; round < 10; round++)
+      await Promise.all(Array.from({ length: 64 }, (_, i) => client(round * 64 + i)));
+    // Whoever does not know whether a capture was booked, repeats it.
+    for (const [holdId, usage] of captured) {
+      const { capture: booked } = await eventually('it is captured', async () => {
+        const answer = await capture(holdId, String(usage));
+        return answer.status === 200 && answer.body;
+      });
+      assert.is(booked.usage, String(usage));
+    }
+    await eventually('nothing is held any more', async () => (await customers.billing(meter)).heldCredits === '0');
+    await amounts(meter);
+    const { id, usedCredits } = await customers.billing(meter);
+    // Besides, only holds that nobody settled were charged.
+    const charged = Number(usedCredits) - [...captured.values()].reduce((all, one) => all + one, 0);
+    assert.ok(charged >= 0 && charged % 10 === 0, `${charged} beyond what was captured`);
+    await eventually('the books prove it', async () => {
+      const { reconciliation } = (await world.call('get', `/api/v1/customer-billing/${id}/reconciliation`)).body;
+      return reconciliation.status === 'EXACT' && reconciliation.bookedCredits === usedCredits;
     });
-    assert.is(booked.usage, String(usage));
-  }
-  await eventually('nothing is held any more', async () => (await customers.billing(meter)).heldCredits === '0');
-  await amounts(meter);
-  const { id, usedCredits } = await customers.billing(meter);
-  // Besides, only holds that nobody settled were charged.
-  const charged = Number(usedCredits) - [...captured.values()].reduce((all, one) => all + one, 0);
-  assert.ok(charged >= 0 && charged % 10 === 0, `${charged} beyond what was captured`);
-  await eventually('the books prove it', async () => {
-    const { reconciliation } = (await world.call('get', `/api/v1/customer-billing/${id}/reconciliation`)).body;
-    return reconciliation.status === 'EXACT' && reconciliation.bookedCredits === usedCredits;
-  });
-  // What the limits have counted is what the books have: each hold once, and of each what it did cost.
-  const holds = await bookedHolds(id);
-  assert.ok(holds > 0 && holds <= mostHolds, `${holds} holds`);
-  const { body } = await must(200, customers.verify({ key, billing: { usage: '0' } }));
-  assert.equal(
-    body.limits.map(({ remaining }: { remaining: number | string }) => Number(remaining)),
-    [Math.max(0, mostHolds - holds - 1), Math.max(0, mostCredits - Number(usedCredits))],
-  );
-});
+    // What the limits have counted is what the books have: each hold once, and of each what it did cost.
+    const holds = await bookedHolds(id);
+    assert.ok(holds > 0 && holds <= mostHolds, `${holds} holds`);
+    const { body } = await must(200, customers.verify({ key, billing: { usage: '0' } }));
+    assert.equal(
+      body.limits.map(({ remaining }: { remaining: number | string }) => Number(remaining)),
+      [Math.max(0, mostHolds - holds - 1), Math.max(0, mostCredits - Number(usedCredits))],
+    );
+  },
+);
 
 async function bookedHolds(billingId: string): Promise<number> {
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);

@@ -9,6 +9,7 @@ import { startOutcomes } from '../../../shared/verification/outcomes.ts';
 import { makeVerifier } from '../../../shared/verification/verifier.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import { metric } from '../../../tests/helpers/metric.ts';
 import { eventually, makeWorld, request, wireTo, type World } from '../../../tests/helpers/world.ts';
 
@@ -26,6 +27,7 @@ let workspaceId: string;
 let books: Books;
 
 const test = suite('outcomes');
+const longTest = inLongForm(test);
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
@@ -142,7 +144,7 @@ test('the refusals of a key are kept one by one, at most ten a second, with the 
   assert.ok(Math.abs(Date.parse(`${recent[0]!.time}Z`) - Date.now()) < 60_000, recent[0]!.time);
 });
 
-test('a verify process that is killed loses the counts of its last second, and no earlier ones', async () => {
+longTest('a verify process that is killed loses the counts of its last second, and no earlier ones', async () => {
   const { id, key } = await customers.newKey({ enabled: false });
   const killed = await world.start('verify');
   for (let i = 0; i < 50; i++) await customers.verify({ key }, { url: killed.url });
@@ -161,7 +163,7 @@ test('a verify process that is killed loses the counts of its last second, and n
   await untilCounted((one) => one.key_id === id, before + 9);
 });
 
-test('counts wait while the outbox has no room to spare, and no verification does', async () => {
+longTest('counts wait while the outbox has no room to spare, and no verification does', async () => {
   await world.consumer!.stop();
   // A tenth of it is two events.
   const small = await world.start('verify', { OUTBOX_MAX_ENTRIES: '20' });
@@ -188,7 +190,7 @@ test('refusals are a metric by reason', async () => {
   await eventually('told', async () => (await metric(world.verify!.url, 'keytally_refusals_total')) > before);
 });
 
-test('consumers that are killed while they insert lose no count, and none counts twice', async () => {
+longTest('consumers that are killed while they insert lose no count, and none counts twice', async () => {
   await world.consumer!.stop();
   const { id, key } = await customers.newKey({ enabled: false });
   let [calls, goesOn] = [0, true];
@@ -210,7 +212,7 @@ test('consumers that are killed while they insert lose no count, and none counts
   assert.is(await counted(), calls);
 });
 
-test('counting refusals sends Redis not a byte for calls that are VALID', async () => {
+longTest('counting refusals sends Redis not a byte for calls that are VALID', async () => {
   const { key: plain } = await customers.newKey();
   const { key: metered } = await customers.meteredKey('1000');
   const { key: limited } = await customers.newKey({

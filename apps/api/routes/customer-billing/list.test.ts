@@ -3,11 +3,13 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { inLongForm } from '../../../../tests/helpers/long-form.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 import { billingsAfter, type BillingFilter } from '../../resources/billings/lists.ts';
 
 const MANY = 20_000;
 const test = suite('list of billing records');
+const longTest = inLongForm(test);
 let world: World;
 let workspaceId: string;
 let customers: Customers;
@@ -83,7 +85,7 @@ test('within a minute, a list has what was used, held, granted and expired', asy
   assert.not((await list('availableBelow=6')).billings.some((one: { id: string }) => one.id === id));
 });
 
-test('of a workspace with many records, a page reads its own rows, whatever it is narrowed to', async () => {
+longTest('of a workspace with many records, a page reads its own rows, whatever it is narrowed to', async () => {
   const workspace = await world.newWorkspace(world.team.id);
   await world.sql`
     insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, used_micros, allow_overages)

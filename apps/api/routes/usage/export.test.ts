@@ -8,6 +8,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readRecords } from '../../../stack/process/leftovers.ts';
 import { newId } from '../../../../shared/values/ids.ts';
+import { inLongForm } from '../../../../tests/helpers/long-form.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../../tests/helpers/world.ts';
 import { request } from '../../../../tests/helpers/request.ts';
 import { watchMemory } from '../../../../tests/history/memory.ts';
@@ -24,6 +25,7 @@ let books: ClickHouseClient;
 let asked: Record<string, string>;
 let billingId: string;
 const test = suite('usage export');
+const longTest = inLongForm(test);
 test.before(async () => {
   world = await makeWorld();
   books = createClient({ url: world.env.CLICKHOUSE_URL! });
@@ -84,7 +86,7 @@ test('a Parquet file has decimals and instants, texts as they are, and the sums 
   assert.equal(row, { rows: ROWS, names: ROWS, total: String(total), name, meter: '=acme', ms: Date.parse(DAY) });
 });
 
-test('a file of more than 200 MB takes the api no memory for it', async () => {
+longTest('a file of more than 200 MB takes the api no memory for it', async () => {
   const { pid } = world.api.process;
   const memory = watchMemory(() => ({ api: pid }));
   memory.reset();
@@ -141,7 +143,7 @@ test('an export above the limit of bytes is refused before its first byte, and l
   }
 });
 
-test('sums that take longer than a request may are a 400 that says how to ask for less', async () => {
+longTest('sums that take longer than a request may are a 400 that says how to ask for less', async () => {
   const { url, hurry, close } = await hurriedBooks();
   try {
     const hurried = await world.start('api', { CLICKHOUSE_URL: url });

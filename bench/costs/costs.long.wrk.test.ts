@@ -5,25 +5,20 @@ import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { isLong } from '../../tests/helpers/long-form.ts';
 
 const test = suite('what a verification costs');
 // How many processes each row has.
-const rowsInShort = { 'bare node:http': 1, 'batches of 32': 4, 'Koa app': 1, 'Koa app behind the guard': 5 };
-const rows = isLong
-  ? {
-      ...rowsInShort,
-      'client.verify, one at a time': 5,
-      'a key with four limits': 4,
-      'four limits, three grants and two limits': 4,
-      'a capture': 4,
-    }
-  : rowsInShort;
-const wanted = [
-  'batches of 32',
-  'Koa app behind the guard',
-  ...(isLong ? ['client.verify', 'four limits', 'a capture'] : []),
-];
+const rows = {
+  'bare node:http': 1,
+  'batches of 32': 4,
+  'Koa app': 1,
+  'Koa app behind the guard': 5,
+  'client.verify, one at a time': 5,
+  'a key with four limits': 4,
+  'four limits, three grants and two limits': 4,
+  'a capture': 4,
+};
+const wanted = ['batches of 32', 'Koa app behind the guard', 'client.verify', 'four limits', 'a capture'];
 
 test('a short run shows the CPU of each process beside that of a bare server, and what is wanted beside what was reached', () => {
   const charts = join(process.env.TEST_FOLDER ?? '', 'charts');
@@ -57,7 +52,7 @@ test('a short run shows the CPU of each process beside that of a bare server, an
   assert.ok(Math.abs(behind! / alone! - times!) < 0.02 && times! > 1, guards);
 
   const figures = stdout.split('\n').filter((line) => / ≤ /.test(line) && /(aim reached|reached|MISSED)/.test(line));
-  assert.is(figures.length, isLong ? 3 : 2, figures.join('\n'));
+  assert.is(figures.length, 3, figures.join('\n'));
   assert.match(readFileSync(join(charts, 'costs.svg'), 'utf8'), /guard \d+\.\d\d × bare \(wanted 1\.2\)/);
 });
 
