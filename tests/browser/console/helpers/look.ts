@@ -18,8 +18,7 @@ import { FAILING, makeShown, type Shown } from './data.ts';
 
 // PICTURES names a folder that keeps the upper part of each wide page: docs/images/console. WHOLE_PICTURES keeps whole pages, wide
 // and narrow.
-const whole = process.env.WHOLE_PICTURES ?? join(process.env.TEST_FOLDER ?? '', 'pictures');
-const kept = process.env.PICTURES;
+const { WHOLE_PICTURES: whole, PICTURES: kept } = process.env;
 const widths = [1280, 360];
 const KEPT_PX = 1_100;
 
@@ -32,7 +31,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
   test.before(async () => {
     [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
     shown = await makeShown(world);
-    for (const folder of kept ? [kept, whole] : [whole]) mkdirSync(folder, { recursive: true });
+    for (const folder of [kept, whole]) if (folder) mkdirSync(folder, { recursive: true });
   });
   test.after(async () => {
     await browser?.close();
@@ -50,7 +49,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
         await requireFits(page, `${name} at ${width} px`);
         // Behind a dialog the page stands still.
         const fullPage = level === 1;
-        await page.screenshot({ path: join(whole, `${name}-${colorScheme}-${width}.png`), fullPage });
+        if (whole) await page.screenshot({ path: join(whole, `${name}-${colorScheme}-${width}.png`), fullPage });
         await requireWhole(page, `${name} at ${width} px`);
         if (!kept || width !== widths[0]) continue;
         const height = Math.min(KEPT_PX, await page.evaluate<number>('document.documentElement.scrollHeight'));
