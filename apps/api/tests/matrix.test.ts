@@ -90,15 +90,15 @@ test('an unknown token gets 401 from every operation, and changes nothing', asyn
     'a link token': [ours.linkToken, 40102],
   };
   for (const route of guarded) {
-    for (const [name, [token, code]] of Object.entries(strangers)) {
-      await unchanged(`${name}: ${nameOf(route)}`, async (what) => {
+    await unchanged(nameOf(route), async (what) => {
+      for (const [name, [token, code]] of Object.entries(strangers)) {
         for (const answer of await send(route, ours, token)) {
-          assert.is(answer.status, 401, `${what}: ${answer.text}`);
-          assert.is(answer.body.error.code, code, what);
+          assert.is(answer.status, 401, `${name}: ${what}: ${answer.text}`);
+          assert.is(answer.body.error.code, code, `${name}: ${what}`);
           assert.is(answer.headers.get('www-authenticate'), 'Bearer');
         }
-      });
-    }
+      }
+    });
   }
 });
 
@@ -135,13 +135,14 @@ test('a token limited to another workspace reaches nothing in ours, and changes 
 test("another team's token reaches nothing of ours, whichever of the ids is ours, and changes nothing", async () => {
   for (const route of guarded) {
     const { foreign, make } = requests[nameOf(route)]!;
-    for (const taken of subsets(thingsReadBy(make))) {
-      const mixed = { ...theirs, ...Object.fromEntries(taken.map((name) => [name, ours[name]])) };
-      const refusals = foreign !== undefined ? [foreign] : taken.map((name) => unknownThing[name]);
-      await unchanged(`${nameOf(route)} with our ${taken.join(' and ')}`, async (what) => {
-        for (const answer of await send(route, mixed, stranger)) expectRefusal(answer, refusals, what);
-      });
-    }
+    await unchanged(nameOf(route), async (what) => {
+      for (const taken of subsets(thingsReadBy(make))) {
+        const mixed = { ...theirs, ...Object.fromEntries(taken.map((name) => [name, ours[name]])) };
+        const refusals = foreign !== undefined ? [foreign] : taken.map((name) => unknownThing[name]);
+        for (const answer of await send(route, mixed, stranger))
+          expectRefusal(answer, refusals, `${what} with our ${taken.join(' and ')}`);
+      }
+    });
     if (thingsReadBy(make).length > 0) continue;
     // A request that names nothing concerns their own team.
     for (const answer of await send(route, theirs, stranger)) expectRefusal(answer, ['their own'], nameOf(route));
