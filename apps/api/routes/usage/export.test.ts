@@ -143,7 +143,7 @@ test('an export above the limit of bytes is refused before its first byte, and l
   }
 });
 
-longTest('sums that take longer than a request may are a 400 that says how to ask for less', async () => {
+test('sums that take longer than a request may are a 400 that says how to ask for less', async () => {
   const { url, hurry, close } = await hurriedBooks();
   try {
     const hurried = await world.start('api', { CLICKHOUSE_URL: url });
