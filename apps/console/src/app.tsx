@@ -3,6 +3,7 @@ import { LocationProvider, Route, Router } from 'preact-iso';
 import { Problem, readSession, type Session } from './data/call.ts';
 import { EndedContext, SessionContext } from './data/session.ts';
 import { InWorkspace } from './workspace.tsx';
+import { askOverviewEarly } from './pages/overview/questions.ts';
 import { SignIn } from './pages/sign-in.tsx';
 import { Workspaces } from './pages/workspaces.tsx';
 import { Frame } from './parts/frame.tsx';
@@ -14,7 +15,12 @@ export function App() {
   const [session, setSession] = useState<Session | null>();
   const [problem, setProblem] = useState<Problem>();
   useLayoutEffect(() => {
-    readSession().then(setSession, (error: unknown) => {
+    const onSigned = (signed: Session) => {
+      // Its answers are on the way while all that stands around them is drawn.
+      askOverviewEarly(signed);
+      setSession(signed);
+    };
+    readSession().then(onSigned, (error: unknown) => {
       if (error instanceof Problem && error.status === 401) setSession(null);
       else if (error instanceof Problem) setProblem(error);
       else throw error;

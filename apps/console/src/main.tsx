@@ -1,11 +1,9 @@
 import '@picocss/pico/css/pico.min.css';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
-import { askEarly, SESSION } from './data/call.ts';
+// First, for what it asks. Not by a later import(): in one file that wraps all other code in functions, which the browser
+// then reads twice.
+import './early.ts';
+import { show } from './show.tsx';
 
-// What every page begins with is asked for before the rest of this file runs, which takes a slow machine a tenth of a second.
-const [, workspaceId] = /^\/console\/w\/([\w-]+)(?=\/|$)/.exec(location.pathname) ?? [];
-if (location.pathname !== '/portal') askEarly(SESSION);
-if (workspaceId) askEarly(`/api/v1/workspace/${workspaceId}`);
-const { show } = await import('./show.tsx');
 show();

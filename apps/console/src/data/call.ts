@@ -48,6 +48,16 @@ export async function call<O extends Operation>(
   input: Input<O>,
   signal?: AbortSignal,
 ): Promise<Output<O>> {
+  const { method, path, rest } = partsOf(operation, input);
+  if (method === 'post') return post(path, JSON.stringify(rest)) as Promise<Output<O>>;
+  const hasBody = method === 'patch';
+  return send(method, hasBody ? path : path + queryOf(rest), {
+    ...(hasBody && { body: JSON.stringify(rest) }),
+    ...(signal && { signal }),
+  }) as Promise<Output<O>>;
+}
+
+function partsOf(operation: Operation, input: unknown) {
   const [method = '', template = ''] = operation.split(' ');
   const rest = { ...(input as Record<string, unknown>) };
   const path = template.replace(/\{(\w+)\}/g, (_, name: string) => {
@@ -55,12 +65,7 @@ export async function call<O extends Operation>(
     delete rest[name];
     return encodeURIComponent(value);
   });
-  if (method === 'post') return post(path, JSON.stringify(rest)) as Promise<Output<O>>;
-  const hasBody = method === 'patch';
-  return send(method, hasBody ? path : path + queryOf(rest), {
-    ...(hasBody && { body: JSON.stringify(rest) }),
-    ...(signal && { signal }),
-  }) as Promise<Output<O>>;
+  return { method, path, rest };
 }
 
 // Of a request without an answer nobody knows whether it was done: its repeat has the same key, and does nothing twice.
@@ -85,15 +90,27 @@ function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && status !== 409;
 }
 
-// Each is given once: whoever asks again wants to know what is so by then.
+// Each is given once, and soon: whoever asks again or later wants to know what is so by then.
 const askedEarly = new Map<string, Promise<unknown>>();
+const EARLY_MS = 10_000;
 
 /** Asks for what is sure to be read soon, so that its answer is on the way meanwhile. */
 export function askEarly(path: string): void {
   const asking = send('get', path);
   askedEarly.set(path, asking);
+  const forget = () => void askedEarly.delete(path);
+  setTimeout(forget, EARLY_MS);
   // One that failed is asked again.
-  asking.catch(() => askedEarly.delete(path));
+  asking.catch(forget);
+}
+
+/** What a page reads: an operation and its input, for who asks it early and for who shows it. */
+export type Question<O extends Operation = Operation> = readonly [operation: O, input: Input<O>];
+
+/** The address that answers a question. */
+export function addressOf([operation, input]: Question): string {
+  const { path, rest } = partsOf(operation, input);
+  return path + queryOf(rest);
 }
 
 /** Reads what the api answers as a file. */

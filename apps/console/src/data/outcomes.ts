@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks';
 import { chartOf, type Chart } from '../parts/chart.tsx';
 import { call, type Input, type Output } from './call.ts';
 import { useRead } from './hooks.ts';
-import { DAY_MS, type PeriodLabels } from './periods.ts';
+import { DAY_MS, makeFormat, type PeriodLabels } from './periods.ts';
 
 type Counts = Output<'get /api/v1/verifications'>;
 export type Count = Counts['data'][number];
@@ -33,17 +33,19 @@ const colours: Record<Status, number> = {
   INVALID: 5,
   DELETED: 0,
 };
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
-const dayName = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
+const clock = makeFormat({ timeStyle: 'short' });
+const dayName = makeFormat({ day: 'numeric', month: 'short' });
 
 /** Counts decisions since a while ago; with `everyMs`, again and again. */
 export function useOutcomes(filters: Filters, span: Span, everyMs?: number) {
   const { workspaceId, apiKeyId, externalMeterId } = filters;
   const read = useRead(
     async (signal) => {
-      const { periods, ...asked } = spanUntil(Date.now(), span);
-      const counts = await call('get /api/v1/verifications', { ...filters, ...asked }, signal);
-      return { counts, periods };
+      const { asked, starts } = spanUntil(Date.now(), span);
+      const counts = call('get /api/v1/verifications', { ...filters, ...asked }, signal);
+      // Meanwhile.
+      const periods = labelled(starts, span);
+      return { counts: await counts, periods };
     },
     [workspaceId, apiKeyId, externalMeterId, span],
     everyMs,
@@ -63,30 +65,27 @@ function statusChart(rows: readonly Count[], periods: PeriodLabels): Chart {
   return { labels, lines: coloured.toSorted((a, b) => Number(b.name === 'VALID') - Number(a.name === 'VALID')) };
 }
 
-function spanUntil(nowMs: number, span: Span) {
+/** What the api is asked about a span, and when each of its periods begins. */
+export function spanUntil(nowMs: number, span: Span) {
   if (span === 'month') {
     const now = new Date(nowMs);
     const startOf = (daysAgo: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - daysAgo).getTime();
     const starts = Array.from({ length: DAYS }, (_, i) => startOf(DAYS - 1 - i));
-    return {
-      interval: 'day' as const,
-      from: new Date(starts[0]!).toISOString(),
-      to: new Date(startOf(-1)).toISOString(),
-      timezone: new Intl.DateTimeFormat().resolvedOptions().timeZone,
-      periods: labelled(starts, dayName),
-    };
+    const timezone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+    return { asked: { interval: 'day' as const, ...between(starts[0]!, startOf(-1)), timezone }, starts };
   }
   const [stepMs, lengthMs] = span === 'hour' ? [MINUTE_MS, HOUR_MS] : [HOUR_MS, DAY_MS];
   const endMs = (Math.floor(nowMs / stepMs) + 1) * stepMs;
   const starts = Array.from({ length: lengthMs / stepMs }, (_, i) => endMs - lengthMs + i * stepMs);
-  return {
-    interval: span === 'hour' ? ('minute' as const) : ('hour' as const),
-    from: new Date(endMs - lengthMs).toISOString(),
-    to: new Date(endMs).toISOString(),
-    periods: labelled(starts, clock),
-  };
+  const interval = span === 'hour' ? ('minute' as const) : ('hour' as const);
+  return { asked: { interval, ...between(endMs - lengthMs, endMs) }, starts };
 }
 
-function labelled(starts: readonly number[], format: Intl.DateTimeFormat): PeriodLabels {
-  return new Map(starts.map((ms) => [String(ms), format.format(ms)]));
+function between(fromMs: number, toMs: number) {
+  return { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
+}
+
+function labelled(starts: readonly number[], span: Span): PeriodLabels {
+  const format = span === 'month' ? dayName : clock;
+  return new Map(starts.map((ms) => [String(ms), format(ms)]));
 }

@@ -4,8 +4,17 @@ export type UsageInterval = 'hour' | 'day' | 'week' | 'month';
 
 export const DAY_MS = 86_400_000;
 const HOURS = 24;
-const dayName = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
-const monthName = new Intl.DateTimeFormat(undefined, { month: 'short', year: 'numeric', timeZone: 'UTC' });
+const dayName = makeFormat({ day: 'numeric', month: 'short', timeZone: 'UTC' });
+const monthName = makeFormat({ month: 'short', year: 'numeric', timeZone: 'UTC' });
+
+/**
+ * Makes a function that writes dates as the viewer's language does. The first format of a page takes a slow machine a tenth
+ * of a second: it is made with the first date, when what the page asks for is on its way.
+ */
+export function makeFormat(options: Intl.DateTimeFormatOptions): (date: Date | number) => string {
+  let format: Intl.DateTimeFormat | undefined;
+  return (date) => (format ??= new Intl.DateTimeFormat(undefined, options)).format(date);
+}
 
 /** A moment's day in UTC. */
 export function dayOf(ms: number): string {
@@ -27,7 +36,7 @@ export function periodsFrom(from: string, to: string, interval: UsageInterval): 
   const labels = new Map<string, string>();
   for (let ms = Date.parse(from); ms <= Date.parse(to); ms += DAY_MS) {
     const day = dayOf(ms);
-    const label = (interval === 'month' ? monthName : dayName).format(ms);
+    const label = (interval === 'month' ? monthName : dayName)(ms);
     if (interval === 'hour')
       for (let hour = 0; hour < HOURS; hour++) {
         const text = String(hour).padStart(2, '0');

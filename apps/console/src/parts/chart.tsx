@@ -1,5 +1,4 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import uPlot from 'uplot';
 
 export type Line = {
   name: string;
@@ -9,6 +8,8 @@ export type Line = {
 };
 /** What a chart shows: periods by their labels, and the parts of each. */
 export type Chart = { labels: readonly string[]; lines: readonly Line[] };
+
+type UPlot = typeof import('uplot');
 
 const HEIGHT_PX = 220;
 const HEADROOM = 1.08;
@@ -23,47 +24,15 @@ export function StackedBars({ labels, lines }: Chart) {
   const place = useRef<HTMLDivElement>(null);
   const isDark = useDark();
   useLayoutEffect(() => {
-    const root = place.current!;
-    const bars = uPlot.paths.bars!({ size: [0.8, 40] });
-    const style = getComputedStyle(root);
-    const colourOf = (i: number) => style.getPropertyValue(`--chart-${i}`);
-    const stroke = style.getPropertyValue('--pico-color');
-    const [line, none] = [{ stroke: style.getPropertyValue('--line'), width: 1 }, { show: false }];
-    // The tallest first: each smaller sum is drawn before it.
-    const sums = stacked(lines).toReversed();
-    const chart = new uPlot(
-      {
-        width: root.clientWidth,
-        height: HEIGHT_PX,
-        legend: { show: false },
-        cursor: { show: false },
-        scales: {
-          x: { time: false, range: () => [-0.5, labels.length - 0.5] },
-          // Corrections may be below 0.
-          y: { range: (_, least, most) => [Math.min(0, least * HEADROOM), most * HEADROOM || 1] },
-        },
-        axes: [
-          {
-            stroke,
-            grid: none,
-            ticks: none,
-            space: 90,
-            size: 30,
-            incrs: [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000],
-            values: (_, places) => places.map((at) => labels[at] ?? ''),
-          },
-          { stroke, grid: line, ticks: none, size: 60 },
-        ],
-        series: [{}, ...sums.map(({ at }) => ({ fill: colourOf(at), width: 0, paths: bars, points: { show: false } }))],
-      },
-      [labels.map((_, i) => i), ...sums.map(({ values }) => values)],
-      root,
-    );
-    const follow = new ResizeObserver(() => chart.setSize({ width: root.clientWidth, height: HEIGHT_PX }));
-    follow.observe(root);
+    let end: (() => void) | undefined;
+    let isOver = false;
+    // The library is run with the first chart, which no other page waits for. The chart is in the same frame all the same.
+    void import('uplot').then(({ default: uPlot }) => {
+      if (!isOver) end = draw(uPlot, place.current!, { labels, lines });
+    });
     return () => {
-      follow.disconnect();
-      chart.destroy();
+      isOver = true;
+      end?.();
     };
   }, [labels, lines, isDark]);
   return (
@@ -80,6 +49,57 @@ export function StackedBars({ labels, lines }: Chart) {
       </figcaption>
     </figure>
   );
+}
+
+/** Draws a chart that follows the width of its place; gives what ends it. */
+function draw(uPlot: UPlot, root: HTMLElement, { labels, lines }: Chart): () => void {
+  const bars = uPlot.paths.bars!({ size: [0.8, 40] });
+  const style = getComputedStyle(root);
+  const colourOf = (i: number) => style.getPropertyValue(`--chart-${i}`);
+  const stroke = style.getPropertyValue('--pico-color');
+  const [line, none] = [{ stroke: style.getPropertyValue('--line'), width: 1 }, { show: false }];
+  // The tallest first: each smaller sum is drawn before it.
+  const sums = stacked(lines).toReversed();
+  const chart = new uPlot(
+    {
+      width: root.clientWidth,
+      height: HEIGHT_PX,
+      legend: { show: false },
+      cursor: { show: false },
+      // No axis is of times: all that the library would prepare for them is left out.
+      fmtDate: () => () => '',
+      scales: {
+        x: { time: false, range: () => [-0.5, labels.length - 0.5] },
+        // Corrections may be below 0.
+        y: { range: (_, least, most) => [Math.min(0, least * HEADROOM), most * HEADROOM || 1] },
+      },
+      axes: [
+        {
+          stroke,
+          grid: none,
+          ticks: none,
+          space: 90,
+          size: 30,
+          incrs: [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000],
+          values: (_, places) => places.map((at) => labels[at] ?? ''),
+        },
+        { stroke, grid: line, ticks: none, size: 60 },
+      ],
+      series: [{}, ...sums.map(({ at }) => ({ fill: colourOf(at), width: 0, paths: bars, points: { show: false } }))],
+    },
+    [labels.map((_, i) => i), ...sums.map(({ values }) => values)],
+    root,
+  );
+  const follow = new ResizeObserver(() => {
+    const width = root.clientWidth;
+    // It is told of the first width too, which the chart has.
+    if (width !== chart.width) chart.setSize({ width, height: HEIGHT_PX });
+  });
+  follow.observe(root);
+  return () => {
+    follow.disconnect();
+    chart.destroy();
+  };
 }
 
 // What is drawn keeps the colours that it was drawn with.

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Problem } from '../data/call.ts';
+import { makeFormat } from '../data/periods.ts';
 
 /** What stands for usage that was given no name. */
 export const UNNAMED = 'without a name';
@@ -12,7 +13,7 @@ export function Amount({ of }: { of: string | number }) {
   return <span class="amount">{decimals === undefined ? grouped : `${grouped}.${decimals}`}</span>;
 }
 
-const inZone = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+const inZone = makeFormat({ dateStyle: 'medium', timeStyle: 'short' });
 
 /** A moment in the viewer's zone; UTC on hover. */
 export function Time({ at }: { at: string | number | undefined }) {
@@ -21,7 +22,7 @@ export function Time({ at }: { at: string | number | undefined }) {
   const utc = date.toISOString();
   return (
     <time dateTime={utc} title={utc.replace('T', ' ').replace('Z', ' UTC')}>
-      {inZone.format(date)}
+      {inZone(date)}
     </time>
   );
 }

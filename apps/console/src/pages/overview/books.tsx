@@ -4,17 +4,14 @@ import { useWorkspace } from '../../data/session.ts';
 import { usePath } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Amount, State, Time } from '../../parts/text.tsx';
+import { proof } from './questions.ts';
 
 type Proof = Output<'get /api/v1/workspace/{id}/proof'>['proof'];
 
 /** Whether the books were proved, when, and which records differ. */
 export function Books({ everyMs }: { everyMs: number }) {
   const { id } = useWorkspace();
-  const { value, problem } = useRead(
-    (signal) => call('get /api/v1/workspace/{id}/proof', { id }, signal),
-    [id],
-    everyMs,
-  );
+  const { value, problem } = useRead((signal) => call(...proof(id), signal), [id], everyMs);
   return (
     <Panel title="Books" problem={problem} isThere={value !== undefined}>
       {value && <Proved of={value.proof} />}

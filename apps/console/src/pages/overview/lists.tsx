@@ -1,7 +1,6 @@
 import { useRef } from 'preact/hooks';
 import { call, Problem } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
-import { DAY_MS } from '../../data/periods.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { LimitName } from '../../parts/outcomes.tsx';
 import { usePath } from '../../parts/page.tsx';
@@ -9,25 +8,19 @@ import { Panel } from '../../parts/panel.tsx';
 import { Amount } from '../../parts/text.tsx';
 import { BillingState } from '../customers/credits.tsx';
 import { isOf, WebhookState, WebhookTrouble } from '../webhooks/webhooks.tsx';
+import { hitLimits, lowCustomers, SHOWN, webhooks } from './questions.ts';
 
 type Live = { everyMs: number };
 
-const SHOWN = 8;
-// More than a record can have: the list then begins with those that have the least.
-const MOST_CREDITS = '9000000000';
 // "usage_too_large" of the API.
 const USAGE_TOO_LARGE = 40020;
-const QUARTER_MS = 900_000;
 
 /** The customers with the least left. */
 export function LowCustomers({ everyMs }: Live) {
   const { id } = useWorkspace();
   const pathOf = usePath();
   const { value, problem } = useRead(
-    async (signal) => {
-      const input = { id, availableBelow: MOST_CREDITS, limit: SHOWN };
-      return (await call('get /api/v1/workspace/{id}/customer-billings', input, signal)).billings;
-    },
+    async (signal) => (await call(...lowCustomers(id), signal)).billings,
     [id],
     everyMs,
   );
@@ -62,12 +55,8 @@ export function HitLimits({ everyMs }: Live) {
   const withNames = useKeyNames();
   const { value, problem } = useRead(
     async (signal) => {
-      const endMs = Math.ceil(Date.now() / QUARTER_MS) * QUARTER_MS;
-      const [from, to] = [new Date(endMs - DAY_MS).toISOString(), new Date(endMs).toISOString()];
-      const count = async (groupBy: string) => {
-        const input = { workspaceId, from, to, interval: 'day' as const, groupBy };
-        const reasons = ['RATE_LIMIT', 'LIMIT_REACHED'] as const;
-        const read = reasons.map((reason) => call('get /api/v1/verifications', { ...input, reason }, signal));
+      const count = async (groupBy: 'limit' | 'limit,key') => {
+        const read = hitLimits(workspaceId, groupBy).map((question) => call(...question, signal));
         return hits((await Promise.all(read)).flatMap(({ data }) => data)).slice(0, SHOWN);
       };
       // Of very many keys the api tells no rows: then by limit alone.
@@ -143,8 +132,7 @@ export function FailingWebhooks({ everyMs }: Live) {
   const { id } = useWorkspace();
   const pathOf = usePath();
   const { value, problem } = useRead(
-    async (signal) =>
-      (await call('get /api/v1/webhook', { limit: 100 }, signal)).webhooks.filter((one) => isOf(one, id)),
+    async (signal) => (await call(...webhooks(), signal)).webhooks.filter((one) => isOf(one, id)),
     [id],
     everyMs,
   );

@@ -3,7 +3,7 @@ import { microsIn, textOf } from '../../data/amounts.ts';
 import { call, type Output } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
 import { useOutcomes } from '../../data/outcomes.ts';
-import { DAY_MS, dayOf, daysFrom } from '../../data/periods.ts';
+import { daysFrom } from '../../data/periods.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { chartOf, StackedBars } from '../../parts/chart.tsx';
 import { OutcomeSums } from '../../parts/outcomes.tsx';
@@ -12,11 +12,11 @@ import { Table, type Column } from '../../parts/table.tsx';
 import { Amount, Empty, ProblemNote, UNNAMED } from '../../parts/text.tsx';
 import { Books } from './books.tsx';
 import { FailingWebhooks, HitLimits, LowCustomers } from './lists.tsx';
+import { DAYS, lastDays, lastUsage } from './questions.ts';
 
 const LIVE_MS = 10_000;
 const STATE_MS = 60_000;
 const needs = ['usage:read', 'billing:read', 'webhook:read'] as const;
-const DAYS = 30;
 
 type Row = Output<'get /api/v1/usage'>['data'][number];
 type Sum = { name: string; micros: bigint; events: number };
@@ -66,15 +66,12 @@ function Now() {
 function LastUsage() {
   const { id: workspaceId } = useWorkspace();
   const pathOf = usePath();
-  const [from, to] = useMemo(() => [dayOf(Date.now() - (DAYS - 1) * DAY_MS), dayOf(Date.now())], []);
-  const { value, problem } = useRead(
-    (signal) => call('get /api/v1/usage', { workspaceId, from, to, groupBy: 'usageName', limit: 10_000 }, signal),
-    [workspaceId],
-  );
+  const days = useMemo(lastDays, []);
+  const { value, problem } = useRead((signal) => call(...lastUsage(workspaceId, days), signal), [workspaceId]);
   const chart = useMemo(
     () =>
       value &&
-      chartOf(value.data, daysFrom(from, to), {
+      chartOf(value.data, daysFrom(...days), {
         periodOf: ({ start }) => start.slice(0, 10),
         nameOf,
         amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
