@@ -18,6 +18,7 @@ test('the console shows a first page, scrolls through all keys without a blank f
     days: 1,
     calls: 1_000,
     scrollSeconds: 2,
+    settleMs: 0,
     say: (line) => said.push(line),
   });
   assert.equal(said.includes('the demo did not go as it should'), false);

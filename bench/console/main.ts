@@ -13,6 +13,7 @@ import { measureConsole, type Polled } from './measure.ts';
 const DAYS = 30;
 const CALLS = 5_000;
 const SCROLL_SECONDS = 20;
+const SETTLE_MS = 120_000;
 const FIRST_PAGE_MS = 1_000;
 const FRAMES = 50;
 // Of 0.7 MB that the page keeps at first: less than one thing a round, of which the smallest takes 28 bytes.
@@ -44,6 +45,7 @@ async function main(folder: string): Promise<void> {
     days: DAYS,
     calls: CALLS,
     scrollSeconds: SCROLL_SECONDS,
+    settleMs: SETTLE_MS,
     say: console.log,
   });
   const { firstPage, scrolled, polled, load } = measured;
