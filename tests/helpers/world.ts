@@ -113,8 +113,9 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
     // Tests fail to authenticate more often than a client may. The test of that limit sets its own.
     FAILED_AUTH_PER_MINUTE: '1000000000',
     CALLS_PER_SECOND: '1000000',
-    // A busy machine leaves no call undecided. Tests of the deadline set their own.
+    // A busy machine leaves no call undecided. Tests of the deadlines set their own.
     VERIFY_DEADLINE_MS: '10000',
+    REQUEST_DEADLINE_MS: '20000',
     QUOTA_API_PER_SECOND: '1000000',
     QUOTA_VERIFY_PER_SECOND: '1000000',
     ...(process.env.NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE }),
