@@ -25,6 +25,7 @@ export async function makeKafkaWorld() {
   const books = readBooks(world.env.CLICKHOUSE_URL!);
   await Promise.all([kafka.ensureTopics(), admin.connect()]);
   const newMeter = await meterMaker(world);
+  const group = `${settings.KAFKA_TOPIC_PREFIX}.books`;
   // A broker that has just started, or a group that is settling, may refuse to answer.
   const progress = () => eventually('how far the group is', () => kafka.progress().catch(() => undefined));
 
@@ -33,7 +34,7 @@ export async function makeKafkaWorld() {
     kafka,
     client,
     admin,
-    group: `${settings.KAFKA_TOPIC_PREFIX}.books`,
+    group,
     /** Makes a record with many credits, and a key that draws on it. */
     newMeter,
     /** Verifies a key so many times at 0.25 credits each; every call must be VALID. */
@@ -46,6 +47,15 @@ export async function makeKafkaWorld() {
       const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;
       assert.is(data[0].events, events);
       assert.is(Number(data[0].totalBillingUsage), events * 0.25);
+    },
+    /** Lets the next consumer begin at the topic's beginning, once Kafka takes those that have ended for gone. */
+    async forgetGroup(): Promise<void> {
+      const forget = () =>
+        admin.deleteGroups([group]).then(
+          () => true,
+          () => false,
+        );
+      await eventually('nobody is in the group', forget);
     },
     /** How many rows the books have of a record; an event that was written twice counts as two. */
     rows: ({ billingId }: Meter): Promise<number> => books.rows(billingId),

@@ -30,7 +30,7 @@ test('each verification is one record in Kafka and one line in the books, howeve
 
   // Once more from the start: a group that Kafka does not know begins at the topic's beginning.
   const rows = await own.rows(meter);
-  await own.admin.deleteGroups([own.group]);
+  await own.forgetGroup();
   const again = await own.world.start('consumer');
   await eventually('all has been read again', async () => (await own.lag()) === 0);
   assert.ok((await own.rows(meter)) > rows, 'every event was written again');
@@ -45,7 +45,7 @@ test('events of a relay that dies before it acknowledges them come twice and cou
   const relay = await own.world.start('relay', { REDIS_URL: trap.url });
   trap.spring = () => relay.process.kill('SIGKILL');
   await own.spend(meter, 300);
-  await once(relay.process, 'exit');
+  await eventually('it has died', async () => relay.process.signalCode !== null);
   const early = (await own.records()) - before;
   assert.ok(early > 0, 'Kafka had events when the relay died');
   await trap.close();
@@ -91,7 +91,7 @@ test('refusals come through Kafka too, and count once however often relays and c
   const killed = await own.world.start('relay', { REDIS_URL: trap.url });
   trap.spring = () => killed.process.kill('SIGKILL');
   await refuse(30);
-  await once(killed.process, 'exit');
+  await eventually('it has died', async () => killed.process.signalCode !== null);
   assert.ok((await own.records()) > before, 'Kafka had counts when the relay died');
   await trap.close();
   const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
@@ -104,7 +104,7 @@ test('refusals come through Kafka too, and count once however often relays and c
   assert.is(await refused(), 50);
   await Promise.all([relay.stop(), next.stop()]);
 
-  await own.admin.deleteGroups([own.group]);
+  await own.forgetGroup();
   const again = await own.world.start('consumer');
   await eventually('all has been read again', async () => (await own.lag()) === 0);
   assert.is(await refused(), 50);
