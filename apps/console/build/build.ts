@@ -1,18 +1,22 @@
 // Builds the console's pages into apps/console/dist: node apps/console/build/build.ts. `make` and the image run it after they
 // have installed the packages.
-import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 
 const root = join(import.meta.dirname, '..');
 const dist = join(root, 'dist');
+const ASSETS = '/console/assets/';
 const packages = ['preact', 'preact-iso', 'uplot', '@picocss/pico'];
 
 const { outputFiles } = await build({
-  entryPoints: [join(root, 'src/main.tsx')],
+  entryPoints: [join(root, 'src/early.ts'), join(root, 'src/main.tsx')],
   outdir: dist,
+  entryNames: 'assets/[name]-[hash]',
+  chunkNames: 'assets/[name]-[hash]',
   bundle: true,
+  // What both entries use is a file that both import.
+  splitting: true,
   minify: true,
   write: false,
   format: 'esm',
@@ -25,18 +29,14 @@ const { outputFiles } = await build({
 });
 
 mkdirSync(join(dist, 'assets'), { recursive: true });
-const names = { js: '', css: '' };
-for (const { path, contents } of outputFiles) {
-  const kind = path.endsWith('.css') ? 'css' : 'js';
-  const hash = createHash('sha256').update(contents).digest('base64url').replace(/\W/g, '').slice(0, 12);
-  names[kind] = `console-${hash}.${kind}`;
-  write(join('assets', names[kind]), contents);
-}
+const files = outputFiles.map(({ path, contents }) => ({ name: basename(path), contents }));
+for (const { name, contents } of files) write(join('assets', name), contents);
 write('assets/licences.txt', licences());
 // Last: it names only files that are there.
 write('index.html', page());
+const names = new Set(['licences.txt', ...files.map(({ name }) => name)]);
 for (const old of readdirSync(join(dist, 'assets')))
-  if (![names.js, names.css, 'licences.txt'].includes(old)) rmSync(join(dist, 'assets', old), { force: true });
+  if (!names.has(old)) rmSync(join(dist, 'assets', old), { force: true });
 
 // Whole or not at all: an api may read it now.
 function write(name: string, contents: string | Uint8Array): void {
@@ -56,7 +56,11 @@ function licences(): string {
     .join('\n\n');
 }
 
+// The early script waits for no style sheet. What it and the other one import is fetched with them.
 function page(): string {
+  const isEntry = /^(early|main)-/;
+  const [early, main, styles] = [asset(/^early-.*js$/), asset(/^main-.*js$/), asset(/^main-.*css$/)];
+  const imported = files.filter(({ name }) => !isEntry.test(name)).map(({ name }) => `${ASSETS}${name}`);
   return `<!doctype html>
 <html lang="en">
   <head>
@@ -65,12 +69,18 @@ function page(): string {
     <meta name="color-scheme" content="light dark" />
     <title>keytally</title>
     <link rel="icon" href="data:," />
-    <link rel="stylesheet" href="/console/assets/${names.css}" />
-    <script type="module" src="/console/assets/${names.js}"></script>
+    <script type="module" async src="${early}"></script>
+    ${imported.map((path) => `<link rel="modulepreload" href="${path}" />`).join('\n    ')}
+    <link rel="stylesheet" href="${styles}" />
+    <script type="module" src="${main}"></script>
   </head>
   <body>
     <noscript>This page needs JavaScript.</noscript>
   </body>
 </html>
 `;
+}
+
+function asset(pattern: RegExp): string {
+  return ASSETS + files.find(({ name }) => pattern.test(name))!.name;
 }

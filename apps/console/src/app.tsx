@@ -1,9 +1,8 @@
 import { useCallback, useLayoutEffect, useMemo, useState } from 'preact/hooks';
-import { LocationProvider, Route, Router } from 'preact-iso';
+import { LocationProvider, Route, Router } from 'preact-iso/router';
 import { Problem, readSession, type Session } from './data/call.ts';
 import { EndedContext, SessionContext } from './data/session.ts';
 import { InWorkspace } from './workspace.tsx';
-import { askOverviewEarly } from './pages/overview/questions.ts';
 import { SignIn } from './pages/sign-in.tsx';
 import { Workspaces } from './pages/workspaces.tsx';
 import { Frame } from './parts/frame.tsx';
@@ -15,12 +14,7 @@ export function App() {
   const [session, setSession] = useState<Session | null>();
   const [problem, setProblem] = useState<Problem>();
   useLayoutEffect(() => {
-    const onSigned = (signed: Session) => {
-      // Its answers are on the way while all that stands around them is drawn.
-      askOverviewEarly(signed);
-      setSession(signed);
-    };
-    readSession().then(onSigned, (error: unknown) => {
+    readSession().then(setSession, (error: unknown) => {
       if (error instanceof Problem && error.status === 401) setSession(null);
       else if (error instanceof Problem) setProblem(error);
       else throw error;

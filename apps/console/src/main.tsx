@@ -1,8 +1,7 @@
 import '@picocss/pico/css/pico.min.css';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
-// First, for what it asks. Not by a later import(): in one file that wraps all other code in functions, which the browser
-// then reads twice.
+// The page runs it as a file of its own, too, as soon as it is there; first in any case.
 import './early.ts';
 import { show } from './show.tsx';
 

@@ -1,5 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Route, Router, useLocation, useRoute } from 'preact-iso';
+import { Route, Router, useLocation, useRoute } from 'preact-iso/router';
 import type { Permission } from '../../../shared/contract/caller.ts';
 import { call } from './data/call.ts';
 import { useRead } from './data/hooks.ts';

@@ -45,12 +45,12 @@ test.after(async () => {
   await world?.stop();
 });
 
-test('the overview asks for all that it shows as soon as the session is known, and for nothing twice', async () => {
+test('the overview asks for all that it shows while its code is still on the way, and for nothing twice', async () => {
   const { page, close } = await signedIn(browser, world);
   let asked: string[] = [];
   page.on('request', (request) => asked.push(request.url().replace(world.api.url, '')));
   await page.addInitScript(NO_POLLING);
-  await page.route(`**/api/v1/workspace/${workspaceId}`, async (route) => {
+  await page.route('**/console/assets/main-*.js', async (route) => {
     await eventually('the rest is asked for', async () => new Set(asked.filter(isShown)).size === 7);
     await route.continue();
   });

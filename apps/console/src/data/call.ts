@@ -39,8 +39,7 @@ type Envelope = {
 
 // The api takes a session for a change only with this header, which no page of another origin can send.
 const MARK = { 'X-Keytally-Session': '1' };
-/** The session of this browser. */
-export const SESSION = '/console/session';
+const SESSION = '/console/session';
 
 /** Calls an operation of the api; path, query and body are one object, as in the Node client. */
 export async function call<O extends Operation>(
@@ -94,14 +93,15 @@ function isRefusal(status: number): boolean {
 const askedEarly = new Map<string, Promise<unknown>>();
 const EARLY_MS = 10_000;
 
-/** Asks for what is sure to be read soon, so that its answer is on the way meanwhile. */
-export function askEarly(path: string): void {
+/** Asks for what is sure to be read soon, so that its answer is on the way meanwhile; gives it to the caller too. */
+export function askEarly(path: string): Promise<unknown> {
   const asking = send('get', path);
   askedEarly.set(path, asking);
   const forget = () => void askedEarly.delete(path);
   setTimeout(forget, EARLY_MS);
   // One that failed is asked again.
   asking.catch(forget);
+  return asking;
 }
 
 /** What a page reads: an operation and its input, for who asks it early and for who shows it. */
@@ -134,6 +134,11 @@ export async function signIn(token: string): Promise<Session> {
 /** The session of this browser. */
 export async function readSession(): Promise<Session> {
   return ((await send('get', SESSION)) as { session: Session }).session;
+}
+
+/** Asks for the session before it is read. */
+export async function askSessionEarly(): Promise<Session> {
+  return ((await askEarly(SESSION)) as { session: Session }).session;
 }
 
 /** Ends the session. */

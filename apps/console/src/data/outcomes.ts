@@ -2,7 +2,8 @@ import { useMemo } from 'preact/hooks';
 import { chartOf, type Chart } from '../parts/chart.tsx';
 import { call, type Input, type Output } from './call.ts';
 import { useRead } from './hooks.ts';
-import { DAY_MS, makeFormat, type PeriodLabels } from './periods.ts';
+import { makeFormat, type PeriodLabels } from './periods.ts';
+import { spanUntil, type Span } from './spans.ts';
 
 type Counts = Output<'get /api/v1/verifications'>;
 export type Count = Counts['data'][number];
@@ -11,17 +12,6 @@ type Status = NonNullable<Count['status']>;
 export type OutcomesOf = Pick<Input<'get /api/v1/verifications'>, 'apiKeyId' | 'externalMeterId'>;
 type Filters = OutcomesOf & { workspaceId: string; groupBy: string };
 
-/** How far a chart of decisions looks back. */
-export const spans = [
-  ['hour', 'Last hour'],
-  ['day', 'Last 24 hours'],
-  ['month', 'Last 30 days'],
-] as const;
-export type Span = (typeof spans)[number][0];
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-const DAYS = 30;
 // Each status keeps its colour, whichever others there are.
 const colours: Record<Status, number> = {
   VALID: 2,
@@ -63,26 +53,6 @@ function statusChart(rows: readonly Count[], periods: PeriodLabels): Chart {
   const coloured = lines.map((line) => ({ ...line, colour: colours[line.name as Status] }));
   // What passed stands at the foot.
   return { labels, lines: coloured.toSorted((a, b) => Number(b.name === 'VALID') - Number(a.name === 'VALID')) };
-}
-
-/** What the api is asked about a span, and when each of its periods begins. */
-export function spanUntil(nowMs: number, span: Span) {
-  if (span === 'month') {
-    const now = new Date(nowMs);
-    const startOf = (daysAgo: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - daysAgo).getTime();
-    const starts = Array.from({ length: DAYS }, (_, i) => startOf(DAYS - 1 - i));
-    const timezone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
-    return { asked: { interval: 'day' as const, ...between(starts[0]!, startOf(-1)), timezone }, starts };
-  }
-  const [stepMs, lengthMs] = span === 'hour' ? [MINUTE_MS, HOUR_MS] : [HOUR_MS, DAY_MS];
-  const endMs = (Math.floor(nowMs / stepMs) + 1) * stepMs;
-  const starts = Array.from({ length: lengthMs / stepMs }, (_, i) => endMs - lengthMs + i * stepMs);
-  const interval = span === 'hour' ? ('minute' as const) : ('hour' as const);
-  return { asked: { interval, ...between(endMs - lengthMs, endMs) }, starts };
-}
-
-function between(fromMs: number, toMs: number) {
-  return { from: new Date(fromMs).toISOString(), to: new Date(toMs).toISOString() };
 }
 
 function labelled(starts: readonly number[], span: Span): PeriodLabels {

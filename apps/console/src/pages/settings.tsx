@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { useLocation } from 'preact-iso';
+import { useLocation } from 'preact-iso/router';
 import { call } from '../data/call.ts';
 import { useRead } from '../data/hooks.ts';
 import { useMay, useSession, useWorkspace, useWorkspaceChange, type Workspace } from '../data/session.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { useLocation } from 'preact-iso';
+import { useLocation } from 'preact-iso/router';
 import { call } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
 import { useMay, type Workspace } from '../data/session.ts';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { useRoute } from 'preact-iso';
+import { useRoute } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';

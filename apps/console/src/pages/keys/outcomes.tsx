@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
-import { spans, useOutcomes, type OutcomesOf, type Span } from '../../data/outcomes.ts';
+import { useOutcomes, type OutcomesOf } from '../../data/outcomes.ts';
+import { spans, type Span } from '../../data/spans.ts';
 import { useWorkspace } from '../../data/session.ts';
 import { StackedBars } from '../../parts/chart.tsx';
 import { Choice } from '../../parts/form.tsx';

@@ -1,7 +1,7 @@
 import type { Permission } from '../../../../../shared/contract/caller.ts';
 import { addressOf, askEarly, type Question, type Session } from '../../data/call.ts';
-import { spanUntil } from '../../data/outcomes.ts';
 import { DAY_MS, dayOf } from '../../data/periods.ts';
+import { spanUntil } from '../../data/spans.ts';
 
 export const SHOWN = 8;
 export const DAYS = 30;
@@ -19,7 +19,7 @@ export function askOverviewEarly({ permissions }: Session): void {
     ['webhook:read', webhooks()],
   ];
   for (const [needs, ...all] of questions)
-    if (permissions.includes(needs)) for (const question of all) askEarly(addressOf(question));
+    if (permissions.includes(needs)) for (const question of all) void askEarly(addressOf(question));
 }
 
 // What `useOutcomes` asks.
