@@ -116,7 +116,7 @@ test: install ## run the tests on real servers, but the long ones; FILE=part-of-
 	@$(node) tests/runner/main.ts $(FILE)
 
 test-long: install ## run the long tests, and the long form of those that are short in make test
-	@$(node) tests/runner/main.ts --long --within 600 $(FILE)
+	@$(node) tests/runner/main.ts --long $(FILE)
 
 faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
 	@$(node) tests/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'

@@ -1,13 +1,10 @@
-import { dayOf, type UsageEvent } from '../../shared/events/event.ts';
+import { dayOf } from '../../shared/events/event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { markDays, markedId, type RecordDay } from '../../shared/stores/usage-marks.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 
 /** Marks the days of inserted events as changed. `nowMs` is Redis's clock, read after the insert. */
-export type MarkChangedDays = (
-  events: Pick<UsageEvent, 'workspaceId' | 'billingId' | 'day'>[],
-  nowMs: number,
-) => Promise<void>;
+export type MarkChangedDays = (events: RecordDay[], nowMs: number) => Promise<void>;
 
 // About 100 bytes each. A process that forgets them only marks some days once more than needed.
 const MAX_REMEMBERED = 500_000;
@@ -29,14 +26,9 @@ export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
       today = dayOf(nowMs);
       marked = new Set();
     }
-    const pairs = new Map<string, RecordDay>();
-    for (const event of events) {
-      const { workspaceId, billingId, day } = event;
-      const id = markedId(event);
-      if (day !== today || !marked.has(id)) pairs.set(id + day, { workspaceId, billingId, day });
-    }
-    if (pairs.size === 0) return;
-    await withTimeout(MARK_WITHIN_MS, markDays(sql, [...pairs.values()]));
-    for (const one of pairs.values()) if (one.day === today) marked.add(markedId(one));
+    const days = events.filter((one) => one.day !== today || !marked.has(markedId(one)));
+    if (days.length === 0) return;
+    await withTimeout(MARK_WITHIN_MS, markDays(sql, days));
+    for (const one of days) if (one.day === today) marked.add(markedId(one));
   };
 }

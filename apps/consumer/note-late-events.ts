@@ -41,21 +41,16 @@ export function makeNoteLateEvents(sql: Sql, redis: ShardedRedis, noted: () => v
       const unsettled = [...closed, ...(await lacking(redis, earlier, byRecord))];
       if (unsettled.length === 0) continue;
       const ids = unsettled.map(({ id }) => id);
-      await markLateDays(ids, byRecord);
+      // Each day anew, today too, which was marked before: its month may have closed meanwhile, since the balances did not know of
+      // these events, and a later statement tells of what is marked after that.
+      await markDays(
+        sql,
+        ids.flatMap((id) => byRecord.get(id)!),
+      );
       await noteUnsettled(sql, ids);
       noted();
     }
   };
-
-  // Each day anew, today too, which was marked before: its month may have closed meanwhile, since the balances did not know of
-  // these events, and a later statement tells of what is marked after that.
-  async function markLateDays(ids: string[], byRecord: Map<string, CarriedEvent[]>): Promise<void> {
-    const late = ids.flatMap((id) => byRecord.get(id)!);
-    const days = new Map(
-      late.map(({ workspaceId, billingId, day }) => [billingId + day, { workspaceId, billingId, day }]),
-    );
-    await markDays(sql, [...days.values()]);
-  }
 
   async function noteLostHolds(events: CarriedEvent[]): Promise<void> {
     const ids = new Set(events.filter(settlesLostHold).map(({ billingId }) => billingId));

@@ -6,9 +6,10 @@ export type RecordDay = { workspaceId: string; billingId: string; day: string };
 
 const DAYS_AT_ONCE = 10_000;
 
-/** Marks days: they are summed from their events until they are rolled up again. */
+/** Marks days, each once however often it is given: they are summed from their events until they are rolled up again. */
 export async function markDays(sql: Query, days: RecordDay[]): Promise<void> {
-  for (const some of chunks(days, DAYS_AT_ONCE)) {
+  const each = new Map(days.map((one) => [markedId(one) + one.day, one]));
+  for (const some of chunks([...each.values()], DAYS_AT_ONCE)) {
     // Always in one order, so that two processes never wait for each other.
     await sql`
       insert into usage_marks (workspace_id, billing_id, day)

@@ -3,6 +3,9 @@ import 'uplot/dist/uPlot.min.css';
 import './style.css';
 // The page runs it as a file of its own, too, as soon as it is there; first in any case.
 import './early.ts';
-import { show } from './show.tsx';
+import { render } from 'preact';
+import { App } from './app.tsx';
+import { Portal } from './portal.tsx';
 
-show();
+// One file for both: they share most of it.
+render(location.pathname === '/portal' ? <Portal /> : <App />, document.body);
