@@ -16,12 +16,16 @@ export function makeNoteReturned(sql: Sql): NoteReturned {
     if (returned.length === 0) return;
     const ids = [...new Set(returned.map(({ billingId }) => billingId))];
     const since = sql`extract(epoch from now() - ${ENDED_FOR}::interval) * 1000`;
-    await sql`
-      update grant_classes set told_turn = null
-      where billing_id = any(${ids}) and ends_at is not null
-        and coalesce(rolls_until, ends_at) between ${since} and extract(epoch from now()) * 1000`;
-    await sql`
-      update grants set told_turn = null
-      where billing_id = any(${ids}) and voided_at > ${since} and before_micros is not null`;
+    await sql.begin(async (tx) => {
+      // Locked first and in one order, as every change to grants locks its record.
+      await tx`select from billing_records where id = any(${ids}) order by id for update`;
+      await tx`
+        update grant_classes set told_turn = null
+        where billing_id = any(${ids}) and ends_at is not null
+          and coalesce(rolls_until, ends_at) between ${since} and extract(epoch from now()) * 1000`;
+      await tx`
+        update grants set told_turn = null
+        where billing_id = any(${ids}) and voided_at > ${since} and before_micros is not null`;
+    });
   };
 }

@@ -4,7 +4,7 @@ import type { BillingRef } from '../../../shared/books/billing-refs.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { NEVER } from '../../../shared/stores/account-settings.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
-import type { Query, Sql } from '../../../shared/stores/postgres.ts';
+import type { Query, Sql, Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { readTurned } from './accounts.ts';
 
@@ -35,7 +35,12 @@ export async function copyEnded(sql: Sql, redis: ShardedRedis, shards: number[],
 /** Copies what ended classes and voided grants of a record gave, as its account has it now. */
 export async function copyRecord(sql: Sql, redis: ShardedRedis, record: BillingRef): Promise<void> {
   const balance = await readTurned(redis, record);
-  if (balance) await copy(sql, balance, balance.account && readAccountState(balance.account.state));
+  if (!balance) return;
+  await sql.begin(async (tx) => {
+    // Locked first, as every change to grants does it: copies of one record would wait for each other's rows.
+    await tx`select from billing_records where id = ${record.id} for update`;
+    await copy(tx, balance, balance.account && readAccountState(balance.account.state));
+  });
 }
 
 async function recordsWith(sql: Sql, shards: number[], which: Which): Promise<BillingRef[]> {
@@ -56,7 +61,7 @@ async function recordsWith(sql: Sql, shards: number[], which: Which): Promise<Bi
        limit ${RECORDS}))`;
 }
 
-async function copy(sql: Query, balance: Balance, state: AccountState | undefined): Promise<void> {
+async function copy(sql: Transaction, balance: Balance, state: AccountState | undefined): Promise<void> {
   const { billing, epoch, atMs, heldMicros = 0, expiredMicros = 0 } = balance;
   const { number = 0, version = 0, ended = [], classes = [] } = state ?? {};
   const told = sql`told_epoch = ${epoch}, told_turn = ${number}`;
