@@ -44,8 +44,23 @@ test('what is remembered stays small, however long the texts are and whatever th
 test('it forgets when it remembers as much as it may', () => {
   let made = 0;
   const read = memoize(() => (made += 1), 2);
-  for (const text of ['a', 'b', 'a', 'c', 'a']) read(text);
-  assert.is(made, 4);
+  // From its first text on it remembers what comes again: the second b, and the second c, for which it forgets a and b.
+  for (const text of ['a', 'b', 'b', 'a', 'b']) read(text);
+  assert.is(made, 3);
+  for (const text of ['c', 'c', 'c']) read(text);
+  assert.is(made, 5);
+  assert.is(read('b'), 6);
+});
+
+test('from a quarter on, what comes once is not remembered', () => {
+  const before = usedMegabytes();
+  const read = memoize((text) => ({ parts: text.split(' ') }));
+  for (let i = 0; i < 9_900; i++) read(`${i} ${'x'.repeat(1_000)}`);
+  const grown = usedMegabytes() - before;
+  assert.ok(grown < 5, `${grown} MB`);
+  const twice = ['again', 'again', 'again'].map(read);
+  assert.is.not(twice[0], twice[1]);
+  assert.is(twice[1], twice[2]);
 });
 
 test.run();

@@ -1,17 +1,24 @@
+import { makeSeenBefore } from './seen-before.ts';
+
 // Whoever sends the texts also chooses how long they are.
 const LONGEST = 4_096;
 const MOST_CHARACTERS = 4_000_000;
+const PLACES = 65_536;
 
 /**
  * A function of a text that remembers its results. When `maxEntries` or four million characters are remembered it forgets
- * them all. It does not remember what it made of a text of more than 4,096 characters.
+ * them all; from a quarter of that on, it only remembers what is asked for again. It does not remember what it made of a text of
+ * more than 4,096 characters.
  */
 export function memoize<T>(make: (text: string) => T, maxEntries = 10_000): (text: string) => T {
   const known = new Map<string, T>();
+  const seenBefore = makeSeenBefore(PLACES);
   let characters = 0;
   return (text) => {
     const found = known.get(text);
     if (found !== undefined) return found;
+    const hasRoom = known.size < maxEntries / 4 && characters < MOST_CHARACTERS / 4;
+    if (!hasRoom && text.length <= LONGEST && !seenBefore(text)) return make(text);
     const own = text.length > LONGEST ? undefined : copyOf(text);
     // A copy differs where the text has half a surrogate pair.
     if (own !== text) return make(text);

@@ -22,7 +22,7 @@ test('a team alone may fill it; then its lookups are forgotten, and counted no m
   let most = 0;
   for (let i = 0; i < 1_000; i++) {
     const one = asked('team', `question ${i} ${'x'.repeat(500)}`);
-    cache.add(one, 1, newLookup(), 0);
+    addTwice(cache, one);
     most = Math.max(most, cache.bytes());
     assert.ok(cache.get(one));
   }
@@ -34,10 +34,23 @@ test('of many teams half are forgotten, so that it is not full again at once', (
   let forgot = 0;
   for (let i = 0; i < 1_000; i++) {
     const before = cache.bytes();
-    cache.add(asked(`team ${i}`, 'x'.repeat(500)), 1, newLookup(), 0);
+    addTwice(cache, asked(`team ${i}`, 'x'.repeat(500)));
     if (cache.bytes() < before) forgot += 1;
   }
   assert.ok(forgot >= 10 && forgot < 60, `${forgot} times for 1,000 lookups`);
+});
+
+test('from a quarter of its bytes on, it keeps what is asked for a second time', () => {
+  const cache = makeLookupCache(MOST_BYTES);
+  for (let i = 0; i < 1_000; i++)
+    cache.add(asked(`team ${i % 10}`, `question ${i} ${'x'.repeat(500)}`), 1, newLookup(), 0);
+  const bytes = cache.bytes();
+  assert.ok(bytes > MOST_BYTES / 4 && bytes < MOST_BYTES / 3, `${bytes} bytes`);
+  const again = asked('team', 'question');
+  cache.add(again, 1, newLookup(), 0);
+  assert.is(cache.get(again), undefined);
+  const kept = cache.add(again, 1, newLookup(), 0);
+  assert.is(cache.get(again), kept);
 });
 
 test('what is replaced or removed takes no bytes', () => {
@@ -53,6 +66,10 @@ test('what is replaced or removed takes no bytes', () => {
 });
 
 test.run();
+
+function addTwice(cache: ReturnType<typeof makeLookupCache>, one: Asked): void {
+  for (let i = 0; i < 2; i++) cache.add(one, 1, newLookup(), 0);
+}
 
 function newLookup(): NewLookup {
   const emptyKey = Object.fromEntries(recordFields.key.map((name) => [name, '1'])) as Parameters<

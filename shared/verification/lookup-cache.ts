@@ -3,6 +3,7 @@ import type { billing } from '../contract/schemas.ts';
 import { scopeEntryOf } from '../contract/scope-flags.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
 import { entryOf } from '../runtime/entry-of.ts';
+import { makeSeenBefore } from '../runtime/seen-before.ts';
 import { limitAlertsOf } from '../stores/account-settings.ts';
 import { beforeLimits, hasLimits, type LimitPlace } from '../stores/limits.ts';
 import { flagsOf, isGone, readRecord } from '../stores/records.ts';
@@ -43,21 +44,25 @@ export type Asked = { teamId: string; question: string; keyHash: string };
 const BYTES_OF_LIMIT = 1_000;
 // Of lookups and their questions together: some 20,000 with small metadata.
 const MOST_BYTES = 32_000_000;
+const PLACES = 65_536;
 
 type Team = { questions: Map<string, Map<string, Lookup>>; bytes: number };
 
 /**
- * Keeps lookups by their team, their question and the hash of the secret. When it is full it forgets those of the teams that
- * have most, until half is free: whoever asks something new each time makes it forget nothing of others.
+ * Keeps lookups by their team, their question and the hash of the secret; from a quarter of its bytes on, only those that are asked
+ * for again. When it is full it forgets those of the teams that have most, until half is free: whoever asks something new each
+ * time makes it forget nothing of others, and leaves the collector of garbage little to copy.
  */
 export function makeLookupCache(mostBytes = MOST_BYTES) {
   const teams = new Map<string, Team>();
+  const seenBefore = makeSeenBefore(PLACES);
   let bytes = 0;
 
   function add(asked: Asked, shard: number, newLookup: NewLookup, nowMs: number): Lookup {
     const lookup = lookupFrom(shard, newLookup, nowMs);
-    remove(asked);
     const { teamId, question, keyHash } = asked;
+    const wasKept = remove(asked);
+    if (!wasKept && bytes > mostBytes / 4 && !seenBefore(teamId + keyHash + question)) return lookup;
     const size = sizeOf(question, lookup);
     if (bytes + size > mostBytes) forgetMost();
     const team = entryOf(teams, teamId, () => ({ questions: new Map(), bytes: 0 }));
@@ -71,9 +76,9 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
     return teams.get(teamId)?.questions.get(question)?.get(keyHash);
   }
 
-  function remove(asked: Asked): void {
+  function remove(asked: Asked): boolean {
     const known = get(asked);
-    if (!known) return;
+    if (!known) return false;
     const { teamId, question, keyHash } = asked;
     const team = teams.get(teamId)!;
     const size = sizeOf(question, known);
@@ -82,6 +87,7 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
     const sameQuestion = team.questions.get(question)!;
     sameQuestion.delete(keyHash);
     if (sameQuestion.size === 0) team.questions.delete(question);
+    return true;
   }
 
   function forgetMost(): void {

@@ -8,8 +8,8 @@ const CALL = 20;
 const PER_BYTE = 0.015;
 /** Calls of this cost begin in one turn of the event loop, some sixty plain ones; then it looks at other sockets first. */
 const AT_ONCE = 1_500;
-// While several teams call, some twenty: what begins together is read and answered together, and each call waits for all of it.
-const AT_ONCE_OF_SEVERAL = 400;
+// While several teams call, some five: what begins together is read and answered together, and each call waits for all of it.
+const AT_ONCE_OF_SEVERAL = 100;
 // So many busy turns without a call of another team, and a team is alone again.
 const TURNS_OF_SEVERAL = 200;
 const COST_PER_TURN = 200;

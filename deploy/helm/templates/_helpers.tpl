@@ -7,7 +7,7 @@ api:
   secrets: { DATABASE_URL: api_database_url, REDIS_URL: redis_api_url, CLICKHOUSE_URL: clickhouse_api_url, MASTER_KEY: master_key }
   servers: [postgres, redis, clickhouse]
 verify:
-  options: []
+  options: [--heap-growing-percent=100]
   entry: apps/verify/main.ts
   port: 8081
   secrets: { REDIS_URL: redis_verify_url }
