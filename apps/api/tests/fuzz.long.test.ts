@@ -180,6 +180,7 @@ function validatorOf(schema: object): ValidateFunction {
 
 // Requests always find some things that exist and were not changed or deleted yet.
 async function newThings(): Promise<void> {
+  await forgetWebhooks();
   const made = await eventually(
     'new things are made',
     () =>
@@ -200,6 +201,18 @@ async function newThings(): Promise<void> {
   add(made.linkToken, 'token');
   add(made.token, 'tokenId');
   add(made.jwt, 'jwt');
+  add(made.grant, 'gid');
+  add(made.schedule, 'sid');
+  add(made.webhook, 'wid');
+  add(made.delivery, 'did');
+  for (const hold of [made.holdToCapture, made.holdToRelease, made.holdToExtend]) add(hold, 'holdId');
+}
+
+// A team has at most 20, and both these things and requests make more. The newest ten stay, which others may be about to use.
+async function forgetWebhooks(): Promise<void> {
+  const older = await world.sql<{ id: string }[]>`
+    select id from webhooks where team_id = ${world.team.id} order by id desc offset 10`;
+  for (const { id } of older) await world.call('delete', `/api/v1/webhook/${id}`);
 }
 
 function count(what: string): number {
