@@ -82,8 +82,8 @@ function useTold({ apiKeyId, reason, limitedBy }: Decision, known: Known): Told 
       };
     case 'SPEND_CAP_REACHED':
       return {
-        why: 'The record may be overdrawn, and the call would have gone beyond its spend cap.',
-        change: <>{recordLink('Raise the spend cap of the record')}, or add credits.</>,
+        why: 'The call would have taken the record beyond its spend cap.',
+        change: <>{recordLink('Raise the spend cap of the record')}, or clear it: more credits do not help.</>,
         now: billing?.spendCap && (
           <>
             <Amount of={billing.usedCredits} /> of <Amount of={billing.spendCap} /> are used
