@@ -115,6 +115,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     redis,
     holdKeys,
     outboxFull,
+    requireMemory: outbox.requireMemory,
     witness: witnesses.remember,
     noteOutcome: outcomes.note,
     config,

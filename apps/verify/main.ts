@@ -60,6 +60,7 @@ await run({ log }, async () => {
         redis,
         holdKeys,
         outboxFull: outbox.full,
+        requireMemory: outbox.requireMemory,
         witness: witnesses.remember,
         noteOutcome: outcomes.note,
         config,

@@ -12,7 +12,7 @@ import { withTimeout } from '../runtime/timeout.ts';
 export type OutboxWatch = Loop & {
   /** Whether no usage event may be added: no billing record is debited until the outbox drains. */
   full(): boolean;
-  /** Throws while memory is too short for new records. */
+  /** Throws while memory is too short for new records and holds. */
   requireMemory(): void;
   /** Whether there is room for what may wait or be lost, such as counts: far more than events need. */
   hasSpareRoom(): boolean;
@@ -31,7 +31,7 @@ const EVERY_MS = 500;
 const WITHIN_MS = 1_000;
 // Full until it is so far below its limit: else each second event of a full outbox would be refused.
 const FULL_UNTIL_PERCENT = 5;
-// New records stop this far below. They stay, so if they filled Redis up to the other limit, metered verifications would
+// New records and holds stop this far below. They stay, so if they filled Redis up to the other limit, metered verifications would
 // be refused for good.
 const NO_RECORDS_PERCENT = 10;
 // What may be lost stops here, of the most entries, and of memory with new records.

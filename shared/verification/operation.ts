@@ -151,7 +151,15 @@ export const verifyOperation = {
   body: verifyBody,
   bodyLimit: VERIFY_BODY_LIMIT,
   idempotent: true,
-  errors: ['idempotency_mismatch', 'hold_limit_reached', 'redis_unavailable', 'undecided', 'outbox_full', 'overloaded'],
+  errors: [
+    'idempotency_mismatch',
+    'hold_limit_reached',
+    'memory_short',
+    'redis_unavailable',
+    'undecided',
+    'outbox_full',
+    'overloaded',
+  ],
   response: verifyResponse,
 } as const satisfies Operation;
 

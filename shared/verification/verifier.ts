@@ -44,6 +44,8 @@ type VerifierOptions = {
   redis: ShardedRedis;
   holdKeys: HoldKeys;
   outboxFull(): boolean;
+  /** Throws while Redis is short of memory for what stays: holds, which it remembers for 48 h after their end. */
+  requireMemory(): void;
   witness: Witnesses['remember'];
   noteOutcome: Outcomes['note'];
   config: Pick<Config, 'VERIFY_DEADLINE_MS' | 'VERIFY_MAX_WAITING'>;
@@ -64,7 +66,7 @@ const verifyScript: BatchScript<ScriptAnswer> = {
  * less than its share of those is decided all the same.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
-  const { redis, holdKeys, outboxFull, witness, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
+  const { redis, holdKeys, outboxFull, requireMemory, witness, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
   const askAlone = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.script, askAlone);
   const lookups = makeLookupCache();
@@ -101,6 +103,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     const question = packQuestion(caller, body.requestedScopes ?? []);
     const fields = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
     const home = ownShard ?? hashShard(keyHash);
+    if (body.billing?.hold) requireMemory();
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));
     const asked = { teamId: caller.teamId, question, keyHash };

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert';
 import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
+import { CAPTURE_PATH } from '../../shared/verification/hold-operations.ts';
 import { ALL_SHARDS, SHARDS } from '../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { testEvent } from '../helpers/events.ts';
@@ -99,12 +100,16 @@ test('a verification that Redis has no memory for is a 503 and costs nothing; on
 test('as memory fills up, first nothing new is made, then nothing metered goes on, and a reserve is left', async () => {
   const { key } = await customers.meteredKey('1000');
   const plain = await customers.newKey({ rateLimitPerSecond: 100 });
+  const open = await eventually('credits are held', async () => (await hold(key)).body.hold?.id as string | undefined);
   const make = async () => {
     const answer = await makeKey();
     return answer.body.error?.code ?? answer.status;
   };
   await fillUp(78);
   await eventually('nothing new is made', async () => (await make()) === 50312);
+  // Holds stay for days: a team that fills Redis with them stops no verification, and may still settle those that it has.
+  await eventually('nothing new is held', async () => (await hold(key)).body.error?.code === 50312);
+  await must(200, world.call('post', CAPTURE_PATH, { holdId: open, usage: '1' }));
   assert.is((await spend(key, '1')).body.status, 'VALID');
   await eventually('a metric tells it', async () => {
     const text = await metricsOf(world.verify!.url);
@@ -125,6 +130,10 @@ test('as memory fills up, first nothing new is made, then nothing metered goes o
 
 function spend(key: string, usage: string) {
   return customers.verify({ key, billing: { usage } });
+}
+
+function hold(key: string) {
+  return customers.verify({ key, billing: { usage: '1', hold: { expiresIn: 600 } } });
 }
 
 function verify(key: string, token = world.team.token, headers: Record<string, string> = {}) {

@@ -90,6 +90,7 @@ function verifierOf(settings: { VERIFY_MAX_WAITING?: number } = {}) {
     redis,
     holdKeys,
     outboxFull: () => false,
+    requireMemory: () => {},
     witness: () => {},
     noteOutcome: () => {},
     config,

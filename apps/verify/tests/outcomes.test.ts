@@ -231,6 +231,7 @@ longTest('counting refusals sends Redis not a byte for calls that are VALID', as
       redis,
       holdKeys: makeHoldKeys(redis, config.VERIFY_DEADLINE_MS),
       outboxFull: () => false,
+      requireMemory: () => {},
       witness: () => {},
       noteOutcome: isCounting ? outcomes.note : () => {},
       config,
