@@ -155,7 +155,10 @@ async function talk({ url }: Pick<Started, 'url'>, wireCase: WireCase, times = T
   const wanted = Math.max(1, answers);
   const spoken = await speak(url, parts, { answers: wanted, pauseMs, halfClose, withinMs: ANSWER_WITHIN_MS });
   count('connections');
-  if (times > 1 && spoken.answers.some(({ status }) => status === 503)) return talk({ url }, wireCase, times - 1);
+  if (times > 1 && spoken.answers.some(({ status }) => status === 503)) {
+    await sleep(1_000);
+    return talk({ url }, wireCase, times - 1);
+  }
   assert.ok(
     spoken.answers.length >= answers,
     `${name}: ${spoken.answers.length} of ${answers} answers, ${spoken.rest}`,
