@@ -16,7 +16,7 @@ export function makeSeenBefore(places: number): SeenBefore {
   };
 }
 
-// FNV-1a (RFC 9923, section 2) over UTF-16: short, and two texts of one number cost a place in a cache, no more.
+// FNV-1a over UTF-16: two texts of one number cost a place in a cache, no more.
 function hashOf(text: string): number {
   let hash = 0x811c9dc5 | 0;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

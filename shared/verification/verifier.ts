@@ -66,7 +66,17 @@ const verifyScript: BatchScript<ScriptAnswer> = {
  * less than its share of those is decided all the same.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
-  const { redis, holdKeys, outboxFull, requireMemory, witness, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
+  const {
+    redis,
+    holdKeys,
+    outboxFull,
+    requireMemory,
+    witness,
+    noteOutcome,
+    config,
+    metrics,
+    telemetry = noTelemetry,
+  } = options;
   const askAlone = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.script, askAlone);
   const lookups = makeLookupCache();

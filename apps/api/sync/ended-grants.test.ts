@@ -27,7 +27,14 @@ test('a record is copied by several processes while its grants are voided: each 
   const path = `/api/v1/customer-billing/${id}/grant`;
   const grants: string[] = [];
   for (let i = 0; i < 60; i++)
-    grants.push((await must(201, world.call('post', path, { credits: '1', priority: 10 }, { headers: { 'Idempotency-Key': `grant-${i}` } }))).body.grant.id);
+    grants.push(
+      (
+        await must(
+          201,
+          world.call('post', path, { credits: '1', priority: 10 }, { headers: { 'Idempotency-Key': `grant-${i}` } }),
+        )
+      ).body.grant.id,
+    );
   const [record] = await world.sql<BillingRef[]>`
     select id, shard, workspace_id, external_meter_id from billing_records where id = ${id}`;
   let isVoiding = true;
