@@ -1,0 +1,31 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { describeFailure } from '../../apps/stack/process/errors.ts';
+
+/**
+ * A file of a folder that is kept for all checkouts of a user. `make` fills the folder if the file is not there; it gets its name when it is
+ * whole.
+ */
+export async function kept(name: string, file: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
+  const folder = join(cache, name);
+  const path = join(folder, file);
+  if (statSync(path, { throwIfNoEntry: false })) return path;
+  mkdirSync(cache, { recursive: true });
+  const fresh = mkdtempSync(join(cache, `${name}.new-`));
+  try {
+    await make(fresh);
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(fresh, folder);
+  } finally {
+    rmSync(fresh, { recursive: true, force: true });
+  }
+  return path;
+}
+
+/** The line in which a program that failed says why. */
+export function reasonOf(error: unknown): string {
+  const lines = ((error as { stderr?: string }).stderr ?? '').trim().split('\n');
+  return lines.findLast((line) => line && !line.startsWith('go: downloading')) || describeFailure(error);
+}
