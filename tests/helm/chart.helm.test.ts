@@ -262,6 +262,8 @@ test('the rules of the chart are those of deploy/prometheus', () => {
   const rules = rendered.get('medium')!.find(({ kind }) => kind === 'PrometheusRule')!;
   const { alerts, recordings } = readRules();
   assert.is(rules.spec.groups!.flatMap((group) => group.rules).length, alerts.length + recordings.length);
+  const names = rules.spec.groups!.map(({ name }) => name);
+  assert.is(new Set(names).size, names.length, 'an API server refuses two groups of one name');
   const group = rules.spec.groups!.find((one) => JSON.stringify(one).includes('KeytallyBooksDiffer'))!;
   assert.ok(JSON.stringify(group.rules).includes(alerts.find(({ alert }) => alert === 'KeytallyBooksDiffer')!.expr));
   // `job` in the rules is the program.

@@ -45,7 +45,7 @@ export type Manifest = {
     ports?: { port: number; targetPort: string }[];
     ingress?: Rule[];
     egress?: Rule[];
-    groups?: { rules: object[] }[];
+    groups?: { name: string; rules: object[] }[];
     scaleTargetRef?: { name: string };
   };
   data?: Record<string, string>;
