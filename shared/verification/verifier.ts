@@ -66,17 +66,7 @@ const verifyScript: BatchScript<ScriptAnswer> = {
  * less than its share of those is decided all the same.
  */
 export function makeVerifier(options: VerifierOptions): Verifier {
-  const {
-    redis,
-    holdKeys,
-    outboxFull,
-    requireMemory,
-    witness,
-    noteOutcome,
-    config,
-    metrics,
-    telemetry = noTelemetry,
-  } = options;
+  const { redis, holdKeys, outboxFull, witness, noteOutcome, config, metrics, telemetry = noTelemetry } = options;
   const askAlone = batchScriptCalls(verifyScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.script, askAlone);
   const lookups = makeLookupCache();
@@ -113,7 +103,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
     const question = packQuestion(caller, body.requestedScopes ?? []);
     const fields = fieldsOf({ caller, body, once, question, trace: telemetry.trace() });
     const home = ownShard ?? hashShard(keyHash);
-    if (body.billing?.hold) requireMemory();
+    if (body.billing?.hold) options.requireMemory();
     // Before anything is held: without its id nobody could settle it.
     const keys = body.billing?.hold && (await holdKeys.get(home));
     const asked = { teamId: caller.teamId, question, keyHash };

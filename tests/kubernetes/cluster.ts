@@ -32,7 +32,7 @@ export async function startCluster(folder: string, programs: ControlPlane): Prom
   };
   const tokens = write('tokens.csv', `${token},admin,admin,system:masters\n`);
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  const signing = write('signing.pem', privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+  const signing = write('signing.pem', privateKey.export({ type: 'pkcs8', format: 'pem' }));
   // The API server makes it when it starts.
   const certificate = at('apiserver.crt');
   const kubeconfig = write(
