@@ -17,9 +17,10 @@ export function memoize<T>(make: (text: string) => T, maxEntries = 10_000): (tex
   return (text) => {
     const found = known.get(text);
     if (found !== undefined) return found;
+    if (text.length > LONGEST) return make(text);
     const hasRoom = known.size < maxEntries / 4 && characters < MOST_CHARACTERS / 4;
-    if (!hasRoom && text.length <= LONGEST && !seenBefore(text)) return make(text);
-    const own = text.length > LONGEST ? undefined : copyOf(text);
+    if (!hasRoom && !seenBefore(text)) return make(text);
+    const own = copyOf(text);
     // A copy differs where the text has half a surrogate pair.
     if (own !== text) return make(text);
     const made = make(own);

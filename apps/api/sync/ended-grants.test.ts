@@ -26,15 +26,11 @@ test('a record is copied by several processes while its grants are voided: each 
   const { id } = await customers.billing(meter);
   const path = `/api/v1/customer-billing/${id}/grant`;
   const grants: string[] = [];
-  for (let i = 0; i < 60; i++)
-    grants.push(
-      (
-        await must(
-          201,
-          world.call('post', path, { credits: '1', priority: 10 }, { headers: { 'Idempotency-Key': `grant-${i}` } }),
-        )
-      ).body.grant.id,
-    );
+  for (let i = 0; i < 60; i++) {
+    const headers = { 'Idempotency-Key': `grant-${i}` };
+    const made = await must(201, world.call('post', path, { credits: '1', priority: 10 }, { headers }));
+    grants.push(made.body.grant.id);
+  }
   const [record] = await world.sql<BillingRef[]>`
     select id, shard, workspace_id, external_meter_id from billing_records where id = ${id}`;
   let isVoiding = true;
