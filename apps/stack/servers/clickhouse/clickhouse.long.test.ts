@@ -1,5 +1,7 @@
 import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -166,6 +168,23 @@ test('an answer that is too large, fails or is not waited for leaves nothing, an
   await eventually('nothing is left', async () => readdirSync(join(folder, 'data', 'answers')).length === 0);
 });
 
+test('an answer that is not read to its end leaves no open file, at whatever byte its reader goes away', async () => {
+  const { hostname: host, port } = new URL(url);
+  const body = 'select number, toString(number) from numbers(500000) format CSV';
+  const request = `POST /?wait_end_of_query=1&readonly=2 HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  const readers = 300;
+  for (let i = 0; i < readers; i++) {
+    const socket = connect({ host, port: Number(port) });
+    socket.write(request);
+    await once(socket, 'readable');
+    if (i === 0) assert.is(openAnswers(), 1, 'the file is open while it is read');
+    let left = (i * 7_000_000) / readers;
+    for await (const chunk of socket) if ((left -= chunk.length) < 0) break;
+    socket.destroy();
+  }
+  await eventually('no file is open', async () => openAnswers() === 0);
+});
+
 test('an error has the same code, type and status as from a ClickHouse server', async () => {
   const wrong: [string, string, string, number][] = [
     ['select * from nothing', '60', 'UNKNOWN_TABLE', 404],
@@ -298,6 +317,17 @@ async function startServer(): Promise<void> {
   // Written down, so that the run stops it even if this file is cut off.
   writeRecords(folder, [record(program, running)]);
   await untilReady(program, running, log);
+}
+
+function openAnswers(): number {
+  const folder = `/proc/${running.pid}/fd`;
+  return readdirSync(folder).filter((fd) => {
+    try {
+      return readlinkSync(join(folder, fd)).includes('/answers/answer-');
+    } catch {
+      return false;
+    }
+  }).length;
 }
 
 function peakMemory(): number {

@@ -50,14 +50,14 @@ async function sendSpooled(spool: Spool, statement: Statement, response: ServerR
   response.once('close', () => gone.abort());
   const { file, bytes } = await spool.write(statement, gone.signal);
   if (gone.signal.aborted) return file.close();
+  // Not after the last write: one to a connection that was lost just before it is never called back.
+  response.once('close', () => void file.close());
   response.writeHead(200, {
     'Content-Type': 'text/plain; charset=UTF-8',
     'Content-Length': bytes,
     ...serverHeaders(),
   });
-  await sendFile(file, response)
-    .catch(() => response.destroy())
-    .finally(() => file.close());
+  await sendFile(file, response).catch(() => response.destroy());
 }
 
 /** Sends a file no faster than the client reads. One buffer serves all of it: new ones would wait for the collector, many at a time. */
