@@ -1,6 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { TestKey } from '../helpers/customers.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
 import { metric } from '../helpers/metric.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 import { eventually, request, wireTo, type Answer } from '../helpers/world.ts';
@@ -35,6 +36,12 @@ async function capture(holdId: string, usage: string): Promise<Answer> {
     const answer = await ask('capture', { holdId, usage });
     return answer.status === 503 ? undefined : answer;
   });
+}
+
+async function shardOf({ meter }: TestKey): Promise<number> {
+  const { id } = await customers.billing(meter);
+  const [row] = await world.sql<[{ shard: number }]>`select shard from billing_records where id = ${id}`;
+  return row.shard;
 }
 
 async function amounts({ meter }: TestKey): Promise<string> {
@@ -150,6 +157,33 @@ test('a hold that Redis lost counts in limits once the books have it, captured o
   assert.is((await own.spend(one, '0')).limits[0].remaining, '80');
   await consumer.stop();
   await wire.cut();
+});
+
+test('of a hold whose first line alone is lost the books add up all the same, and again once that line comes late', async () => {
+  for (const isFirst of [true, false]) {
+    const one = await customers.meteredKey('1000');
+    // The line of the first hold stands beside the turn that makes the account.
+    if (!isFirst) assert.is((await capture(await hold(one, '5'), '5')).status, 200);
+    await own.spend(one, '5');
+    const outbox = keyspace.outbox(await shardOf(one));
+    const before = await redis.admin.xlen(outbox);
+    const [released, captured] = [await hold(one, '30'), await hold(one, '20')];
+    const opened = (await redis.admin.xrange(outbox, '-', '+')).slice(before);
+    await redis.admin.xdel(outbox, ...opened.map(([id]) => id));
+    assert.is((await ask('release', { holdId: released })).status, 200);
+    assert.is((await capture(captured, '9')).status, 200);
+    const used = isFirst ? 14 : 19;
+    const consumer = await world.start('consumer');
+    await own.booked(one, used);
+    await nothingWaits();
+    await redis.admin.flushall();
+    await own.untilValid(one);
+    await proved(one, `${used} used 0 held`);
+    for (const [, fields] of opened) await redis.admin.xadd(outbox, '*', ...fields);
+    await nothingWaits();
+    await proved(one, `${used} used 0 held`);
+    await consumer.stop();
+  }
 });
 
 test('a capture that Redis lost and the client repeats is debited once', async () => {

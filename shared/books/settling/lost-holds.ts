@@ -12,7 +12,8 @@ import { billingKey } from '../billing-refs.ts';
 
 /**
  * A hold of which the books have lines that Redis lacks, and how many. `how` is empty where none of them ends it; `micros` is the
- * amount of what ended it. `isWhole`: the books have its first line, so that all lines of it add up.
+ * amount of what ended it. `isWhole`: the books have all lines of it that were not lost, so that these add up to what is to be
+ * put right.
  */
 type LostHold = {
   id: string;
@@ -27,6 +28,8 @@ type LostHold = {
 
 // A hold lasts for a day, and an extension begins another one: of one that was extended for longer the books may know too little.
 const DAYS = 8;
+// A hold or an extension lasts for a day at most, and may be captured a day later: the first line after it is not older than that.
+const DAYS_TO_NEXT_LINE = 2;
 const RECORDS_AT_ONCE = 50;
 const HOLDS_PER_QUERY = 1_000;
 // A script of so many takes Redis about a millisecond.
@@ -124,13 +127,13 @@ async function queryLostHolds(
 
 type Row = [
   ...[billingId: string, holdId: string, lines: string, change: string, cost: string],
-  ...[capture: LineOfEnd, charge: LineOfEnd, release: LineOfEnd, holds: string],
+  ...[capture: LineOfEnd, charge: LineOfEnd, release: LineOfEnd, isWhole: number],
   ...[text: string, micros: string, keyId: string, usageName: string, epoch: number],
 ];
 type LineOfEnd = [kind: string, detail: string, cost: string];
 
 function readRow(row: Row): LostHold {
-  const [, id, lines, change, cost, capture, charge, release, holds, text, micros, keyId, usageName, epoch] = row;
+  const [, id, lines, change, cost, capture, charge, release, isWhole, text, micros, keyId, usageName, epoch] = row;
   const [ended, howMuch] = endOf(capture, charge, release);
   // Where no line has the hold, what a correction of it needs.
   const said = [micros, 0, 'release', 0, 0, epoch, keyId, usageName].join(END) + END;
@@ -141,7 +144,7 @@ function readRow(row: Row): LostHold {
     costMicros: Number(cost),
     how: ended,
     micros: Number(howMuch),
-    isWhole: Number(holds) > 0,
+    isWhole: isWhole === 1,
     text: text === '' ? said : text,
   };
 }
@@ -174,11 +177,11 @@ const LOST_HOLDS = `
     argMinIf((${LINE_OF_END}), (epoch, seq), is_lost and ${IS_CAPTURE}),
     argMinIf((${LINE_OF_END}), (epoch, seq), is_lost and kind = 'capture' and detail = 'charged'),
     argMaxIf((${LINE_OF_END}), (epoch, seq), is_lost and kind = 'release' and detail != 'lost'),
-    countIf(kind = 'hold'),
+    max(kind = 'hold') = 1 or min(day) >= toDate(now(), 'UTC') - ${DAYS - DAYS_TO_NEXT_LINE},
     argMaxIf(detail, (epoch, seq), is_lost and kind in ('hold', 'extension')),
     maxIf(hold_micros, kind in ('hold', 'extension', 'capture')), any(key_id), any(usage_name), max(epoch)
   from (
-    select billing_id, hold_id, kind, epoch, seq, cost_micros, hold_micros, detail, key_id, usage_name, after_hold,
+    select billing_id, hold_id, kind, day, epoch, seq, cost_micros, hold_micros, detail, key_id, usage_name, after_hold,
       epoch < now_epoch and seq > known_number as is_lost
     from usage_events final
     any left join asked on asked_id = billing_id

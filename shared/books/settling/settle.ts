@@ -10,7 +10,7 @@ import { chunks } from '../../values/chunks.ts';
 import { newId } from '../../values/ids.ts';
 import { emptyBalance, type Balance, type FailedRecord } from '../balances.ts';
 import { billingKey, type BillingRef } from '../billing-refs.ts';
-import { lateUsage, readBooked, type BookedRecord } from '../sums/booked-records.ts';
+import { lateUsage, readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
 import { settleHolds } from './lost-holds.ts';
 import { raiseLimits } from './raise-limits.ts';
 import { readTurnLines, type TurnLine, type TurnOf } from './turn-lines.ts';
@@ -160,14 +160,17 @@ function packTurn(turn: TurnLine | undefined): string {
 
 const AGAIN_FOR_MS = 2 * 86_400_000;
 
-/** Whether Redis may have lost lines of holds: where it has lost others, or where one was settled that is of an earlier epoch. */
+/**
+ * Whether Redis may have lost lines of holds: where it has lost others, or where one was settled that is of an earlier epoch.
+ * Whoever holds has an account, and so a turn; where that was lost, too, the lines of its holds do not add up.
+ */
 function mayLackHolds(
-  { billing, heldAgainMs = -Infinity, atMs }: Balance,
-  { lastTurn }: BookedRecord,
+  { billing, heldMicros = 0, heldAgainMs = -Infinity, atMs }: Balance,
+  { lastTurn, epochs }: BookedRecord,
   done: Set<string>,
 ) {
-  // Whoever holds has an account, and so a turn.
-  return lastTurn !== undefined && (done.has(billing.id) || heldAgainMs > atMs - AGAIN_FOR_MS);
+  if (lastTurn) return done.has(billing.id) || heldAgainMs > atMs - AGAIN_FOR_MS;
+  return sum(epochs.map(({ own, late }) => own.heldMicros + late.heldMicros)) !== heldMicros;
 }
 
 type Outcome = { billing: BillingRef; changeMicros?: number; error?: unknown };

@@ -19,13 +19,16 @@ test.before(async () => {
   // Its settler would take the notes away.
   await world.api.stop();
   const { sql, team } = world;
-  await sql`insert into workspaces (id, team_id, name) values ('ws_many', ${team.id}, 'many')`;
-  await sql`
-    insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
-    select 'bill_' || lpad(i::text, 8, '0'), ${team.id}, 'ws_many', i::text, i % 64, 0, false
-    from generate_series(1, ${RECORDS}::int) as i`;
-  await sql`insert into unsettled_records (billing_id, shard) select id, shard from billing_records`;
-  await sql`insert into usage_marks (billing_id, day) select id, current_date from billing_records`;
+  await sql.begin(async (tx) => {
+    await tx`set local statement_timeout = 0`;
+    await tx`insert into workspaces (id, team_id, name) values ('ws_many', ${team.id}, 'many')`;
+    await tx`
+      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
+      select 'bill_' || lpad(i::text, 8, '0'), ${team.id}, 'ws_many', i::text, i % 64, 0, false
+      from generate_series(1, ${RECORDS}::int) as i`;
+    await tx`insert into unsettled_records (billing_id, shard) select id, shard from billing_records`;
+    await tx`insert into usage_marks (billing_id, day) select id, current_date from billing_records`;
+  });
   await sql.unsafe('analyze billing_records; analyze unsettled_records; analyze usage_marks');
 });
 test.after(() => world?.stop());
