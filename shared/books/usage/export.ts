@@ -46,25 +46,22 @@ export function exportSql(
 ): Statement {
   const { query, params } = usageSql(question, live);
   const keys = keyColumns(question.groupBy);
-  const isByBilling = keys.includes('billing_id');
-  const names = isByBilling ? namesTable(records) : undefined;
-  const { starts, start } = startsOf(question, format);
   const text = format === 'csv' ? cell : (column: string) => `nullIf(${column}, '')`;
+  const names = keys.includes('billing_id') ? namesOf(records) : undefined;
+  const { start, starts } = startsOf(question, format);
   const columns = keys.flatMap((key) => {
     if (key === 'billing_id') return [`${text('billing_id')} as billingId`, `${text('meter')} as externalMeterId`];
     return [`${key === 'other' ? key : text(key)} as ${fieldOf[key as keyof typeof fieldOf]}`];
   });
-  // Sorted as it is read, and written out afterwards: what is written is twice as long.
+  // Sorted as it is read, and written out afterwards: what is written is twice as long. A join would not keep the order.
   return {
     query: `
       select ${[start, ...columns, `${decimal('micros')} as totalBillingUsage`, 'events'].join(', ')}
       from (
-        select * from (${query}) as usage
-        inner join ${starts.table} as starts using (period)
-        ${names ? `left join ${names.table} as names using (billing_id)` : ''}
-        order by ${['period', ...keys].join(', ')})
+        select *${names ? `, ${names.meter} as meter` : ''}
+        from (select * from (${query}) order by ${['period', ...keys].join(', ')}))
       format ${format === 'csv' ? 'CSVWithNames' : 'Parquet'}`,
-    params: { ...params, ...starts.params, ...names?.params },
+    params: { ...params, ...starts, ...names?.params },
   };
 }
 
@@ -78,9 +75,10 @@ export function decimal(micros: string): string {
  * semicolon or tab, where some begin a cell. In two steps, since what begins one may be a tab that the next one follows.
  */
 export function cell(text: string): string {
-  const guarded = (inner: string) =>
-    `replaceRegexpAll(${inner}, '(^|[;\\\\t])([=+\\\\-@\\\\t\\\\r\\\\x{ff1d}\\\\x{ff0b}\\\\x{ff0d}\\\\x{ff20}])', '\\\\1\\'\\\\2')`;
-  return `if(match(${text}, '^-?[0-9]+([.][0-9]+)?$'), ${text}, ${guarded(guarded(text))})`;
+  const begins = '(^|[;\\\\t])([=+\\\\-@\\\\t\\\\r\\\\x{ff1d}\\\\x{ff0b}\\\\x{ff0d}\\\\x{ff20}])';
+  const guarded = (inner: string) => `replaceRegexpAll(${inner}, '${begins}', '\\\\1\\'\\\\2')`;
+  const isFormula = `match(${text}, '${begins}') and not match(${text}, '^-?[0-9]+([.][0-9]+)?$')`;
+  return `if(${isFormula}, ${guarded(guarded(text))}, ${text})`;
 }
 
 const fieldOf = {
@@ -92,30 +90,23 @@ const fieldOf = {
 } as const;
 
 function startsOf({ periods }: UsageQuestion, format: ExportFormat) {
-  const [name, values, type] =
-    format === 'csv'
-      ? (['startTexts', startTexts(periods), 'Array(String)'] as const)
-      : (['startQuarters', periods.quarters.slice(0, -1), 'Array(UInt32)'] as const);
-  const table = `(
-    select toUInt64(one.1) as period, one.2 as start_value from (
-      select arrayJoin(arrayZip(range(length({${name}:${type}})), {${name}:${type}})) as one))`;
-  const start = format === 'csv' ? 'start_value' : "toDateTime64(toInt64(start_value) * 900, 3, 'UTC')";
-  return { starts: { table, params: { [name]: values } }, start: `${start} as start` };
+  if (format === 'csv')
+    return { start: '{startTexts:Array(String)}[period + 1] as start', starts: { startTexts: startTexts(periods) } };
+  const quarter = '{startQuarters:Array(UInt32)}[period + 1]';
+  return {
+    start: `toDateTime64(toInt64(${quarter}) * 900, 3, 'UTC') as start`,
+    starts: { startQuarters: periods.quarters.slice(0, -1) },
+  };
 }
 
-/** A table of ids and names. ClickHouse takes so many bytes in one parameter, so there are several. */
-function namesTable(records: readonly NamedRecord[]) {
+/** The name of a row's record, from lists of ids and of names. ClickHouse takes so many bytes in one parameter, so each is in pieces. */
+function namesOf(records: readonly NamedRecord[]) {
   const bytes = ({ id, externalMeterId }: NamedRecord) =>
     Math.max(Buffer.byteLength(id), Buffer.byteLength(externalMeterId));
   const chunks = inChunks(records, bytes);
-  const joined = (name: string) =>
-    chunks.length === 0
-      ? 'emptyArrayString()'
-      : `arrayConcat(${chunks.map((_, i) => `{${name}${i}:Array(String)}`).join(', ')})`;
+  const joined = (name: string) => `arrayConcat(${chunks.map((_, i) => `{${name}${i}:Array(String)}`).join(', ')})`;
   return {
-    table: `(
-      select one.1 as billing_id, one.2 as meter from (
-        select arrayJoin(arrayZip(${joined('ids')}, ${joined('meters')})) as one))`,
+    meter: chunks.length === 0 ? `''` : `transform(billing_id, ${joined('ids')}, ${joined('meters')}, '')`,
     params: Object.fromEntries(
       chunks.flatMap((some, i) => [
         [`ids${i}`, some.map(({ id }) => id)],

@@ -117,10 +117,13 @@ function liveCondition({ from, days, marked }: LiveDays, last: number): string |
 function placesOf(periods: Periods): Record<string, unknown> {
   const { quarters, days } = periods;
   if (isEachDay(periods)) return { firstPeriod: days[0] };
+  const step = evenStep(periods);
   // In hours, few periods have a day that begins in them.
   const withDays = days.flatMap((day, i) => (i + 1 < days.length && day < days[i + 1]! ? [i] : []));
   return {
     starts: quarters.slice(0, -1),
+    firstQuarter: quarters[0],
+    ...(step !== undefined && { step }),
     end: quarters.at(-1),
     dayStarts: withDays.length > 0 ? withDays.map((i) => days[i]) : [days[0]],
     dayPeriods: withDays.length > 0 ? withDays : [0],
@@ -130,13 +133,13 @@ function placesOf(periods: Periods): Record<string, unknown> {
 
 type Place = { period: string; isInside: string };
 
-/** The period of a quarter hour, counted from 1970. */
-function ofQuarter(quarter: string): Place {
+/** The period of a quarter hour, counted from 1970. A list of hours would be long, and be looked through for each. */
+function ofQuarter({ periods }: UsageQuestion, quarter: string): Place {
+  const isInside = `${quarter} >= {firstQuarter:UInt32} and ${quarter} < {end:UInt32}`;
+  if (evenStep(periods) !== undefined)
+    return { period: `toUInt64(intDiv(${quarter} - {firstQuarter:UInt32}, {step:UInt32}))`, isInside };
   const starts = '{starts:Array(UInt32)}';
-  return {
-    period: `transform(roundDown(${quarter}, ${starts}), ${starts}, range(length(${starts})))`,
-    isInside: `${quarter} >= ${starts}[1] and ${quarter} < {end:UInt32}`,
-  };
+  return { period: `transform(roundDown(${quarter}, ${starts}), ${starts}, range(length(${starts})))`, isInside };
 }
 
 /** The period of what is booked on a day, counted from 1970. */
@@ -190,7 +193,7 @@ function storedAdjustments(question: UsageQuestion, rows: string): string {
 // Behind the quarter hours of a day stands what is booked on the day itself.
 function storedQuarters(question: UsageQuestion, rows: string): string {
   const keys = keyColumns(question.groupBy);
-  const [quarter, day] = [ofQuarter(`${DAY} * 96 + slot`), ofDay(question, DAY)];
+  const [quarter, day] = [ofQuarter(question, `${DAY} * 96 + slot`), ofDay(question, DAY)];
   const period = `if(slot = 96, ${day.period}, ${quarter.period}) as period`;
   const withDay = (name: string, ofTheDay: string) =>
     `if(adjustments > 0, arrayPushBack(${name}, ${ofTheDay}), ${name})`;
@@ -218,7 +221,7 @@ function fromEvents(question: UsageQuestion, isWhole: boolean, isLive = 'true'):
   const rows = `(
     select ${columns.join(', ')} from usage_events final
     where ${IN_RANGE} and ${IS_USAGE} and ${isLive} and ${filtered(filters)})`;
-  const [day, quarter] = [ofDay(question, DAY), ofQuarter('toUInt32(intDiv(toUnixTimestamp(time), 900))')];
+  const [day, quarter] = [ofDay(question, DAY), ofQuarter(question, 'toUInt32(intDiv(toUnixTimestamp(time), 900))')];
   const either = (ofDays: string, ofQuarters: string) =>
     isWhole ? ofDays : `if(kind = 'adjustment', ${ofDays}, ${ofQuarters})`;
   const period = `${either(day.period, quarter.period)} as period`;
@@ -236,6 +239,16 @@ function withLargestRoutes(rows: string): string {
         group by any_route order by sum(cost_micros) desc, count() desc, any_route limit ${MOST_ROUTES}) as is_shown,
       if(is_shown, any_route, '') as route, toBool(not is_shown) as other
     from ${rows})`;
+}
+
+/** How many quarter hours each period has, the last one at most so many; undefined where that differs. */
+function evenStep({ quarters }: Periods): number | undefined {
+  const step = quarters[1]! - quarters[0]!;
+  const isEven = quarters.every((quarter, i) => {
+    const even = quarters[0]! + i * step;
+    return i === quarters.length - 1 ? quarter <= even : quarter === even;
+  });
+  return isEven ? step : undefined;
 }
 
 /** Whether the periods are the days of UTC, each by itself. */
