@@ -231,8 +231,8 @@ export type Told = { type: 'told'; phase: number; since: number; events: Happene
 /** What a webhook is told of; of a hold, its event. */
 export type Happened = { type: string; subject: string };
 
-/** How long a process that was killed took to be ready again. */
-export type Return = { type: 'return'; phase: number; program: string; tookMs: number };
+/** How long a process that was killed took to be ready again, and how long of that it waited for a core. */
+export type Return = { type: 'return'; phase: number; program: string; tookMs: number; waitedMs: number };
 
 /** The load of the machine: processes that wanted to run, for each core. */
 export type Pulse = { type: 'pulse'; phase: number; at: number; load: number };

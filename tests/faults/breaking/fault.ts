@@ -1,4 +1,4 @@
-import type { Emptied, History, SpanKind, Verified } from '../history.ts';
+import type { Emptied, History, Return, SpanKind, Verified } from '../history.ts';
 import type { Manager } from '../load/manager.ts';
 import type { Participants } from '../load/participants.ts';
 import type { Random } from '../../helpers/random.ts';
@@ -23,7 +23,7 @@ export type FaultContext = {
   newestValid(billing: string): Verified | undefined;
   now(): number;
   /** Records how long a killed process took to be ready again. */
-  returned(program: string, tookMs: number): void;
+  returned(program: string, times: Pick<Return, 'tookMs' | 'waitedMs'>): void;
   /** Records something that does not meet what the fault demands. */
   complain(text: string): void;
 };
@@ -83,7 +83,7 @@ export function makeFaultContext(
         (line): line is Verified => line.type === 'verify' && line.billing === billing && line.status === 'VALID',
       ),
     now: history.now,
-    returned: (program, tookMs) => history.add({ type: 'return', phase, program, tookMs }),
+    returned: (program, times) => history.add({ type: 'return', phase, program, ...times }),
     complain: (text) => history.add({ type: 'finding', phase, text }),
   };
 }

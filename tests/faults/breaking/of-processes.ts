@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kafkaDuplicates, outboxDuplicates } from './duplicates.ts';
 import { untilWritten } from '../../helpers/own-redis.ts';
@@ -161,5 +162,15 @@ async function comesBack({ stage, returned, complain }: FaultContext, name: stri
     if (performance.now() - killed > GONE_AFTER_MS) return complain(`${name} was killed and is not back`);
     await sleep(20);
   }
-  returned(name, Math.round(performance.now() - killed));
+  const tookMs = performance.now() - killed;
+  returned(name, { tookMs: Math.round(tookMs), waitedMs: Math.round(waitedForCore(stage.pid(name))) });
+}
+
+/** How many ms the main thread of a process has waited for a core so far; 0 where the system does not tell. */
+function waitedForCore(pid: number | undefined): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;
+  } catch {
+    return 0;
+  }
 }

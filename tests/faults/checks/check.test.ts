@@ -346,7 +346,9 @@ test('slow answers, unclear errors and programs that do not return are found', (
   assert.equal(rules([verified({ call: 'a', http: undefined, error: 'no answer' })]), ['deadlines hold']);
   assert.equal(rules([verified({ call: 'a', http: 500 })]), ['errors are clear']);
   assert.equal(rules([{ type: 'finding', phase: 1, text: 'gone' }]), ['everything recovers']);
-  assert.equal(rules([{ type: 'return', phase: 1, program: 'api-1', tookMs: 3_001 }]), ['killed programs return']);
+  const killed = { type: 'return', phase: 1, program: 'api-1', tookMs: 6_001 } as const;
+  assert.equal(rules([{ ...killed, waitedMs: 3_000 }]), ['killed programs return']);
+  assert.equal(rules([{ ...killed, waitedMs: 3_001 }]), []);
   const span: Line = { type: 'span', phase: 1, fault: 'f', what: 'fault', from: 0, to: 9_000, verifyWithinMs: 1_000 };
   const asked = [10, 1_500].map((to, i) => verified({ call: String(i), billing: '', from: to - 5, to }));
   assert.equal(rules([span, ...asked]), ['unaffected calls go on']);

@@ -21,8 +21,9 @@ export function hadTime({ load }: Case): boolean {
 /** Deadlines hold, every call gets a clear answer, and everything recovers. */
 export function checkTime(one: Case, say: Say): void {
   for (const { text } of one.findings) say('everything recovers', text);
-  for (const { program, tookMs } of one.returns) {
-    if (tookMs > RETURNS_WITHIN_MS) say('killed programs return', `${program} was back only after ${tookMs} ms`);
+  for (const { program, tookMs, waitedMs } of one.returns) {
+    if (tookMs - waitedMs > RETURNS_WITHIN_MS)
+      say('killed programs return', `${program} was back only after ${tookMs} ms, ${waitedMs} of them without a core`);
   }
   for (const line of [...one.verified, ...one.held, ...one.settled, ...one.changed, ...one.reads]) {
     const isManaged = line.type === 'change' || line.type === 'read';
