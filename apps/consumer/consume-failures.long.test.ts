@@ -31,26 +31,8 @@ test('another consumer takes over the entries of a dead one', async () => {
 });
 
 test('every event counts once after kill -9 in the middle of 20,000, again and again', async () => {
-  const records = Array.from({ length: 20 }, () => newId('bill'));
-  const appending = (async () => {
-    for (let i = 0; i < 10; i++) for (const record of records) await own.append(record, numbered(100));
-  })();
-  let died = 0;
-  for (const afterMs of [300, 700, 1_200]) {
-    const consumer = await own.world.start('consumer');
-    await sleep(afterMs);
-    if ((await own.waiting()).entries > 0) died += 1;
-    await consumer.stop('SIGKILL');
-  }
-  await appending;
-  const consumer = await own.world.start('consumer');
-  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
-  await consumer.stop();
-  assert.ok(died > 0, 'it was never in the middle');
-  for (const record of records) {
-    const { events, cost } = await own.booked(record);
-    assert.equal([events, cost], [1_000, 1_000]);
-  }
+  // A busy machine may be through with them before each kill.
+  await eventually('it was in the middle', async () => (await killedInTheMiddle()) > 0);
 });
 
 test('SIGTERM finishes the batch in progress: its events are acknowledged, all others wait untouched', async () => {
@@ -68,7 +50,7 @@ test('SIGTERM finishes the batch in progress: its events are acknowledged, all o
   assert.is(pending, 0);
   assert.is(physical, booked);
   assert.is(booked + entries, 10_000);
-  assert.is((await own.world.sql`select from usage_marks where billing_id = ${billingId}`).count, booked > 0 ? 1 : 0);
+  assert.is(await markedOf([billingId]), booked > 0 ? 1 : 0);
   await own.node.client.flushdb();
 });
 
@@ -96,10 +78,39 @@ test('while ClickHouse, Postgres or Redis is unavailable nothing is lost or ackn
     assert.is((await own.booked(billingId)).events, 1_400);
     await eventually('ready again', async () => (await fetch(`${consumer.url}/readyz`)).ok);
   }
-  assert.is((await own.world.sql`select from usage_marks where billing_id = any(${records})`).count, 3);
+  assert.is(await markedOf(records), 3);
   await consumer.stop('SIGTERM');
   assert.is(consumer.process.exitCode, 0);
   await Promise.all(Object.values(wires).map((wire) => wire.cut()));
 });
 
 test.run();
+
+/** How often a consumer was killed before it was through with its events. */
+async function killedInTheMiddle(): Promise<number> {
+  const records = Array.from({ length: 20 }, () => newId('bill'));
+  const appending = (async () => {
+    for (let i = 0; i < 10; i++) for (const record of records) await own.append(record, numbered(100));
+  })();
+  let died = 0;
+  for (const afterMs of [300, 700, 1_200]) {
+    const consumer = await own.world.start('consumer');
+    await sleep(afterMs);
+    if ((await own.waiting()).entries > 0) died += 1;
+    await consumer.stop('SIGKILL');
+  }
+  await appending;
+  const consumer = await own.world.start('consumer');
+  await eventually('all are acknowledged', async () => (await own.waiting()).entries === 0);
+  await consumer.stop();
+  for (const record of records) {
+    const { events, cost } = await own.booked(record);
+    assert.equal([events, cost], [1_000, 1_000]);
+  }
+  return died;
+}
+
+/** How many of these records have a day that is marked as changed. */
+async function markedOf(records: string[]): Promise<number> {
+  return (await own.world.sql`select distinct billing_id from usage_marks where billing_id = any(${records})`).count;
+}

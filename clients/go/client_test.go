@@ -122,7 +122,7 @@ func TestACallThatHangsIsAskedAgainInTimeAndOneWithoutAnAnswerFails(t *testing.T
 	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
 	ctx := context.Background()
 	verify.then("hang")
-	decision, err := client.Verify(ctx, Verification{Key: "x"}, WithTimeout(6*time.Second))
+	decision, err := client.Verify(ctx, Verification{Key: "x"}, WithTimeout(10*time.Second))
 	must(t, err)
 	equal(t, decision.Status, StatusInvalid)
 	verify.become("hang")
@@ -130,8 +130,11 @@ func TestACallThatHangsIsAskedAgainInTimeAndOneWithoutAnAnswerFails(t *testing.T
 	equal(t, failure(t, err).Message, "keytally did not answer in time")
 	equal(t, failure(t, err).Unavailable(), true)
 	nobody := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x", VerifyTimeout: 100 * time.Millisecond})
-	_, err = nobody.ListWorkspaces(ctx, ListWorkspacesQuery{}, WithTimeout(time.Second))
-	equal(t, failure(t, err).Message, "keytally cannot be reached at http://127.0.0.1:1")
+	// On a busy machine even a refused connection may take longer than what is left for a last attempt.
+	eventually(t, "it is said what cannot be reached", func() bool {
+		_, err := nobody.ListWorkspaces(ctx, ListWorkspacesQuery{}, WithTimeout(time.Second))
+		return failure(t, err).Message == "keytally cannot be reached at http://127.0.0.1:1"
+	})
 	equal(t, nobody.Ready(ctx), false)
 	verify.become("pass")
 	equal(t, client.Ready(ctx), true)

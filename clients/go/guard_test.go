@@ -180,17 +180,24 @@ func TestAHandlerWithoutAGuardIsToldSo(t *testing.T) {
 func TestAnEndClientThatLeavesDoesNotEndItsVerification(t *testing.T) {
 	acme := newCustomer(t, "10")
 	verify := newProxy(t, requireStack(t).verify)
-	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, VerifyTimeout: 4 * time.Second})
+	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, VerifyTimeout: 8 * time.Second})
 	reached := make(chan error, 1)
 	handler := func(_ http.ResponseWriter, r *http.Request) { reached <- r.Context().Err() }
 	url := serve(t, client, GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}, handler)
 	// The first answer never comes; the second attempt comes long after the end client left.
 	verify.then("hang")
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	r.Header.Set("X-Api-Key", acme.key)
-	if _, err := http.DefaultClient.Do(r); !errors.Is(err, context.DeadlineExceeded) {
+	left := make(chan error, 1)
+	go func() {
+		_, err := http.DefaultClient.Do(r)
+		left <- err
+	}()
+	eventually(t, "verify is asked", func() bool { return verify.paths() != "" })
+	cancel()
+	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	equal(t, <-reached, context.Canceled)

@@ -81,7 +81,7 @@ func (c customer) become(t testing.TB, expected string) {
 
 func eventually(t testing.TB, what string, isSo func() bool) {
 	t.Helper()
-	for until := time.Now().Add(patience); !isSo(); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(5 * patience); !isSo(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("it did not come to this: %s", what)
 		}

@@ -29,9 +29,9 @@ import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { errors } from '../../shared/contract/errors.ts';
-import { keyspace } from '../../shared/stores/keyspace.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { makeEndClients, type EndClients } from '../../tests/helpers/end-clients.ts';
+import { waitingEvents } from '../../tests/helpers/outbox.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
 import { makeProxy, type Fate, type Proxy } from '../node/helpers/proxy.ts';
 
@@ -128,14 +128,8 @@ export function runCases(name: string, apps: Record<string, CaseApp>): void {
                 return usedCredits === used && heldCredits === held;
               });
             } else if ('recorded' in step) {
-              const [[, [, json = '']] = ['', []]] = await redis.xrevrange(
-                keyspace.outbox(keyShard(own!.key)!),
-                '+',
-                '-',
-                'COUNT',
-                1,
-              );
-              const { r: route, n: usageName } = JSON.parse(json) as { r: string; n: string };
+              const newest = (await waitingEvents(redis, keyShard(own!.key)!)).at(-1) ?? '';
+              const { r: route, n: usageName } = JSON.parse(newest) as { r: string; n: string };
               assert.equal({ route, usageName }, step.recorded);
             } else await run(step);
           }

@@ -1,6 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeWorld, type World } from '../../tests/helpers/world.ts';
+import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
 import { displayForms as ours } from '../../shared/verification/operation.ts';
 import { displayForms, each, keytally, KeytallyError, type ClientOptions, type Keytally } from './index.ts';
 import { operations, VERIFY, VERIFY_BATCH } from './operations.ts';
@@ -158,15 +158,18 @@ test('a call whose answer is lost is repeated and counts once', async () => {
 
 test('a call that hangs is given up early enough for another attempt, and a call without any answer fails', async () => {
   verify!.next('hang');
-  assert.is((await client.verify({ key: 'x' }, { timeoutMs: 4_000 })).status, 'INVALID');
+  assert.is((await client.verify({ key: 'x' }, { timeoutMs: 8_000 })).status, 'INVALID');
   verify!.fate = 'hang';
   const late = await failure(client.verify({ key: 'x' }, { timeoutMs: 100 }));
   assert.equal([late.status, late.code, late.isAway], [0, 0, true]);
   assert.match(late.message, /in time/);
   verify!.fate = 'pass';
   const nobody = keytally({ url: 'http://127.0.0.1:1', token: 'x' });
-  const error = await failure(nobody.workspaces.list({}, { timeoutMs: 100 }));
-  assert.match(error.message, /cannot be reached at http:\/\/127\.0\.0\.1:1$/);
+  // On a busy machine even a refused connection may take longer than what is left for a last attempt.
+  await eventually('it is said what cannot be reached', async () => {
+    const { message } = await failure(nobody.workspaces.list({}, { timeoutMs: 100 }));
+    return message.endsWith('cannot be reached at http://127.0.0.1:1');
+  });
   assert.is(await nobody.ready(), false);
   assert.is(await client.ready(), true);
 });

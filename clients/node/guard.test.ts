@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { keyspace } from '../../shared/stores/keyspace.ts';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { makeEndClients, refusals, type EndClients } from '../../tests/helpers/end-clients.ts';
+import { waitingEvents } from '../../tests/helpers/outbox.ts';
 import { makeWorld, type World } from '../../tests/helpers/world.ts';
 import { frameworks, type App } from './helpers/frameworks.ts';
 import { identityOf, keytally, type Keytally } from './index.ts';
@@ -155,8 +155,7 @@ async function contentOf(answer: Response) {
 }
 
 async function newestEvent(key: string): Promise<{ r: string }> {
-  const [[, [, json = '']] = ['', []]] = await redis.xrevrange(keyspace.outbox(keyShard(key)!), '+', '-', 'COUNT', 1);
-  return JSON.parse(json);
+  return JSON.parse((await waitingEvents(redis, keyShard(key)!)).at(-1) ?? '');
 }
 
 function never(): object {

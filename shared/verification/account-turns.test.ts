@@ -1,6 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { readLine } from '../../tests/accounts/lines.ts';
+import { inTime } from '../../tests/helpers/in-time.ts';
 import { connectTestRedis, eventually } from '../../tests/helpers/world.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
@@ -20,11 +21,11 @@ test.before(async () => {
 test.after(() => redis?.close());
 
 /** A record with 5 micro-credits without an end and 100 that end soon, of which 60 are used. */
-async function makeRecord(endsInMs: number) {
+async function makeRecord(endsAtMs: number) {
   const node = redis.node(SHARD);
   await node.client.flushdb();
   await node.client.hset(keyspace.meta(SHARD), { owner: node.runId(), epoch: 3, writes: 1 });
-  const [billingId, endsAtMs] = [newId('bill'), (await node.now()) + endsInMs];
+  const billingId = newId('bill');
   const key = keyspace.billing(SHARD, 'ws', billingId);
   const nothing = { rollEndsAtMs: 0, rollMaxMicros: 0, firstVersion: 1, pending: [] };
   const settings = packAccountSettings(
@@ -40,9 +41,12 @@ async function makeRecord(endsInMs: number) {
 }
 
 test('an account turns at its moment though nobody calls, once, and then nothing more is due', async () => {
-  const { client, key, endsAtMs, amounts } = await makeRecord(700);
-  await turnAccount(redis, SHARD, key);
-  assert.equal(await amounts(), [60, 0, 105, 0]);
+  const { client, key, endsAtMs, amounts } = await inTime(700, async (soon) => {
+    const made = await makeRecord(soon);
+    await turnAccount(redis, SHARD, made.key);
+    assert.equal(await made.amounts(), [60, 0, 105, 0]);
+    return made;
+  });
   assert.equal(await client.zrange(keyspace.due(SHARD), 0, -1, 'WITHSCORES'), [key, String(endsAtMs)]);
   const loops = [1, 2].map(() => startTurning(redis, makeLogger('test', 'error')));
   try {
@@ -63,7 +67,7 @@ test('an account turns at its moment though nobody calls, once, and then nothing
 });
 
 test('a record that is gone, or plain, is due no more', async () => {
-  const { client, key } = await makeRecord(700);
+  const { client, key } = await makeRecord(Date.now() + 700);
   await client.zadd(keyspace.due(SHARD), 1, `${key}-gone`);
   await client.hset(`${key}-plain`, { s: '1\0bill\x005\0\0', u: 3 });
   await client.zadd(keyspace.due(SHARD), 1, `${key}-plain`);
@@ -75,7 +79,7 @@ test('a record that is gone, or plain, is due no more', async () => {
 });
 
 test('a closed shard turns nothing', async () => {
-  const { client, key } = await makeRecord(700);
+  const { client, key } = await makeRecord(Date.now() + 700);
   await client.hset(keyspace.meta(SHARD), 'owner', 'another server');
   await turnAccount(redis, SHARD, key).then(
     () => assert.unreachable(),

@@ -28,7 +28,7 @@ test('what is asked of many holds at once shares scripts, and each call gets an 
     redis: { ...redis, node: () => only },
     holdKeys: { get: keys, getAgain: keys },
     outboxFull: () => false,
-    config: { VERIFY_DEADLINE_MS: 2_000, VERIFY_MAX_WAITING: 100 },
+    config: { VERIFY_DEADLINE_MS: 30_000, VERIFY_MAX_WAITING: 100 },
   });
   const caller = { teamId: newId('team') } as Caller;
   const idOf = (i: number) => {

@@ -42,8 +42,9 @@ async function lines(): Promise<string[]> {
   return (await Promise.all(read)).flat().flatMap(([, [, text = '']]) => text.split('\n'));
 }
 
+/** How many lines of a kind there are: what was told again is the same line. */
 async function told(mark: string): Promise<number> {
-  return (await lines()).filter((line) => line.startsWith(`{"x":"${mark}"`)).length;
+  return new Set((await lines()).filter((line) => line.startsWith(`{"x":"${mark}"`))).size;
 }
 
 /** The calls of all cells: of a cell that was told again, its largest count. */

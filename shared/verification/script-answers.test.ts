@@ -25,6 +25,7 @@ import {
 
 const test = suite('answers of the scripts');
 const SHARD = 7;
+const WITHIN_MS = 30_000;
 const OTHER_SHARD = 8;
 let redis: ShardedRedis;
 test.before(async () => {
@@ -123,8 +124,8 @@ async function send({ outboxFull }: { outboxFull: boolean }, calls: Changed[]) {
   const node = redis.node(SHARD);
   const keys = calls.map(({ shard }, i) => nameOf(i, shard));
   const packed = calls.map(({ call: changed }) => packCall({ ...call, eventStart: eventStart(), ...changed }));
-  const batch = { runId: node.runId(), notAfterMs: node.notAfter(5_000), outboxFull };
-  const answer = await node.script('verify', keys, scriptArguments(batch, packed), 5_000);
+  const batch = { runId: node.runId(), notAfterMs: node.notAfter(WITHIN_MS), outboxFull };
+  const answer = await node.script('verify', keys, scriptArguments(batch, packed), WITHIN_MS);
   return readScriptAnswers(answer, calls.length);
 }
 
@@ -135,7 +136,7 @@ test('the verify script answers every field under its name', async () => {
   const before = Date.now();
   const [answer] = await ask({});
   const { nowMs, nowTicks, fields, newLookup } = answer!;
-  assert.ok(Math.abs(nowMs - before) < 5_000);
+  assert.ok(nowMs >= before && nowMs <= Date.now());
   assert.is(Math.floor(nowTicks / (TICKS_PER_SECOND / 1_000)) % 1_000, nowMs % 1_000);
   assert.equal(fields, {
     status: 'VALID',
@@ -359,7 +360,7 @@ test('a batch that Redis has no memory for takes nothing, and what needs none is
   const [shared, own] = [redis, await makeOwnRedis('no-memory')];
   redis = connectRedis(own.url, makeLogger('test', 'error'));
   try {
-    await redis.connected(5_000);
+    await redis.connected(WITHIN_MS);
     await prepareShard(SHARD);
     const calls = [{}, { call: { idempotencyHash: 'once' } }, { key: { state: 'X' } }, {}];
     await storeKeys(calls);
@@ -412,7 +413,7 @@ test('the witness script finds the billing record of a key', async () => {
   const node = redis.node(SHARD);
   const keys = [keyspace.meta(SHARD), keyspace.outbox(SHARD), keyspace.keyText(SHARD, 'hash-0')];
   const lost = async (number: number) =>
-    (await node.script('witness', keys, [node.runId(), node.notAfter(5_000), 9, number, '{"x":1'], 5_000))[2];
+    (await node.script('witness', keys, [node.runId(), node.notAfter(WITHIN_MS), 9, number, '{"x":1'], WITHIN_MS))[2];
   assert.equal([await lost(13), await lost(14)], ['', '1']);
 });
 

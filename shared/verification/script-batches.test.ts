@@ -30,7 +30,7 @@ test.before(async () => {
   await once(way.listen(0, '127.0.0.1'), 'listening');
   const { port } = way.address() as AddressInfo;
   redis = connectRedis(`redis://127.0.0.1:${port}`, makeLogger('test', 'silent'));
-  await redis.connected(5_000);
+  await redis.connected(30_000);
 });
 test.after(async () => {
   for (const socket of sockets) socket.destroy();

@@ -92,7 +92,7 @@ test('Kafka serves relay and consumer with their logins, and nobody without one'
         KAFKA_SASL_USERNAME: String(given.KAFKA_SASL_USERNAME),
         KAFKA_SASL_PASSWORD: passwords[program],
       };
-      assert.is(await isServed(login), true, program);
+      await eventually(`${program} is served`, () => isServed(login));
       assert.is(await isServed({ ...login, KAFKA_SASL_PASSWORD: passwords.broker }), false, 'a wrong password');
       assert.is(await isServed({ ...login, KAFKA_SASL_MECHANISM: '' }), false, 'no login');
     }

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 
-/** A connection to a server that can be cut, and mended again. */
-export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void> };
+/** A connection to a server that can be cut, and mended again; or silenced, as by a server that vanishes and is replaced. */
+export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void>; silence(): void };
 
 /**
  * Puts a wire before the server of a URL. While it is cut, the server is unavailable to those who use the wire's URL. `tap` is
@@ -30,6 +30,10 @@ export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): 
     },
     async mend() {
       await once(server.listen(Number(wired.port), '127.0.0.1'), 'listening');
+    },
+    // Nothing passes any more on the connections of now, and none of them closes. New ones pass.
+    silence() {
+      for (const socket of sockets) socket.unpipe().pause();
     },
   };
 }

@@ -86,7 +86,7 @@ export async function emptyPostgres(suffix: string): Promise<string> {
 /** A connection to the database of this test file on the run's Redis. */
 export async function connectTestRedis(): Promise<ShardedRedis> {
   const redis = connectRedis(redisUrl(), makeLogger('test', 'error'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
   return redis;
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errors } from '../../shared/contract/errors.ts';
 import { SEEN_CODES_FILE } from '../helpers/contract.ts';
+import { dayWithRoom } from '../helpers/day-with-room.ts';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { readJson, replaceFile } from '../../apps/stack/process/json-file.ts';
 import { runTestFile, type FileResult } from './test-file.ts';
@@ -75,6 +76,9 @@ async function main(): Promise<void> {
     for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
       const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => met.get(need)!));
       if (more.includes(undefined)) continue;
+      // Many files ask for what was used today.
+      await dayWithRoom();
+      if (abort.signal.aborted) return;
       const env = { ...testEnvironment(servers, folder, slots.get(file)!), ...Object.assign({}, ...more) };
       if (values.long) env.TEST_LONG = '1';
       const result = await runTestFile(file, { env, withinMs: Number(values.within) * 1000, signal: abort.signal });

@@ -83,7 +83,8 @@ test('the restored stack goes on: its token, its keys and its signing keys work,
   await eventually('it is booked', async () => (await stack.usageOf(settled)) === '101');
   await stack.api('post', '/api/v1/jwt', { payload: {} });
   await stack.api('patch', `/api/v1/workspace/${stack.workspaceId()}/api-key/${busy.id}`, { enabled: false });
-  assert.is((await stack.verify(busy)).body.status, 'DISABLED');
+  const status = await eventually('it is decided', async () => (await stack.verify(busy)).body.status as string);
+  assert.is(status, 'DISABLED');
   await stack.must('down');
 });
 

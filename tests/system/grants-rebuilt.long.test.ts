@@ -1,6 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../helpers/customers.ts';
+import { inTime } from '../helpers/in-time.ts';
 import { eventually } from '../helpers/world.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 
@@ -62,14 +63,17 @@ test.run();
 
 /** A record with grants that are used up, active, ended, voided and pending, and 58 used. */
 async function usedAccount() {
-  const key = await own.customers.meteredKey('100');
-  const { id } = await own.customers.billing(key.meter);
-  const now = Date.now();
-  const first = await grant(id, { credits: '50', priority: 10, expiresAt: now + HOUR });
-  const voided = await grant(id, { credits: '17', priority: 20 });
-  const ending = await grant(id, { credits: '15', priority: 5, expiresAt: now + 2_000 });
-  const pending = await grant(id, { credits: '5', beginsAt: now + HOUR });
-  await own.spend(key, '12');
+  const { key, id, first, voided, ending, pending } = await inTime(2_000, async (expiresAt) => {
+    const key = await own.customers.meteredKey('100');
+    const { id } = await own.customers.billing(key.meter);
+    const later = Date.now() + HOUR;
+    const first = await grant(id, { credits: '50', priority: 10, expiresAt: later });
+    const voided = await grant(id, { credits: '17', priority: 20 });
+    const ending = await grant(id, { credits: '15', priority: 5, expiresAt });
+    const pending = await grant(id, { credits: '5', beginsAt: later });
+    await own.spend(key, '12');
+    return { key, id, first, voided, ending, pending };
+  });
   await voidGrant(id, voided);
   await eventually('it has ended', async () => (await grantOf(id, ending)).state === 'EXPIRED');
   await own.spend(key, '46');

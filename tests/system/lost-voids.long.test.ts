@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must, type TestKey } from '../helpers/customers.ts';
 import { leaveVoid } from '../helpers/dead-void.ts';
+import { inTime } from '../helpers/in-time.ts';
 import { makeLostEnds } from '../helpers/lost-ends.ts';
 import { eventually } from '../helpers/world.ts';
 
@@ -42,14 +43,16 @@ const scenes: Scene[] = [
 ];
 
 test('a void that came after the cut of a backup is proved again, whatever it took and whatever was copied of it', async () => {
-  const played = await Promise.all(scenes.map(begin));
-  await Promise.all(played.map((one) => doAll(one, one.before)));
-  await own.book(await own.takeLines());
-  await Promise.all(played.map((one) => doAll(one, one.after)));
+  const played = await inTime(ENDS_AFTER_MS, async (endsAt) => {
+    const played = await Promise.all(scenes.map((scene) => begin(scene, endsAt)));
+    await Promise.all(played.map((one) => doAll(one, one.before)));
+    await own.book(await own.takeLines());
+    await Promise.all(played.map((one) => doAll(one, one.after)));
+    return played;
+  });
   await own.killApi();
   await own.redis.admin.flushall();
-  const last = Math.max(...played.map(({ endsAt }) => endsAt));
-  await eventually('all have ended', async () => Date.now() > last);
+  await eventually('all have ended', async () => played.every(({ endsAt }) => Date.now() > endsAt));
   await own.startAgain();
   await own.allOpen();
   await untilProved(played);
@@ -59,10 +62,10 @@ test.run();
 
 type Played = Scene & { key: TestKey; id: string; grantId: string; beginsAt: number; endsAt: number };
 
-async function begin(scene: Scene): Promise<Played> {
+async function begin(scene: Scene, endsAt: number): Promise<Played> {
   const key = await own.customers.meteredKey('10');
   const { id } = await own.customers.billing(key.meter);
-  return { ...scene, key, id, grantId: '', beginsAt: NaN, endsAt: Date.now() + ENDS_AFTER_MS };
+  return { ...scene, key, id, grantId: '', beginsAt: NaN, endsAt };
 }
 
 async function doAll(played: Played, acts: string): Promise<void> {
@@ -79,7 +82,8 @@ async function doOne(played: Played, act: string): Promise<void> {
       await grant(played, '3');
       return;
     case 'later':
-      played.beginsAt = Date.now() + BEGINS_AFTER_MS;
+      // Where a busy machine comes here late, at the end at the latest: all is done again then.
+      played.beginsAt = Math.min(Date.now() + BEGINS_AFTER_MS, endsAt - 1);
       played.grantId = await grant(played, '5', played.beginsAt);
       return;
     case 'last':

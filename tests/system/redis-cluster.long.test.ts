@@ -108,7 +108,7 @@ test('a failover loses no answered debit and no answered change', async () => {
   stopped = true;
   await traffic;
 
-  for (const key of disabled) assert.is((await verify(key)).body.status, 'DISABLED');
+  for (const key of disabled) assert.is(await spendOnce(key, 'disabled'), 'DISABLED');
   for (const { meter } of spent) {
     const used = Number((await customers.billing(meter)).usedCredits);
     const [least, most] = [seen.get(meter)!, seen.get(meter)! + undecided.get(meter)!];
@@ -169,9 +169,8 @@ test('a lagging replica that takes over is fenced, and nothing revoked comes bac
   do {
     answers.push(...(await Promise.all(disabled.map((key) => verify(key, '0', lax)))));
   } while (!(await isReady(lax)));
-  answers.push(...(await Promise.all(disabled.map((key) => verify(key, '0', lax)))));
   for (const answer of answers) assert.ok(answer.status === 503 || answer.body.status === 'DISABLED', answer.text);
-  assert.is(answers.at(-1)!.body.status, 'DISABLED');
+  for (const key of disabled) assert.is(await spendOnce(key, 'disabled', lax), 'DISABLED');
   await Promise.all([lax.stop(), api.stop()]);
   await restart(primary);
   await until(() => isInSync(primary));
@@ -193,11 +192,11 @@ function verify(key: string, usage = '0', { url } = world.verify!): Promise<Answ
 }
 
 /** Repeats a call that was not decided, as a client would on a busy machine. */
-async function spendOnce(key: string, idempotencyKey: string): Promise<string> {
+async function spendOnce(key: string, idempotencyKey: string, { url } = world.verify!): Promise<string> {
   const body = { key, billing: { usage: '1' } };
   const headers = { 'Idempotency-Key': idempotencyKey };
   const decided = await eventually(`${idempotencyKey} is decided`, async () => {
-    const answer = await customers.verify(body, { headers });
+    const answer = await customers.verify(body, { headers, url });
     return answer.status === 200 ? (answer.body.status as string) : undefined;
   });
   return decided;

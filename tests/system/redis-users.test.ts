@@ -106,7 +106,7 @@ test('a relay may read, take over, acknowledge and set aside entries', async () 
   const log = makeLogger('test', 'silent');
   // This process does not trust the certificate, so it connects without TLS.
   sharded = connectRedis(urlOf('relay', 'redis', Number(new URL(redis.url).port)), log);
-  await sharded.connected(5_000);
+  await sharded.connected(60_000);
   const metrics = makeMetrics('test');
   await redis.admin.xadd(keyspace.outbox(0), '*', 'e', 'no event');
   const source = makeOutboxReader({ node: sharded.node(0), shards: [0, 1], name: 'relay-1', metrics, log });

@@ -37,7 +37,7 @@ test('BUS=kafka starts Kafka and the relay too, and usage goes through them', as
   await spend();
   await eventually('the usage is there', async () => (await usage()) === 1);
   await eventually('it went through Kafka and is done', async () => (await countEvents(env.KAFKA_BROKERS!)) === 0);
-  assert.is((await stack('status')).code, 0);
+  await eventually('all is well', async () => (await stack('status')).code === 0);
 });
 
 test('up with another bus does not change a running stack', async () => {
@@ -89,8 +89,7 @@ function processes(): Record<string, { pid: number; port: number }> {
 }
 
 async function call(method: string, path: string, body?: unknown) {
-  const url = (path.endsWith('/verify') ? env.KEYTALLY_VERIFY_URL! : env.KEYTALLY_API_URL!) + path;
-  const answer = await request(url, method, { token: env.KEYTALLY_TOKEN!, body });
+  const answer = await request(env.KEYTALLY_API_URL! + path, method, { token: env.KEYTALLY_TOKEN!, body });
   assert.ok(answer.status < 300, answer.text);
   return answer.body;
 }
@@ -103,12 +102,13 @@ async function newMeter() {
   return { key: apiKey.key as string, billingId: billing.id as string };
 }
 
+/** Repeats a call that was not decided, as a client would on a busy machine. */
 async function spend(): Promise<void> {
-  const answer = await call('post', '/api/v1/api-key/verify', {
-    key: meter.key,
-    billing: { usage: '1', usageName: 'n' },
-  });
-  assert.is(answer.status, 'VALID');
+  const body = { key: meter.key, billing: { usage: '1', usageName: 'n' } };
+  const headers = { 'Idempotency-Key': `${Math.random()}` };
+  const verify = () =>
+    request(`${env.KEYTALLY_VERIFY_URL}/api/v1/api-key/verify`, 'post', { token: env.KEYTALLY_TOKEN!, body, headers });
+  assert.is(await eventually('it is decided', async () => (await verify()).body.status as string), 'VALID');
 }
 
 async function usage(): Promise<number> {

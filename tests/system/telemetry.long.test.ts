@@ -263,7 +263,8 @@ test('a collector that does not answer, or is not there, delays no call and no s
       Array.from({ length: 200 }, () => customers.verify({ key }, { url: verify.url })),
     );
     assert.equal(new Set(answers.map(({ body }) => body.status)), new Set(['VALID']));
-    const ended = once(verify.process, 'exit');
+    // With all that it has said.
+    const ended = once(verify.process, 'close');
     verify.process.kill('SIGTERM');
     const [code] = (await ended) as [number];
     assert.is(code, 0);

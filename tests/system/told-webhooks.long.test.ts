@@ -13,6 +13,8 @@ import { backdateRows } from '../helpers/backdate.ts';
 import { testEvent } from '../helpers/events.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { fieldsOf, listenToAll } from '../helpers/told-webhooks.ts';
+import { dayWithRoom } from '../helpers/day-with-room.ts';
+import { inTime } from '../helpers/in-time.ts';
 import { connectTestRedis, eventually, makeWorld, type World } from '../helpers/world.ts';
 
 // What makes each type of event, from the call to the row that waits for its webhook, and in the end to the receiver.
@@ -27,6 +29,7 @@ let receiver: Receiver;
 let secret: string;
 
 test.before(async () => {
+  await dayWithRoom('Asia/Kathmandu');
   const certificate = makeReceiverCertificate();
   receiver = await startReceiver(certificate);
   world = await makeWorld(['verify', 'consumer'], {
@@ -93,13 +96,14 @@ test('credits that are given back, and a grant that begins, replenish', async ()
   await webhook.until('credits.replenished', id);
   await used(key, '1');
   await webhook.until('credits.exhausted', id, 2);
-  const grant = { credits: '2', beginsAt: Date.now() + 1_500, expiresAt: Date.now() + DAY };
+  const beginsAt = Date.now() + 1_500;
+  const grant = { credits: '2', beginsAt, expiresAt: beginsAt + DAY };
   await must(
     201,
     world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: { 'Idempotency-Key': 'later' } }),
   );
-  assert.is((await webhook.types(id)).filter((type) => type === 'credits.replenished').length, 1);
-  await webhook.until('credits.replenished', id, 2);
+  const [, again] = await webhook.until('credits.replenished', id, 2);
+  assert.ok(again!.at >= beginsAt, 'not before it begins');
 });
 
 test('overages are no end of credits, a spend cap is', async () => {
@@ -145,21 +149,23 @@ test('a hold that nobody settles is told as expired, released or charged; a capt
 });
 
 test('a grant is told when it begins, when it has expired, and 7 days and 1 day before that', async () => {
-  const meter = await customers.newMeter({ totalCredits: '1' });
-  const id = await record(meter);
-  const grant = async (body: object) => {
-    const headers = { 'Idempotency-Key': String(Math.random()) };
-    const path = `/api/v1/customer-billing/${id}/grant`;
-    return (await must(201, world.call('post', path, { credits: '5', ...body }, { headers }))).body.grant as {
-      id: string;
+  const { id, meter, soon, week, day, begun } = await inTime(2_000, async (begun) => {
+    const meter = await customers.newMeter({ totalCredits: '1' });
+    const id = await record(meter);
+    const grant = async (body: object) => {
+      const headers = { 'Idempotency-Key': String(Math.random()) };
+      const path = `/api/v1/customer-billing/${id}/grant`;
+      return (await must(201, world.call('post', path, { credits: '5', ...body }, { headers }))).body.grant as {
+        id: string;
+      };
     };
-  };
-  const now = Date.now();
-  const soon = await grant({ name: 'soon', beginsAt: now + 1_000, expiresAt: now + 2_000 });
-  const week = await grant({ name: 'week', expiresAt: now + 7 * DAY + 2_000 });
-  const day = await grant({ name: 'day', expiresAt: now + DAY + 2_000 });
-  const voided = await grant({ name: 'voided', beginsAt: now + 3_000, expiresAt: now + 4_000 });
-  await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${voided.id}/void`));
+    const soon = await grant({ name: 'soon', beginsAt: begun, expiresAt: begun + 1_000 });
+    const week = await grant({ name: 'week', expiresAt: begun + 7 * DAY });
+    const day = await grant({ name: 'day', expiresAt: begun + DAY });
+    const voided = await grant({ name: 'voided', beginsAt: begun + 1_000, expiresAt: begun + 2_000 });
+    await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${voided.id}/void`));
+    return { id, meter, soon, week, day, begun };
+  });
   const [expired] = await webhook.until('grant.expired', id);
   const began = await webhook.until('grant.began', id, 3);
   const expiring = await webhook.until('grant.expiring', id, 2);
@@ -169,26 +175,25 @@ test('a grant is told when it begins, when it has expired, and 7 days and 1 day 
     grantId: soon.id,
     credits: '5',
     name: 'soon',
-    beginsAt: now + 1_000,
-    expiresAt: now + 2_000,
+    beginsAt: begun,
+    expiresAt: begun + 1_000,
   });
   assert.equal(fieldsOf(began, 'name'), ['"day"', '"soon"', '"week"']);
   assert.equal(fieldsOf(expiring, 'daysLeft', 'grantId'), [`1 "${day.id}"`, `7 "${week.id}"`]);
   // The consumer looks at the last minute again and again, and tells nothing twice.
   await eventually('it has gone on', async () => {
     const [{ at }] = await world.sql<[{ at: number }]>`select at from job_watermarks where job = 'webhook_moments'`;
-    return at > now + 6_000;
+    return at > begun + 4_000;
   });
   assert.is((await webhook.types(id)).filter((type) => type.startsWith('grant.')).length, 6);
 });
 
 test('a key is told when it is made, imported, rotated and deleted, and 7 days and 1 day before it expires', async () => {
-  const now = Date.now();
-  const { id } = await customers.newKey({ expiresAt: now + DAY + 2_000, customerId: 'acme' });
+  const { id } = await inTime(2_000, (soon) => customers.newKey({ expiresAt: soon + DAY, customerId: 'acme' }));
   const [expiring] = await webhook.until('key.expiring', id);
   assert.equal([expiring!.data['daysLeft'], expiring!.data['customerId']], [1, 'acme']);
   const path = `/api/v1/workspace/${workspaceId}/api-key/${id}`;
-  await must(200, world.call('patch', path, { expiresAt: Date.now() + 7 * DAY + 2_000 }));
+  await must(200, world.call('patch', path, { expiresAt: Date.now() + 7 * DAY + 5_000 }));
   await webhook.until('key.expiring', id, 2);
   await must(200, world.call('post', `${path}/rotate`));
   await must(200, world.call('post', `${path}/rotate`));
@@ -288,11 +293,13 @@ test('what happened while no consumer ran is told when one runs again, and nothi
   const id = await record(meter);
   await used(key, '1');
   await world.consumer!.stop('SIGKILL');
-  const begins = Date.now() + 500;
-  const grant = { credits: '1', beginsAt: begins, expiresAt: begins + 1_000 };
-  const headers = { 'Idempotency-Key': 'while away' };
-  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
-  await eventually('it has ended', async () => Date.now() > begins + 1_500);
+  const expiresAt = await inTime(1_500, async (until) => {
+    const grant = { credits: '1', beginsAt: until - 1_000, expiresAt: until };
+    const headers = { 'Idempotency-Key': `while away ${until}` };
+    await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
+    return until;
+  });
+  await eventually('it has ended', async () => Date.now() > expiresAt + 500);
   await used(key, '4');
   const next = await world.start('consumer');
   await webhook.until('grant.expired', id);

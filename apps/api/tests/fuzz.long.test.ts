@@ -65,7 +65,7 @@ test(`for ${seconds} seconds with seed ${seed}: never a 500, never a hang, never
   for (const [i, server] of servers.entries()) {
     assert.is(server.process.exitCode, null);
     assert.is(server.process.pid, before[i]);
-    assert.is((await fetch(`${server.url}/readyz`)).status, 200);
+    await eventually('it is ready', async () => (await fetch(`${server.url}/readyz`)).ok);
     const grown = memoryMb(server) - warm[i]!;
     assert.ok(grown < GROWTH_MB, `${server.url} has grown by ${grown} MB`);
     await eventually('connections are closed', async () => openSockets(server) < 60);

@@ -11,7 +11,7 @@ type Plan = Pick<Customer, 'usageNames' | 'cost' | 'past'> & {
 type KeyFields = Omit<Parameters<Keytally['apiKeys']['create']>[0], 'name' | 'workspaceId'>;
 
 const YEAR_MS = 365 * 86_400_000;
-const ENDS_SOON_MS = 1_000;
+const ENDS_SOON_MS = 3_000;
 
 /** Makes the customers of a workspace, with credits for so many calls now and so many days before, and what is to be called. */
 export async function makeCast(client: Keytally, workspaceId: string, calls: number, days: number) {

@@ -177,7 +177,7 @@ test('release gives everything back; again it answers the same, and after a capt
 test('extend only while the hold is open, counted from now', async () => {
   for (const url of servers()) {
     const { key, meter } = await customers.meteredKey('100');
-    const holdId = await held(key, '30', { url, expiresIn: 2 });
+    const holdId = await held(key, '30', { url, expiresIn: 60 });
     const before = Date.now();
     const { body } = await must(200, extend(holdId, 600, { url }));
     assert.is(body.hold.id, holdId);
@@ -322,7 +322,7 @@ test('a capture works after the key was deleted, disabled or rotated', async () 
 
 test('who may settle follows from the team and the workspaces of the token: else 404', async () => {
   const { key, meter } = await customers.meteredKey('100');
-  const holdId = await held(key, '30');
+  const holdId = await held(key, '30', { expiresIn: 600 });
   const stranger = (await world.newTeam()).token;
   const elsewhere = await world.newWorkspace(world.team.id);
   const limited = await world.newToken(world.team.id, ['key:verify'], [elsewhere]);
@@ -525,7 +525,7 @@ test('the api lists what is held, since when, until when, and by which key, page
 
 test('while the outbox is full, hold and capture are 503, and the hold stays', async () => {
   const { key, meter } = await customers.meteredKey('100');
-  const holdId = await held(key, '30');
+  const holdId = await held(key, '30', { expiresIn: 600 });
   // Full for this server from the first event on; nobody takes events out meanwhile.
   await world.consumer!.stop();
   await must(200, customers.verify({ key }));

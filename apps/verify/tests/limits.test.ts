@@ -66,10 +66,11 @@ test('`usageName` counts only calls under that name', async () => {
 
 test('`rateLimitPerSecond` stays and is one more of them, under that name', async () => {
   const { key } = await customers.newKey({ rateLimitPerSecond: 1, limits: [requests(100)] });
-  const [first, refused] = await verifyTogether(key, 2);
+  const [first, ...others] = await verifyTogether(key, 3);
+  const refused = others.find(({ status }) => status === 'RATE_LIMITED');
   const names = first.limits.map(({ name }: { name: string }) => name);
   assert.equal(names, ['rateLimitPerSecond', 'daily']);
-  assert.is(refused.status, 'RATE_LIMITED');
+  assert.ok(refused);
   const { resetAt, ...by } = refused.limitedBy;
   assert.equal(by, { on: 'key', name: 'rateLimitPerSecond', limit: 1 });
   assert.is(resetAt, refused.rateLimit.resetAt);
@@ -78,8 +79,9 @@ test('`rateLimitPerSecond` stays and is one more of them, under that name', asyn
 test('a key without limits over windows says who refused, and lists none', async () => {
   const id = await newWorkspace({ defaultRateLimitPerSecond: 1 });
   const { key } = await newKeyIn(id);
-  const answers = await verifyTogether(key, 2);
-  assert.equal([answers[0].status, answers[1].limitedBy.on], ['VALID', 'workspace']);
+  const answers = await verifyTogether(key, 3);
+  assert.is(answers[0].status, 'VALID');
+  assert.is(answers.find(({ status }) => status === 'RATE_LIMITED')?.limitedBy.on, 'workspace');
   assert.not(answers.some(({ limits }) => limits));
 });
 

@@ -1,10 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeKeyText } from '../../../shared/values/key-text.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
 
 let world: World;
 let customers: Customers;
@@ -95,5 +94,5 @@ function verify(body: object, token: string | null = world.team.token, url = wor
 
 // The test wrote the token into Postgres itself: this waits until the sweeper has copied it to Redis.
 async function settle(token: string): Promise<void> {
-  for (let i = 0; i < 200 && (await verify({ key: '' }, token)).status === 401; i++) await sleep(20);
+  await eventually('it is in force', async () => (await verify({ key: '' }, token)).status !== 401);
 }

@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { rowsRead } from '../../../tests/helpers/postgres/rows-read.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { connectPostgres } from '../../stores/postgres.ts';
 import { ALL_SHARDS } from '../../values/key-text.ts';
 import { markedDays } from '../sums/marked-days.ts';
 import { noteUnsettled, removeSettled, takeUnsettled } from './unsettled-records.ts';
@@ -18,9 +19,9 @@ test.before(async () => {
   world = await makeWorld([]);
   // Its settler would take the notes away.
   await world.api.stop();
-  const { sql, team } = world;
-  await sql.begin(async (tx) => {
-    await tx`set local statement_timeout = 0`;
+  const { env, sql, team } = world;
+  const unlimited = connectPostgres(env.DATABASE_URL!, { max: 1, statementTimeoutMs: 0 });
+  await unlimited.begin(async (tx) => {
     await tx`insert into workspaces (id, team_id, name) values ('ws_many', ${team.id}, 'many')`;
     await tx`
       insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
@@ -29,6 +30,7 @@ test.before(async () => {
     await tx`insert into unsettled_records (billing_id, shard) select id, shard from billing_records`;
     await tx`insert into usage_marks (billing_id, day) select id, current_date from billing_records`;
   });
+  await unlimited.end();
   await sql.unsafe('analyze billing_records; analyze unsettled_records; analyze usage_marks');
 });
 test.after(() => world?.stop());

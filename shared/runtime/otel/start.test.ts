@@ -1,6 +1,7 @@
 // What a program keeps for a collector, and what it says of itself.
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { eventually } from '../../../tests/helpers/eventually.ts';
 import { startOtlpReceiver } from '../../../tests/helpers/otlp-receiver.ts';
 import { makeLogger } from '../log.ts';
 import { makeMetrics } from '../metrics.ts';
@@ -34,9 +35,10 @@ test('a collector that does not answer costs a bounded number of spans, and the 
     for (let i = 0; i < 20_000; i++) await part();
   });
   await telemetry.stop();
-  const sent = receiver.spans().length;
+  const sent = () => receiver.spans().length;
   // What is being sent, and what waits.
-  assert.ok(sent > 512 && sent <= 512 + 2_048, `${sent} spans were kept`);
+  await eventually('both are sent', async () => sent() > 512);
+  assert.ok(sent() <= 512 + 2_048, `${sent()} spans were kept`);
   await receiver.stop();
 });
 
@@ -50,7 +52,7 @@ test('what is sent names the service and what the operator says of it', async ()
     const telemetry = start(receiver.url, more);
     await telemetry.request(asked, async () => {});
     await telemetry.stop();
-    assert.is(receiver.spans().at(-1)?.service, name);
+    await eventually(`what ${name} sent has come`, async () => receiver.spans().at(-1)?.service === name);
   }
   assert.ok(receiver.requests.some(({ text }) => text.includes('"b c"')));
   await receiver.stop();
@@ -69,6 +71,7 @@ test('traces and metrics can each be left out', async () => {
     });
     await telemetry.stop();
   }
+  await eventually('the metrics have come', async () => receiver.requests.length > 0);
   assert.equal(
     receiver.requests.map(({ path }) => path),
     ['/v1/metrics'],
@@ -88,7 +91,9 @@ test('work whose result can not be told is done all the same', async () => {
   );
   assert.is(await telemetry.request(asked, part), 'done');
   await telemetry.stop();
-  assert.ok(receiver.spans().some(({ told }) => told['error.type'] === 'untold'));
+  await eventually('its span says so', async () =>
+    receiver.spans().some(({ told }) => told['error.type'] === 'untold'),
+  );
   await receiver.stop();
 });
 
@@ -104,9 +109,12 @@ test('work that fails fails as before, and its span tells the name of the error 
     assert.is(failed, error);
   }
   await telemetry.stop();
-  const failed = receiver.spans().filter(({ told }) => told['error.type'] === 'undecided');
-  assert.is(failed.length, 4);
-  for (const { status } of failed) assert.is(status.code, 2);
+  const failed = () => receiver.spans().filter(({ told }) => told['error.type'] === 'undecided');
+  await eventually('all have come', async () => failed().length >= 4);
+  assert.equal(
+    failed().map(({ status }) => status.code),
+    [2, 2, 2, 2],
+  );
   assert.not.ok(receiver.requests.some(({ text }) => text.includes('kt_secret')));
   await receiver.stop();
 });

@@ -2,6 +2,8 @@ import type { Browser, Page } from 'playwright-core';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
+import { dayWithRoom } from '../../helpers/day-with-room.ts';
+import { inTime } from '../../helpers/in-time.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
 import { inTable, launch, rowOf, signedIn, stackOf } from './helpers/browser.ts';
 
@@ -13,6 +15,7 @@ let workspaceId: string;
 let customers: Customers;
 const test = suite('outcomes in the console');
 test.before(async () => {
+  await dayWithRoom('Europe/Oslo');
   [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'Weather' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
@@ -118,7 +121,7 @@ test('each other reason is told with what changes it', async () => {
   const disabled = await customers.newKey({ name: 'Disabled one', enabled: false });
   const elsewhere = await customers.newKey({ name: 'From elsewhere', allowedIPs: ['192.0.2.1'] });
   const unpaid = await customers.newKey({ name: 'Unpaid', externalMeterId: 'no-record' });
-  const ended = await customers.newKey({ name: 'Ended', expiresAt: Date.now() + 1_500 });
+  const ended = await inTime(1_500, (expiresAt) => customers.newKey({ name: 'Ended', expiresAt }));
   const unscoped = await customers.newKey({ name: 'Unscoped' });
   const capped = await metered('capped', { allowOverages: true, spendCap: '2' });
   const limit = { name: 'monthly', unit: 'credits', limit: '1', per: 'month' };

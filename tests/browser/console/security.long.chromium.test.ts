@@ -97,10 +97,7 @@ test('no script runs on the page but its own, it speaks with nobody else, and no
   assert.is(await page.evaluate(inline), false);
   assert.is(await page.evaluate(`fetch('http://localhost:1/').then(() => 'asked', () => 'refused')`), 'refused');
   for (const directive of ['script-src', 'connect-src'])
-    assert.ok(
-      complaints.some((one) => one.includes(directive)),
-      complaints.join('\n'),
-    );
+    await eventually(`${directive} is told`, async () => complaints.some((one) => one.includes(directive)));
 
   const { page: other, close: closeOther } = await visit(browser);
   await other.goto(`${world.api.url}/docs`);
@@ -147,7 +144,6 @@ test('the page of a session whose token was revoked asks to sign in, and shows n
   await page.goto(`${world.api.url}/console/w/${workspaceId}/keys`);
   await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor();
   await must(200, world.call('delete', `/api/v1/access-token/${accessToken.id}`));
-  const revoked = Date.now();
   await eventually(
     'the session ends',
     async () =>
@@ -156,7 +152,6 @@ test('the page of a session whose token was revoked asks to sign in, and shows n
       ).status() === 401,
     1_000,
   );
-  assert.ok(Date.now() - revoked < 1_500);
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByLabel('Access token').waitFor();
   assert.is(await page.getByRole('navigation', { name: 'Pages' }).count(), 0);

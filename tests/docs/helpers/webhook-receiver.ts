@@ -78,6 +78,7 @@ export function testReceiver({ language, file, command, env, prepare }: Example)
     const { id, eventId } = await own.ended(webhook.id, 'DELIVERED', 1);
     await must(200, own.world.call('post', `/api/v1/webhook/${webhook.id}/delivery/${id}/redeliver`));
     await own.ended(webhook.id, 'DELIVERED', 2);
+    await eventually('it has told it', async () => out.includes('\n'));
     const [line, ...others] = out.trim().split('\n');
     const [told, type, ...data] = line!.split(' ');
     assert.equal([told, type, others], [eventId, 'key.created', []]);

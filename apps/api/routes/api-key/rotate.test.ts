@@ -38,22 +38,27 @@ test('a rotated key has a new secret and all else as before; the old secret is I
 });
 
 test('during a grace, all secrets are the same key with one rate limit', async () => {
-  const first = await create({ rateLimitPerSecond: 1 });
-  const second = (await rotate(first, { graceSeconds: 60 })).body.apiKey;
-  const third = (await rotate(first, { graceSeconds: 60 })).body.apiKey;
-  const answers = await Promise.all([first, second, third].map(({ key }) => verify(key)));
+  const { secrets, answers } = await eventually('all are verified within a second', async () => {
+    const made = await create({ rateLimitPerSecond: 1 });
+    const secrets = [made];
+    for (let i = 0; i < 2; i++) secrets.push((await rotate(made, { graceSeconds: 60 })).body.apiKey);
+    const began = performance.now();
+    const answers = await Promise.all(secrets.map(({ key }) => verify(key)));
+    return performance.now() - began < 1_000 ? { secrets, answers } : undefined;
+  });
+  const [first] = secrets;
   assert.is(answers.filter(({ status }) => status === 'VALID').length, 1);
   assert.is(answers.filter(({ status }) => status === 'RATE_LIMITED').length, 2);
   for (const answer of answers) assert.is(answer.apiKeyId, first.id);
   await world.call('patch', pathOf(first), { enabled: false });
-  for (const text of [first.key, second.key, third.key]) assert.is((await verify(text)).status, 'DISABLED');
+  for (const { key } of secrets) assert.is((await verify(key)).status, 'DISABLED');
 });
 
 test('a grace ends by itself', async () => {
   const first = await create();
-  const second = (await rotate(first, { graceSeconds: 2 })).body.apiKey;
+  const second = (await rotate(first, { graceSeconds: 4 })).body.apiKey;
   assert.is((await verify(first.key)).status, 'VALID');
-  await sleep(2_050);
+  await sleep(4_050);
   assert.is((await verify(first.key)).status, 'INVALID');
   assert.is((await verify(second.key)).status, 'VALID');
 });

@@ -3,6 +3,7 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { inTime } from '../../../../tests/helpers/in-time.ts';
 import { inLongForm } from '../../../../tests/helpers/long-form.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 import { billingsAfter, type BillingFilter } from '../../resources/billings/lists.ts';
@@ -54,13 +55,14 @@ test('a list is narrowed to a meter, and to the records that keys of a customer 
 
 test('within a minute, a list has what was used, held, granted and expired', async () => {
   const plain = await customers.meteredKey('10');
-  const account = await customers.meteredKey('10');
-  const { id } = await customers.billing(account.meter);
-  const grant = { credits: '3', expiresAt: Date.now() + 4_000, priority: 90 };
-  await must(
-    201,
-    world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: { 'Idempotency-Key': newId('evt') } }),
-  );
+  const { id, ...account } = await inTime(4_000, async (expiresAt) => {
+    const { key, meter } = await customers.meteredKey('10');
+    const { id } = await customers.billing(meter);
+    const headers = { 'Idempotency-Key': newId('evt') };
+    const grant = { credits: '3', expiresAt, priority: 90 };
+    await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
+    return { id, key, meter };
+  });
   await must(200, customers.verify({ key: plain.key, billing: { usage: '2.5' } }));
   await must(200, customers.verify({ key: account.key, billing: { usage: '4', hold: { expiresIn: 3600 } } }));
   await eventually(

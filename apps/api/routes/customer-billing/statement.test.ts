@@ -5,6 +5,7 @@ import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { backdate, backdateRows } from '../../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../../tests/helpers/customers.ts';
+import { inTime } from '../../../../tests/helpers/in-time.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../../tests/helpers/world.ts';
 
 const test = suite('statements');
@@ -26,21 +27,24 @@ test.after.each(async () => {
 });
 
 test('a month tells each movement between its opening and closing balances, in the order of day, kind and name', async () => {
-  const { workspaceId, customers } = await newWorkspace();
-  const key = await customers.meteredKey('100');
-  await spend(customers, key, '1.5', 'tokens');
-  await backdate(redis, at('2026-09-12T10:00Z'));
-  await backdateRows(world.sql, workspaceId, at('2026-09-10T00:00Z'));
+  const { customers, key, id, short, wrong } = await inTime(3_000, async (expiresAt) => {
+    const made = await newWorkspace();
+    const key = await made.customers.meteredKey('100');
+    await spend(made.customers, key, '1.5', 'tokens');
+    await backdate(redis, at('2026-09-12T10:00Z'));
+    await backdateRows(world.sql, made.workspaceId, at('2026-09-10T00:00Z'));
 
-  const { id } = await customers.billing(key.meter);
-  const short = await grant(id, { credits: '10', name: 'promo', expiresAt: Date.now() + 3_000, priority: 1 });
-  const wrong = await grant(id, { credits: '7', name: 'by mistake', priority: 60 });
-  await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${wrong}/void`, {}));
-  await spend(customers, key, '0.000001', 'tokens');
-  await spend(customers, key, '2', 'calls');
-  await spend(customers, key, '0.25', 'tokens');
-  await backdate(redis, at('2026-10-02T23:59:59Z'));
-  await backdateRows(world.sql, workspaceId, at('2026-10-02T08:00Z'));
+    const { id } = await made.customers.billing(key.meter);
+    const short = await grant(id, { credits: '10', name: 'promo', expiresAt, priority: 1 });
+    const wrong = await grant(id, { credits: '7', name: 'by mistake', priority: 60 });
+    await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${wrong}/void`, {}));
+    await spend(made.customers, key, '0.000001', 'tokens');
+    await spend(made.customers, key, '2', 'calls');
+    await spend(made.customers, key, '0.25', 'tokens');
+    await backdate(redis, at('2026-10-02T23:59:59Z'));
+    await backdateRows(world.sql, made.workspaceId, at('2026-10-02T08:00Z'));
+    return { ...made, key, id, short, wrong };
+  });
   await eventually('the grant has ended', async () => (await billingOf(id)).expiredCredits !== '7');
   await backdate(redis, at('2026-10-31T12:00Z'));
   const adjustment = await adjust(id, { amount: '-0.25', usageName: 'tokens', reason: '=wrong', day: '2026-10-05' });

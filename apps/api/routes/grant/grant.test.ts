@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
+import { inTime } from '../../../../tests/helpers/in-time.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 import { requireFewEnded } from '../../resources/grants/grants.ts';
 import type { RecordAccount } from '../../sync/accounts.ts';
@@ -39,10 +40,11 @@ test('a record has five amounts that add up, and verify answers the same', async
 
 test('a grant begins at once, has the priority 50 and no end unless they are given, and keeps name and metadata', async () => {
   const { id } = await record('0');
+  const before = Date.now();
   const given = (await grant(id, { credits: '5', name: 'trial', metadata: { order: 7 } })).body.grant;
   assert.match(given.id, /^grant_/);
   const { createdAt: _, beginsAt, ...rest } = given;
-  assert.ok(Math.abs(beginsAt - Date.now()) < 5_000);
+  assert.ok(beginsAt > before - 5_000 && beginsAt < Date.now() + 5_000);
   const numbers = { usedCredits: '0', expiredCredits: '0', remainingCredits: '5' };
   assert.equal(rest, {
     id: given.id,
@@ -120,28 +122,34 @@ test('an adjustment above 0 draws on the grants of its moment, whatever day it i
 });
 
 test('the state of a grant is the first that applies of VOIDED, EXPIRED, PENDING, USED_UP and ACTIVE', async () => {
-  const { key, id } = await record('0');
-  const [soon, later] = [Date.now() + 4_000, Date.now() + HOUR];
-  const made = [
-    await granted(id, { credits: '1', expiresAt: soon, priority: 1 }),
-    await granted(id, { credits: '1', expiresAt: soon, priority: 2 }),
-    await granted(id, { credits: '1', beginsAt: later }),
-    await granted(id, { credits: '1', priority: 3 }),
-    await granted(id, { credits: '1', priority: 4 }),
-  ];
-  const states = async () => Promise.all(made.map(async (one) => (await must(200, get(id, one))).body.grant.state));
-  await spend(key, '1');
-  await must(200, voided(id, made[1]!));
-  assert.equal((await states()).slice(1), ['VOIDED', 'PENDING', 'ACTIVE', 'ACTIVE']);
+  const { key, soon, states } = await inTime(4_000, async (soon) => {
+    const { key, id } = await record('0');
+    const later = Date.now() + HOUR;
+    const made = [
+      await granted(id, { credits: '1', expiresAt: soon, priority: 1 }),
+      await granted(id, { credits: '1', expiresAt: soon, priority: 2 }),
+      await granted(id, { credits: '1', beginsAt: later }),
+      await granted(id, { credits: '1', priority: 3 }),
+      await granted(id, { credits: '1', priority: 4 }),
+    ];
+    const states = async () => Promise.all(made.map(async (one) => (await must(200, get(id, one))).body.grant.state));
+    await spend(key, '1');
+    await must(200, voided(id, made[1]!));
+    assert.equal((await states()).slice(1), ['VOIDED', 'PENDING', 'ACTIVE', 'ACTIVE']);
+    return { key, soon, states };
+  });
   await spend(key, '1');
   await eventually('both have ended', async () => Date.now() > soon);
   assert.equal(await states(), ['EXPIRED', 'VOIDED', 'PENDING', 'USED_UP', 'ACTIVE']);
 });
 
 test('what is left of a grant when it ends has expired, and is told for the grant and the record', async () => {
-  const { key, id, meter } = await record('10');
-  const one = await granted(id, { credits: '5', expiresAt: Date.now() + 1_500, priority: 10 });
-  await spend(key, '2');
+  const { key, id, meter, one } = await inTime(1_500, async (expiresAt) => {
+    const made = await record('10');
+    const one = await granted(made.id, { credits: '5', expiresAt, priority: 10 });
+    await spend(made.key, '2');
+    return { ...made, one };
+  });
   await eventually('it has ended', async () => (await get(id, one)).body.grant.state === 'EXPIRED');
   const { grant } = (await get(id, one)).body;
   assert.equal([grant.usedCredits, grant.expiredCredits, grant.remainingCredits], ['2', '3', '0']);
@@ -151,10 +159,13 @@ test('what is left of a grant when it ends has expired, and is told for the gran
 });
 
 test('what ended grants gave is copied into Postgres, and copied again when credits are given back to them', async () => {
-  const { key, id, meter } = await record('1');
-  const one = await granted(id, { credits: '5', expiresAt: Date.now() + 1_500, priority: 10 });
-  const other = await granted(id, { credits: '3', priority: 20 });
-  await spend(key, '6');
+  const { id, meter, one, other } = await inTime(1_500, async (expiresAt) => {
+    const made = await record('1');
+    const one = await granted(made.id, { credits: '5', expiresAt, priority: 10 });
+    const other = await granted(made.id, { credits: '3', priority: 20 });
+    await spend(made.key, '6');
+    return { ...made, one, other };
+  });
   await eventually('it has ended', async () => (await get(id, one)).body.grant.state === 'EXPIRED');
   await must(200, voided(id, other));
   const copies = () => world.sql`
@@ -172,10 +183,13 @@ test('what ended grants gave is copied into Postgres, and copied again when cred
 });
 
 test('what ended grants gave is copied again when a late capture gives credits back to them', async () => {
-  const { key, id } = await record('1');
-  await eventually('holds can be made', async () => (await hold(key, '0')).status === 200);
-  const one = await granted(id, { credits: '5', expiresAt: Date.now() + 2_500, priority: 10 });
-  const { body } = await must(200, hold(key, '4'));
+  const { id, one, holdId } = await inTime(2_500, async (expiresAt) => {
+    const { key, id } = await record('1');
+    await eventually('holds can be made', async () => (await hold(key, '0')).status === 200);
+    const one = await granted(id, { credits: '5', expiresAt, priority: 10 });
+    const { body } = await must(200, hold(key, '4'));
+    return { id, one, holdId: body.hold.id };
+  });
   const copied = async () => {
     const [row] =
       await world.sql`select used_micros from grant_classes where billing_id = ${id} and told_turn is not null`;
@@ -183,19 +197,21 @@ test('what ended grants gave is copied again when a late capture gives credits b
   };
   await eventually('its charge is copied', async () => (await copied()) === 4_000_000);
   const path = `${world.verify!.url}/api/v1/usage/capture`;
-  await must(200, world.call('post', path, { holdId: body.hold.id, usage: '1' }));
+  await must(200, world.call('post', path, { holdId, usage: '1' }));
   await eventually('what is given back is copied', async () => (await copied()) === 1_000_000);
   assert.equal(await numbers(id, [one]), ['1 4 0']);
 });
 
 test('a grant begins at its time, is PENDING before, and counts in total from then on', async () => {
-  const { id, meter } = await record('1');
-  const beginsAt = Date.now() + 1_500;
-  const answer = await grant(id, { credits: '5', beginsAt, expiresAt: beginsAt + HOUR });
-  assert.equal([answer.body.grant.state, answer.body.grant.beginsAt], ['PENDING', beginsAt]);
-  assert.equal(amountsOf(answer.body.billing), ['1', '0', '1', '0', '0']);
-  assert.equal(await ids(id, 'PENDING'), [answer.body.grant.id]);
-  await eventually('it has begun', async () => (await get(id, answer.body.grant.id)).body.grant.state === 'ACTIVE');
+  const { id, meter, one } = await inTime(1_500, async (beginsAt) => {
+    const made = await record('1');
+    const { body } = await grant(made.id, { credits: '5', beginsAt, expiresAt: beginsAt + HOUR });
+    assert.equal([body.grant.state, body.grant.beginsAt], ['PENDING', beginsAt]);
+    assert.equal(amountsOf(body.billing), ['1', '0', '1', '0', '0']);
+    assert.equal(await ids(made.id, 'PENDING'), [body.grant.id]);
+    return { ...made, one: body.grant.id as string };
+  });
+  await eventually('it has begun', async () => (await get(id, one)).body.grant.state === 'ACTIVE');
   assert.equal(amountsOf(await customers.billing(meter)), ['6', '0', '6', '0', '0']);
   const plain = await granted(id, { credits: '2', beginsAt: Date.now() + 1_000 });
   await eventually('the plain one, too', async () => (await get(id, plain)).body.grant.state === 'ACTIVE');
@@ -266,7 +282,7 @@ test('a void of a pending grant never counts in total, and of an expired one is 
   assert.equal([state, usedCredits, expiredCredits, remainingCredits], ['VOIDED', '0', '0', '0']);
   assert.equal(amountsOf(await customers.billing(meter)), ['1', '0', '1', '0', '0']);
   assert.equal((await must(200, voided(id, pending))).body, answer.body);
-  const ended = await granted(id, { credits: '1', expiresAt: Date.now() + 1_000 });
+  const ended = await inTime(1_000, (expiresAt) => granted(id, { credits: '1', expiresAt }));
   await eventually('it has ended', async () => (await get(id, ended)).body.grant.state === 'EXPIRED');
   const refused = await voided(id, ended);
   assert.equal([refused.status, refused.body.error.code], [409, 40942]);
@@ -418,11 +434,14 @@ test('grants of a deleted workspace can be read, and no longer made or voided', 
 });
 
 test('reconcile proves the five amounts of a record by its grants, and finds what is not theirs', async () => {
-  const { key, id } = await record('10');
-  const ending = await granted(id, { credits: '5', expiresAt: Date.now() + 1_500, priority: 10 });
-  const other = await granted(id, { credits: '4', priority: 20 });
-  await granted(id, { credits: '3', priority: 70 });
-  await spend(key, '6');
+  const { key, id, ending, other } = await inTime(1_500, async (expiresAt) => {
+    const made = await record('10');
+    const ending = await granted(made.id, { credits: '5', expiresAt, priority: 10 });
+    const other = await granted(made.id, { credits: '4', priority: 20 });
+    await granted(made.id, { credits: '3', priority: 70 });
+    await spend(made.key, '6');
+    return { ...made, ending, other };
+  });
   await eventually('it has ended', async () => (await get(id, ending)).body.grant.state === 'EXPIRED');
   await must(200, voided(id, other));
   await spend(key, '2');

@@ -221,7 +221,7 @@ test('a team that grants, refills, adjusts and schedules for ever reaches its by
   const bid = await call.made('/api/v1/customer-billing', { workspaceId, externalMeterId: 'm', totalCredits: '10' });
   const path = `/api/v1/customer-billing/${bid}`;
   const asked: [path: string, body: object][] = [
-    [`${path}/grant`, { credits: '1', expiresAt: Date.now() + 60_000, metadata: { text: 'x'.repeat(1_000) } }],
+    [`${path}/grant`, { credits: '1', expiresAt: Date.now() + 3_600_000, metadata: { text: 'x'.repeat(1_000) } }],
     ['/api/v1/customer-billing/refill', { workspaceId, externalMeterId: 'm', refill: '1' }],
     [`${path}/adjustment`, { amount: '1', reason: 'x'.repeat(500) }],
     [`${path}/grant-schedule`, { credits: '1', every: 'month' }],

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { allowWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';
@@ -20,9 +19,6 @@ let books: Books;
 
 const test = suite('GET /api/v1/verifications');
 test.before(async () => {
-  // Most of these tests ask for today, and it must not end meanwhile.
-  const leftMs = DAY_MS - (Date.now() % DAY_MS);
-  if (leftMs < 180_000) await sleep(leftMs);
   world = await makeWorld(['verify', 'consumer']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   workspaceId = await newWorkspace();

@@ -27,7 +27,8 @@ export async function launch(): Promise<Browser> {
 export async function visit(browser: Browser, options: BrowserContextOptions = {}): Promise<Visit> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB', ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
+  // A busy machine needs more than the usual half minute.
+  page.setDefaultTimeout(120_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => {
@@ -63,9 +64,10 @@ export async function inTable(page: Page, table: string, text: string): Promise<
 /** What a chart draws on top of each other, from the foot up, where it draws the most. The chart is the one whose legend has this name. */
 export async function stackOf(page: Page, name: string): Promise<string[]> {
   await page.getByRole('figure', { includeHidden: true }).filter({ hasText: name }).first().waitFor();
-  return page.evaluate<string[]>(`(() => {
+  const look = `(() => {
     const figure = [...document.querySelectorAll('figure.chart')].find((one) => one.innerText.includes(${JSON.stringify(name)}));
-    const canvas = figure.querySelector('canvas');
+    const canvas = figure?.querySelector('canvas');
+    if (!canvas) return [];
     const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     const names = new Map([...figure.querySelectorAll('li')].map((part) =>
       [getComputedStyle(part.firstElementChild).backgroundColor.match(/\\d+/g).join(), part.innerText.trim()]));
@@ -76,7 +78,11 @@ export async function stackOf(page: Page, name: string): Promise<string[]> {
       return [...found];
     });
     return stacks.toSorted((a, b) => b.length - a.length)[0];
-  })()`);
+  })()`;
+  return eventually('it is drawn', async () => {
+    const stack = await page.evaluate<string[]>(look);
+    return stack.length > 0 ? stack : undefined;
+  });
 }
 
 /** Signs in as a person does. */
