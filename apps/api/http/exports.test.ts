@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
-import { Readable } from 'node:stream';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import { PassThrough, Readable } from 'node:stream';
 import Koa from 'koa';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { asApiError, errorEnvelope } from '../../../shared/contract/errors.ts';
 import { ExportAnswer, type OpenExport } from '../../../shared/contract/route.ts';
+import { makeHttpServer } from '../../../shared/http/http-server.ts';
 import { eventually } from '../../../tests/helpers/eventually.ts';
 import { makeSendExport, type ExportLimits } from './exports.ts';
 
@@ -88,6 +89,56 @@ test('one that is given up is not made, is ended if it is being made, and its fi
   await eventually('it is closed', async () => read.destroyed);
 });
 
+test('a client that was reset or has ended its side before its export begins takes no place', async () => {
+  let client: Socket;
+  const going = [
+    async ({ res }: Koa.Context) => {
+      client.resetAndDestroy();
+      await once(res, 'close');
+    },
+    async ({ req }: Koa.Context) => {
+      client.end();
+      await once(req.socket, 'end');
+    },
+  ];
+  const { get, made, ask, arrived } = await serve({ ofTeam: 1 }, async (ctx) => going.shift()?.(ctx));
+  for (const count of [1, 2]) {
+    client = ask('a');
+    await arrived(count);
+  }
+  const answer = get('a');
+  await arrived(3);
+  made.at(-1)!.done();
+  assert.is((await answer).status, 200);
+  assert.is(made.length, 1);
+});
+
+test('a client that ends its side has gone while its export is made, and reads it to the end after that', async () => {
+  const sockets: Socket[] = [];
+  const { made, ask } = await serve({ ofTeam: 1 }, async ({ req }) => void sockets.push(req.socket));
+  const leaving = ask('a');
+  await eventually('it is made', async () => made.length === 1);
+  leaving.end();
+  await eventually('its making is ended', async () => made[0]!.signal.aborted);
+  const reader = ask('a');
+  let received = '';
+  reader.on('data', (bytes: Buffer) => (received += bytes.toString()));
+  await eventually('its place is free', async () => made.length === 2);
+  const stream = new PassThrough();
+  made[1]!.done({ stream, bytes: undefined });
+  stream.write('one part');
+  await eventually('it is read', async () => received.includes('one part'));
+  reader.end();
+  await eventually('its side has ended', async () => sockets[1]!.readableEnded);
+  assert.not.ok(made[1]!.signal.aborted);
+  stream.end('the other');
+  await once(reader, 'end');
+  assert.match(received, /the other\r\n0\r\n\r\n$/);
+  made[0]!.done();
+  await eventually('it is cut off', async () => leaving.destroyed);
+  assert.is(leaving.bytesRead, 0);
+});
+
 test('an export that breaks, or that nobody reads, is cut off, so that no part of it looks like the whole', async () => {
   const { get, made } = await serve({ unreadMs: 200 });
   const breaking = get('a');
@@ -107,7 +158,7 @@ test('an export that breaks, or that nobody reads, is cut off, so that no part o
 
 test.run();
 
-async function serve(limits: Partial<ExportLimits>) {
+async function serve(limits: Partial<ExportLimits>, before?: (ctx: Koa.Context) => Promise<void>) {
   const send = makeSendExport({ ofTeam: 2, ofAll: 16, made: 2, unreadMs: 60_000, ...limits });
   const made: Made[] = [];
   let [begun, ended] = [0, 0];
@@ -121,6 +172,7 @@ async function serve(limits: Partial<ExportLimits>) {
       made.push({ team, signal, done: (opened = whole) => resolve(opened), fail: reject });
       return promise;
     };
+    await before?.(ctx);
     try {
       const sent = send(ctx, team, new ExportAnswer('text/csv', 'usage.csv', open));
       begun += 1;
@@ -133,14 +185,21 @@ async function serve(limits: Partial<ExportLimits>) {
       ctx.body = errorEnvelope(known, '');
     }
   });
-  const server = app.listen(0, '127.0.0.1');
+  const server = makeHttpServer(app.callback()).listen(0, '127.0.0.1');
   servers.push(server);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const get = (team: string, signal?: AbortSignal) =>
     fetch(`http://127.0.0.1:${port}/${team}`, { ...(signal && { signal }) });
+  /** Asks for exports in one go on a connection of its own, which the server's end does not end. */
+  const ask = (...teams: string[]): Socket => {
+    const client = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {});
+    client.write(teams.map((team) => `GET /${team} HTTP/1.1\r\nHost: x\r\n\r\n`).join(''));
+    return client.resume();
+  };
   return {
     get,
+    ask,
     made,
     server,
     arrived: (count: number) => eventually(`${count} arrived`, async () => begun >= count),

@@ -24,6 +24,8 @@ export function makeSendExport(limits: ExportLimits = LIMITS): SendExport {
   const inTurn = makeTurns(limits.made);
 
   function enter(teamId: string, response: ServerResponse): AbortSignal {
+    // It was closed before this, and does not tell it again.
+    if (response.destroyed) return AbortSignal.abort();
     const own = underWay.get(teamId) ?? 0;
     if (own >= limits.ofTeam || all >= limits.ofAll)
       throw new ApiError('too_many_exports', { headers: { 'Retry-After': '10' } });
@@ -41,12 +43,20 @@ export function makeSendExport(limits: ExportLimits = LIMITS): SendExport {
   }
 
   return async function sendExport(ctx, teamId, { type, name, open }) {
+    const { socket } = ctx.req;
+    const leave = () => void ctx.res.destroy();
+    // Our servers let a client end its side and read on. One that does so before its file is there has gone: a browser that is
+    // closed tells no more than that.
+    if (socket.readableEnded) leave();
     const signal = enter(teamId, ctx.res);
+    socket.once('end', leave);
     // Nothing moves while it is made, which may take longer than a connection may stand still.
     ctx.res.setTimeout(0);
-    const opened = await inTurn(signal, () => open(signal)).catch((error: unknown) => {
-      if (!signal.aborted) throw error;
-    });
+    const opened = await inTurn(signal, () => open(signal))
+      .catch((error: unknown) => {
+        if (!signal.aborted) throw error;
+      })
+      .finally(() => socket.off('end', leave));
     // Nobody is there to answer any more.
     if (!opened || signal.aborted) return void opened?.stream.destroy();
     const { stream, bytes } = opened;

@@ -28,7 +28,7 @@ type Adjustment = {
 const WITHIN_MS = 2_000;
 // Each does a hundred steps of an account that has more due.
 const CALLS = 100;
-const COPIES_AT_ONCE = 16;
+const COPIES_AT_ONCE = 4;
 
 /**
  * Applies adjustments in the order of their numbers, including earlier ones that the record in Redis lacks. Gives the ids

@@ -1,9 +1,10 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
+import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
-import { connectTestRedis, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { connectTestRedis, eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { copyRecord } from './ended-grants.ts';
 
 const test = suite('copies of ended grants');
@@ -11,7 +12,7 @@ let world: World;
 let redis: ShardedRedis;
 
 test.before(async () => {
-  world = await makeWorld();
+  world = await makeWorld(['consumer']);
   redis = await connectTestRedis();
 });
 test.after(async () => {
@@ -20,30 +21,61 @@ test.after(async () => {
 });
 
 test('a record is copied by several processes while its grants are voided: each gets an answer', async () => {
-  const workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
-  const customers = makeCustomers(world, workspaceId);
-  const { meter } = await customers.meteredKey('1');
-  const { id } = await customers.billing(meter);
-  const path = `/api/v1/customer-billing/${id}/grant`;
+  const record = await newRecord();
   const grants: string[] = [];
-  for (let i = 0; i < 60; i++) {
-    const headers = { 'Idempotency-Key': `grant-${i}` };
-    const made = await must(201, world.call('post', path, { credits: '1', priority: 10 }, { headers }));
-    grants.push(made.body.grant.id);
-  }
-  const [record] = await world.sql<BillingRef[]>`
-    select id, shard, workspace_id, external_meter_id from billing_records where id = ${id}`;
+  for (let i = 0; i < 60; i++) grants.push((await add(record, 'grant', { credits: '1', priority: 10 })).grant.id);
   let isVoiding = true;
   const copying = Array.from({ length: 4 }, async () => {
-    while (isVoiding) await copyRecord(world.sql, redis, record!);
+    while (isVoiding) await copyRecord(world.sql, redis, record);
   });
   const voiding = (async () => {
-    for (const one of grants) await must(200, world.call('post', `${path}/${one}/void`));
+    for (const one of grants) await voidGrant(record, one);
   })().finally(() => (isVoiding = false));
   await Promise.all([voiding, ...copying]);
   const [{ told }] = await world.sql<[{ told: number }]>`
-    select count(told_turn)::int as told from grants where billing_id = ${id}`;
+    select count(told_turn)::int as told from grants where billing_id = ${record.id}`;
   assert.is(told, grants.length);
 });
 
+test('a copy that has waited for its connection does not undo a later one', async () => {
+  const record = await newRecord();
+  const { grant } = await add(record, 'grant', { credits: '5', priority: 10 });
+  await add(record, 'adjustment', { amount: '5', reason: 'r' });
+  await voidGrant(record, grant.id);
+  const used = async () => {
+    const [row] = await world.sql`select used_micros from grants where id = ${grant.id} and told_turn is not null`;
+    return row?.usedMicros;
+  };
+  await eventually('it is copied', async () => (await used()) === 5_000_000);
+  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 1 });
+  const only = await sql.reserve();
+  const waiting = copyRecord(sql, redis, record);
+  await add(record, 'adjustment', { amount: '-2', reason: 'r' });
+  await eventually('what is given back is copied', async () => (await used()) === 3_000_000);
+  only.release();
+  await waiting;
+  await sql.end();
+  assert.is(await used(), 3_000_000);
+});
+
 test.run();
+
+let added = 0;
+
+async function newRecord(): Promise<BillingRef> {
+  const workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
+  const meter = await makeCustomers(world, workspaceId).newMeter({ totalCredits: '1' });
+  const [record] = await world.sql<[BillingRef]>`
+    select id, shard, workspace_id, external_meter_id from billing_records
+    where workspace_id = ${workspaceId} and external_meter_id = ${meter}`;
+  return record;
+}
+
+async function add({ id }: BillingRef, what: 'grant' | 'adjustment', body: object) {
+  const headers = { 'Idempotency-Key': `${what}-${added++}` };
+  return (await must(201, world.call('post', `/api/v1/customer-billing/${id}/${what}`, body, { headers }))).body;
+}
+
+async function voidGrant({ id }: BillingRef, grantId: string): Promise<void> {
+  await must(200, world.call('post', `/api/v1/customer-billing/${id}/grant/${grantId}/void`));
+}

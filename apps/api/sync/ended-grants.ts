@@ -12,7 +12,8 @@ import { readTurned } from './accounts.ts';
 // never added to: it does not matter how often it is made.
 
 const RECORDS = 200;
-const AT_ONCE = 16;
+// Each holds a connection of the pool while it waits for Redis.
+const AT_ONCE = 4;
 // A class that the account has not begun yet may still come.
 const MISSING_AFTER_MS = 60_000;
 // An hour less than a day, for clocks that differ.
@@ -32,14 +33,18 @@ export async function copyEnded(sql: Sql, redis: ShardedRedis, shards: number[],
   return records.length;
 }
 
-/** Copies what ended classes and voided grants of a record gave, as its account has it now. */
+/**
+ * Copies what ended classes and voided grants of a record gave, as its account has it now. 503 where Redis does not answer a
+ * call within two seconds: nothing is changed then, and the sweeper tries again.
+ */
 export async function copyRecord(sql: Sql, redis: ShardedRedis, record: BillingRef): Promise<void> {
-  const balance = await readTurned(redis, record);
-  if (!balance) return;
   await sql.begin(async (tx) => {
-    // Locked first, as every change to grants does it: copies of one record would wait for each other's rows.
+    // Locked first, as every change to grants does it: copies of one record would wait for each other's rows. And before the
+    // account is read: a copy of an earlier reading would undo a later one. What is given back after the reading is noted after
+    // this copy, and copied again.
     await tx`select from billing_records where id = ${record.id} for update`;
-    await copy(tx, balance, balance.account && readAccountState(balance.account.state));
+    const balance = await readTurned(redis, record);
+    if (balance) await copy(tx, balance, balance.account && readAccountState(balance.account.state));
   });
 }
 
