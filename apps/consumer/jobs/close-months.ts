@@ -23,6 +23,7 @@ const PATIENCE_MS = 5_000;
 // A month closes by itself so long after its end.
 const CLOSE_AFTER_MS = 3 * 86_400_000;
 const WHILE_ONE_IS_OPEN_MS = 3_600_000;
+const AFTER_FAILURE_MS = 60_000;
 const NEVER = 9_000_000_000_000_000;
 const TOLD_IDS = 10;
 
@@ -35,7 +36,7 @@ const TOLD_IDS = 10;
  */
 export async function closeMonths(stores: JobStores, nowMs: number, log: Logger, signal: AbortSignal): Promise<void> {
   const { sql } = stores;
-  await beginDue(sql, nowMs, signal);
+  await beginDue(sql, nowMs, log, signal);
   const open = await sql<ClosedMonth[]>`
     select ${monthColumns(sql)} from workspace_months
     where closed_at is null and (looked_at is null or looked_at < now() - interval '20 seconds')
@@ -53,13 +54,23 @@ export async function closeMonths(stores: JobStores, nowMs: number, log: Logger,
   }
 }
 
-async function beginDue(sql: Sql, nowMs: number, signal: AbortSignal): Promise<void> {
+async function beginDue(sql: Sql, nowMs: number, log: Logger, signal: AbortSignal): Promise<void> {
   for (;;) {
     signal.throwIfAborted();
     const due = await sql<{ id: string }[]>`
       select id from workspaces where month_due_at is null or month_due_at <= ${nowMs}
       order by month_due_at nulls first limit ${WORKSPACES_AT_ONCE}`;
-    for (const { id } of due) await sql.begin((tx) => beginIfDue(tx, id, nowMs));
+    for (const { id } of due)
+      await sql
+        .begin((tx) => beginIfDue(tx, id, nowMs))
+        .catch(async (error: unknown) => {
+          signal.throwIfAborted();
+          log.warn({ error, workspaceId: id }, 'beginning to close a month failed; trying again');
+          // Skip locked: whoever holds the row may be what failed.
+          await sql`
+            update workspaces set month_due_at = ${nowMs + AFTER_FAILURE_MS}
+            where id = (select id from workspaces where id = ${id} for update skip locked)`;
+        });
     if (due.length < WORKSPACES_AT_ONCE) return;
   }
 }

@@ -1,6 +1,9 @@
 import { ApiError } from '../../contract/errors.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 
+/** Some records of a workspace. */
+export type Records = { workspaceId: string; ids: string[] };
+
 /** The rows that the books answer, as arrays; 503 where they can't be read. */
 export async function ask<Row extends unknown[]>(
   { client }: Books,

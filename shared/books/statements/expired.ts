@@ -1,9 +1,8 @@
-import { ask } from './ask.ts';
+import { ask, type Records } from './ask.ts';
 import type { Books } from '../../stores/clickhouse.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import type { Movement } from './movements.ts';
+import { byRecord, MERGED, MOST_OF_A_KIND, type Movement } from './movements.ts';
 import { dayIn, type Span } from './span.ts';
-import type { Records } from './usage.ts';
 
 /** What expired of some records in a span, by record, and after the last turn of it; a record that did not turn has none. */
 export type Expired = { movements: Map<string, Movement[]>; last: Map<string, number> };
@@ -12,38 +11,26 @@ type Stores = { sql: Query; books: Books };
 
 /** Reads what turns of accounts tell: what grants that ended, rolled over or were voided did not give, and what was given back of them. */
 export async function readExpired({ sql, books }: Stores, { workspaceId, ids }: Records, span: Span): Promise<Expired> {
-  const found: Expired = { movements: new Map(), last: new Map() };
   const accounts = await withClasses(sql, ids, span.endMs);
-  if (accounts.length === 0 || span.endMs <= span.startMs) return found;
-  type Row = [id: string, timeMs: string, parts: string[], expired: string, told: string];
-  const rows = await ask<Row>(
-    books,
-    `
-      select billing_id, toUnixTimestamp64Milli(time), splitByChar('\\0', detail, 5) as parts, parts[3], parts[4]
-      from usage_events final
-      where ${ARE_TURNS}
-      order by billing_id, epoch, seq`,
-    { workspaceId, accounts, startMs: span.startMs, endMs: span.endMs },
-  );
-  const told = rows.map(([id, timeMs, , expired, text]) => ({
-    id,
-    timeMs,
-    expired,
-    entries: toldOf(text),
-  }));
-  const refs = told.flatMap(({ id, entries }) => entries.map(({ ref }) => ({ id, ref })));
+  if (accounts.length === 0 || span.endMs <= span.startMs) return { movements: new Map(), last: new Map() };
+  const rows = await readTold(books, { workspaceId, ids: accounts }, span);
+  const refs = rows.flatMap(([id, , , each]) => each.map(([, ref]) => ({ id, ref })));
   const names = await namesOf(sql, refs);
-  for (const { id, timeMs, expired, entries } of told) {
-    const day = dayIn(span, Number(timeMs));
-    const movements = entries.map(({ what, ref, micros }): Movement => {
+  const movements = rows.flatMap(([id, kind, , each, days]) => {
+    const told = (atMs: string, name: string, micros: string): Movement => {
+      return { day: dayIn(span, Number(atMs)), kind, name, balance: 'expired', micros: Number(micros) };
+    };
+    const alone = each.map(([atMs, ref, micros]): Movement => {
       const { name = '', grantId } = names.get(`${id} ${ref}`) ?? {};
-      const kind = what === 'left' && ref.includes('/') ? 'voided' : 'expired';
-      return { day, kind, name, balance: 'expired', micros, ...(grantId && { grantId }) };
+      return { ...told(atMs, name, micros), ...(grantId && { grantId }) };
     });
-    found.movements.set(id, [...(found.movements.get(id) ?? []), ...movements]);
-    found.last.set(id, Number(expired));
-  }
-  return found;
+    const together = days.map(([atMs, micros, events]): Movement => {
+      return { ...told(atMs, MERGED, micros), events: Number(events) };
+    });
+    return [...alone, ...together].map((movement) => [id, movement] as const);
+  });
+  // Of a record the row with its last turn is the last one.
+  return { movements: byRecord(movements), last: new Map(rows.map(([id, , expired]) => [id, Number(expired)])) };
 }
 
 /** What of some records had expired after their last turn in a span, by record. */
@@ -70,14 +57,46 @@ const ARE_TURNS = `workspace_id = {workspaceId:String} and billing_id in {accoun
   and day >= toDate(fromUnixTimestamp64Milli({startMs:Int64}, 'UTC')) and day <= toDate(fromUnixTimestamp64Milli({endMs:Int64}, 'UTC'))
   and time >= fromUnixTimestamp64Milli({startMs:Int64}) and time < fromUnixTimestamp64Milli({endMs:Int64})`;
 
-/** What the script tells of a moment that adds to what has expired (account.lua, turns.lua). */
-function toldOf(told: string): { what: string; ref: string; micros: number }[] {
-  return told.split('\n').flatMap((entry) => {
-    const [what = '', ref = '', first, second] = entry.split(' ');
-    const isExpiry = what === 'left' || what === 'rolled' || what === 'expired' || what === 'returned';
-    const micros = Number(what === 'left' ? second : first);
-    return isExpiry && micros !== 0 ? [{ what, ref, micros }] : [];
-  });
+/** What turns of a record tell of a kind, each alone or, of very many, by day; and what had expired after the last of these turns. */
+type Told = [
+  id: string,
+  kind: 'expired' | 'voided',
+  expired: string,
+  each: [atMs: string, ref: string, micros: string][],
+  days: [atMs: string, micros: string, events: string][],
+];
+
+/** Reads what the scripts tell of moments that adds to what has expired (account.lua, turns.lua). There is no end of turns. */
+async function readTold(
+  books: Books,
+  { workspaceId, ids }: Records,
+  { startMs, endMs, starts }: Span,
+): Promise<Told[]> {
+  return ask<Told>(
+    books,
+    `
+      with arraySort(groupArrayIf(${MOST_OF_A_KIND})((epoch, seq, place, at_ms, told.2, told.3), told_as != '')) as each,
+           sumMapIf([at_ms], [told.3], [toUInt64(1)], told_as != '') as days
+      select billing_id, told.1 as told_as, argMax(expired, (epoch, seq)),
+             if(count() <= ${MOST_OF_A_KIND}, arrayMap(one -> (one.4, one.5, one.6), each), []),
+             if(count() > ${MOST_OF_A_KIND}, arrayZip(days.1, days.2, days.3), [])
+      from (
+        select billing_id, epoch, seq, roundDown(toUnixTimestamp64Milli(time), {starts:Array(Int64)}) as at_ms,
+               splitByChar('\\0', detail, 4) as parts, parts[3] as expired,
+               arrayMap(line -> splitByChar(' ', line), splitByChar('\\n', parts[4])) as lines,
+               arrayFilter(words -> words[1] in ('left', 'rolled', 'expired', 'returned'), lines) as expiries,
+               arrayFilter(one -> one.3 != 0, arrayMap(words -> (
+                 if(words[1] = 'left' and position(words[2], '/') > 0, 'voided', 'expired'),
+                 words[2],
+                 toInt64(words[if(words[1] = 'left', 4, 3)])), expiries)) as all_told
+        from usage_events final
+        where ${ARE_TURNS})
+      -- Left: a turn that tells nothing of it has the rest of its line, too.
+      left array join all_told as told, arrayEnumerate(all_told) as place
+      group by billing_id, told_as
+      order by max((epoch, seq))`,
+    { workspaceId, accounts: ids, startMs, endMs, starts },
+  );
 }
 
 /** Only these can have credits that expire. */

@@ -1,5 +1,5 @@
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import type { Movement } from './movements.ts';
+import { byRecord, MERGED, MOST_OF_A_KIND, type Movement } from './movements.ts';
 import { dayIn, type Span } from './span.ts';
 
 /** What some records were granted in a span, by record, and what they had been granted in all at its end. */
@@ -10,49 +10,71 @@ export type Granted = { movements: Map<string, Movement[]>; totals: Map<string, 
  * now without what began since, so it costs what is new.
  */
 export async function readGranted(sql: Query, ids: string[], span: Span, nowMs: number): Promise<Granted> {
-  const rows = await begunSince(sql, ids, span.startMs, nowMs);
+  const rows = await begunSince(sql, ids, span, nowMs);
   const totals = await totalsNow(sql, ids, nowMs);
-  const movements = new Map<string, Movement[]>();
-  for (const { billingId, grantId, name, micros, beginsAt } of rows) {
+  const movements: [billingId: string, movement: Movement][] = [];
+  for (const { billingId, grantId, name, micros, beginsAt, grants } of rows) {
     if (beginsAt >= span.endMs) totals.set(billingId, totals.get(billingId)! - micros);
     else {
       const movement: Movement = {
         day: dayIn(span, beginsAt),
         kind: 'granted',
-        name,
+        name: grantId === null ? MERGED : name,
         balance: 'total',
         micros,
-        grantId,
+        ...(grantId === null ? { events: grants } : { grantId }),
       };
-      movements.set(billingId, [...(movements.get(billingId) ?? []), movement]);
+      movements.push([billingId, movement]);
     }
   }
-  return { movements, totals };
+  return { movements: byRecord(movements), totals };
 }
 
-type Begun = { billingId: string; grantId: string; name: string; micros: number; beginsAt: number };
+/** A grant, or without an id several of a day, or all that began after the span. */
+type Begun = {
+  billingId: string;
+  grantId: string | null;
+  name: string;
+  micros: number;
+  beginsAt: number;
+  grants: number;
+};
 
-async function begunSince(sql: Query, ids: string[], startMs: number, nowMs: number): Promise<Begun[]> {
+async function begunSince(
+  sql: Query,
+  ids: string[],
+  { startMs, endMs, starts }: Span,
+  nowMs: number,
+): Promise<Begun[]> {
   const some = eachOf(sql, ids);
   return sql<Begun[]>`
-    select billing_id, id as grant_id, coalesce(name, '') as name, amount_micros as micros, begins_at
-    from grants
-    where billing_id = any(${some}) and begins_at >= ${startMs} and begins_at <= ${nowMs}
-      and (voided_at is null or before_micros is not null)
-    union all
-    select l.billing_id, 'grant_' || right(l.id, 26), '', l.amount_micros, floor(extract(epoch from l.created_at) * 1000)::bigint
-    from credit_ledger l
-    where l.billing_id = any(${some}) and l.created_at >= to_timestamp(${startMs}::float8 / 1000)
-      and not exists (select from grants g where g.ledger_id = l.id)
-    union all
-    select b.id, 'grant_' || right(b.id, 26), '', first.micros, floor(extract(epoch from b.created_at) * 1000)::bigint
-    from billing_records b cross join lateral (
-      -- The first refills may have been made by processes whose clocks differ a little.
-      select coalesce(min(l.before), b.total_micros) as micros from (
-        select total_micros - amount_micros as before from credit_ledger where billing_id = b.id order by id limit 100) l) first
-    where b.id = any(${some}) and b.created_at >= to_timestamp(${startMs}::float8 / 1000) and first.micros > 0
-      and not exists (select from grants g where g.ledger_id = b.id)
-    order by 1, 5, 2`;
+    with begun as (
+      select billing_id, id, coalesce(name, '') as name, amount_micros as micros, begins_at
+      from grants
+      where billing_id = any(${some}) and begins_at >= ${startMs} and begins_at <= ${nowMs}
+        and (voided_at is null or before_micros is not null)
+      union all
+      select l.billing_id, 'grant_' || right(l.id, 26), '', l.amount_micros, floor(extract(epoch from l.created_at) * 1000)::bigint
+      from credit_ledger l
+      where l.billing_id = any(${some}) and l.created_at >= to_timestamp(${startMs}::float8 / 1000)
+        and not exists (select from grants g where g.ledger_id = l.id)
+      union all
+      select b.id, 'grant_' || right(b.id, 26), '', first.micros, floor(extract(epoch from b.created_at) * 1000)::bigint
+      from billing_records b cross join lateral (
+        -- The first refills may have been made by processes whose clocks differ a little.
+        select coalesce(min(l.before), b.total_micros) as micros from (
+          select total_micros - amount_micros as before from credit_ledger where billing_id = b.id order by id limit 100) l) first
+      where b.id = any(${some}) and b.created_at >= to_timestamp(${startMs}::float8 / 1000) and first.micros > 0
+        and not exists (select from grants g where g.ledger_id = b.id)
+    ), told as (
+      select billing_id, name, micros, begins_at, width_bucket(begins_at, ${[...starts, endMs]}::bigint[]) as day,
+             case when begins_at < ${endMs}
+                    and count(*) filter (where begins_at < ${endMs}) over (partition by billing_id) <= ${MOST_OF_A_KIND}
+                  then id end as grant_id
+      from begun
+    )
+    select billing_id, grant_id, min(name) as name, sum(micros)::bigint as micros, min(begins_at) as begins_at, count(*) as grants
+    from told group by billing_id, day, grant_id`;
 }
 
 async function totalsNow(sql: Query, ids: string[], nowMs: number): Promise<Map<string, number>> {

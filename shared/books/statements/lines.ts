@@ -1,8 +1,9 @@
 import { eachOf, type Query } from '../../stores/postgres.ts';
-import { lessByName, sumByName, type Balances, type ByName, type Movement } from './movements.ts';
+import type { Records } from './ask.ts';
+import { byRecord, lessByName, sumByName, type Balances, type ByName, type Movement } from './movements.ts';
 import type { Proof } from './proof.ts';
 import type { Span } from './span.ts';
-import { readUsedByName, type Records } from './usage.ts';
+import { readUsedByName } from './usage.ts';
 import type { Stores } from '../reconciling/reconcile.ts';
 
 /** The line of a record in a closed month. */
@@ -75,12 +76,21 @@ export function lineOf(row: LineRow): Line {
   };
 }
 
+/** What a line hands on to what follows its month. */
+export type LastLine = Pick<Line, 'month' | 'endMs' | 'closing'>;
+
 /** The last line of each record that ends at or before an instant, by record. */
-export async function linesBefore(sql: Query, ids: string[], ms: number): Promise<Map<string, Line>> {
-  const rows = await sql<LineRow[]>`
-    select ${lineColumns(sql)} from unnest(${ids}::text[]) as asked (id) cross join lateral (
-      select * from statement_lines l where l.billing_id = asked.id and l.end_ms <= ${ms} order by l.end_ms desc limit 1) l`;
-  return new Map(rows.map((row) => [row.billingId, lineOf(row)]));
+export async function linesBefore(sql: Query, ids: string[], ms: number): Promise<Map<string, LastLine>> {
+  const rows = await sql<({ billingId: string } & Omit<LastLine, 'closing'> & Balances)[]>`
+    select l.* from unnest(${ids}::text[]) as asked (id) cross join lateral (
+      select billing_id, month, end_ms, total_micros, used_micros, expired_micros from statement_lines
+      where billing_id = asked.id and end_ms <= ${ms} order by end_ms desc limit 1) l`;
+  return new Map(
+    rows.map(({ billingId, month, endMs, totalMicros, usedMicros, expiredMicros }) => [
+      billingId,
+      { month, endMs, closing: { totalMicros, usedMicros, expiredMicros } },
+    ]),
+  );
 }
 
 /** Something late of a closed month: what its line lacks, and from when on it is told. */
@@ -98,17 +108,20 @@ export async function readLate(
   fromMs: number,
 ): Promise<{ late: Map<string, Late[]>; open: LateMonth[] }> {
   const { sql } = stores;
-  const late = new Map<string, Late[]>();
-  const add = (id: string, more: Late[]) => void late.set(id, [...(late.get(id) ?? []), ...more]);
-  const told = await sql<{ billingId: string; startMs: number; movements: Movement[] }[]>`
-    select l.billing_id, m.start_ms, l.movements from statement_lines l
+  const told = await sql<(Omit<Late, 'atMs'> & { billingId: string; startMs: number })[]>`
+    select l.billing_id, m.start_ms, one ->> 'month' as month, one ->> 'name' as name, (one ->> 'micros')::bigint as micros,
+           coalesce((one ->> 'events')::bigint, 0) as events
+    from statement_lines l
     join workspace_months m on m.workspace_id = l.workspace_id and m.month = l.month
+    cross join lateral json_array_elements(l.movements) with ordinality as movement (one, place)
     where l.billing_id = any(${eachOf(sql, records.ids)}) and l.end_ms > ${fromMs}
       and exists (select from late_months o where o.billing_id = l.billing_id)
-    order by l.billing_id, l.end_ms`;
-  for (const { billingId, startMs, movements } of told)
-    for (const { kind, month, name, micros, events = 0 } of movements)
-      if (kind === 'late' && month !== undefined) add(billingId, [{ month, name, micros, events, atMs: startMs }]);
+      and one ->> 'kind' = 'late' and one ->> 'month' is not null
+    order by l.billing_id, l.end_ms, place`;
+  const late = told.map(({ billingId, startMs, month, name, micros, events }): [billingId: string, late: Late] => [
+    billingId,
+    { month, name, micros, events, atMs: startMs },
+  ]);
 
   const open = await openMonths(sql, records.ids);
   const notes: LateMonth[] = [];
@@ -120,14 +133,11 @@ export async function readLate(
     for (const { billingId, byName, told: before, mark, lastMs } of ofMonth) {
       const known = sumByName([...rowsOf(byName ?? {}), ...rowsOf(before)]);
       const more = lessByName(used.get(billingId) ?? {}, known);
-      add(
-        billingId,
-        more.map((one) => ({ month, ...one, atMs: lastMs })),
-      );
+      for (const one of more) late.push([billingId, { month, ...one, atMs: lastMs }]);
       notes.push({ billingId, month, mark, told: sumByName([...rowsOf(before), ...more]) });
     }
   }
-  return { late, open: notes };
+  return { late: byRecord(late), open: notes };
 }
 
 type Open = Pick<ClosedMonth, 'month' | 'timezone' | 'startMs' | 'endMs' | 'startDay' | 'endDay'> & {

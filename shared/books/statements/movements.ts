@@ -30,7 +30,7 @@ export type Movement = {
 export const nothing: Balances = { totalMicros: 0, usedMicros: 0, expiredMicros: 0 };
 
 // A statement is one answer, and a closed one a row of a table.
-const MOST_OF_A_KIND = 2_000;
+export const MOST_OF_A_KIND = 2_000;
 
 /** The name of what stands for several names. */
 export const MERGED = '(all)';
@@ -42,8 +42,20 @@ export function after(opening: Balances, movements: Movement[]): Balances {
   return sum;
 }
 
+/** What is told of each record, by record, in its order. */
+export function byRecord<Told>(all: Iterable<readonly [billingId: string, told: Told]>): Map<string, Told[]> {
+  const found = new Map<string, Told[]>();
+  for (const [billingId, told] of all) {
+    const known = found.get(billingId);
+    if (known) known.push(told);
+    else found.set(billingId, [told]);
+  }
+  return found;
+}
+
 /**
  * Movements in the order of day, kind and name. Where a kind has very many, those of a day become one: the sums stay what they are.
+ * What is read from stores comes so already where it is very many.
  */
 export function inOrder(movements: Movement[]): Movement[] {
   const byKind = Map.groupBy(movements, ({ kind }) => kind);
@@ -97,7 +109,8 @@ function allOf(sums: ByName): ByName {
   return { [MERGED]: { micros: sum('micros'), events: sum('events') } };
 }
 
-function merged(movements: Movement[]): Movement[] {
+/** Movements of a kind with those of a day as one. */
+export function merged(movements: Movement[]): Movement[] {
   const groups = Map.groupBy(movements, ({ day, balance, month }) => `${day} ${balance} ${month ?? ''}`);
   return [...groups.values()].map((group) => {
     const { day, kind, balance, month } = group[0]!;

@@ -1,13 +1,15 @@
 import type { BillingRef } from '../billing-refs.ts';
 import { reconcile, type Stores } from '../reconciling/reconcile.ts';
 import { eachOf, type Query } from '../../stores/postgres.ts';
+import type { Records } from './ask.ts';
 import { expiredBefore, readExpired } from './expired.ts';
 import { readGranted } from './grants.ts';
-import { linesBefore, readLate, type Late, type LateMonth, type Line } from './lines.ts';
-import { after, inOrder, nothing, usageByName, type Balances, type ByName, type Movement } from './movements.ts';
+import { linesBefore, readLate, type LastLine, type Late, type LateMonth } from './lines.ts';
+import { readLosses } from './losses.ts';
+import { after, inOrder, nothing, type Balances, type ByName, type Movement } from './movements.ts';
 import { proofOf, withDifference, type Proof } from './proof.ts';
 import { dayIn, type Span } from './span.ts';
-import { readUsageMovements, readUsed, type Records } from './usage.ts';
+import { readUsageMovements, readUsed } from './usage.ts';
 
 /** A statement of a record: what it began with, every movement, and what it ended with. */
 export type Statement = {
@@ -86,7 +88,7 @@ function statementOf(
   id: string,
   span: Span,
   parts: Parts,
-  { line, proof }: { line: Line | undefined; proof: Proof },
+  { line, proof }: { line: LastLine | undefined; proof: Proof },
 ): Statement {
   const base = line?.closing ?? nothing;
   // What is late of months after this line is in their days, which are summed here.
@@ -100,7 +102,7 @@ function statementOf(
     usedMicros: base.usedMicros + (parts.usedBefore.get(id) ?? 0) + lateBefore,
     expiredMicros: parts.before.get(id) ?? base.expiredMicros,
   };
-  const usage = parts.usage.get(id) ?? [];
+  const { movements: usage, byName } = parts.usage.get(id) ?? { movements: [], byName: {} };
   const movements = [
     ...granted,
     ...(parts.expired.movements.get(id) ?? []),
@@ -121,7 +123,7 @@ function statementOf(
     opening,
     movements: inOrder(movements),
     closing,
-    byName: usageByName(usage),
+    byName,
     proof: isOver ? withDifference(proof, 'the sum of the usage and its movements', differs) : proof,
   };
 }
@@ -155,32 +157,6 @@ async function endDayOf(sql: Query, workspaceId: string, endMs: number): Promise
   const [row] = await sql<{ endDay: string }[]>`
     select end_day from workspace_months where workspace_id = ${workspaceId} and end_ms = ${endMs}`;
   return row?.endDay ?? FIRST_DAY;
-}
-
-/** Losses that were found in a span. They are memos: neither the balance nor the books have them. */
-async function readLosses(sql: Query, ids: string[], span: Span): Promise<Map<string, Movement[]>> {
-  const rows = await sql<
-    { billingId: string; events: number; amountMicros: number; isPriced: boolean; foundMs: number }[]
-  >`
-    select billing_id, events, amount_micros, is_priced, floor(extract(epoch from found_at) * 1000)::bigint as found_ms
-    from usage_losses
-    where billing_id = any(${eachOf(sql, ids)}) and found_at >= to_timestamp(${span.startMs}::float8 / 1000)
-      and found_at < to_timestamp(${span.endMs}::float8 / 1000)
-    order by billing_id, epoch, after_seq`;
-  const movements = rows.map(({ billingId, events, amountMicros, isPriced, foundMs }) => ({
-    billingId,
-    movement: {
-      day: dayIn(span, foundMs),
-      kind: 'loss',
-      name: '',
-      balance: 'used',
-      micros: 0,
-      events,
-      ...(isPriced && { lostMicros: amountMicros }),
-    } satisfies Movement,
-  }));
-  const byRecord = Map.groupBy(movements, ({ billingId }) => billingId);
-  return new Map([...byRecord].map(([id, ofRecord]) => [id, ofRecord.map(({ movement }) => movement)]));
 }
 
 function sumOf(movements: Movement[]): number {

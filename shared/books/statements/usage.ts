@@ -1,13 +1,11 @@
-import { eachOf, type Query } from '../../stores/postgres.ts';
 import { dayNumber, QUARTER_MS, type Periods } from '../../values/periods.ts';
 import { allowWorkspace } from '../usage/allowed-workspace.ts';
 import { readUsage, type UsageStores } from '../usage/query.ts';
 import type { UsageGroup } from '../usage/sql.ts';
-import { ask } from './ask.ts';
-import { MERGED, sumByName, type ByName, type Movement } from './movements.ts';
+import { readAdjustments, type Adjustment } from './adjustments.ts';
+import type { Records } from './ask.ts';
+import { MERGED, merged, MOST_OF_A_KIND, sumByName, usageByName, type ByName, type Movement } from './movements.ts';
 import type { Span } from './span.ts';
-
-export type Records = { workspaceId: string; ids: string[] };
 
 /** Usage of a record on a day of a span, adjustments included. */
 type UsageRow = { billingId: string; day: string; name: string; micros: number; events: number };
@@ -15,17 +13,21 @@ type UsageRow = { billingId: string; day: string; name: string; micros: number; 
 // More rows than that of one record, and its names are not told apart.
 const MOST_ROWS = 20_000;
 
-/** The usage of some records in a span, by record: by day and name, and each adjustment with who made it and why. */
+/** The usage of a record by day and name, each adjustment with who made it and why, and what they add up to by name. */
+export type Usage = { movements: Movement[]; byName: ByName };
+
+/** The usage of some records in a span, by record. */
 export async function readUsageMovements(
   stores: UsageStores,
   records: Records,
   span: Span,
-): Promise<Map<string, Movement[]>> {
-  const rows = await readRows(stores, records, span);
-  const adjustments = Map.groupBy(await readAdjustments(stores, records, span), ({ billingId }) => billingId);
-  const found = new Map<string, Movement[]>();
-  for (const [id, ofRecord] of Map.groupBy(rows, ({ billingId }) => billingId))
-    found.set(id, movementsOf(ofRecord, adjustments.get(id) ?? []));
+): Promise<Map<string, Usage>> {
+  const found = new Map<string, Usage>();
+  for await (const { ids, rows, isMerged } of readRows(stores, records, span)) {
+    const adjustments = await readAdjustments(stores, { ...records, ids }, span, { isMerged });
+    for (const [id, ofRecord] of Map.groupBy(rows, ({ billingId }) => billingId))
+      found.set(id, usageOf(ofRecord, adjustments.get(id) ?? []));
+  }
   return found;
 }
 
@@ -37,22 +39,31 @@ export async function readUsed(stores: UsageStores, records: Records, span: Span
 
 /** The same by usage name. */
 export async function readUsedByName(stores: UsageStores, records: Records, span: Span): Promise<Map<string, ByName>> {
-  const rows = Map.groupBy(await readRows(stores, records, wholeOf(span)), ({ billingId }) => billingId);
-  return new Map([...rows].map(([id, ofRecord]) => [id, sumByName(ofRecord)]));
+  const found = new Map<string, ByName>();
+  for await (const { rows } of readRows(stores, records, wholeOf(span)))
+    for (const [id, ofRecord] of Map.groupBy(rows, ({ billingId }) => billingId)) found.set(id, sumByName(ofRecord));
+  return found;
 }
 
 function wholeOf(span: Span): Span {
   return { ...span, days: [span.startDay], starts: [span.startMs] };
 }
 
-/** What records have together decides nothing: one that has many rows is always asked for alone. */
-async function readRows(stores: UsageStores, { workspaceId, ids }: Records, span: Span): Promise<UsageRow[]> {
+/** All rows of some records; `isMerged`: those of one whose names are not told apart. */
+type Page = { ids: string[]; rows: UsageRow[]; isMerged: boolean };
+
+/** Reads records page by page. What they have together decides nothing: one that has many rows is always asked for alone. */
+async function* readRows(stores: UsageStores, { workspaceId, ids }: Records, span: Span): AsyncGenerator<Page> {
   const rows = await queryUsage(stores, { workspaceId, ids }, span, { most: MOST_ROWS + 1 });
-  if (rows.length <= MOST_ROWS) return rows;
-  if (ids.length === 1) return queryUsage(stores, { workspaceId, ids }, span, { isMerged: true, most: MOST_ROWS });
-  const half = Math.ceil(ids.length / 2);
-  const first = await readRows(stores, { workspaceId, ids: ids.slice(0, half) }, span);
-  return [...first, ...(await readRows(stores, { workspaceId, ids: ids.slice(half) }, span))];
+  if (rows.length <= MOST_ROWS) yield { ids, rows, isMerged: false };
+  else if (ids.length === 1) {
+    const sums = await queryUsage(stores, { workspaceId, ids }, span, { isMerged: true, most: MOST_ROWS });
+    yield { ids, rows: sums, isMerged: true };
+  } else {
+    const half = Math.ceil(ids.length / 2);
+    yield* readRows(stores, { workspaceId, ids: ids.slice(0, half) }, span);
+    yield* readRows(stores, { workspaceId, ids: ids.slice(half) }, span);
+  }
 }
 
 async function queryUsage(
@@ -79,53 +90,8 @@ async function queryUsage(
   }));
 }
 
-type Adjustment = {
-  billingId: string;
-  day: string;
-  name: string;
-  micros: number;
-  eventId: string;
-  tokenId: string;
-  reason: string;
-};
-
-/** The adjustments that the books have; Postgres knows on which days there are some. */
-async function readAdjustments(
-  { sql, books }: UsageStores,
-  { workspaceId, ids }: Records,
-  span: Span,
-): Promise<Adjustment[]> {
-  const days = await daysWithAdjustments(sql, ids, span);
-  if (days.length === 0) return [];
-  type Row = [id: string, day: string, name: string, micros: string, eventId: string, actor: string, reason: string];
-  const rows = await ask<Row>(
-    books,
-    `
-      select billing_id, toString(day), usage_name, cost_micros, event_id, actor, reason from usage_events final
-      where workspace_id = {workspaceId:String} and key_id = '' and kind = 'adjustment' and cost_micros != 0
-        and (day, billing_id) in (select arrayJoin(arrayZip({days:Array(Date)}, {ids:Array(String)})))
-      order by billing_id, number`,
-    { workspaceId, ids: days.map(({ billingId }) => billingId), days: days.map(({ day }) => day) },
-  );
-  return rows.map(([billingId, day, name, micros, eventId, tokenId, reason]) => ({
-    billingId,
-    day,
-    name,
-    micros: Number(micros),
-    eventId,
-    tokenId,
-    reason,
-  }));
-}
-
-async function daysWithAdjustments(sql: Query, ids: string[], { startDay, endDay }: Span) {
-  return sql<{ billingId: string; day: string }[]>`
-    select distinct billing_id, day from adjustments
-    where billing_id = any(${eachOf(sql, ids)}) and amount_micros <> 0 and day >= ${startDay} and day < ${endDay}`;
-}
-
-/** Usage without what adjustments, each told by itself, are of it. */
-function movementsOf(rows: UsageRow[], adjustments: Adjustment[]): Movement[] {
+/** Usage without what adjustments, which are told by themselves, are of it. */
+function usageOf(rows: UsageRow[], adjustments: Adjustment[]): Usage {
   // All rows, for it may be the name of one, too.
   const isMerged = rows.every(({ name }) => name === MERGED);
   const nameOf = (name: string) => (isMerged ? MERGED : name);
@@ -134,21 +100,20 @@ function movementsOf(rows: UsageRow[], adjustments: Adjustment[]): Movement[] {
     const key = `${day} ${nameOf(name)}`;
     adjusted.set(key, (adjusted.get(key) ?? 0) + micros);
   }
-  const usage = rows.map(({ day, name, micros, events }): Movement => {
-    const rest = micros - (adjusted.get(`${day} ${name}`) ?? 0);
-    return { day, kind: 'usage', name, balance: 'used', micros: rest, events };
+  const usage = rows
+    .map(({ day, name, micros, events }): Movement => {
+      const rest = micros - (adjusted.get(`${day} ${name}`) ?? 0);
+      return { day, kind: 'usage', name, balance: 'used', micros: rest, events };
+    })
+    .filter(({ micros, events }) => micros !== 0 || events! > 0);
+  const told = adjustments.map(({ day, name, micros, ...more }): Movement => {
+    return { day, kind: 'adjustment', name: nameOf(name), balance: 'used', micros, ...more };
   });
-  return [
-    ...usage.filter(({ micros, events }) => micros !== 0 || events! > 0),
-    ...adjustments.map(({ day, name, micros, eventId, tokenId, reason }): Movement => ({
-      day,
-      kind: 'adjustment',
-      name: nameOf(name),
-      balance: 'used',
-      micros,
-      eventId,
-      tokenId,
-      reason,
-    })),
-  ];
+  return {
+    movements: [
+      ...(usage.length > MOST_OF_A_KIND ? merged(usage) : usage),
+      ...(adjustments.some((one) => 'events' in one) ? merged(told) : told),
+    ],
+    byName: usageByName([...usage, ...told]),
+  };
 }

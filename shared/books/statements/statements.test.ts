@@ -1,0 +1,271 @@
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeLogger } from '../../runtime/log.ts';
+import { connectClickHouse, type Books } from '../../stores/clickhouse.ts';
+import type { Query } from '../../stores/postgres.ts';
+import { connectRedis, type ShardedRedis } from '../../stores/redis.ts';
+import { newId } from '../../values/ids.ts';
+import type { BillingRef } from '../billing-refs.ts';
+import { inOrder, type Movement } from './movements.ts';
+import { spanOfMonth } from './span.ts';
+import { makeStatements, type Statement } from './statements.ts';
+
+// Characters, as JSON. A statement shows at most 2,000 movements of a kind one by one.
+const MOST_READ = 500_000;
+const START_MS = Date.parse('2026-09-01');
+const DAY_MS = 86_400_000;
+const DAYS = 30;
+const test = suite('statements of very much');
+let world: World;
+let redis: ShardedRedis;
+let books: Books;
+test.before(async () => {
+  world = await makeWorld([]);
+  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  await redis.connected(5_000);
+});
+test.after(async () => {
+  await Promise.all([redis?.close(), books?.close()]);
+  await world?.stop();
+});
+
+test('what very many turns tell is read by day, and the statement is as if each had been read', async () => {
+  const [busy, calm] = await newRecords();
+  const wanted = {
+    [busy.id]: await turn(busy, 30_000, (i) =>
+      i % 10 === 0 ? ['left class/grant 5 3 2', 'began class 7 0 0'] : ['left class 1 0 4', 'rolled class 2 0 0'],
+    ),
+    [calm.id]: await turn(calm, 4_000, (i) =>
+      i % 2 === 0 ? [] : [i % 4 === 1 ? 'returned - 6 0 0' : 'expired class/grant 1 0 0'],
+    ),
+  };
+  const { statements, read } = await september([busy, calm]);
+  assert.ok(read < MOST_READ, `${read} characters are read`);
+  for (const { billingId, movements, closing } of statements) {
+    sameText(movements, inOrder(wanted[billingId]!));
+    assert.is(closing.expiredMicros, sumOf(wanted[billingId]!));
+  }
+  assert.equal(
+    statements.map(({ movements }) => movements.length),
+    [2 * DAYS, 2_000],
+  );
+});
+
+test('very many refills are read by day, and the statement is as if each had been read', async () => {
+  const [busy, calm] = await newRecords();
+  const wanted = { [busy.id]: await refill(busy, 100_000), [calm.id]: await refill(calm, 2_000) };
+  const { statements, read } = await september([busy, calm]);
+  assert.ok(read < MOST_READ, `${read} characters are read`);
+  for (const { billingId, movements, opening, closing } of statements) {
+    sameText(movements, inOrder(wanted[billingId]!));
+    assert.equal([opening.totalMicros, closing.totalMicros], [0, sumOf(wanted[billingId]!)]);
+  }
+  assert.equal(
+    statements.map(({ movements }) => movements.length),
+    [DAYS, 2_000],
+  );
+});
+
+test('very many adjustments and losses are read by day, and the statement is as if each had been read', async () => {
+  const [busy, calm] = await newRecords();
+  const wanted = {
+    [busy.id]: [...(await adjust(busy, 20_000)), ...(await lose(busy, 3_000))],
+    [calm.id]: [...(await adjust(calm, 500)), ...(await lose(calm, 500))],
+  };
+  const { statements, read } = await september([busy, calm]);
+  assert.ok(read < MOST_READ, `${read} characters are read`);
+  for (const { billingId, movements, byName, closing } of statements) {
+    sameText(movements, inOrder(wanted[billingId]!));
+    const named = (name: string) => wanted[billingId]!.filter((one) => one.name === name && one.kind !== 'loss');
+    const micros = (name: string) => sumOf(named(name));
+    sameText(byName, {
+      calls: { micros: micros('calls'), events: 0 },
+      tokens: { micros: micros('tokens'), events: DAYS },
+    });
+    assert.is(closing.usedMicros, micros('calls') + micros('tokens'));
+  }
+  assert.equal(
+    statements.map(({ movements }) => movements.length),
+    [3 * DAYS, DAYS + 1_000],
+  );
+});
+
+test.run();
+
+/** Makes statements of September; tells how many characters were read for them. */
+async function september(billings: BillingRef[]): Promise<{ statements: Statement[]; read: number }> {
+  let read = 0;
+  const count = <Rows>(rows: Rows): Rows => {
+    read += JSON.stringify(rows).length;
+    return rows;
+  };
+  const sql = new Proxy(world.sql, {
+    apply(target, self, args) {
+      const query = Reflect.apply(target, self, args);
+      const then = query.then?.bind(query);
+      if (then) Reflect.set(query, 'then', (done: any, failed: any) => then((rows: any) => done(count(rows)), failed));
+      return query;
+    },
+  });
+  const query = async (asked: any) => {
+    const answer = await books.client.query(asked);
+    return { json: async () => count(await answer.json()) };
+  };
+  const { statements } = await makeStatements(
+    { sql: sql as Query, redis, books: { ...books, client: { query } as any } },
+    {
+      workspaceId: billings[0]!.workspaceId,
+      billings,
+      span: spanOfMonth('2026-09', 'UTC'),
+      nowMs: Date.now(),
+      patienceMs: 0,
+    },
+  );
+  return { statements, read };
+}
+
+/** Two records of a workspace, in the order of their ids. */
+async function newRecords(): Promise<[BillingRef, BillingRef]> {
+  const workspaceId = await world.newWorkspace(world.team.id);
+  const records = [1, 2].map((i) => ({ id: newId('bill'), shard: i, workspaceId, externalMeterId: `meter ${i}` }));
+  for (const { id, shard, externalMeterId } of records)
+    await world.sql`
+      insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages, has_classes,
+                                   created_at)
+      values (${id}, ${world.team.id}, ${workspaceId}, ${externalMeterId}, ${shard}, 0, false, true, '2026-08-01')`;
+  return records as [BillingRef, BillingRef];
+}
+
+/** Books turns that tell something; gives the movements of each. */
+async function turn(
+  { id, workspaceId }: BillingRef,
+  turns: number,
+  tell: (i: number) => string[],
+): Promise<Movement[]> {
+  const movements: Movement[] = [];
+  let expired = 0;
+  const values = Array.from({ length: turns }, (_, i) => {
+    const day = dayOf(i, turns);
+    for (const text of tell(i)) {
+      const [what, ref, first, second] = text.split(' ');
+      if (what === 'began') continue;
+      const kind = what === 'left' && ref!.includes('/') ? 'voided' : 'expired';
+      const micros = Number(what === 'left' ? second : first);
+      if (micros > 0) movements.push({ day, kind, name: '', balance: 'expired', micros });
+      expired += micros;
+    }
+    return {
+      workspace_id: workspaceId,
+      billing_id: id,
+      day,
+      time: timeOf(i, turns),
+      event_id: newId('evt'),
+      kind: 'turn',
+      epoch: 1,
+      seq: i + 1,
+      detail: `before\x000\x00${expired}\0${tell(i).join('\n')}\0state`,
+    };
+  });
+  await books.client.insert({ table: 'usage_events', values, format: 'JSONEachRow' });
+  return movements;
+}
+
+/** Stores refills of September, and half as many of October; gives the movements of each in September. */
+async function refill({ id }: BillingRef, refills: number): Promise<Movement[]> {
+  const name = (i: number) => `${id.slice(-10)}${String(i).padStart(16, '0')}`;
+  const all = Array.from({ length: refills * 1.5 }, (_, i) => i);
+  await world.sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`;
+    await tx`
+      insert into credit_ledger (id, team_id, billing_id, amount_micros, total_micros, token_id, request_id, created_at)
+      select 'ledger_' || name, ${world.team.id}, ${id}, 3, 3 * place, '', '', at
+      from unnest(${all.map(name)}::text[], ${all.map((i) => timeOf(i, refills))}::timestamptz[]) with ordinality
+        as one (name, at, place)`;
+    await tx`update billing_records set total_micros = ${3 * all.length} where id = ${id}`;
+  });
+  return all.slice(0, refills).map((i): Movement => {
+    const day = dayOf(i, refills);
+    return { day, kind: 'granted', name: '', balance: 'total', micros: 3, grantId: `grant_${name(i)}` };
+  });
+}
+
+/** Books a verification on each day, and adjustments; gives the movements of each. */
+async function adjust({ id, workspaceId }: BillingRef, adjustments: number): Promise<Movement[]> {
+  const event = { workspace_id: workspaceId, billing_id: id };
+  const used = Array.from({ length: DAYS }, (_, i) => ({
+    ...event,
+    day: dayOf(i, DAYS),
+    time: timeOf(i, DAYS),
+    event_id: newId('evt'),
+    kind: 'verification',
+    key_id: 'key',
+    usage_name: 'tokens',
+    cost_micros: 1_000_000,
+  }));
+  const adjusted = Array.from({ length: adjustments }, (_, i) => ({
+    ...event,
+    day: dayOf(i, adjustments),
+    time: timeOf(i, adjustments),
+    event_id: newId('evt'),
+    kind: 'adjustment',
+    usage_name: i % 3 === 0 ? 'tokens' : 'calls',
+    cost_micros: i % 2 === 0 ? 5 : -2,
+    number: i + 1,
+    actor: 'tok',
+    reason: 'counted twice',
+  }));
+  await books.client.insert({ table: 'usage_events', values: [...used, ...adjusted], format: 'JSONEachRow' });
+  const days = used.map(({ day }) => day);
+  await world.sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`;
+    await tx`
+      insert into usage_marks (workspace_id, billing_id, day) select ${workspaceId}, ${id}, day from unnest(${days}::date[]) day`;
+    await tx`
+      insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
+      select ${id} || day, ${world.team.id}, ${id}, place, 1, '', day, '', '', ''
+      from unnest(${days}::date[]) with ordinality as one (day, place)`;
+  });
+  return [
+    ...used.map(({ day, usage_name: name, cost_micros: micros }): Movement => {
+      return { day, kind: 'usage', name, balance: 'used', micros, events: 1 };
+    }),
+    ...adjusted.map(
+      ({ day, usage_name: name, cost_micros: micros, event_id: eventId, actor: tokenId, reason }): Movement => {
+        return { day, kind: 'adjustment', name, balance: 'used', micros, eventId, tokenId, reason };
+      },
+    ),
+  ];
+}
+
+/** Stores losses; gives the movements of each. */
+async function lose({ id }: BillingRef, losses: number): Promise<Movement[]> {
+  const all = Array.from({ length: losses }, (_, i) => i);
+  await world.sql`
+    insert into usage_losses (billing_id, epoch, after_seq, events, amount_micros, is_priced, is_whole, found_at)
+    select ${id}, 1, i, 2, i, i % 2 = 0, true, at
+    from unnest(${all}::bigint[], ${all.map((i) => timeOf(i, losses))}::timestamptz[]) as one (i, at)`;
+  return all.map((i): Movement => {
+    const priced = i % 2 === 0 ? { lostMicros: i } : {};
+    return { day: dayOf(i, losses), kind: 'loss', name: '', balance: 'used', micros: 0, events: 2, ...priced };
+  });
+}
+
+/** The time of one of so many in September; those beyond are of October. */
+function timeOf(i: number, of: number): string {
+  return new Date(START_MS + Math.floor((i * DAYS * DAY_MS) / of)).toISOString().slice(0, -1);
+}
+
+function dayOf(i: number, of: number): string {
+  return timeOf(i, of).slice(0, 10);
+}
+
+function sumOf(movements: Movement[]): number {
+  return movements.reduce((sum, { micros }) => sum + micros, 0);
+}
+
+/** A closed month is stored as text, and stays the same bytes. */
+function sameText(value: unknown, wanted: unknown): void {
+  assert.is(JSON.stringify(value), JSON.stringify(wanted));
+}
