@@ -2,15 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
-import { emptyPostgres } from '../../tests/helpers/world.ts';
+import { emptyPostgres, wireTo, type Wire } from '../../tests/helpers/world.ts';
 import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
 
 const test = suite('the mended driver of Postgres');
 const TIMES = 20;
-const SETTLED_WITHIN_MS = 4_000;
+const SETTLED_WITHIN_MS = 30_000;
+const STATEMENT_MS = 2_000;
 let url: string;
 let admin: Sql;
 let sql: Sql;
+let wire: Wire | undefined;
 
 test.before(async () => {
   url = await emptyPostgres('driver');
@@ -26,7 +28,11 @@ test.before.each(async () => {
   // Two, so that other statements soon take the place of a connection that is lost.
   sql = connectPostgres(url, { max: 2 });
 });
-test.after.each(() => sql.end({ timeout: 0 }));
+test.after.each(async () => {
+  await wire?.cut();
+  wire = undefined;
+  await sql.end({ timeout: 0 });
+});
 test.after(() => admin?.end());
 
 test('every statement of a transaction fails once its connection has ended, and none runs outside of it', async () => {
@@ -156,6 +162,57 @@ test('a pool ends although a connection ended under a statement', async () => {
   await settled(ended);
 });
 
+test('statements on connections that went silent fail soon, however many are sent, and the next ones succeed', async () => {
+  wire = await wireTo(url);
+  const pool = connectPostgres(wire.url, { max: 2, statementTimeoutMs: STATEMENT_MS });
+  await settled(Promise.all([pool`select pg_sleep(0.1)`, pool`select pg_sleep(0.1)`]));
+  wire.silence();
+  const outcomes: unknown[] = [];
+  const isAnswered = async () => {
+    void outcomeOf(pool`select 1`).then((outcome) => outcomes.push(outcome));
+    await sleep(200);
+    return outcomes.some((one) => !(one instanceof Error));
+  };
+  await eventually('one is answered', isAnswered, SETTLED_WITHIN_MS);
+  const failures = outcomes.filter((one) => one instanceof Error);
+  assert.ok(failures.length > 0);
+  for (const one of failures) assert.ok(isPostgresConnectionError(one), String(one));
+  await settled(pool.begin((tx) => tx`select 1`));
+  await settled(pool.end());
+});
+
+test('a pool ends although its idle connections went silent', async () => {
+  wire = await wireTo(url);
+  const pool = connectPostgres(wire.url, { max: 1, statementTimeoutMs: STATEMENT_MS });
+  await settled(pool`select 1`);
+  wire.silence();
+  await settled(pool.end());
+});
+
+test('no statement that may run is cut, nor an idle connection, a cursor that is read slowly, or an answer that came unread', async () => {
+  const silentMs = STATEMENT_MS + 3_000;
+  await Promise.all([
+    // One after the other on the connection.
+    onOneConnection((one) => Promise.all([1, 2, 3, 4].map(() => one`select pg_sleep(1.5)`))),
+    onOneConnection(() => sleep(silentMs)),
+    onOneConnection((one) =>
+      one.begin(async (tx) => {
+        await tx`set local statement_timeout = 0`;
+        let read = 0;
+        for await (const rows of tx`select generate_series(1, 3)`.cursor(1))
+          if ((read += rows.length) === 1) await sleep(silentMs);
+        assert.is(read, 3);
+      }),
+    ),
+  ]);
+  await onOneConnection(async (one) => {
+    const answer = outcomeOf(one`select pg_sleep(0.5)`);
+    await sleep(100);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, silentMs);
+    assert.not.instance(await answer, Error);
+  });
+});
+
 test('transactions are whole, and none waits, while connections end at any moment', async () => {
   const busy = connectPostgres(url, { max: 6 });
   const stored: string[] = [];
@@ -203,6 +260,15 @@ test('transactions are whole, and none waits, while connections end at any momen
   );
   assert.ok(failures.length > 0 && stored.length > 0, `${failures.length} failed, ${stored.length} stored`);
 });
+
+/** Does work on a pool of one connection, which stays the same. */
+async function onOneConnection(work: (one: Sql) => Promise<unknown>): Promise<void> {
+  const one = connectPostgres(url, { max: 1, statementTimeoutMs: STATEMENT_MS });
+  const pid = await pidOf(one);
+  await work(one);
+  assert.is(await pidOf(one), pid);
+  await one.end();
+}
 
 /** Ends a connection at Postgres. */
 async function end(pid: number): Promise<void> {

@@ -13,7 +13,8 @@ const endWithTheConnection: Mend[] = [
     `clearImmediate(nextWriteTimer)
     socket.removeListener('data', data)`,
     `clearImmediate(nextWriteTimer)
-    chunk = nextWriteTimer = errorResponse = null
+    clearTimeout(silence)
+    chunk = nextWriteTimer = errorResponse = silence = null
     socket.removeListener('data', data)`,
   ],
   [
@@ -42,11 +43,51 @@ const endWithTheConnection: Mend[] = [
       rows = 0`,
     `async function PortalSuspended() {
     const begun = query
+    clearTimeout(silence)
     try {
       const x = await Promise.resolve(query.cursorFn(result))
       if (begun !== query)
         return
+      awaitAnswer()
       rows = 0`,
+  ],
+];
+
+// A server that vanishes closes nothing, and the system notices it after some 15 minutes. So where statements have a time limit, a
+// longer silence ends a connection that waits for an answer, or for its end. What came meanwhile is read first: this process may
+// have been busy. Who reads a cursor may be slow.
+const MARGIN_MS = 2_000;
+const endInSilence: Mend[] = [
+  [
+    `const connection = {
+    queue: queues.closed,`,
+    `const statementMs = Number(options.connection.statement_timeout)
+  let silence = null
+
+  function awaitAnswer() {
+    if (!(statementMs > 0))
+      return
+    clearTimeout(silence)
+    const begun = silence = setTimeout(() => setImmediate(() => {
+      if (begun === silence && (terminated || query && !stream))
+        socket.destroy()
+    }), statementMs + ${MARGIN_MS})
+  }
+
+  const connection = {
+    queue: queues.closed,`,
+  ],
+  [`(query = q, query.active = true)`, `(query = q, query.active = true, awaitAnswer())`],
+  [
+    `function data(x) {
+`,
+    `function data(x) {
+    query && awaitAnswer()
+`,
+  ],
+  [
+    `socket.readyState === 'open' && socket.end(b().X().end())`,
+    `socket.readyState === 'open' && (socket.end(b().X().end()), awaitAnswer())`,
   ],
 ];
 
@@ -111,15 +152,16 @@ const stayWithTheConnection: Mend[] = [
 ];
 
 /**
- * The driver postgres 3.4.9, mended: it survives the end of a connection. Unmended, it can end the process, never use a
- * connection again, or run a statement outside of its transaction (docs/decisions/mended-postgres-driver.md).
+ * The driver postgres 3.4.9, mended: it survives the end of a connection, and notices that of a server that vanished. Unmended, it
+ * can end the process, never use a connection again, or run a statement outside of its transaction
+ * (docs/decisions/mended-postgres-driver.md).
  */
 export default loadMended() as typeof postgres;
 
 function loadMended(): unknown {
   const entry = createRequire(import.meta.url).resolve('postgres');
   const loadOther = createRequire(entry);
-  const connection = load('connection.js', endWithTheConnection, loadOther);
+  const connection = load('connection.js', [...endWithTheConnection, ...endInSilence], loadOther);
   return load('index.js', stayWithTheConnection, (name) => (name === './connection.js' ? connection : loadOther(name)));
 
   function load(name: string, mends: Mend[], require: (name: string) => unknown): unknown {

@@ -15,9 +15,9 @@ const test = suite('filters of the audit log');
 test.before(async () => {
   world = await makeWorld();
   // Without their triggers, which would have them chained. A line a minute; the rare values are in the last one hundred.
-  await world.sql.begin(async (tx) => {
+  const unlimited = connectPostgres(world.env.DATABASE_URL!, { max: 1, statementTimeoutMs: 0 });
+  await unlimited.begin(async (tx) => {
     await tx`set local session_replication_role = replica`;
-    await tx`set local statement_timeout = 0`;
     await tx`
       insert into audit_log (id, team_id, token_id, operation, resource, resource_id, after, request_id, address, outcome, error_code, attempts, created_at)
       select 'audit_' || id_time(at) || lpad(n::text, 16, '0'), ${world.team.id}, case when n > ${LINES - 60} then 'tok_rare' else 'tok_often' end,
@@ -26,6 +26,7 @@ test.before(async () => {
              case when n % 2 = 0 then '10.0.0.1' when n > ${LINES - 60} then '10.0.0.2' end, 'changed', null, null, at
       from generate_series(1, ${LINES}) as n, lateral (select timestamptz '2025-01-01' + n * interval '1 minute' as at) as times`;
   });
+  await unlimited.end();
   await world.sql`analyze audit_log`;
 });
 test.after(() => world?.stop());
