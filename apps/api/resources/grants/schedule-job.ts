@@ -1,3 +1,4 @@
+import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Logger } from '../../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../../shared/runtime/loop.ts';
 import type { Metrics } from '../../../../shared/runtime/metrics.ts';
@@ -29,10 +30,16 @@ export function startScheduling({ sql, redis, metrics, log }: Stores): Loop {
     // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
     const open = await openShards(redis, LOOK_WITHIN_MS);
     if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
-    for (const one of due) metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)));
+    for (const one of due) metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)).catch(noneIfNotYet));
     if (due.length === SCHEDULES_AT_ONCE) loop.soon();
   });
   return loop;
+}
+
+// The void of a grant of its record is on its way to Redis: a later round makes its periods.
+function noneIfNotYet(error: unknown): number {
+  if (error instanceof ApiError && error.errorName === 'redis_unavailable') return 0;
+  throw error;
 }
 
 type Due = { id: string; billingId: string; teamId: string };

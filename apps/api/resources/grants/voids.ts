@@ -6,6 +6,7 @@ import type { RecordAccount } from '../../sync/accounts.ts';
 import type { LockedRecord } from './classes.ts';
 import type { GrantRow } from './rows.ts';
 import { requireGrant } from './grants.ts';
+import { requireCreditsHeard } from './heard.ts';
 
 /** Who voids a grant, and when. */
 export type Voider = { teamId: string; tokenId: string; requestId: string; atMs: number };
@@ -40,6 +41,7 @@ export async function voidGrant(
   row: GrantRow,
   { teamId, tokenId, requestId, atMs }: Voider,
 ): Promise<string> {
+  if (!row.hasBegun) await requireCreditsHeard(sql, { id: billingId });
   await keepVoided(sql, billingId, teamId, row);
   const [{ number }] = await sql<[{ number: number }]>`
     update billing_records set last_adjustment = last_adjustment + 1, has_classes = true where id = ${billingId}

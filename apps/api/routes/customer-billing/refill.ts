@@ -8,6 +8,7 @@ import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts
 import { requireWorkspace } from '../../resources/access/access.ts';
 import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../../resources/billings/billings.ts';
 import { countBegun, requireCreditsFit } from '../../resources/grants/classes.ts';
+import { requireVoidsHeard } from '../../resources/grants/heard.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 
@@ -49,6 +50,7 @@ export default route({
         and external_meter_id = ${body.externalMeterId}
       for update`;
     if (!before) throw new ApiError('billing_not_found');
+    await requireVoidsHeard(sql, before);
     await requireCreditsFit(sql, before, amountMicros);
     // Grants of its class that have begun since they were made are older.
     const totalMicros = before.totalMicros + (await countBegun(sql, before, Date.now())) + amountMicros;
