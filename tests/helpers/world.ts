@@ -37,10 +37,13 @@ export type World = {
   stop(): Promise<void>;
 };
 
+// A test may fill tables, which takes a busy machine a while.
+const SQL_WITHIN_MS = 60_000;
+
 /** Makes the world of a test file. The servers come from the test run: `make test FILE=…`. */
 export async function makeWorld(programs: Program[] = ['api'], settings: Record<string, string> = {}): Promise<World> {
   const env = await makeDatabases(settings);
-  const sql = connectPostgres(env.DATABASE_URL!, { max: 4 });
+  const sql = connectPostgres(env.DATABASE_URL!, { max: 4, statementTimeoutMs: SQL_WITHIN_MS });
   const started: Started[] = [];
   async function start(program: Program, more: Record<string, string> = {}): Promise<Started> {
     const one = await startProgram(program, environmentOf(program, { ...env, ...more }));
