@@ -190,10 +190,10 @@ test('a pool ends although its idle connections went silent', async () => {
 });
 
 test('no statement that may run is cut, nor an idle connection, a cursor that is read slowly, or an answer that came unread', async () => {
-  const silentMs = STATEMENT_MS + 3_000;
+  const silentMs = 4 * STATEMENT_MS + 3_000;
   await Promise.all([
     // One after the other on the connection.
-    onOneConnection((one) => Promise.all([1, 2, 3, 4].map(() => one`select pg_sleep(1.5)`))),
+    onOneConnection((one) => Promise.all(Array.from({ length: 6 }, () => one`select pg_sleep(1.5)`))),
     onOneConnection(() => sleep(silentMs)),
     onOneConnection((one) =>
       one.begin(async (tx) => {

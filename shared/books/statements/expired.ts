@@ -14,23 +14,27 @@ export async function readExpired({ sql, books }: Stores, { workspaceId, ids }: 
   const accounts = await withClasses(sql, ids, span.endMs);
   if (accounts.length === 0 || span.endMs <= span.startMs) return { movements: new Map(), last: new Map() };
   const rows = await readTold(books, { workspaceId, ids: accounts }, span);
-  const refs = rows.flatMap(([id, , , each]) => each.map(([, ref]) => ({ id, ref })));
-  const names = await namesOf(sql, refs);
-  const movements = rows.flatMap(([id, kind, , each, days]) => {
+  const refs = new Map<string, Ref>();
+  for (const [id, , , each] of rows) for (const [, ref] of each) refs.set(`${id} ${ref}`, { id, ref });
+  const names = await namesOf(sql, [...refs.values()]);
+  return {
+    movements: byRecord(movementsOf(rows, names, span)),
+    // Of a record the row with its last turn is the last one.
+    last: new Map(rows.map(([id, , expired]) => [id, Number(expired)])),
+  };
+}
+
+function* movementsOf(rows: Told[], names: Map<string, Named>, span: Span): Generator<[billingId: string, Movement]> {
+  for (const [id, kind, , each, days] of rows) {
     const told = (atMs: string, name: string, micros: string): Movement => {
       return { day: dayIn(span, Number(atMs)), kind, name, balance: 'expired', micros: Number(micros) };
     };
-    const alone = each.map(([atMs, ref, micros]): Movement => {
+    for (const [atMs, ref, micros] of each) {
       const { name = '', grantId } = names.get(`${id} ${ref}`) ?? {};
-      return { ...told(atMs, name, micros), ...(grantId && { grantId }) };
-    });
-    const together = days.map(([atMs, micros, events]): Movement => {
-      return { ...told(atMs, MERGED, micros), events: Number(events) };
-    });
-    return [...alone, ...together].map((movement) => [id, movement] as const);
-  });
-  // Of a record the row with its last turn is the last one.
-  return { movements: byRecord(movements), last: new Map(rows.map(([id, , expired]) => [id, Number(expired)])) };
+      yield [id, { ...told(atMs, name, micros), ...(grantId && { grantId }) }];
+    }
+    for (const [atMs, micros, events] of days) yield [id, { ...told(atMs, MERGED, micros), events: Number(events) }];
+  }
 }
 
 /** What of some records had expired after their last turn in a span, by record. */
@@ -107,10 +111,11 @@ async function withClasses(sql: Query, ids: string[], endMs: number): Promise<st
   return rows.map(({ id }) => id);
 }
 
+type Ref = { id: string; ref: string };
 type Named = { name: string; grantId: string | null };
 
 /** The names of grants that were voided (`<class>/<grant>`), and of classes whose grants have one name; by record and ref. */
-async function namesOf(sql: Query, refs: { id: string; ref: string }[]): Promise<Map<string, Named>> {
+async function namesOf(sql: Query, refs: Ref[]): Promise<Map<string, Named>> {
   if (refs.length === 0) return new Map();
   const rows = await sql<(Named & { billingId: string; ref: string })[]>`
     with asked as (
