@@ -1,6 +1,6 @@
 import { createClient, type ClickHouseClient } from '@clickhouse/client';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -10,6 +10,7 @@ import { readRecords } from '../../../stack/process/leftovers.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { inLongForm } from '../../../../tests/helpers/long-form.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../../tests/helpers/world.ts';
+import { openAnswers } from '../../../../tests/helpers/open-answers.ts';
 import { request } from '../../../../tests/helpers/request.ts';
 import { watchMemory } from '../../../../tests/history/memory.ts';
 
@@ -209,13 +210,7 @@ async function queries(): Promise<number> {
 
 function openFiles(): number {
   const [server] = readRecords(run).filter(({ name }) => name === 'clickhouse');
-  return readdirSync(`/proc/${server!.pid}/fd`).filter((fd) => {
-    try {
-      return readlinkSync(`/proc/${server!.pid}/fd/${fd}`).includes('/answers/answer-');
-    } catch {
-      return false;
-    }
-  }).length;
+  return openAnswers(server!.pid);
 }
 
 /** Other test files may have exports of their own on the same server for a moment. */

@@ -1,6 +1,6 @@
 import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'uvu';
@@ -10,6 +10,7 @@ import { record, writeRecords } from '../../process/leftovers.ts';
 import { freePorts } from '../../process/ports.ts';
 import { stopProcess } from '../../process/processes.ts';
 import { eventually } from '../../../../tests/helpers/eventually.ts';
+import { openAnswers } from '../../../../tests/helpers/open-answers.ts';
 import { start, untilReady, type Program, type Started } from '../../process/program.ts';
 
 // On a server of its own, since the tests kill it.
@@ -183,12 +184,12 @@ test('an answer that is not read to its end leaves no open file, at whatever byt
     const socket = connect({ host, port: Number(port) });
     socket.write(request);
     await once(socket, 'readable');
-    if (i === 0) assert.is(openAnswers(), 1, 'the file is open while it is read');
+    if (i === 0) assert.is(openAnswers(running.pid), 1, 'the file is open while it is read');
     let left = (i * 7_000_000) / readers;
     for await (const chunk of socket) if ((left -= chunk.length) < 0) break;
     socket.destroy();
   }
-  await eventually('no file is open', async () => openAnswers() === 0);
+  await eventually('no file is open', async () => openAnswers(running.pid) === 0);
 });
 
 test('an error has the same code, type and status as from a ClickHouse server', async () => {
@@ -326,17 +327,6 @@ async function startServer(): Promise<void> {
   // Written down, so that the run stops it even if this file is cut off.
   writeRecords(folder, [record(program, running)]);
   await untilReady(program, running, log);
-}
-
-function openAnswers(): number {
-  const folder = `/proc/${running.pid}/fd`;
-  return readdirSync(folder).filter((fd) => {
-    try {
-      return readlinkSync(join(folder, fd)).includes('/answers/answer-');
-    } catch {
-      return false;
-    }
-  }).length;
 }
 
 function peakMemory(): number {
