@@ -10,6 +10,8 @@ import { makeServerClock } from './server-clock.ts';
 import { makeServerIdentity } from './server-identity.ts';
 
 const NOW_WITHIN_MS = 1_000;
+/** A connection that owes an answer and gets nothing for so long is ended. */
+export const SILENT_FOR_MS = 2_000;
 
 /** A connection to one Redis server that knows which one it is and how far that server's clock is from ours. */
 export type RedisNode = {
@@ -103,7 +105,7 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
  * twice is charged twice (in ioredis only `maxRetriesPerRequest: 0` does both). Nor does a command wait for a connection.
  */
 function makeClient(url: string): Redis {
-  return new Redis(url, {
+  const client = new Redis(url, {
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableOfflineQueue: false,
@@ -111,8 +113,15 @@ function makeClient(url: string): Redis {
     maxLoadingRetryTime: 200,
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
     // A peer that vanished without closing is noticed by its silence.
-    socketTimeout: 2_000,
+    socketTimeout: SILENT_FOR_MS,
     // CLIENT SETINFO: a user with no more rights than it needs may not send it, and Redis 7.0 does not know it.
     disableClientInfo: true,
   });
+  // ioredis 5 leaves the timer of a silence running when its connection closes, and would end the next one by it
+  // (github.com/redis/ioredis/issues/2147).
+  client.on('close', () => {
+    clearTimeout(client['socketTimeoutTimer']);
+    client['socketTimeoutTimer'] = undefined;
+  });
+  return client;
 }
