@@ -1,4 +1,5 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
+import { retry } from '../../../shared/runtime/retry.ts';
 import { requireOpen } from '../../../shared/stores/fence.ts';
 import { asPostgresUnavailable, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -21,13 +22,16 @@ export type WriteOptions = HandleOptions & {
 };
 
 const OPEN_WITHIN_MS = 1_000;
+// A Redis that stalls on its disk, or whose replica takes over, is back by then.
+const APPLY_FOR_MS = 5_000;
 
 /**
  * Runs a handler that changes something.
  * 1. One transaction holds the change, its rows in `changes`, its audit lines and the kept answer. A crash before the commit
  *    leaves nothing behind. It begins only while the caller's token is in force.
  * 2. The transaction commits only while all touched shards are open, so that the change can come into force.
- * 3. The changes are applied to Redis. After a crash before this step, the sweeper applies them.
+ * 3. The changes are applied to Redis, again for some seconds if that fails. After a crash before this step, the sweeper
+ *    applies them.
  */
 export async function writeInTransaction(route: ApiRoute, call: AnyCall, options: WriteOptions): Promise<Answer> {
   const { teamSql, masterKeys, progress, repeatable, stalePostgres, services } = options;
@@ -145,7 +149,9 @@ async function bringIntoForce({ sql, services, log }: HandleOptions, changeIds: 
   try {
     const waiting = await sql<StoredChange[]>`
       select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
-    const held = await applyChanges(sql, services.redis, waiting);
+    const held = await retry(AbortSignal.timeout(APPLY_FOR_MS), log, 'bringing a change into force', () =>
+      applyChanges(sql, services.redis, waiting),
+    );
     if (held.length > 0)
       throw new ApiError('redis_unavailable', { cause: new Error('a balance is not known in Redis') });
   } catch (error) {

@@ -8,7 +8,14 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
-import { eventually, makeWorld, outputListeners, wireTo, type World } from '../../../tests/helpers/world.ts';
+import {
+  eventually,
+  makeWorld,
+  outputListeners,
+  wireTo,
+  type Started,
+  type World,
+} from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // A failure on our side, or on the way to us, has an answer that says so.
@@ -108,42 +115,31 @@ test('clients that leave before their answer cost no more than one line of the l
 });
 
 test('a change that is stored but not in force says so, and comes into force by itself', async () => {
-  const wire = await wireTo(world.env.REDIS_URL!);
-  const api = await world.start('api', { REDIS_URL: wire.url });
-  // Holds a commit until the test releases it, so that Redis fails between the commit and the apply.
-  await world.sql.unsafe(`
-    create function wait_at_commit() returns trigger language plpgsql as
-      'begin perform pg_advisory_xact_lock(1); return null; end';
-    create constraint trigger wait_at_commit after insert on api_keys deferrable initially deferred
-      for each row when (new.name = 'held') execute function wait_at_commit()`);
-  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
-  const create = world.sql.begin(async (tx) => {
-    await tx`select pg_advisory_xact_lock(1)`;
-    const made = world.call(
-      'post',
-      `${api.url}/api/v1/api-key`,
-      { name: 'held', workspaceId: workspace.id },
-      { headers: { 'Idempotency-Key': 'held' } },
-    );
-    await eventually('the commit waits', async () => {
-      const [row] = await world.sql`select from pg_locks where locktype = 'advisory' and not granted
-        and database = (select oid from pg_database where datname = current_database())`;
-      return row;
-    });
-    await wire.cut();
-    return { made };
-  });
-  const answer = await (await create).made;
+  const { make, made } = await cutOffAtCommit('stays away');
+  const answer = await made;
   assert.equal([answer.status, answer.body.error.code], [503, 50304]);
-  const again = await world.call(
-    'post',
-    '/api/v1/api-key',
-    { name: 'held', workspaceId: workspace.id },
-    { headers: { 'Idempotency-Key': 'held' } },
-  );
+  const again = await make(world.api);
   assert.is(again.status, 201, again.text);
   const { status } = (await world.call('post', VERIFY_PATH, { key: again.body.apiKey.key })).body;
   assert.is(status, 'VALID');
+});
+
+test('a change is in force with its answer if Redis comes back within seconds of the commit', async () => {
+  let output = '';
+  const listen = (text: string) => (output += text);
+  outputListeners.add(listen);
+  try {
+    const { wire, made } = await cutOffAtCommit('comes back');
+    await eventually('it was tried in vain', async () => output.includes('bringing a change into force failed'));
+    await wire.mend();
+    const answer = await made;
+    await wire.cut();
+    assert.is(answer.status, 201, answer.text);
+    const { status } = (await world.call('post', VERIFY_PATH, { key: answer.body.apiKey.key })).body;
+    assert.is(status, 'VALID');
+  } finally {
+    outputListeners.delete(listen);
+  }
 });
 
 test('a verification that cannot be decided or recorded is a 503', async () => {
@@ -182,3 +178,36 @@ test('a change that another one overtakes is not mistaken for one of an older Po
 });
 
 test.run();
+
+/** Has an api make a key of this name, and cuts it off from Redis between the commit and the apply. */
+async function cutOffAtCommit(name: string) {
+  const wire = await wireTo(world.env.REDIS_URL!);
+  const api = await world.start('api', { REDIS_URL: wire.url });
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
+  const make = ({ url }: Started) =>
+    world.call(
+      'post',
+      `${url}/api/v1/api-key`,
+      { name, workspaceId: workspace.id },
+      { headers: { 'Idempotency-Key': name } },
+    );
+  // Holds the commit until the test releases it.
+  await world.sql.unsafe(`
+    create or replace function wait_at_commit() returns trigger language plpgsql as
+      'begin perform pg_advisory_xact_lock(1); return null; end';
+    drop trigger if exists wait_at_commit on api_keys;
+    create constraint trigger wait_at_commit after insert on api_keys deferrable initially deferred
+      for each row when (new.name = '${name}') execute function wait_at_commit()`);
+  const made = await world.sql.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(1)`;
+    const answer = make(api);
+    await eventually('the commit waits', async () => {
+      const [row] = await world.sql`select from pg_locks where locktype = 'advisory' and not granted
+        and database = (select oid from pg_database where datname = current_database())`;
+      return row;
+    });
+    await wire.cut();
+    return { answer };
+  });
+  return { wire, make, made: made.answer };
+}
