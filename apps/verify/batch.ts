@@ -10,21 +10,20 @@ import {
   verifyBatchOuterBody,
 } from '../../shared/verification/operation.ts';
 
-// A longer answer is sent in slices.
-const LONG_TEXT = 64 * 1024;
+/** Of a request with a batch. */
+export type Asked = Omit<BatchCall, 'verifications' | 'header'>;
 
 const readBody = bodyValidator(verifyBatchOuterBody);
 const readNoQuery = parameterValidator(object({}));
 
-/** Answers an authenticated request with a batch of verifications. */
+/** Decides the verifications of an authenticated request, and gives the JSON of its answer. */
 export function makeBatch(options: Parameters<typeof makeVerifyBatch>[0]) {
   const verifyBatch = makeVerifyBatch(options);
 
-  return async function batch(request: IncomingMessage, asked: Omit<BatchCall, 'verifications' | 'header'>) {
+  return async function batch(request: IncomingMessage, asked: Asked) {
     const { verifications } = readBody(await readJson(request, VERIFY_BATCH_BODY_LIMIT));
     readNoQuery({ ...parse(request.url!.slice(VERIFY_BATCH_PATH.length + 1)) });
     const header = (name: string) => request.headers[name] as string | undefined;
-    const text = await verifyBatch({ ...asked, verifications, header });
-    return { status: 200, type: 'application/json', text: text.length > LONG_TEXT ? Buffer.from(text) : text };
+    return verifyBatch({ ...asked, verifications, header });
   };
 }

@@ -2,7 +2,6 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { parse } from 'node:querystring';
 import { requirePermission } from '../../shared/auth/access-token.ts';
 import { fixedHeaders, type FixedHeaders } from '../../shared/http/headers.ts';
-import { inSlices } from '../../shared/http/in-slices.ts';
 import { logFailures, type LogFailure } from '../../shared/http/log-failures.ts';
 import { ApiError } from '../../shared/contract/errors.ts';
 import type { Verifier } from '../../shared/verification/verifier.ts';
@@ -15,7 +14,8 @@ import { object } from '../../shared/contract/schema-kinds.ts';
 import { bodyValidator, parameterValidator } from '../../shared/contract/validate.ts';
 import { VERIFY_BATCH_PATH, VERIFY_BODY_LIMIT, VERIFY_PATH, verifyBody } from '../../shared/verification/operation.ts';
 import type { HoldCalls } from '../../shared/verification/hold-calls.ts';
-import { makeBatch } from './batch.ts';
+import { decided, sendAnswer, type Answer } from './answer.ts';
+import { makeBatch, type Asked } from './batch.ts';
 import { makeDocuments, type DocumentOptions } from './documents.ts';
 import { makeFailure } from './failure.ts';
 import { GATEWAY_PATH, makeGateway, type GatewayOptions } from './gateway/gateway.ts';
@@ -29,7 +29,6 @@ type HandlerOptions = Verifier &
     headers: FixedHeaders;
     metrics: Metrics;
   };
-type Answer = { status: number; type: string; text: string | Buffer; headers?: Record<string, string> };
 
 // One error for all calls: making one costs more than refusing the call.
 const overloaded = new ApiError('overloaded');
@@ -59,20 +58,11 @@ export function makeHandler(options: HandlerOptions): RequestListener {
       else send(answer);
     }
 
-    function send({ status, type, text, headers }: Answer): void {
-      response.writeHead(status, {
-        // Gateways hand refusals on to their clients: how a browser reaches another's host is not ours to say.
-        ...(route === GATEWAY_PATH ? fixedHeaders : options.headers),
-        'Content-Type': type,
-        'Content-Length': Buffer.byteLength(text),
-        'X-Request-Id': id,
-        ...headers,
-      });
-      if (request.method === 'HEAD') response.end();
-      else if (typeof text === 'string') response.end(text);
-      else inSlices(text).pipe(response);
+    function send(answer: Answer): void {
+      // Gateways hand refusals on to their clients: how a browser reaches another's host is not ours to say.
+      sendAnswer(response, answer, id, route === GATEWAY_PATH ? fixedHeaders : options.headers);
       options.metrics.httpSeconds.observe(
-        { method: request.method, route, status },
+        { method: request.method, route, status: answer.status },
         (performance.now() - started) / 1000,
       );
     }
@@ -100,14 +90,20 @@ function makeAnswer(options: HandlerOptions, logFailure: LogFailure) {
     return options.telemetry.request({ method: 'POST', route: path, traceparent: headers['traceparent'] }, async () => {
       const turn = options.turn(caller.teamId, Number(headers['content-length'] ?? VERIFY_BODY_LIMIT));
       if (turn) await turn;
-      if (path === VERIFY_BATCH_PATH) return batch(request, { caller, clientAddress, requestId: id });
-      if (isOfHolds(path)) return settleHold(request, path, caller);
-      const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
-      if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
-      const idempotencyKey = headers['idempotency-key'];
-      const decision = await options.verify({ caller, body, clientAddress, idempotencyKey });
-      return { status: 200, type: 'application/json', text: decision.body };
+      return decide(request, path, { caller, clientAddress, requestId: id });
     });
+  }
+
+  // A function of its own: what waited for its turn is among V8's old objects by now, and what those hold stays with them.
+  async function decide(request: IncomingMessage, path: string, asked: Asked): Promise<Answer> {
+    if (path === VERIFY_BATCH_PATH) return decided(await batch(request, asked));
+    if (isOfHolds(path)) return settleHold(request, path, asked.caller);
+    const body = readVerifyBody(await readJson(request, VERIFY_BODY_LIMIT));
+    if (request.url !== VERIFY_PATH) readNoQuery({ ...parse(request.url!.slice(VERIFY_PATH.length + 1)) });
+    const idempotencyKey = request.headers['idempotency-key'] as string | undefined;
+    const { caller, clientAddress } = asked;
+    const decision = await options.verify({ caller, body, clientAddress, idempotencyKey });
+    return decided(decision.body);
   }
 }
 

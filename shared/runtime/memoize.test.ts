@@ -2,6 +2,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { oldMegabytesOf } from '../../tests/helpers/old-objects.ts';
+import { twoOfOneNumber } from '../../tests/helpers/same-number.ts';
 import { memoize } from './memoize.ts';
 
 const test = suite('memoize');
@@ -23,6 +25,12 @@ test('a text is made something of once, a long one each time', () => {
   for (let i = 0; i < 2; i++) assert.is(lengthOf('c'.repeat(4_097)), 4_097);
   assert.is(made, 4);
   for (let i = 0; i < 2; i++) assert.is(lengthOf('\ud800'), 1);
+});
+
+test('texts of one number are told apart', () => {
+  const texts = twoOfOneNumber(String).map(String);
+  const read = memoize((text) => `made of ${text}`);
+  for (const text of [...texts, ...texts]) assert.is(read(text), `made of ${text}`);
 });
 
 test('what is remembered stays small, however long the texts are and whatever they were cut from', () => {
@@ -61,6 +69,16 @@ test('from a quarter on, what comes once is not remembered', () => {
   const twice = ['again', 'again', 'again'].map(read);
   assert.is.not(twice[0], twice[1]);
   assert.is(twice[1], twice[2]);
+});
+
+test('texts that come once do not stay until all garbage is collected', () => {
+  const read = memoize((text) => text.length);
+  const texts = (name: string) => {
+    for (let i = 0; i < 40_000; i++) read(`${name} ${i} ${'x'.repeat(100)}`);
+  };
+  texts('the first, some of which it remembers');
+  const grown = oldMegabytesOf(() => texts('once'));
+  assert.ok(grown < 1, `${grown} MB`);
 });
 
 test.run();

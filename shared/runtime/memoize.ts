@@ -1,4 +1,5 @@
 import { makeSeenBefore } from './seen-before.ts';
+import { numberOfText } from './text-number.ts';
 
 // Whoever sends the texts also chooses how long they are.
 const LONGEST = 4_096;
@@ -11,15 +12,16 @@ const PLACES = 65_536;
  * more than 4,096 characters.
  */
 export function memoize<T>(make: (text: string) => T, maxEntries = 10_000): (text: string) => T {
-  const known = new Map<string, T>();
+  const known = new Map<number, { text: string; made: T }>();
   const seenBefore = makeSeenBefore(PLACES);
   let characters = 0;
   return (text) => {
-    const found = known.get(text);
-    if (found !== undefined) return found;
     if (text.length > LONGEST) return make(text);
+    const number = numberOfText(text);
+    const found = known.get(number);
+    if (found?.text === text) return found.made;
     const hasRoom = known.size < maxEntries / 4 && characters < MOST_CHARACTERS / 4;
-    if (!hasRoom && !seenBefore(text)) return make(text);
+    if (!hasRoom && !seenBefore(number)) return make(text);
     const own = copyOf(text);
     // A copy differs where the text has half a surrogate pair.
     if (own !== text) return make(text);
@@ -28,7 +30,8 @@ export function memoize<T>(make: (text: string) => T, maxEntries = 10_000): (tex
       known.clear();
       characters = 0;
     }
-    known.set(own, made);
+    // Where another text has this number, it is forgotten; its characters count until all are.
+    known.set(number, { text: own, made });
     characters += own.length;
     return made;
   };

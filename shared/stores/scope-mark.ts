@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { flagBits, type Flags } from '../contract/scope-flags.ts';
 import { memoize } from '../runtime/memoize.ts';
-import { flagCharacter } from './records.ts';
+import { flagCharacter, flagsOf } from './records.ts';
 
 const MARK_LENGTH = 16;
 
@@ -16,14 +16,19 @@ export const scopeMark = memoize((representation) => hash('sha256', representati
  * asked for.
  */
 export function packWantedScopes(scopes: readonly ({ representation: string } & Flags)[]): string {
-  const [only] = scopes;
-  if (!only) return '';
-  if (scopes.length === 1) return scopeMark(only.representation) + flagCharacter(flagBits(only));
-  const wanted = new Map<string, number>();
-  for (const scope of scopes) {
-    const mark = scopeMark(scope.representation);
-    wanted.set(mark, (wanted.get(mark) ?? 0) | flagBits(scope));
+  const [first] = scopes;
+  if (!first) return '';
+  if (scopes.length === 1) return packWantedScope(first);
+  const packed: string[] = [];
+  for (const entry of scopes.map(packWantedScope).toSorted()) {
+    const before = packed.at(-1);
+    const mark = entry.slice(0, MARK_LENGTH);
+    if (!before?.startsWith(mark)) packed.push(entry);
+    else packed[packed.length - 1] = mark + flagCharacter(flagsOf(before, MARK_LENGTH) | flagsOf(entry, MARK_LENGTH));
   }
-  const packed = Array.from(wanted, ([mark, bits]) => mark + flagCharacter(bits));
-  return packed.toSorted().join('');
+  return packed.join('');
+}
+
+function packWantedScope(scope: { representation: string } & Flags): string {
+  return scopeMark(scope.representation) + flagCharacter(flagBits(scope));
 }

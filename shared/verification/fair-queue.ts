@@ -48,7 +48,10 @@ export function makeFairQueue<Item extends Waiting>(turn: number): FairQueue<Ite
         lines.set(line.team, line);
         line = firstLine()!;
       }
-      const { item, next } = line.first;
+      const { first } = line;
+      const { item, next } = first;
+      // One that is among V8's old objects would keep all that came after it.
+      first.next = undefined;
       line.allowance -= item.cost;
       size -= 1;
       if (next) line.first = next;

@@ -4,6 +4,7 @@ import { scopeEntryOf } from '../contract/scope-flags.ts';
 import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
 import { entryOf } from '../runtime/entry-of.ts';
 import { makeSeenBefore } from '../runtime/seen-before.ts';
+import { numberOfText } from '../runtime/text-number.ts';
 import { limitAlertsOf } from '../stores/account-settings.ts';
 import { beforeLimits, hasLimits, type LimitPlace } from '../stores/limits.ts';
 import { flagsOf, isGone, readRecord } from '../stores/records.ts';
@@ -62,7 +63,7 @@ export function makeLookupCache(mostBytes = MOST_BYTES) {
     const lookup = lookupFrom(shard, newLookup, nowMs);
     const { teamId, question, keyHash } = asked;
     const wasKept = remove(asked);
-    if (!wasKept && bytes > mostBytes / 4 && !seenBefore(teamId + keyHash + question)) return lookup;
+    if (!wasKept && bytes > mostBytes / 4 && !seenBefore(numberOfText(teamId + keyHash + question))) return lookup;
     const size = sizeOf(question, lookup);
     if (bytes + size > mostBytes) forgetMost();
     const team = entryOf(teams, teamId, () => ({ questions: new Map(), bytes: 0 }));

@@ -1,6 +1,7 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { carryOutcome, OTHER, outcomeTable } from '../events/outcome.ts';
+import { twoOfOneNumber } from '../../tests/helpers/same-number.ts';
 import { countMinute, type Cell, type CountedCall } from './refusal-counts.ts';
 
 const MINUTE = 1_795_162_200;
@@ -31,6 +32,19 @@ function counted(calls: Iterable<CountedCall>): Record<string, string | number>[
 }
 
 const sumOf = (rows: Record<string, string | number>[]) => rows.reduce((sum, { calls }) => sum + Number(calls), 0);
+
+test('calls whose names have one number are counted apart', () => {
+  const start = countMinute('boot', MINUTE).count(call({ route: '' }))!.name;
+  const routes = twoOfOneNumber((i) => start + i).map(String);
+  const rows = counted([...routes, ...routes, routes[1]!].map((route) => call({ route })));
+  assert.equal(
+    rows.map(({ route, calls }) => [route, calls]),
+    [
+      [routes[0], 2],
+      [routes[1], 3],
+    ],
+  );
+});
 
 test('calls that differ in nothing are one count', () => {
   const rows = counted([call(), call(), call({ route: 'GET /ü' })]);

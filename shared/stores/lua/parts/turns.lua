@@ -205,16 +205,32 @@ local function declaredOf(account, ref)
   return micros
 end
 
+-- How much else of its class has yet to begin where a grant that was to come has begun: what came after its void was taken for a
+-- part of it by an account that was restored. Nil unless it has begun.
+local function restOf(account, class, micros)
+  local beyond = class.taken - declaredOf(account, class.ref)
+  if beyond > 0 and class.taken >= micros then return max(0, micros - beyond) end
+end
+
 -- The same of a class that has ended before Redis heard of it: nothing is left of it, but each void has numbers of its own.
 local function voidEnded(account, ended, name, before, micros)
   if not ended then return false end
   if micros < 0 then micros = ended.taken end
+  local rest = 0
   if before < 0 then
-    if ended.taken - declaredOf(account, ended.ref) < micros then return false end
+    rest = restOf(account, ended, micros)
+    if not rest then return false end
     ended.taken = ended.taken - micros
     before = ended.taken
   end
   partEnded(account, ended, name, before, micros)
+  for _, one in ipairs(rest > 0 and account.taken.declared or {}) do
+    if one.class.ref == ended.ref then
+      one.class.taken = ended.taken
+      beginGrants(account, { { class = one.class, micros = rest } })
+      endClasses(account, account.turn.atMs)
+    end
+  end
   return true
 end
 
@@ -228,12 +244,15 @@ local function voidGrant(account, name, before, micros)
   if not class then return voidEnded(account, classOf(turn.ended, ref), name, before, micros) end
   for i = 1, place - 1 do others = others + turn.classes[i].granted - turn.classes[i].gave end
   if micros < 0 then micros = class.granted end
+  local rest = 0
   if before < 0 then
-    if class.taken - declaredOf(account, class.ref) < micros then return false end
+    rest = restOf(account, class, micros)
+    if not rest then return false end
     class.taken, before = class.taken - micros, class.granted - micros
   end
   local gave = max(0, min(class.gave - before, micros))
   before = others + max(0, before - class.gave)
   leaveClass(account, class, { name = name, taken = 0, micros = micros, gave = gave, before = before })
+  if rest > 0 then beginGrants(account, { { class = class, micros = rest } }) end
   return true
 end
