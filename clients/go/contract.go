@@ -1667,6 +1667,8 @@ type VerificationCount struct {
 	Limit string `json:"limit,omitempty"`
 	// id of the API key
 	APIKeyID string `json:"apiKeyId,omitempty"`
+	// the key's name now; only for tokens with `key:read`
+	APIKeyName string `json:"apiKeyName,omitempty"`
 	// your own id of the customer
 	CustomerID string `json:"customerId,omitempty"`
 	// how many calls

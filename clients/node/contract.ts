@@ -3607,6 +3607,8 @@ export interface Contract {
         limit?: string;
         /** id of the API key */
         apiKeyId?: string;
+        /** the key's name now; only for tokens with `key:read` */
+        apiKeyName?: string;
         /** your own id of the customer */
         customerId?: string;
         /** how many calls */
@@ -3648,6 +3650,8 @@ export interface Contract {
         limit?: string;
         /** id of the API key */
         apiKeyId?: string;
+        /** the key's name now; only for tokens with `key:read` */
+        apiKeyName?: string;
         /** your own id of the customer */
         customerId?: string;
         /** how many calls */

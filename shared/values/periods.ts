@@ -61,10 +61,17 @@ export function somePeriods({ timezone, quarters, days }: Periods, first: number
 }
 
 /** When each period begins, in RFC 3339 with the offset of the zone. */
-export function startTexts(periods: Periods): string[] {
-  const { timezone, quarters } = periods;
-  const clock = clockOf(timezone, quarters[0]! * QUARTER_MS, quarters.at(-1)! * QUARTER_MS);
-  return quarters.slice(0, -1).map((quarter) => clock.text(quarter * QUARTER_MS));
+export function startTexts({ timezone, quarters }: Periods): string[] {
+  return momentTexts(
+    quarters.slice(0, -1).map((quarter) => quarter * QUARTER_MS),
+    timezone,
+  );
+}
+
+/** Moments, in Unix ms and in their order, as RFC 3339 with the offset of the zone. */
+export function momentTexts(moments: readonly number[], timezone: string): string[] {
+  const clock = clockOf(timezone, moments[0] ?? 0, moments.at(-1) ?? 0);
+  return moments.map((ms) => clock.text(ms));
 }
 
 /** Whether every period consists of whole days in UTC, which are its days. */
@@ -119,6 +126,9 @@ function begins(day: number, interval: Interval | undefined): boolean {
 function clockOf(timezone: string, startMs: number, endMs: number) {
   const spans = spansOf(timezone, startMs - 3 * DAY_MS, endMs + 3 * DAY_MS);
   const spanAt = (ms: number) => spans.findLast(({ fromMs }) => fromMs <= ms)!;
+  // A month of hours has few days and times of day, and each text takes a date some microseconds.
+  const dayText = remembered(dateOf);
+  const timeText = remembered((ofDayMs) => new Date(ofDayMs).toISOString().slice(11, 19));
 
   /** The first instant at which clocks show midnight of a day, or, where they skip it, what follows. */
   function startOfDay(day: number): number {
@@ -143,9 +153,19 @@ function clockOf(timezone: string, startMs: number, endMs: number) {
     dayAt: (ms: number) => Math.floor((ms + spanAt(ms).offsetMs) / DAY_MS),
     text(ms: number): string {
       const { offsetMs } = spanAt(ms);
-      const offset = new Date(Math.abs(offsetMs)).toISOString().slice(11, 16);
-      return `${new Date(ms + offsetMs).toISOString().slice(0, 19)}${offsetMs < 0 ? '-' : '+'}${offset}`;
+      const day = Math.floor((ms + offsetMs) / DAY_MS);
+      const offset = timeText(Math.abs(offsetMs)).slice(0, 'HH:MM'.length);
+      return `${dayText(day)}T${timeText(ms + offsetMs - day * DAY_MS)}${offsetMs < 0 ? '-' : '+'}${offset}`;
     },
+  };
+}
+
+function remembered(textOf: (value: number) => string): (value: number) => string {
+  const texts = new Map<number, string>();
+  return (value) => {
+    let text = texts.get(value);
+    if (text === undefined) texts.set(value, (text = textOf(value)));
+    return text;
   };
 }
 

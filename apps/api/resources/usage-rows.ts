@@ -107,16 +107,27 @@ export async function refuseTooManyEvents(
   if ((await countEvents(stores, question)) > most) throw new ApiError('too_many_events');
 }
 
-/** Rows as the api answers them. */
-export async function presentUsage(
+/** The external meters of the records that rows are of. */
+export async function metersOf(
   sql: Query,
-  { workspace, periods, groupBy }: UsageQuestion,
+  { workspace, groupBy }: UsageQuestion,
   rows: readonly Usage[],
-): Promise<Static<typeof usageOfPeriod>[]> {
-  const starts = startTexts(periods);
+): Promise<Meters> {
   const ids = groupBy.includes('billing') ? [...new Set(rows.flatMap(({ billingId }) => billingId ?? []))] : [];
   const records = ids.length > 0 ? await namedRecords(sql, workspace, ids) : [];
-  const meters = new Map(records.map((one) => [one.id, one.externalMeterId]));
+  return new Map(records.map((one) => [one.id, one.externalMeterId]));
+}
+
+/** External meters by the ids of their records. */
+export type Meters = ReadonlyMap<string, string>;
+
+/** Rows as the api answers them. */
+export function presentUsage(
+  { periods }: UsageQuestion,
+  rows: readonly Usage[],
+  meters: Meters,
+): Static<typeof usageOfPeriod>[] {
+  const starts = startTexts(periods);
   return rows.map(({ period, billingId, usageName, apiKeyId, route, other, customerId, micros, events }) => {
     const externalMeterId = billingId && meters.get(billingId);
     return {

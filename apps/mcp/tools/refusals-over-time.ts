@@ -19,6 +19,7 @@ const row = withUntrusted(
     limit: Type.Optional(Type.String({ description: 'place and name of the limit that refused' })),
     route: Type.Optional(Type.String()),
     customerId: Type.Optional(Type.String()),
+    apiKeyName: Type.Optional(Type.String()),
   },
 );
 
@@ -93,12 +94,17 @@ function largest(rows: readonly Count[]): Static<typeof row>[] {
   const kept = new Set(rows.toSorted((a, b) => b.count - a.count).slice(0, MOST));
   return rows
     .filter((one) => kept.has(one))
-    .map(({ limit, route, customerId, ...trusted }) => ({
-      ...trusted,
+    .map((one) => ({
+      start: one.start,
+      ...(one.status !== undefined && { status: one.status }),
+      ...(one.reason !== undefined && { reason: one.reason }),
+      ...(one.apiKeyId !== undefined && { apiKeyId: one.apiKeyId }),
+      count: one.count,
       untrusted: {
-        ...(limit !== undefined && { limit: shown(limit) }),
-        ...(route !== undefined && { route: shown(route) }),
-        ...(customerId !== undefined && { customerId: shown(customerId) }),
+        ...(one.limit !== undefined && { limit: shown(one.limit) }),
+        ...(one.route !== undefined && { route: shown(one.route) }),
+        ...(one.customerId !== undefined && { customerId: shown(one.customerId) }),
+        ...(one.apiKeyName !== undefined && { apiKeyName: shown(one.apiKeyName) }),
       },
     }));
 }

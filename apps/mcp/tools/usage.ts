@@ -59,13 +59,18 @@ export default tool({
     return {
       text: `${data.length} rows, each of one ${asked.interval ?? 'day'} by ${groupBy.join(' and ')}.${more}`,
       data: {
-        rows: data.map(({ externalMeterId, usageName, route, customerId, ...trusted }) => ({
-          ...trusted,
+        rows: data.map((one) => ({
+          start: one.start,
+          totalBillingUsage: one.totalBillingUsage,
+          events: one.events,
+          ...(one.billingId !== undefined && { billingId: one.billingId }),
+          ...(one.apiKeyId !== undefined && { apiKeyId: one.apiKeyId }),
+          ...(one.other !== undefined && { other: one.other }),
           untrusted: {
-            ...(externalMeterId !== undefined && { externalMeterId: shown(externalMeterId) }),
-            ...(usageName !== undefined && { usageName: shown(usageName) }),
-            ...(route !== undefined && { route: shown(route) }),
-            ...(customerId !== undefined && { customerId: shown(customerId) }),
+            ...(one.externalMeterId !== undefined && { externalMeterId: shown(one.externalMeterId) }),
+            ...(one.usageName !== undefined && { usageName: shown(one.usageName) }),
+            ...(one.route !== undefined && { route: shown(one.route) }),
+            ...(one.customerId !== undefined && { customerId: shown(one.customerId) }),
           },
         })),
         ...(openFrom !== undefined && { openFrom }),

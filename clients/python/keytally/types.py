@@ -1552,6 +1552,8 @@ class VerificationCount(TypedDict):
     """The limit that refused: its place, a slash, and its name"""
     apiKeyId: NotRequired[str]
     """Id of the API key"""
+    apiKeyName: NotRequired[str]
+    """The key's name now; only for tokens with `key:read`"""
     customerId: NotRequired[str]
     """Your own id of the customer"""
     count: int

@@ -33,6 +33,10 @@ type LineColumns = Record<keyof typeof eventAsLine, string>;
 
 /** How lines add up to one, given their columns. A line of witnesses alone has no number, and no balance that counts. */
 function sumsOf(line: LineColumns): LineColumns {
+  // Epoch, sequence number and number of adjustment as one integer: ClickHouse takes ten times as long to compare tuples.
+  const place = `(bitShiftLeft(toUInt128((${line.balance}).1), 96) + bitShiftLeft(toUInt128((${line.balance}).2), 32) + (${line.balance}).3)`;
+  const last = `maxIf(${place}, ${line.numbers} > 0)`;
+  const ofLast = (value: string) => `argMaxIf(${value}, ${place}, ${line.numbers} > 0)`;
   return {
     events: `sum(${line.events})`,
     cost_micros: `sum(${line.cost_micros})`,
@@ -40,8 +44,8 @@ function sumsOf(line: LineColumns): LineColumns {
     first_number: `minIf(${line.first_number}, ${line.numbers} > 0)`,
     last_number: `maxIf(${line.last_number}, ${line.numbers} > 0)`,
     last_witness: `max(${line.last_witness})`,
-    balance: `maxIf(${line.balance}, ${line.numbers} > 0)`,
-    held_micros: `argMaxIf(${line.held_micros}, ${line.balance}, ${line.numbers} > 0)`,
+    balance: `(toUInt32(bitShiftRight(${last}, 96)), toUInt64(bitShiftRight(${last}, 32)), toUInt32(${last}), ${ofLast(`(${line.balance}).4`)})`,
+    held_micros: ofLast(line.held_micros),
     held_change: `sum(${line.held_change})`,
     last_turn: `max(${line.last_turn})`,
     has_holds: `toBool(max(${line.has_holds}))`,

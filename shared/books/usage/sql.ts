@@ -50,6 +50,11 @@ export function needsEvents({ groupBy, filters = {} }: UsageQuestion): boolean {
   return isFiltered || groupBy.some((group) => group !== 'billing' && group !== 'usageName');
 }
 
+/** Whether an answer sums events, and not only stored days. */
+export function readsEvents(question: UsageQuestion, live: LiveDays): boolean {
+  return needsEvents(question) || liveCondition(live, daysTouched(question.periods).last) !== undefined;
+}
+
 /**
  * Selects `period`, the columns of the groups, `micros` and `events`, one row for each period and group that has usage. Days that
  * are over come from their stored sums, live ones from the events; what is booked on a day itself belongs to the period
@@ -60,11 +65,12 @@ export function usageSql(question: UsageQuestion, live: LiveDays): Statement {
   const isWhole = areDaysOfUtc(periods);
   const { first, last } = daysTouched(periods);
   const isLive = liveCondition(live, last);
-  const ofDays = storedRows(question, isLive);
+  const ofDays = isStored(question, isLive);
+  // More cuts than that, and a row for each quarter hour is less than one for each cut.
+  const inQuarters = countPeriods(periods) > 3 * (last - first + 1);
   const stored = isWhole
     ? [wholeDays(question, ofDays)]
-    : // More cuts than that, and a row for each quarter hour is less than one for each cut.
-      countPeriods(periods) > 3 * (last - first + 1)
+    : inQuarters
       ? [storedQuarters(question, ofDays)]
       : [storedPieces(question, ofDays), storedAdjustments(question, ofDays)];
   const branches = needsEvents(question)
@@ -80,7 +86,7 @@ export function usageSql(question: UsageQuestion, live: LiveDays): Statement {
       workspace: question.workspace,
       firstDay: dateOf(first),
       lastDay: dateOf(last),
-      ...placesOf(periods),
+      ...placesOf(periods, { inPieces: !inQuarters && !needsEvents(question) }),
       liveFrom: dateOf(live.from),
       liveDays: live.days.map(dateOf),
       markedIds: live.marked.map(({ billingId }) => (billingId === question.workspace ? '' : billingId)),
@@ -113,15 +119,15 @@ function liveCondition({ from, days, marked }: LiveDays, last: number): string |
   return conditions.length > 0 ? `(${conditions.join(' or ')})` : undefined;
 }
 
-/** Where periods begin. The days of UTC need no list, which would be long. */
-function placesOf(periods: Periods): Record<string, unknown> {
+/** Where periods begin. The days of UTC need no list, which would be long, and even periods need one in pieces alone. */
+function placesOf(periods: Periods, { inPieces }: { inPieces: boolean }): Record<string, unknown> {
   const { quarters, days } = periods;
   if (isEachDay(periods)) return { firstPeriod: days[0] };
   const step = evenStep(periods);
   // In hours, few periods have a day that begins in them.
   const withDays = days.flatMap((day, i) => (i + 1 < days.length && day < days[i + 1]! ? [i] : []));
   return {
-    starts: quarters.slice(0, -1),
+    ...((inPieces || step === undefined) && { starts: quarters.slice(0, -1) }),
     firstQuarter: quarters[0],
     ...(step !== undefined && { step }),
     end: quarters.at(-1),
@@ -163,13 +169,16 @@ const PIECES = `(
       arrayPushBack(arrayPopFront({starts:Array(UInt32)}), {end:UInt32}))) as one)
   array join range(intDiv(one.2, 96), intDiv(one.3 - 1, 96) + 1) as number)`;
 
-function wholeDays(question: UsageQuestion, rows: string): string {
+// Each level of a query costs ClickHouse a millisecond before it reads anything: where a table can be read directly, it is.
+function wholeDays(question: UsageQuestion, isOfDays: string): string {
   const { period, isInside } = ofDay(question, DAY);
   const columns = [`${period} as period`, ...keyColumns(question.groupBy), 'cost_micros as micros', 'events'];
-  return `select ${columns.join(', ')} from ${rows} where ${isInside}`;
+  return `select ${columns.join(', ')} from usage_days final where ${isOfDays} and ${isInside}`;
 }
 
-function storedPieces({ groupBy }: UsageQuestion, rows: string): string {
+function storedPieces({ groupBy }: UsageQuestion, isOfDays: string): string {
+  const columns = ['cost_micros', 'events', 'slots', 'slot_micros', 'slot_events', 'adjustment_micros'];
+  const rows = `(select ${['day', ...keyColumns(groupBy), ...columns].join(', ')} from usage_days final where ${isOfDays})`;
   const inPiece = 'slot >= from_slot and slot < to_slot';
   const isDay = 'from_slot = 0 and to_slot = 96';
   const sums = [
@@ -182,16 +191,16 @@ function storedPieces({ groupBy }: UsageQuestion, rows: string): string {
     where arrayExists(slot -> ${inPiece}, slots)`;
 }
 
-function storedAdjustments(question: UsageQuestion, rows: string): string {
+function storedAdjustments(question: UsageQuestion, isOfDays: string): string {
   const { period, isInside } = ofDay(question, DAY);
   const sums = ['adjustment_micros as micros', 'toUInt64(0) as events'];
   return `
     select ${[`${period} as period`, ...keyColumns(question.groupBy), ...sums].join(', ')}
-    from ${rows} where adjustments > 0 and ${isInside}`;
+    from usage_days final where ${isOfDays} and adjustments > 0 and ${isInside}`;
 }
 
 // Behind the quarter hours of a day stands what is booked on the day itself.
-function storedQuarters(question: UsageQuestion, rows: string): string {
+function storedQuarters(question: UsageQuestion, isOfDays: string): string {
   const keys = keyColumns(question.groupBy);
   const [quarter, day] = [ofQuarter(question, `${DAY} * 96 + slot`), ofDay(question, DAY)];
   const period = `if(slot = 96, ${day.period}, ${quarter.period}) as period`;
@@ -199,40 +208,39 @@ function storedQuarters(question: UsageQuestion, rows: string): string {
     `if(adjustments > 0, arrayPushBack(${name}, ${ofTheDay}), ${name})`;
   return `
     select ${[period, ...keys, 'one_micros as micros', 'one_events as events'].join(', ')}
-    from ${rows}
+    from usage_days final
     array join ${withDay('slots', '96')} as slot, ${withDay('slot_micros', 'adjustment_micros')} as one_micros,
       ${withDay('slot_events', '0')} as one_events
-    where if(slot = 96, ${day.isInside}, ${quarter.isInside})`;
+    where ${isOfDays} and if(slot = 96, ${day.isInside}, ${quarter.isInside})`;
 }
 
-function storedRows({ groupBy, filters }: UsageQuestion, isLive: string | undefined): string {
-  const columns = ['cost_micros', 'events', 'slots', 'slot_micros', 'slot_events', 'adjustment_micros', 'adjustments'];
-  return `(
-    select ${['day', ...keyColumns(groupBy), ...columns].join(', ')} from usage_days final
-    where ${IN_RANGE} and ${isLive ? `not ${isLive}` : 'true'} and ${filtered(filters)})`;
+/** Whether a row of usage_days is asked for and complete. */
+function isStored({ filters }: UsageQuestion, isLive: string | undefined): string {
+  return `${IN_RANGE} and ${isLive ? `not ${isLive}` : 'true'} and ${filtered(filters)}`;
 }
 
 /** Usage from the events: of days with a condition, or of all of them. */
 function fromEvents(question: UsageQuestion, isWhole: boolean, isLive = 'true'): string {
   const { groupBy, filters } = question;
-  const isByRoute = groupBy.includes('route');
-  const inRows = keyColumns(groupBy.filter((group) => group !== 'route'));
-  const columns = ['day', 'time', 'kind', 'cost_micros', ...inRows, ...(isByRoute ? ['route as any_route'] : [])];
-  const rows = `(
-    select ${columns.join(', ')} from usage_events final
-    where ${IN_RANGE} and ${IS_USAGE} and ${isLive} and ${filtered(filters)})`;
+  const isOfEvents = `${IN_RANGE} and ${IS_USAGE} and ${isLive} and ${filtered(filters)}`;
   const [day, quarter] = [ofDay(question, DAY), ofQuarter(question, 'toUInt32(intDiv(toUnixTimestamp(time), 900))')];
   const either = (ofDays: string, ofQuarters: string) =>
     isWhole ? ofDays : `if(kind = 'adjustment', ${ofDays}, ${ofQuarters})`;
   const period = `${either(day.period, quarter.period)} as period`;
   const sums = ['cost_micros as micros', `toUInt64(${IS_COUNTED}) as events`];
+  const isInside = either(day.isInside, quarter.isInside);
+  const rows = groupBy.includes('route')
+    ? `${withLargestRoutes(groupBy, isOfEvents)} where ${isInside}`
+    : `usage_events final where ${isOfEvents} and ${isInside}`;
   return `
     select ${[period, ...keyColumns(groupBy), ...sums].join(', ')}
-    from ${isByRoute ? withLargestRoutes(rows) : rows}
-    where ${either(day.isInside, quarter.isInside)}`;
+    from ${rows}`;
 }
 
-function withLargestRoutes(rows: string): string {
+function withLargestRoutes(groupBy: readonly UsageGroup[], isOfEvents: string): string {
+  const keys = keyColumns(groupBy.filter((group) => group !== 'route'));
+  const columns = ['day', 'time', 'kind', 'cost_micros', ...keys, 'route as any_route'];
+  const rows = `(select ${columns.join(', ')} from usage_events final where ${isOfEvents})`;
   return `(
     select * except (any_route), any_route = '' or any_route in (
         select any_route from ${rows} where any_route != ''

@@ -86,7 +86,7 @@ export default route({
     if (rows.length > MOST_ROWS) throw new ApiError('usage_too_large');
     const asCsv = format ? format === 'csv' : prefersCsv(header('accept'));
     if (!isByDay) {
-      const data = await presentUsage(sql, question, rows);
+      const data = presentUsage(question, rows, new Map([[record.id, record.externalMeterId]]));
       return asCsv
         ? csvAnswer(['start', ...columnsOf(question.groupBy), 'totalBillingUsage', 'events'], data)
         : { data };

@@ -22,6 +22,7 @@ import {
   decodeCursor,
   encodeCursor,
   groupByParameter,
+  metersOf,
   openFrom,
   presentUsage,
   readGroups,
@@ -121,7 +122,7 @@ export default route({
     const rows = await readUsagePage(stores, question, { after: cursor?.after, limit: given.limit + 1, nowMs });
     const page = rows.slice(0, given.limit);
     return {
-      data: await presentUsage(sql, question, page),
+      data: presentUsage(question, page, await metersOf(sql, question, page)),
       ...openFrom(question, nowMs),
       ...(rows.length > page.length && { nextCursor: encodeCursor(asked, question, page.at(-1)!) }),
     };

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { ApiError, invalidField } from '../../../../shared/contract/errors.ts';
 import { id, named, object, textOf } from '../../../../shared/contract/schema-kinds.ts';
-import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
+import { customerId, externalMeterId, name } from '../../../../shared/contract/schemas.ts';
 import {
   outcomeGroups,
   readOutcomes,
@@ -9,10 +9,11 @@ import {
   type OutcomeGroup,
 } from '../../../../shared/books/usage/outcomes-query.ts';
 import { requireUsageOf, requireWholeTeam } from '../../resources/access/access.ts';
-import type { Query } from '../../../../shared/stores/postgres.ts';
+import { eachOf, type Query } from '../../../../shared/stores/postgres.ts';
 import { route } from '../../http/route.ts';
 import { outcome, presentOutcome } from './outcome.ts';
-import { cutsOf, makeStartText, outcomeIntervals } from './span.ts';
+import { momentTexts } from '../../../../shared/values/periods.ts';
+import { cutsOf, outcomeIntervals } from './span.ts';
 
 const MOST_ROWS = 10_000;
 const MOST_READ = 50_000_000;
@@ -34,6 +35,7 @@ const counted = object({
     }),
   ),
   apiKeyId: Type.Optional(id('API key')),
+  apiKeyName: Type.Optional({ ...name, description: "the key's name now; only for tokens with `key:read`" }),
   customerId: Type.Optional(customerId),
   count: Type.Integer({ minimum: 0, description: 'how many calls', examples: [12] }),
 });
@@ -114,11 +116,11 @@ export default route({
       { teamId: caller.teamId, workspace, cuts: cuts.map((ms) => ms / 1000), groupBy, filters, keyIds },
       { rows: MOST_ROWS, read: MOST_READ },
     );
-    const textOfStart = makeStartText(timezone);
+    const maySeeNames = workspaceId !== undefined && caller.permissions.has('key:read');
+    const names = maySeeNames ? await namesOf(sql, workspaceId, rows) : new Map<string, string>();
+    const starts = momentTexts(cuts, timezone);
     const present = (wouldRefuse: boolean) =>
-      rows
-        .filter((row) => row.wouldRefuse === wouldRefuse)
-        .map((row) => presentRow(row, textOfStart(cuts[row.period]!)));
+      rows.filter((row) => row.wouldRefuse === wouldRefuse).map((row) => presentRow(row, starts[row.period]!, names));
     return { data: present(false), wouldRefuse: present(true) };
   },
 });
@@ -132,6 +134,14 @@ async function keysOf(sql: Query, workspaceId: string, meter: string): Promise<s
   throw new ApiError('usage_too_large', { message });
 }
 
+async function namesOf(sql: Query, workspaceId: string, rows: Outcome[]): Promise<Map<string, string>> {
+  const ids = [...new Set(rows.flatMap(({ key }) => key || []))];
+  if (ids.length === 0) return new Map();
+  const keys = await sql<{ id: string; name: string }[]>`
+    select id, name from api_keys where workspace_id = ${workspaceId} and id = any(${eachOf(sql, ids)})`;
+  return new Map(keys.map((key) => [key.id, key.name]));
+}
+
 function groupsIn(text: string): OutcomeGroup[] {
   const asked = text === '' ? [] : text.split(',');
   const isGroup = (name: string): name is OutcomeGroup => outcomeGroups.some((group) => group === name);
@@ -143,15 +153,17 @@ function groupsIn(text: string): OutcomeGroup[] {
   });
 }
 
-function presentRow(row: Outcome, start: string): Static<typeof counted> {
+function presentRow(row: Outcome, start: string, names: Map<string, string>): Static<typeof counted> {
   const { status = '', reason = '', limit, key, route = '', customer, calls } = row;
   const { status: answer, ...why } = presentOutcome({ status, reason, route });
+  const apiKeyName = key && names.get(key);
   return {
     start,
     ...(status !== '' && { status: answer }),
     ...why,
     ...(limit && { limit }),
     ...(key && { apiKeyId: key }),
+    ...(apiKeyName && { apiKeyName }),
     ...(customer && { customerId: customer }),
     count: calls,
   };

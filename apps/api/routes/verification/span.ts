@@ -39,22 +39,6 @@ export function cutsOf({ from, to, interval, timezone }: Asked, nowMs: number): 
   return Array.from({ length: (endMs - startMs) / MINUTE_MS + 1 }, (_, i) => startMs + i * MINUTE_MS);
 }
 
-/** Writes instants in RFC 3339, with the offset of a zone. */
-export function makeStartText(timezone: string): (ms: number) => string {
-  // No zone changes its clocks within a quarter hour.
-  const offsets = new Map<number, number>();
-  return (ms) => {
-    const quarter = Math.floor(ms / QUARTER_MS);
-    let offsetMs = offsets.get(quarter);
-    if (offsetMs === undefined) {
-      offsetMs = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timezone).offsetNanoseconds / 1_000_000;
-      offsets.set(quarter, offsetMs);
-    }
-    const offset = new Date(Math.abs(offsetMs)).toISOString().slice(11, 16);
-    return `${new Date(ms + offsetMs).toISOString().slice(0, 19)}${offsetMs < 0 ? '-' : '+'}${offset}`;
-  };
-}
-
 function boundOf(name: 'from' | 'to', text: string, timezone: string): number {
   // A day is included, an instant excluded.
   if (formats.date(text)) return startOfDate(text, timezone, name === 'to' ? 1 : 0);

@@ -94,6 +94,37 @@ test('decisions are counted by status, reason, limit, key, route and customer, a
   assert.equal(all(await count('', { status: 'INVALID' })), []);
 });
 
+test('counts by key tell the name that it has now, also of a deleted one, to whoever may read keys', async () => {
+  const own = await newWorkspace();
+  const ours = makeCustomers(world, own);
+  const [renamed, deleted] = [await ours.newKey({ name: 'old' }), await ours.newKey({ name: 'gone' })];
+  for (const { key } of [renamed, deleted]) await ours.verify({ key });
+  await must(200, world.call('patch', `/api/v1/workspace/${own}/api-key/${renamed.id}`, { name: 'new' }));
+  await must(200, world.call('delete', `/api/v1/workspace/${own}/api-key/${deleted.id}`));
+  const path = `/api/v1/verifications?workspaceId=${own}&groupBy=key`;
+  const namesFor = async (token: string) => {
+    const { data } = (await must(200, world.call('get', path, undefined, { token }))).body;
+    return new Map(data.map(({ apiKeyId, apiKeyName }: Record<string, string>) => [apiKeyId, apiKeyName]));
+  };
+  await eventually('both are there', async () => (await namesFor(world.team.token)).size === 2);
+  assert.equal(
+    await namesFor(world.team.token),
+    new Map([
+      [renamed.id, 'new'],
+      [deleted.id, 'gone'],
+    ]),
+  );
+  const made = { name: 'finance', permissions: ['usage:read'] };
+  const { token } = (await must(201, world.call('post', '/api/v1/access-token', made))).body.accessToken;
+  assert.equal(
+    await namesFor(token),
+    new Map([
+      [renamed.id, undefined],
+      [deleted.id, undefined],
+    ]),
+  );
+});
+
 test('calls of the keys of a meter are counted: refused and VALID, of each key that has it now, and of no more than 1,000', async () => {
   const own = await newWorkspace();
   const ours = makeCustomers(world, own);
