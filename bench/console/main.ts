@@ -8,6 +8,7 @@ import { StackError } from '../../apps/stack/process/errors.ts';
 import { ensureChromium } from '../../tests/runner/chromium.ts';
 import { runInTestFolder, startTestServers, testEnvironment } from '../../tests/runner/servers.ts';
 import { printFigures, whole } from '../results.ts';
+import { median } from '../rounds.ts';
 import { measureConsole, type Polled } from './measure.ts';
 
 const DAYS = 30;
@@ -58,11 +59,11 @@ async function main(folder: string): Promise<void> {
   const reached = printFigures([
     {
       what: 'first page with data, CPU ×4 slower, ms',
-      value: firstPage.medianMs,
+      value: median(firstPage.shownMs),
       must: FIRST_PAGE_MS,
       aim: FIRST_PAGE_MS / 2,
       lessIsBetter: true,
-      seen: `${firstPage.ms.map(whole).join(', ')} ms; ${loaded(load.firstPage)}`,
+      seen: `${firstPage.shownMs.map(whole).join(', ')} ms, with its charts ${firstPage.drawnMs.map(whole).join(', ')}; ${loaded(load.firstPage)}`,
     },
     {
       what: `frames a second, ${whole(scrolled.rows)} keys`,

@@ -31,7 +31,8 @@ export function App() {
       </main>
     );
   }
-  if (session === undefined) return <main class="narrow" aria-busy="true" />;
+  // The answer is on its way since before this code was here: to lay out and draw a page without content would only hold it up.
+  if (session === undefined) return null;
   if (!signed) return <SignIn onSigned={setSession} />;
   // The router decodes an address, and fails where that can't be done. No address of ours needs it.
   if (location.pathname.includes('%')) {

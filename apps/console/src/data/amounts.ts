@@ -13,3 +13,10 @@ export function textOf(micros: bigint): string {
   const decimals = digits.slice(-DECIMALS).replace(/0+$/, '');
   return `${micros < 0n ? '-' : ''}${digits.slice(0, -DECIMALS)}${decimals && `.${decimals}`}`;
 }
+
+/** Decimal text as people read it: whole digits in groups, every decimal kept. */
+export function grouped(text: string): string {
+  const [whole = '', decimals] = text.split('.');
+  const inGroups = whole.replace(/\B(?=(\d{3})+$)/g, ',');
+  return decimals === undefined ? inGroups : `${inGroups}.${decimals}`;
+}

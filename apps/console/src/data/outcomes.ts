@@ -2,7 +2,7 @@ import { useMemo } from 'preact/hooks';
 import { chartOf, type Chart } from '../parts/chart.tsx';
 import { call, type Input, type Output } from './call.ts';
 import { useRead } from './hooks.ts';
-import { makeFormat, type PeriodLabels } from './periods.ts';
+import { localDay, localTime, type PeriodLabels } from './periods.ts';
 import { spanUntil, type Span } from './spans.ts';
 
 type Counts = Output<'get /api/v1/verifications'>;
@@ -23,8 +23,6 @@ const colours: Record<Status, number> = {
   INVALID: 5,
   DELETED: 0,
 };
-const clock = makeFormat({ timeStyle: 'short' });
-const dayName = makeFormat({ day: 'numeric', month: 'short' });
 
 /** Counts decisions since a while ago; with `everyMs`, again and again. */
 export function useOutcomes(filters: Filters, span: Span, everyMs?: number) {
@@ -32,10 +30,8 @@ export function useOutcomes(filters: Filters, span: Span, everyMs?: number) {
   const read = useRead(
     async (signal) => {
       const { asked, starts } = spanUntil(Date.now(), span);
-      const counts = call('get /api/v1/verifications', { ...filters, ...asked }, signal);
-      // Meanwhile.
-      const periods = labelled(starts, span);
-      return { counts: await counts, periods };
+      const counts = await call('get /api/v1/verifications', { ...filters, ...asked }, signal);
+      return { counts, periods: labelled(starts, span) };
     },
     [workspaceId, apiKeyId, externalMeterId, span],
     everyMs,
@@ -56,6 +52,6 @@ function statusChart(rows: readonly Count[], periods: PeriodLabels): Chart {
 }
 
 function labelled(starts: readonly number[], span: Span): PeriodLabels {
-  const format = span === 'month' ? dayName : clock;
-  return new Map(starts.map((ms) => [String(ms), format(ms)]));
+  const format = span === 'month' ? localDay : localTime;
+  return new Map(starts.map((ms) => [String(ms), format(new Date(ms))]));
 }

@@ -1,4 +1,5 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { grouped } from '../data/amounts.ts';
 
 export type Line = {
   name: string;
@@ -11,6 +12,7 @@ export type Chart = { labels: readonly string[]; lines: readonly Line[] };
 
 type UPlot = typeof import('uplot');
 
+// That of its place in the style sheet.
 const HEIGHT_PX = 220;
 const HEADROOM = 1.08;
 const COLOURS = 8;
@@ -23,21 +25,25 @@ const OTHERS = 'others';
 export function StackedBars({ labels, lines }: Chart) {
   const place = useRef<HTMLDivElement>(null);
   const isDark = useDark();
-  useLayoutEffect(() => {
-    let end: (() => void) | undefined;
+  const end = useRef<(() => void) | undefined>(undefined);
+  useEffect(() => {
     let isOver = false;
-    // The library is run with the first chart, which no other page waits for. The chart is in the same frame all the same.
-    void import('uplot').then(({ default: uPlot }) => {
-      if (!isOver) end = draw(uPlot, place.current!, { labels, lines });
+    // All numbers of the page are shown before: to draw takes a slow machine a tenth of a second. The library is run with the
+    // first chart, which no other page waits for.
+    whenIdle(async () => {
+      const { default: uPlot } = await import('uplot');
+      if (isOver) return;
+      end.current?.();
+      end.current = draw(uPlot, place.current!, { labels, lines });
     });
     return () => {
       isOver = true;
-      end?.();
     };
   }, [labels, lines, isDark]);
+  useEffect(() => () => end.current?.(), []);
   return (
     <figure class="chart" aria-hidden="true">
-      <div ref={place} />
+      <div class="drawing" ref={place} />
       <figcaption>
         <ul class="legend">
           {lines.map(({ name, colour }, i) => (
@@ -49,6 +55,12 @@ export function StackedBars({ labels, lines }: Chart) {
       </figcaption>
     </figure>
   );
+}
+
+// Safari tells no idle moments.
+function whenIdle(work: () => Promise<void>): void {
+  if ('requestIdleCallback' in window) requestIdleCallback(() => void work(), { timeout: 500 });
+  else setTimeout(() => void work());
 }
 
 /** Draws a chart that follows the width of its place; gives what ends it. */
@@ -83,7 +95,13 @@ function draw(uPlot: UPlot, root: HTMLElement, { labels, lines }: Chart): () => 
           incrs: [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 240, 500, 1_000, 2_000],
           values: (_, places) => places.map((at) => labels[at] ?? ''),
         },
-        { stroke, grid: line, ticks: none, size: 60 },
+        {
+          stroke,
+          grid: line,
+          ticks: none,
+          size: 60,
+          values: (_, amounts) => amounts.map((one) => grouped(String(one))),
+        },
       ],
       series: [{}, ...sums.map(({ at }) => ({ fill: colourOf(at), width: 0, paths: bars, points: { show: false } }))],
     },

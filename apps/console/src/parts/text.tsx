@@ -1,19 +1,16 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { grouped } from '../data/amounts.ts';
 import type { Problem } from '../data/call.ts';
-import { makeFormat } from '../data/periods.ts';
+import { localMoment } from '../data/periods.ts';
 
 /** What stands for usage that was given no name. */
 export const UNNAMED = 'without a name';
 
-/** Decimal text as people read it: whole digits in groups, every decimal kept. */
+/** An amount, with all its decimals. */
 export function Amount({ of }: { of: string | number }) {
-  const [whole = '', decimals] = String(of).split('.');
-  const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',');
-  return <span class="amount">{decimals === undefined ? grouped : `${grouped}.${decimals}`}</span>;
+  return <span class="amount">{grouped(String(of))}</span>;
 }
-
-const inZone = makeFormat({ dateStyle: 'medium', timeStyle: 'short' });
 
 /** A moment in the viewer's zone; UTC on hover. */
 export function Time({ at }: { at: string | number | undefined }) {
@@ -22,7 +19,7 @@ export function Time({ at }: { at: string | number | undefined }) {
   const utc = date.toISOString();
   return (
     <time dateTime={utc} title={utc.replace('T', ' ').replace('Z', ' UTC')}>
-      {inZone(date)}
+      {localMoment(date)}
     </time>
   );
 }

@@ -157,10 +157,11 @@ export async function requireInAllLooks(page: Page, name: string): Promise<void>
   }
 }
 
-/** Waits until nothing loads any more. */
+/** Waits until nothing loads any more, and every chart is drawn. */
 export async function settled(page: Page): Promise<void> {
   await page.waitForLoadState('networkidle');
   await eventually('nothing is busy', async () => (await page.locator('[aria-busy="true"]').count()) === 0);
+  await eventually('all is drawn', async () => (await page.locator('figure.chart:not(:has(canvas))').count()) === 0);
 }
 
 type Violation = { id: string; nodes: { html: string; failureSummary: string }[] };

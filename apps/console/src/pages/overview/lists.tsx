@@ -1,7 +1,7 @@
-import { useRef } from 'preact/hooks';
 import { call, Problem } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
-import { useMay, useWorkspace } from '../../data/session.ts';
+import type { Count } from '../../data/outcomes.ts';
+import { useWorkspace } from '../../data/session.ts';
 import { LimitName } from '../../parts/outcomes.tsx';
 import { usePath } from '../../parts/page.tsx';
 import { Panel } from '../../parts/panel.tsx';
@@ -52,7 +52,6 @@ export function LowCustomers({ everyMs }: Live) {
 export function HitLimits({ everyMs }: Live) {
   const { id: workspaceId } = useWorkspace();
   const pathOf = usePath();
-  const withNames = useKeyNames();
   const { value, problem } = useRead(
     async (signal) => {
       const count = async (groupBy: 'limit' | 'limit,key') => {
@@ -60,11 +59,10 @@ export function HitLimits({ everyMs }: Live) {
         return hits((await Promise.all(read)).flatMap(({ data }) => data)).slice(0, SHOWN);
       };
       // Of very many keys the api tells no rows: then by limit alone.
-      const shown = await count('limit,key').catch((error: unknown) => {
+      return count('limit,key').catch((error: unknown) => {
         if (error instanceof Problem && error.code === USAGE_TOO_LARGE) return count('limit');
         throw error;
       });
-      return withNames(shown, signal);
     },
     [workspaceId],
     everyMs,
@@ -101,26 +99,10 @@ export function HitLimits({ everyMs }: Live) {
 
 type Hit = { limit: string; apiKeyId: string; keyName: string; calls: number };
 
-// Gives keys their names, each read once; those that the token may not read keep their ids.
-function useKeyNames(): (hits: Hit[], signal: AbortSignal) => Promise<Hit[]> {
-  const may = useMay();
-  const { id } = useWorkspace();
-  const known = useRef(new Map<string, string>());
-  const nameOf = async (akid: string, signal: AbortSignal): Promise<string> => {
-    const name = known.current.get(akid);
-    if (name !== undefined || !akid.startsWith('key_') || !may('key:read')) return name ?? akid;
-    const { apiKey } = await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid }, signal);
-    known.current.set(akid, apiKey.name);
-    return apiKey.name;
-  };
-  return (hits, signal) =>
-    Promise.all(hits.map(async (hit) => ({ ...hit, keyName: await nameOf(hit.apiKeyId, signal) })));
-}
-
-function hits(rows: readonly { limit?: string | undefined; apiKeyId?: string | undefined; count: number }[]): Hit[] {
+function hits(rows: readonly Count[]): Hit[] {
   const found = new Map<string, Hit>();
-  for (const { limit = '', apiKeyId = '', count } of rows) {
-    const hit = found.get(`${limit} ${apiKeyId}`) ?? { limit, apiKeyId, keyName: apiKeyId, calls: 0 };
+  for (const { limit = '', apiKeyId = '', apiKeyName = apiKeyId, count } of rows) {
+    const hit = found.get(`${limit} ${apiKeyId}`) ?? { limit, apiKeyId, keyName: apiKeyName, calls: 0 };
     hit.calls += count;
     found.set(`${limit} ${apiKeyId}`, hit);
   }
