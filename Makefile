@@ -99,8 +99,8 @@ history: install ## measure what a record with 100,000,000 events costs, and 100
 webhooks: install ## tell many events to a receiver that fails half the time, while everything is killed; EVENTS=10000
 	@$(node) tests/webhooks/main.ts --events $(or $(EVENTS),10000)
 
-neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=8 ONLY=part-of-a-name
-	@$(node) tests/neighbours/main.ts --seconds $(or $(SECONDS),8) --only '$(ONLY)'
+neighbours: install ## let a hostile team and strangers do their worst beside a good team; SECONDS=15 ONLY=part-of-a-name
+	@$(node) tests/neighbours/main.ts --seconds $(or $(SECONDS),15) --only '$(ONLY)'
 
 refusals: install ## send calls with unknown keys and routes, and show what they leave; CALLS=1000000
 	@REFUSED_CALLS=$(or $(CALLS),1000000) $(node) tests/runner/main.ts refused-load --show --within 3600

@@ -19,7 +19,7 @@ const request = Buffer.from(
     BODY,
   ].join('\r\n'),
 );
-type Connection = { socket: Socket; dueAt: number; workedMs: number; rest: string };
+type Connection = { socket: Socket; isAsked: boolean; dueAt: number; workedMs: number; rest: string };
 type Answer = { ms: number; workedMs: number; inTime: boolean };
 const clocks = PIDS.split(',').filter(Boolean).map(openClock);
 const answers: Record<string, Answer[]> = {};
@@ -60,6 +60,7 @@ console.log(JSON.stringify({ unanswered, byStatus }));
 process.exit();
 
 function send(connection: Connection): void {
+  connection.isAsked = true;
   connection.dueAt = due[taken++]!;
   connection.workedMs = workedMs();
   connection.socket.write(request);
@@ -69,8 +70,13 @@ function open(): void {
   opened++;
   opening++;
   const socket = connect(Number(url.port), url.hostname);
-  const connection: Connection = { socket, dueAt: 0, workedMs: 0, rest: '' };
+  const connection: Connection = { socket, isAsked: false, dueAt: 0, workedMs: 0, rest: '' };
   socket.setEncoding('latin1').on('data', (text: string) => take(connection, text));
+  socket.once('close', () => {
+    opened--;
+    const at = free.indexOf(connection);
+    if (at >= 0) free.splice(at, 1);
+  });
   socket.once('connect', () => {
     opening--;
     goOn(connection);
@@ -83,6 +89,8 @@ function goOn(connection: Connection): void {
 }
 
 function take(connection: Connection, text: string): void {
+  // A server ends a connection on which nobody asked for some seconds, with a 408 that answers nothing.
+  if (!connection.isAsked) return void connection.socket.destroy();
   connection.rest += text;
   const head = connection.rest.indexOf('\r\n\r\n');
   if (head < 0) return;
@@ -96,6 +104,7 @@ function take(connection: Connection, text: string): void {
     inTime,
   });
   connection.rest = '';
+  connection.isAsked = false;
   goOn(connection);
 }
 

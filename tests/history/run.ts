@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Peaks } from './memory.ts';
 import { settleBehind } from './behind.ts';
 import { insertHistory, sumUpDays } from './fill.ts';
@@ -39,6 +40,10 @@ type Options = {
 const EPOCHS = 4;
 const SETTLED_WITHIN_SECONDS = 30;
 const SETUP_WITHIN_MS = 600_000;
+const MERGED_WITHIN_MS = 300_000;
+const LOOK_EVERY_MS = 500;
+// Between one merge and the next nothing runs for a moment.
+const QUIET_LOOKS = 6;
 
 /** Makes a record with a long history, and measures everything that is done to it. */
 export async function measureHistory({ events, records, days, patience, say, told }: Options): Promise<Measured[]> {
@@ -54,6 +59,7 @@ export async function measureHistory({ events, records, days, patience, say, tol
     );
     say(`they take ${Math.round((await bytesOfEvents(world)) / events)} bytes each on the disk`);
     await timed(say, 'days summed up', () => sumUpDays(world));
+    await timed(say, 'parts merged', () => untilMerged(world));
     for (const operation of [...operations, search, foundAgain, emptiedRedis]) await measure(operation);
     await measure(settleBehind(records, SETTLED_WITHIN_SECONDS));
     await measure({ name: 'all exact', withinSeconds: Infinity, work: allExact });
@@ -98,6 +104,22 @@ async function bytesOfEvents({ setup }: HistoryWorld): Promise<number> {
   });
   const [row] = await answer.json<[bytes: string]>();
   return Number(row![0]);
+}
+
+/**
+ * Waits until ClickHouse merges nothing: what came within minutes here comes within months elsewhere, and is merged by then. What
+ * it goes on merging for long belongs to what is measured.
+ */
+async function untilMerged({ setup }: HistoryWorld): Promise<void> {
+  const until = performance.now() + MERGED_WITHIN_MS;
+  for (let quiet = 0; quiet < QUIET_LOOKS && performance.now() < until; await sleep(LOOK_EVERY_MS)) {
+    const answer = await setup.query({
+      query: 'select count() from system.merges where database = currentDatabase()',
+      format: 'JSONCompactEachRow',
+    });
+    const [row] = await answer.json<[merges: string]>();
+    quiet = Number(row![0]) === 0 ? quiet + 1 : 0;
+  }
 }
 
 async function timed<T>(say: (line: string) => void, what: string, work: () => Promise<T>): Promise<T> {

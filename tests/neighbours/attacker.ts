@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
@@ -44,5 +44,9 @@ function yieldToAll(pid: number): void {
   try {
     // Where Linux shares its time among sessions, that priority counts within the attacker's own alone.
     writeFileSync(`/proc/${pid}/autogroup`, String(constants.priority.PRIORITY_LOW));
+  } catch {}
+  try {
+    // Even of the lowest priority it would keep a core that it has for some milliseconds; idle, it gives it up at once.
+    execFileSync('chrt', ['--all-tasks', '--idle', '--pid', '0', String(pid)], { stdio: 'ignore' });
   } catch {}
 }

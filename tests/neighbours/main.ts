@@ -10,7 +10,7 @@ import { report } from './report.ts';
 const LEAST_SECONDS = 2;
 
 const { values } = parseArgs({
-  options: { seconds: { type: 'string', default: '8' }, only: { type: 'string', default: '' } },
+  options: { seconds: { type: 'string', default: '15' }, only: { type: 'string', default: '' } },
 });
 await runInTestFolder(main);
 

@@ -19,6 +19,8 @@ test.after(() => own?.stop());
 
 const ENDS_AFTER_MS = 12_000;
 const BEGINS_AFTER_MS = 2_500;
+// Beyond what is restored.
+const LASTS_MS = 3_600_000;
 // A class of which nothing is known is asked for again for a minute, and so long its record is not proved.
 const SOON_MS = 40_000;
 
@@ -39,6 +41,8 @@ const scenes: Scene[] = [
   { before: 'last', after: 'void', grant: 'VOIDED 0 5 0', record: '15 0 0 5' },
   { before: '', after: 'later begun spend void', grant: 'VOIDED 0 5 0', record: '15 0 0 5' },
   { before: 'later', after: 'late', grant: 'VOIDED 0 5 0', record: '15 0 0 5' },
+  { before: 'later', after: 'void other', grant: 'VOIDED 0 5 0', record: '18 0 0 8' },
+  { before: 'lasting later', after: 'void other', grant: 'VOIDED 0 5 0', record: '18 0 0 5' },
   { before: '', after: 'later late', grant: 'VOIDED 0 0 0', record: '10 0 0 0' },
 ];
 
@@ -60,12 +64,12 @@ test('a void that came after the cut of a backup is proved again, whatever it to
 
 test.run();
 
-type Played = Scene & { key: TestKey; id: string; grantId: string; beginsAt: number; endsAt: number };
+type Played = Scene & { key: TestKey; id: string; grantId: string; beginsAt: number; endsAt: number; lasts: boolean };
 
 async function begin(scene: Scene, endsAt: number): Promise<Played> {
   const key = await own.customers.meteredKey('10');
   const { id } = await own.customers.billing(key.meter);
-  return { ...scene, key, id, grantId: '', beginsAt: NaN, endsAt };
+  return { ...scene, key, id, grantId: '', beginsAt: NaN, endsAt, lasts: false };
 }
 
 async function doAll(played: Played, acts: string): Promise<void> {
@@ -77,6 +81,9 @@ async function doOne(played: Played, act: string): Promise<void> {
   switch (act) {
     case 'grant':
       played.grantId = await grant(played, '5');
+      return;
+    case 'lasting':
+      played.lasts = true;
       return;
     case 'other':
       await grant(played, '3');
@@ -131,9 +138,14 @@ async function doOne(played: Played, act: string): Promise<void> {
 
 let keys = 0;
 
-async function grant({ id, endsAt }: Played, credits: string, beginsAt?: number): Promise<string> {
+async function grant({ id, endsAt, lasts }: Played, credits: string, beginsAt?: number): Promise<string> {
   const headers = { 'Idempotency-Key': `grant-${keys++}` };
-  const body = { credits, priority: 10, expiresAt: endsAt, ...(beginsAt !== undefined && { beginsAt }) };
+  const body = {
+    credits,
+    priority: 10,
+    expiresAt: endsAt + (lasts ? LASTS_MS : 0),
+    ...(beginsAt !== undefined && { beginsAt }),
+  };
   const path = `/api/v1/customer-billing/${id}/grant`;
   return (await must(201, own.world.call('post', path, body, { headers }))).body.grant.id;
 }
