@@ -28,7 +28,11 @@ export function Why() {
         submit="Find"
         isRow
         onSubmit={async (value) => {
+          const asked = location.href;
+          setFound(undefined);
           const { keys, records } = await search(value('text'));
+          // Who has gone on meanwhile is not taken back.
+          if (location.href !== asked) return;
           setFound({ keys, records });
           const [only] = keys.length + records.length === 1 ? addressesOf(keys, records) : [];
           route(pathOf(only ?? 'why'));
