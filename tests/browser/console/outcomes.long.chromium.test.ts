@@ -95,7 +95,7 @@ test('who goes on while a search is under way is not taken back', async () => {
   answer.resolve();
   await (await answered).finished();
   // What the answer leads to is drawn by the second frame.
-  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  await page.evaluate('new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))');
   assert.not.match(page.url(), key.id);
   await page.getByRole('heading', { level: 1, name: 'Keys' }).waitFor();
   await close();

@@ -1,8 +1,11 @@
 import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { clickhouseProgram } from '../clickhouse-program.ts';
@@ -296,6 +299,42 @@ test('inserted rows survive kill -9', async () => {
   assert.equal(await rows('select count() as n from lines final where id = 1000000'), [{ n: 1 }]);
 });
 
+test('what the disk did not take is not acknowledged, and what a merge made of it not in force', async () => {
+  const query = 'create table texts (id UInt64, text String) engine = ReplacingMergeTree order by id';
+  await client.command({ query });
+  const sent = new Map<number, string>();
+  const insert = async (bytes: number) => {
+    const values = [{ id: sent.size, text: randomBytes(bytes).toString('hex') }];
+    await client.insert({ table: 'texts', values, format: 'JSONEachRow' });
+    for (const { id, text } of values) sent.set(id, text);
+  };
+  // A file can hold one text, and not two.
+  for (const bytes of [40_000, 40_000]) await insert(bytes);
+  const lost: (() => Promise<unknown>)[] = [
+    () => insert(80_000),
+    () => client.command({ query: 'optimize table texts final' }),
+    () =>
+      fetch(`${url}/?wait_end_of_query=1&readonly=2`, { method: 'POST', body: 'select number from numbers(50000)' }),
+    // Until so many parts are there that they are merged.
+    async () => {
+      for (;;) await insert(40_000);
+    },
+  ];
+  for (const write of lost) {
+    await limitFiles(100_000);
+    assert.is(await write().catch(() => 'cut off'), 'cut off');
+    assert.is(await running.ended, 'was ended by SIGKILL');
+    await startServer();
+    const read = (await rows('select id, text from texts final')) as { id: number; text: string }[];
+    const missing = [...sent].filter(([id, text]) => !read.some((row) => row.id === id && row.text === text));
+    assert.equal(
+      missing.map(([id]) => id),
+      [],
+    );
+  }
+  assert.match(readFileSync(log, 'utf8'), 'A write to the disk failed');
+});
+
 test('what an answer had written when the server was killed is gone once it starts again', async () => {
   const answers = join(folder, 'data', 'answers');
   const query = 'select number, toString(number) from numbers(100000000000) format CSV';
@@ -327,6 +366,11 @@ async function startServer(): Promise<void> {
   // Written down, so that the run stops it even if this file is cut off.
   writeRecords(folder, [record(program, running)]);
   await untilReady(program, running, log);
+}
+
+/** How large a file of the server may become. Node ignores the signal that says so, and the write fails. */
+async function limitFiles(bytes: number): Promise<void> {
+  await promisify(execFile)('prlimit', ['--pid', String(running.pid), `--fsize=${bytes}:`]);
 }
 
 function peakMemory(): number {

@@ -1,4 +1,5 @@
 import { Session } from 'chdb';
+import { join } from 'node:path';
 import { readLimits, type Limits } from './limits.ts';
 
 /** One statement with everything that belongs to it. None of it outlives the statement. */
@@ -30,13 +31,20 @@ export interface Engine {
   close(): void;
 }
 
+// Merges write in the background.
+const LOOK_FOR_LOST_WRITES_EVERY_MS = 250;
+
 /**
  * Opens the ClickHouse engine on a data folder. The engine locks the folder, so only one process at a time can open it. The
- * lock ends with the process.
+ * lock ends with the process. A write that the disk did not take ends the process, before the statement is answered.
  */
 export function openEngine(folder: string): Engine {
   // Open for the life of the process, since the engine stops with its last session.
-  const root = new Session(folder);
+  const root = new Session(folder, { connectionArgs: [`--config-file=${join(import.meta.dirname, 'engine.xml')}`] });
+  const looking = setInterval(() => {
+    const session = new Session(folder);
+    void endIfWriteWasLost(session).finally(() => session.close());
+  }, LOOK_FOR_LOST_WRITES_EVERY_MS);
   const limits = readLimits((setting) =>
     Number(root.query(`select default from system.settings where name = '${setting}'`, 'TabSeparated')),
   );
@@ -49,13 +57,38 @@ export function openEngine(folder: string): Engine {
     async run(statement) {
       const session = new Session(folder);
       try {
-        return await runOn(session, statement, limits);
+        const outcome = await runOn(session, statement, limits);
+        if (!isSelect(statement)) await endIfWriteWasLost(session);
+        return outcome;
       } finally {
         session.close();
       }
     },
-    close: () => root.close(),
+    close() {
+      clearInterval(looking);
+      root.close();
+    },
   };
+}
+
+/** Whether a statement is a select: it writes nothing. */
+export function isSelect({ sql, data }: Statement): boolean {
+  return data === undefined && /^\s*(?:select|with)\b/i.test(sql);
+}
+
+/**
+ * Ends the process if the engine could not write something, on a full disk for one. Where a ClickHouse server gives an error,
+ * chdb counts the write and goes on: with an insert that is acknowledged, and a merged part that is in force, whose files are
+ * empty. The start after it sets such parts aside, and takes up those that were merged, which lie on the disk for a while.
+ */
+async function endIfWriteWasLost(session: Session): Promise<void> {
+  const event = 'WriteBufferFromFileDescriptorWriteFailed';
+  const answer = await session.queryAsync(`select sum(value) from system.events where event = '${event}'`, {
+    format: 'TabSeparated',
+  });
+  if (Number(answer.text()) === 0) return;
+  console.error('A write to the disk failed: is it full? Ending, since the engine goes on as if it had not.');
+  process.kill(process.pid, 'SIGKILL');
 }
 
 async function runOn(session: Session, statement: Statement, limits: Limits): Promise<Outcome> {

@@ -7,10 +7,10 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { Engine, Outcome, Statement } from './engine.ts';
+import { isSelect, type Engine, type Outcome, type Statement } from './engine.ts';
 import { RequestError } from './limits.ts';
 import { readStatement, waitsForEnd } from './request.ts';
-import { isSelect, type Spool } from './spool.ts';
+import type { Spool } from './spool.ts';
 
 /** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
 export function makeServer(engine: Engine, spool: Spool): Server {

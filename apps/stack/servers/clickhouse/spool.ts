@@ -49,11 +49,6 @@ export function makeSpool(engine: Engine, folder: string): Spool {
   };
 }
 
-/** Whether a statement is a select, whose answer a spool can write. */
-export function isSelect({ sql, data }: Statement): boolean {
-  return data === undefined && /^\s*(?:select|with)\b/i.test(sql);
-}
-
 function splitFormat({ sql, format }: Statement): { query: string; format: string } {
   const named = /\bformat\s+(?<format>\w+)\s*;?\s*$/i.exec(sql);
   return named ? { query: sql.slice(0, named.index), format: named.groups!.format! } : { query: sql, format };
