@@ -17,6 +17,7 @@ import {
 } from '../../helpers/redis-cluster.ts';
 import { onCluster, onDisks, onPlainRedis, type FaultContext, type Fault } from './fault.ts';
 
+const TIMES_FULL = 5;
 const DISKS = ['postgres', 'redis', 'clickhouse', 'kafka'] as const;
 
 /** What happens to the data of servers: it is lost, is too old, or the disk is full. */
@@ -45,9 +46,14 @@ export const faultsOfServers: Fault[] = [
     on: (kind) => onDisks(kind) && (server !== 'kafka' || kind.bus === 'kafka'),
     async make({ stage, random }) {
       const disk = stage.disks.get(server)!;
-      await disk.fill();
-      await sleep(random.between(2_500, 4_500));
-      disk.free();
+      const fullMs = random.between(2_500, 4_500);
+      // Again and again, since what is being written when it fills up suffers most.
+      for (let i = 0; i < TIMES_FULL; i++) {
+        await disk.fill();
+        await sleep(fullMs / TIMES_FULL);
+        disk.free();
+        await sleep(100);
+      }
     },
   })),
 ];
