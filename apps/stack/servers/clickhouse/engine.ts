@@ -1,5 +1,6 @@
 import { Session } from 'chdb';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { readLimits, type Limits } from './limits.ts';
 
 /** One statement with everything that belongs to it. None of it outlives the statement. */
@@ -31,8 +32,7 @@ export interface Engine {
   close(): void;
 }
 
-// Merges write in the background.
-const LOOK_FOR_LOST_WRITES_EVERY_MS = 250;
+const LOOK_EVERY_MS = 250;
 
 /**
  * Opens the ClickHouse engine on a data folder. The engine locks the folder, so only one process at a time can open it. The
@@ -41,10 +41,8 @@ const LOOK_FOR_LOST_WRITES_EVERY_MS = 250;
 export function openEngine(folder: string): Engine {
   // Open for the life of the process, since the engine stops with its last session.
   const root = new Session(folder, { connectionArgs: [`--config-file=${join(import.meta.dirname, 'engine.xml')}`] });
-  const looking = setInterval(() => {
-    const session = new Session(folder);
-    void endIfWriteWasLost(session).finally(() => session.close());
-  }, LOOK_FOR_LOST_WRITES_EVERY_MS);
+  const closing = new AbortController();
+  void lookForLostWrites(folder, closing.signal);
   const limits = readLimits((setting) =>
     Number(root.query(`select default from system.settings where name = '${setting}'`, 'TabSeparated')),
   );
@@ -58,14 +56,14 @@ export function openEngine(folder: string): Engine {
       const session = new Session(folder);
       try {
         const outcome = await runOn(session, statement, limits);
-        if (!isSelect(statement)) await endIfWriteWasLost(session);
+        if (!isSelect(statement)) await endIfWriteWasLost(folder);
         return outcome;
       } finally {
         session.close();
       }
     },
     close() {
-      clearInterval(looking);
+      closing.abort();
       root.close();
     },
   };
@@ -76,19 +74,32 @@ export function isSelect({ sql, data }: Statement): boolean {
   return data === undefined && /^\s*(?:select|with)\b/i.test(sql);
 }
 
+// Merges write in the background.
+async function lookForLostWrites(folder: string, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    // A look that fails is made up for by the next one.
+    await endIfWriteWasLost(folder).catch(() => {});
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
 /**
  * Ends the process if the engine could not write something, on a full disk for one. Where a ClickHouse server gives an error,
  * chdb counts the write and goes on: with an insert that is acknowledged, and a merged part that is in force, whose files are
  * empty. The start after it sets such parts aside, and takes up those that were merged, which lie on the disk for a while.
  */
-async function endIfWriteWasLost(session: Session): Promise<void> {
-  const event = 'WriteBufferFromFileDescriptorWriteFailed';
-  const answer = await session.queryAsync(`select sum(value) from system.events where event = '${event}'`, {
-    format: 'TabSeparated',
-  });
-  if (Number(answer.text()) === 0) return;
-  console.error('A write to the disk failed: is it full? Ending, since the engine goes on as if it had not.');
-  process.kill(process.pid, 'SIGKILL');
+async function endIfWriteWasLost(folder: string): Promise<void> {
+  const session = new Session(folder);
+  try {
+    const event = 'WriteBufferFromFileDescriptorWriteFailed';
+    const query = `select sum(value) from system.events where event = '${event}'`;
+    const answer = await session.queryAsync(query, { format: 'TabSeparated' });
+    if (Number(answer.text()) === 0) return;
+    console.error('A write to the disk failed: is it full? Ending, since the engine goes on as if it had not.');
+    process.kill(process.pid, 'SIGKILL');
+  } finally {
+    session.close();
+  }
 }
 
 async function runOn(session: Session, statement: Statement, limits: Limits): Promise<Outcome> {
