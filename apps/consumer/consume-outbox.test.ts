@@ -163,7 +163,7 @@ test('events beside what is no event wait for the replicas, too, before anybody 
   const billingId = newId('bill');
   const { world, metrics, log } = own;
   const careful = connectRedis(world.env.REDIS_URL!, log, { minReplicas: 1 });
-  await careful.connected(5_000);
+  await careful.connected(60_000);
   const reader = makeOutboxReader({ node: careful.node(0), shards: [...ALL_SHARDS], name: 'c1', metrics, log });
   await own.appendTogether(billingId, numbered(2), ['half an ev']);
   try {

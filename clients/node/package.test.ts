@@ -5,12 +5,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
 import {
   blocksOf,
   exampleFor,
-  freePort,
   installPackage,
   link,
   project,
@@ -154,7 +154,7 @@ for (const [page, framework] of [
   test(`the example for ${framework} in ${page} protects an API as it stands`, async () => {
     write('server.js', exampleFor(page, framework));
     for (const name of [framework, ...(framework === 'hono' ? ['@hono/node-server'] : [])]) link(name);
-    const port = await freePort();
+    const [port = 0] = await freePorts(1);
     const env = { KEYTALLY_VERIFY_URL: world.verify!.url, KEYTALLY_TOKEN: world.team.token, PORT: String(port) };
     const server = spawn(process.execPath, ['server.js'], { cwd: project, env, stdio: 'inherit' });
     try {

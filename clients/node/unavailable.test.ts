@@ -1,11 +1,11 @@
 // What a guarded API does while verify is slow, answers nothing, or is down, as docs/protect-node.md says it.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
 import { frameworks, type App } from './helpers/frameworks.ts';
 import { failure } from './helpers/failure.ts';
-import { freePort } from './helpers/project.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
 import { keytally } from './index.ts';
 
@@ -61,7 +61,8 @@ test('a verification that takes longer than half of its time is sent again, with
 test('while verify answers nothing, or is down, requests are refused with 503 in the time that is set, and onError is told', async () => {
   const { key, meter } = await customers.meteredKey('1000');
   proxy.fate = 'hang';
-  const down = `http://127.0.0.1:${await freePort()}`;
+  const [port = 0] = await freePorts(1);
+  const down = `http://127.0.0.1:${port}`;
   const inTime = 'keytally did not answer in time';
   for (const [url, said] of [
     [proxy.url, inTime],

@@ -49,10 +49,15 @@ test('a query of a request ends with an error once it takes more memory or time 
 });
 
 test('what does not fit into memory is sorted and grouped on disk', async () => {
-  const limited = connectClickHouse(process.env.TEST_CLICKHOUSE_URL!, '', {
-    ...REQUEST_LIMITS,
-    max_execution_time: 120,
-  });
+  const limited = connectClickHouse(
+    process.env.TEST_CLICKHOUSE_URL!,
+    '',
+    {
+      ...REQUEST_LIMITS,
+      max_execution_time: 120,
+    },
+    120_000,
+  );
   const first = async (query: string) => {
     const answer = await limited.client.query({ query, format: 'JSONCompactEachRow' });
     return (await answer.json<[string]>())[0]![0];

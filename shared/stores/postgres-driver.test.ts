@@ -193,7 +193,7 @@ test('no statement that may run is cut, nor an idle connection, a cursor that is
   const silentMs = 4 * STATEMENT_MS + 3_000;
   await Promise.all([
     // One after the other on the connection.
-    onOneConnection((one) => Promise.all(Array.from({ length: 6 }, () => one`select pg_sleep(1.5)`))),
+    onOneConnection((one) => Promise.all(Array.from({ length: 12 }, () => one`select pg_sleep(0.75)`))),
     onOneConnection(() => sleep(silentMs)),
     onOneConnection((one) =>
       one.begin(async (tx) => {

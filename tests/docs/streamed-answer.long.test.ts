@@ -6,7 +6,6 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import {
   blocksOf,
-  freePort,
   installPackage,
   link,
   project,
@@ -15,6 +14,7 @@ import {
   tsc,
   write,
 } from '../../clients/node/helpers/project.ts';
+import { freePorts } from '../../apps/stack/process/ports.ts';
 import { parseCredits } from '../../shared/values/credits.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
@@ -46,7 +46,7 @@ test.before(async () => {
     blocks.find((block) => block.includes('captureAtEnd'))!,
   );
   run([tsc, ...strict('nodenext'), '--skipLibCheck', '--types', 'node', 'model.ts', 'server.ts'], project);
-  const [port, modelPort] = [await freePort(), await freePort()];
+  const [port, modelPort] = await freePorts(2);
   const env = {
     KEYTALLY_VERIFY_URL: world.verify!.url,
     KEYTALLY_TOKEN: world.team.token,

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
+import { freePorts } from '../../apps/stack/process/ports.ts';
 
 /** A connection to a server that can be cut, and mended again; or silenced, as by a server that vanishes and is replaced. */
 export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void>; silence(): void };
@@ -17,9 +18,11 @@ export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): 
     if (tap) inner.on('data', tap());
     for (const socket of [inner, outer]) sockets.add(socket.on('error', () => socket.destroy()));
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  // A port that no other program is given while it is cut.
+  const [own = 0] = await freePorts(1);
+  await once(server.listen(own, '127.0.0.1'), 'listening');
   const wired = new URL(url);
-  wired.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  wired.host = `127.0.0.1:${own}`;
   return {
     url: wired.href,
     async cut() {
@@ -29,7 +32,7 @@ export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): 
       await closed;
     },
     async mend() {
-      await once(server.listen(Number(wired.port), '127.0.0.1'), 'listening');
+      await once(server.listen(own, '127.0.0.1'), 'listening');
     },
     // Nothing passes any more on the connections of now, and none of them closes. New ones pass.
     silence() {

@@ -11,7 +11,7 @@ const ENDS = 150;
 const ANSWERED_WITHIN_MS = 15_000;
 let world: World;
 
-test.before(async () => void (world = await makeWorld()));
+test.before(async () => void (world = await makeWorld(['api'], { REQUEST_DEADLINE_MS: '10000' })));
 test.after(() => world?.stop());
 
 test('the api lives and answers each write, and what it says of the write is true', async () => {

@@ -52,7 +52,7 @@ test('a key is disabled, deleted, rotated and a token revoked at the limit, also
   await redis.start();
   // It takes somewhat less memory than before.
   await redis.admin.config('SET', 'maxmemory', LIMIT / 2);
-  await untilOpen(redis, world.api.url);
+  await untilOpen(redis, world.api.url, world.verify!.url);
   assert.ok(await isFull(), 'it has no memory left');
   assert.is((await verify(disabled!.key)).body.status, 'DISABLED');
   await must(200, world.call('delete', `${path}/${deleted!.id}`));

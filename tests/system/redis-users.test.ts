@@ -15,7 +15,7 @@ import { makeCertificate } from '../helpers/certificate.ts';
 import { makeCustomers, type Customers, type TestKey } from '../helpers/customers.ts';
 import { eventually, makeWorld, request, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
-import { makeOwnRedis } from '../helpers/own-redis.ts';
+import { makeOwnRedis, untilOpen } from '../helpers/own-redis.ts';
 import { redisRefusals, setRedisUsers } from '../helpers/redis-users.ts';
 
 // Every program on a Redis with TLS, as its own user of sql/redis/users.conf.
@@ -69,7 +69,7 @@ test('each program may do everything it needs, also after Redis was emptied', as
   await world.call('delete', `/api/v1/workspace/${id}/api-key/${(await customers.newKey()).id}`);
 
   await redis.admin.flushall();
-  await eventually('it serves again', async () => (await customers.verify(body)).status === 200);
+  await untilOpen(redis, world.api.url, world.verify!.url);
   assert.is((await spend()).status, 'VALID');
   await eventually('usage', async () => Number(await customers.usage(key.meter)) >= 3);
   await eventually('the balance', async () => Number((await customers.billing(key.meter)).usedCredits) >= 3);

@@ -52,7 +52,7 @@ test('a team has so many exports under way, all teams so many, and so many are m
 
 test('an export may take longer to make than a connection may stand still', async () => {
   const { get, made, server } = await serve({});
-  server.timeout = 100;
+  server.timeout = 1_000;
   const answer = get('a');
   await eventually('it is made', async () => made.length === 1);
   // One that came later is closed for it.

@@ -161,7 +161,7 @@ test('a verification that cannot be decided or recorded is a 503', async () => {
 
 test('a change that another one overtakes is not mistaken for one of an older Postgres', async () => {
   const redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
   const overtaken = await world.sql.begin(async (tx) => {
     // Holds the first change between its number and its commit.
     await tx`lock table audit_log in exclusive mode`;

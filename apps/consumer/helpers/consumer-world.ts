@@ -34,7 +34,7 @@ export async function makeConsumerWorld() {
   const metrics = makeMetrics('test');
   const redis = connectRedis(world.env.REDIS_URL!, log);
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await redis.connected(5_000);
+  await redis.connected(60_000);
   const servers: Servers = { world, redis, books, metrics, log };
   return {
     ...servers,

@@ -46,10 +46,10 @@ test('expired rows are removed; applied changes are removed up to the first unap
   // An open transaction of another test on this server holds the removal back, as it must.
   const removeAll = () =>
     eventually('no older transaction is open', async () => {
-      await removeExpired(sql, never);
       const [{ xmin }] = await sql<
         [{ xmin: number }]
       >`select pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xmin`;
+      await removeExpired(sql, never);
       return xmin > last;
     });
 

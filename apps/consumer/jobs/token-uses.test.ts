@@ -16,7 +16,7 @@ const test = suite('last use of access tokens');
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
   redis = connectRedis(world.env.REDIS_URL!, log);
-  await redis.connected(5_000);
+  await redis.connected(60_000);
 });
 test.after(async () => {
   await Promise.all([redis?.close(), world?.stop()]);

@@ -118,7 +118,7 @@ longTest(
 
 test('calls that share the reading of a list do not share the deadline of the first', async () => {
   const redis = connectRedis(own.url, makeLogger('test', 'error'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
   const list = packAddressList(['192.0.2.0/24']);
   const name = addressListName(3, 'shared', list);
   await own.admin.set(keyspace.addressList(3, 'shared'), packStoredList(1, list));

@@ -22,7 +22,7 @@ const test = suite('a hostile team beside a good one');
 test.before(async () => {
   world = await makeWorld();
   redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
   [hostile, good] = [await hostileCalls(world.team), await plainCalls(await world.newTeam())];
 });
 test.after(async () => {

@@ -22,7 +22,7 @@ test.before(async () => {
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lookups' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
   redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
 });
 test.after(async () => {
   await redis?.close();

@@ -134,11 +134,12 @@ test('the refusals of a key are kept one by one, at most ten a second, with the 
   for (let i = 0; i < 200; i++) await customers.verify({ key, route: 'GET /a' });
   const seconds = (performance.now() - began) / 1_000;
   await untilCounted((one) => one.key_id === id, 199);
-  const recent = await read<Record<string, string>>(
-    'select * from recent_refusals final where key_id = {id:String} order by time',
-    { id },
-  );
-  assert.ok(recent.length >= 10 && recent.length <= 10 * (seconds + 2), `${recent.length} in ${seconds} s`);
+  const recent = await eventually('the last ones are in the books', async () => {
+    const query = 'select * from recent_refusals final where key_id = {id:String} order by time';
+    const found = await read<Record<string, string>>(query, { id });
+    return found.length >= 10 ? found : undefined;
+  });
+  assert.ok(recent.length <= 10 * (seconds + 2), `${recent.length} in ${seconds} s`);
   assert.equal(JSON.parse(recent[0]!.limited_by!), { on: 'key', name: 'daily', limit: 1 });
   assert.equal([recent[0]!.workspace_id, recent[0]!.reason, recent[0]!.route], [workspaceId, 'RATE_LIMIT', 'GET /a']);
   assert.ok(Math.abs(Date.parse(`${recent[0]!.time}Z`) - Date.now()) < 60_000, recent[0]!.time);
@@ -225,7 +226,7 @@ longTest('counting refusals sends Redis not a byte for calls that are VALID', as
     let bytes = 0;
     const wire = await wireTo(world.env.REDIS_URL!, () => (some) => void (bytes += some.length));
     const redis = connectRedis(wire.url, log);
-    await redis.connected(5_000);
+    await redis.connected(60_000);
     const outcomes = startOutcomes({ redis, hasSpareRoom: () => true, metrics, log });
     const { verify } = makeVerifier({
       redis,

@@ -1,8 +1,6 @@
 // An empty project of a user of the client, and the examples on the pages.
 import { execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { build } from '../build/build.ts';
 
@@ -85,14 +83,4 @@ export function link(name: string): void {
   const to = join(project, 'node_modules', name);
   mkdirSync(dirname(to), { recursive: true });
   if (!existsSync(to)) symlinkSync(join(checkout, 'node_modules', name), to);
-}
-
-/** A port that nothing listens on. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

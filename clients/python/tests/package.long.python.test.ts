@@ -8,7 +8,8 @@ import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { pythonClient } from '../../../apps/stack/servers/python.ts';
-import { blocksOf, checkout, freePort } from '../../node/helpers/project.ts';
+import { freePorts } from '../../../apps/stack/process/ports.ts';
+import { blocksOf, checkout } from '../../node/helpers/project.ts';
 
 const PAGE = 'docs/protect-python.md';
 const folder = join(process.env.TEST_FOLDER ?? '', 'python');
@@ -97,7 +98,7 @@ for (const [name, found, command] of servers) {
       'mysite/urls.py',
       blocks.find((block) => block.includes('urlpatterns'))!,
     );
-    const port = await freePort();
+    const [port = 0] = await freePorts(1);
     await whileServed(command(String(port)), () => assertProtected(`http://127.0.0.1:${port}/`));
   });
 }
@@ -108,7 +109,7 @@ test('the example that captures debits what the handler says, and what a stream 
     blocksOf(PAGE, 'python').find((block) => block.includes('capture_at_end('))!,
   );
   const { key, meter } = await customers.meteredKey('10');
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   await whileServed(uvicorn(String(port)), async () => {
     const get = async (path: string) => {
       // On a busy machine a verification may take longer than its second.

@@ -24,7 +24,7 @@ test.before(async () => {
   world = await makeWorld([]);
   redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  await redis.connected(5_000);
+  await redis.connected(60_000);
 });
 test.after(async () => {
   await Promise.all([redis?.close(), books?.close()]);

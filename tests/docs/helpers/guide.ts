@@ -1,6 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { freePort } from '../../../clients/node/helpers/project.ts';
+import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { linkCheckout, type LinkedCheckout } from './linked-checkout.ts';
 import { blocksOf, readPages, type Block } from './pages.ts';
 
@@ -36,7 +36,7 @@ export function testGuide({ page, program, env }: Guide): void {
     const textOf = (some: Block[]) => some.map((block) => block.text).join('\n');
     const prepare = `${textOf(blocks.slice(0, saved))}\ncat > ${program.file} <<'END'\n${blocks[saved]!.text}END\n`;
     const tries = Array.from({ length: TRIES }, () => `echo '${NEXT_TRY}'\n${textOf(blocks.slice(saved + 1))}\nwait`);
-    const port = String(await freePort());
+    const port = String((await freePorts(1))[0]);
     const script = [prepare, ...tries].join('\n').replaceAll(PORT_OF_PAGE, port);
     const { code, out, err } = await run('sh', script, { ...env, PORT: port });
     const outputs = out.replaceAll('\r', '').replaceAll('HTTP/', '\nHTTP/').split(NEXT_TRY).slice(1);

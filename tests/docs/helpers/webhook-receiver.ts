@@ -4,9 +4,10 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { makeWebhooksWorld, type WebhooksWorld } from '../../../apps/webhooks/helpers/webhooks-world.ts';
 import type { Got } from '../../../apps/webhooks/helpers/receiver.ts';
-import { blocksOf, freePort } from '../../../clients/node/helpers/project.ts';
+import { blocksOf } from '../../../clients/node/helpers/project.ts';
 import { must } from '../../helpers/customers.ts';
 import { eventually } from '../../helpers/eventually.ts';
 
@@ -47,7 +48,7 @@ export function testReceiver({ language, file, command, env, prepare }: Example)
       ],
       retries: '1,1,1,1,1,1',
     });
-    port = await freePort();
+    [port = 0] = await freePorts(1);
     mkdirSync(folder, { recursive: true });
     prepare?.(folder);
     writeFileSync(

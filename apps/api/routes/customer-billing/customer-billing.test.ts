@@ -153,7 +153,7 @@ test('usedCredits is what Redis counts, and the snapshot while Redis cannot tell
   assert.is((await get('used')).body.billing.usedCredits, '0', 'a record in force without a count has used nothing');
 
   const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
   const shard = meterShard(workspaceId, 'used');
   await redis.node(shard).client.hset(keyspace.billing(shard, workspaceId, 'used'), 'u', '8999999999999999');
   assert.is((await get('used')).body.billing.usedCredits, '8999999999.999999');
@@ -197,7 +197,7 @@ test('settings and refills are in force with the answer', async () => {
   const { id } = await newRecord('forced', { totalCredits: '1' });
   await world.call('post', `${PATH}/refill`, { workspaceId, externalMeterId: 'forced', refill: 1.5 });
   const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
   const shard = meterShard(workspaceId, 'forced');
   const record = await redis.node(shard).client.hget(keyspace.billing(shard, workspaceId, 'forced'), 's');
   const { limitMicros, answerPart } = readRecord('billing', record!);

@@ -15,7 +15,7 @@ let consumer: Started | undefined;
 test.before(async () => {
   world = await makeWorld(['verify']);
   redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
-  await redis.connected(5_000);
+  await redis.connected(60_000);
 });
 test.after(async () => {
   await redis?.close();
