@@ -133,6 +133,7 @@ test('a key is given scopes', async () => {
   await page.getByLabel('read invoices').check();
   // What was ticked stays while something else is looked at.
   await page.getByRole('button', { name: 'Rotate' }).click();
+  await page.getByRole('dialog').waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Save scopes' }).click();

@@ -81,6 +81,7 @@ test('a webhook is made, tested, changed, rotated, disabled and deleted', async 
 test('a webhook that fails says so, with what its receiver answered, and delivers again once that is mended', async () => {
   const { id } = await told.newWebhook(told.receivers[1]!.url, ['key.created'], { workspaceId: told.workspaceId });
   await told.newKey('Announced');
+  await told.ended(id, 'WAITING', 1);
   const { page, close } = await open();
   await rowOf(page, 'Webhooks', told.receivers[1]!.url).getByText('Failing').waitFor();
   await page.getByRole('link', { name: told.receivers[1]!.url }).click();

@@ -141,7 +141,10 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
     dialog.current?.showModal();
     // Else the button that closes it has the focus, as the first that can.
     dialog.current?.querySelector<HTMLElement>('input, select')?.focus();
-    return () => before?.focus();
+    // The browser gives it back itself where it closes the dialog, and whoever has gone on since is not called back.
+    return () => {
+      if (document.activeElement === document.body) before?.focus();
+    };
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>

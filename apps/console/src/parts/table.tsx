@@ -46,7 +46,7 @@ export function Table<Item>(props: TableProps<Item>) {
   const last = isLong ? Math.min(items.length, first + inSight + 2 * ROWS_BEYOND) : items.length;
   useEffect(() => {
     if (!isWhole && last >= items.length - ROWS_BEYOND) more?.();
-  }, [isWhole, last, items.length]);
+  }, [isWhole, last, items]);
 
   if (isPaused) return <Further {...props} />;
   if (items.length === 0) return isWhole ? <Empty>{empty}</Empty> : <p aria-busy="true">Loading…</p>;

@@ -34,8 +34,15 @@ export function Deliveries({ wid, mayChange, tests, onTried }: Props) {
   useEffect(() => {
     if (items.length > 0) onTried();
     if (!items.some(isDue)) return undefined;
-    const timer = setTimeout(() => !document.hidden && reload(), AGAIN_MS);
-    return () => clearTimeout(timer);
+    const again = () => {
+      if (document.hidden) document.addEventListener('visibilitychange', again, { once: true });
+      else reload();
+    };
+    const timer = setTimeout(again, AGAIN_MS);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener('visibilitychange', again);
+    };
   }, [items]);
   const columns: readonly Column<Delivery>[] = [
     {
