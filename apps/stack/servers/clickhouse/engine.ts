@@ -32,7 +32,7 @@ export interface Engine {
   close(): void;
 }
 
-const LOOK_EVERY_MS = 250;
+const LOOK_EVERY_MS = 1_000;
 
 /**
  * Opens the ClickHouse engine on a data folder. The engine locks the folder, so only one process at a time can open it. The
