@@ -129,12 +129,11 @@ async function serveAs(user: User, file = usersOfPrograms): Promise<void> {
     `<clickhouse><profiles><default>${limits}</default></profiles><quotas><default/></quotas>
      <users><default>${only}${grants[1] ?? ''}</default></users></clickhouse>`,
   );
-  // The engine reads this file of its working directory.
-  writeFileSync(join(own, 'config.xml'), `<clickhouse><users_config>${own}/users.xml</users_config></clickhouse>`);
+  const config = join(own, 'config.xml');
+  writeFileSync(config, `<clickhouse><users_config>${own}/users.xml</users_config></clickhouse>`);
   const program = clickhouseProgram({ folder: join(folder, 'data'), port });
   const log = join(folder, 'clickhouse.log');
-  const args = ['-c', 'cd "$0" && exec "$@"', own, program.command, ...program.args];
-  server = await start({ ...program, command: 'sh', args }, log);
+  server = await start({ ...program, args: [...program.args, '--config', config] }, log);
   writeRecords(folder, [record(program, server)]);
   await untilReady(program, server, log);
 }

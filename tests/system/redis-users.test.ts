@@ -70,6 +70,7 @@ test('each program may do everything it needs, also after Redis was emptied', as
 
   await redis.admin.flushall();
   await untilOpen(redis, world.api.url, world.verify!.url);
+  assert.is((await customers.verify(body)).status, 200);
   assert.is((await spend()).status, 'VALID');
   await eventually('usage', async () => Number(await customers.usage(key.meter)) >= 3);
   await eventually('the balance', async () => Number((await customers.billing(key.meter)).usedCredits) >= 3);

@@ -1,5 +1,4 @@
 import { Session } from 'chdb';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readLimits, type Limits } from './limits.ts';
 
@@ -36,11 +35,11 @@ const LOOK_EVERY_MS = 1_000;
 
 /**
  * Opens the ClickHouse engine on a data folder. The engine locks the folder, so only one process at a time can open it. The
- * lock ends with the process. A write that the disk did not take ends the process, before the statement is answered.
+ * lock ends with the process. `config` is a file of ClickHouse's configuration. A write that the disk did not take ends the process, before the statement is answered.
  */
-export function openEngine(folder: string): Engine {
+export function openEngine(folder: string, config: string): Engine {
   // Open for the life of the process, since the engine stops with its last session.
-  const root = new Session(folder, { connectionArgs: [`--config-file=${join(import.meta.dirname, 'engine.xml')}`] });
+  const root = new Session(folder, { connectionArgs: [`--config-file=${config}`] });
   const closing = new AbortController();
   void lookForLostWrites(folder, closing.signal);
   const limits = readLimits((setting) =>

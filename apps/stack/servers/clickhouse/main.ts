@@ -1,4 +1,4 @@
-// ClickHouse for one machine: node apps/stack/servers/clickhouse/main.ts --folder DIR --port N
+// ClickHouse for one machine: node apps/stack/servers/clickhouse/main.ts --folder DIR --port N [--config FILE]
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -6,10 +6,12 @@ import { openEngine } from './engine.ts';
 import { makeServer } from './http.ts';
 import { makeSpool } from './spool.ts';
 
-const { values } = parseArgs({ options: { folder: { type: 'string' }, port: { type: 'string' } } });
-if (!values.folder || !values.port) throw new Error('usage: clickhouse/main.ts --folder DIR --port N');
+const text = { type: 'string' } as const;
+const ownConfig = join(import.meta.dirname, 'engine.xml');
+const { values } = parseArgs({ options: { folder: text, port: text, config: { ...text, default: ownConfig } } });
+if (!values.folder || !values.port) throw new Error('usage: clickhouse/main.ts --folder DIR --port N [--config FILE]');
 
-const engine = openEngine(values.folder);
+const engine = openEngine(values.folder, values.config);
 const server = makeServer(engine, makeSpool(engine, join(values.folder, 'answers')));
 server.listen(Number(values.port), '127.0.0.1');
 await once(server, 'listening');
