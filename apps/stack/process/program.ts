@@ -69,7 +69,7 @@ export async function untilReady(
   program: Program,
   started: Started,
   logFile: string,
-  withinMs = 60_000,
+  withinMs = 120_000,
 ): Promise<void> {
   const deadline = performance.now() + withinMs;
   let ended: string | undefined;
