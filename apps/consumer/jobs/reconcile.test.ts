@@ -60,7 +60,7 @@ test('events on their way are no difference, and books that have all events are 
   const traffic = (async () => {
     while (going) await spend(one, '0.25');
   })();
-  for (let i = 0; i < 10; i++) assert.is((await decided(one)).status, 'EXACT', 'in the middle of traffic');
+  for (let i = 0; i < 10; i++) assert.is((await proof(one)).status, 'EXACT', 'in the middle of traffic');
   going = false;
   await traffic;
   assert.is((await tool()).code, 0);

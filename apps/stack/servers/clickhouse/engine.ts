@@ -35,7 +35,8 @@ const LOOK_EVERY_MS = 1_000;
 
 /**
  * Opens the ClickHouse engine on a data folder. The engine locks the folder, so only one process at a time can open it. The
- * lock ends with the process. `config` is a file of ClickHouse's configuration. A write that the disk did not take ends the process, before the statement is answered.
+ * lock ends with the process. `config` is a file of ClickHouse's configuration. A write that the disk did not take ends the
+ * process, before the statement is answered.
  */
 export function openEngine(folder: string, config: string): Engine {
   // Open for the life of the process, since the engine stops with its last session.
