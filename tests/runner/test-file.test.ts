@@ -28,6 +28,11 @@ test('a file that runs no test, skips one, prints no summary or does not end is 
       1_000,
     ],
     [`throw new Error('at once')`, /code 1/],
+    [
+      `import { spawn } from 'node:child_process';
+      spawn('sleep', ['600'], { stdio: 'inherit' }).once('spawn', () => { throw new Error('and left a program') });`,
+      /code 1/,
+    ],
   ];
   mkdirSync(folder, { recursive: true });
   const results = wrong.map(async ([text, problem, withinMs = 60_000], i) => {

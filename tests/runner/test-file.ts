@@ -47,6 +47,8 @@ export async function runTestFile(file: string, { env, withinMs, signal }: Optio
   signal.addEventListener('abort', end);
   const how = await new Promise<string | undefined>((resolve) => {
     child.once('error', (error) => resolve(`could not be started: ${error.message}`));
+    // Programs that a file left as it failed hold its output open.
+    child.once('exit', (code) => code === 0 || end());
     child.once('close', (code, killed) =>
       resolve(killed ? `was ended by ${killed}` : code ? `ended with code ${code}` : undefined),
     );

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 
@@ -14,24 +14,10 @@ export async function makeProxy(target: string) {
   const fates: Fate[] = [];
   const seen: IncomingMessage[] = [];
   const held: (() => void)[] = [];
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     seen.push(request);
-    const fate = fates.shift() ?? proxy.fate;
-    const body = await buffer(request);
-    if (fate === 'refuse') return request.socket.destroy();
-    if (fate === 'redirect') return response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end();
-    if (fate === 'hold') await new Promise<void>((release) => held.push(release));
-    if (fate === 'html') return response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
-    const { host: _, connection: __, ...headers } = request.headers;
-    const answer = await fetch(target + request.url, {
-      method: request.method!,
-      headers: headers as Record<string, string>,
-      ...(body.length > 0 && { body }),
-    });
-    const text = await answer.text();
-    if (fate === 'hang') return undefined;
-    if (fate === 'lose') return request.socket.destroy();
-    return response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(text);
+    // A client may give up in the middle of its own request.
+    answer(request, response, fates.shift() ?? proxy.fate).catch(() => response.destroy());
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const proxy = {
@@ -55,5 +41,23 @@ export async function makeProxy(target: string) {
     },
   };
   return proxy;
+
+  async function answer(request: IncomingMessage, response: ServerResponse, fate: Fate): Promise<unknown> {
+    const body = await buffer(request);
+    if (fate === 'refuse') return request.socket.destroy();
+    if (fate === 'redirect') return response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end();
+    if (fate === 'hold') await new Promise<void>((release) => held.push(release));
+    if (fate === 'html') return response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
+    const { host: _, connection: __, ...headers } = request.headers;
+    const answer = await fetch(target + request.url, {
+      method: request.method!,
+      headers: headers as Record<string, string>,
+      ...(body.length > 0 && { body }),
+    });
+    const text = await answer.text();
+    if (fate === 'hang') return undefined;
+    if (fate === 'lose') return request.socket.destroy();
+    return response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(text);
+  }
 }
 export type Proxy = Awaited<ReturnType<typeof makeProxy>>;
