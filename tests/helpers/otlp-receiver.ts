@@ -32,7 +32,10 @@ export type OtlpReceiver = Awaited<ReturnType<typeof startOtlpReceiver>>;
  */
 export async function startOtlpReceiver({ answers = true, keeps = Infinity } = {}) {
   const requests: { path: string; headers: IncomingMessage['headers']; text: string }[] = [];
-  const server = createServer((request, response) => void take(request, response));
+  const server = createServer((request, response) => {
+    // A program may be killed in the middle of its request.
+    take(request, response).catch(() => response.destroy());
+  });
   await once(server.listen(0, '127.0.0.1'), 'listening');
 
   async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {

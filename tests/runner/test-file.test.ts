@@ -29,6 +29,10 @@ test('a file that runs no test, skips one, prints no summary or does not end is 
     ],
     [`throw new Error('at once')`, /code 1/],
     [
+      `import { test } from ${uvu}; test('a', () => { setInterval(() => {}, 1000); throw new Error('no') }); test.run();`,
+      /code 1/,
+    ],
+    [
       `import { spawn } from 'node:child_process';
       spawn('sleep', ['600'], { stdio: 'inherit' }).once('spawn', () => { throw new Error('and left a program') });`,
       /code 1/,

@@ -4,8 +4,10 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions, type Permission } from '../../../shared/contract/caller.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
+import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
+import { waitingEvents } from '../../../tests/helpers/outbox.ts';
 import type { ApiRoute } from '../http/route.ts';
 import { routes } from '../routes/index.ts';
 import {
@@ -224,7 +226,7 @@ async function unchanged(what: string, act: (what: string) => Promise<void>, wat
   if (watched) assert.equal(differences(before, after), [], `${what} changed something`);
 }
 
-/** Waits until all changes are in Redis and, if `events` is given, that many events are in the books. */
+/** Waits until all changes are in Redis and, if `events` is given, that many events are in the books and none is on its way. */
 async function settled(events?: number): Promise<void> {
   lastSeen = undefined;
   await eventually('changes are in force', async () => {
@@ -240,6 +242,10 @@ async function settled(events?: number): Promise<void> {
     });
     const [row] = await result.json<{ n: string }>();
     return Number(row!.n) === events;
+  });
+  await eventually('and wait no more', async () => {
+    const waiting = await Promise.all(ALL_SHARDS.map((shard) => waitingEvents(redis, shard)));
+    return waiting.flat().length === 0;
   });
 }
 

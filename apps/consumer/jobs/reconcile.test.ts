@@ -56,13 +56,15 @@ test('events on their way are no difference, and books that have all events are 
   await hasty.stop();
   const consumer = await world.start('consumer');
   await eventually('it is exact', async () => (await proof(one)).status === 'EXACT');
+  const patient = await world.start('api', { REQUEST_DEADLINE_MS: '60000' });
   let going = true;
   const traffic = (async () => {
     while (going) await spend(one, '0.25');
   })();
-  for (let i = 0; i < 10; i++) assert.is((await proof(one)).status, 'EXACT', 'in the middle of traffic');
+  for (let i = 0; i < 10; i++) assert.is((await proof(one, patient.url)).status, 'EXACT', 'in the middle of traffic');
   going = false;
   await traffic;
+  await patient.stop();
   assert.is((await tool()).code, 0);
   await consumer.stop();
 });

@@ -52,7 +52,7 @@ test('it is disabled, deleted and rotated like one of ours, with and without a m
     await must(200, own.world.call('patch', pathOf(id), { enabled: false }));
     assert.is((await answer(key)).status, 'DISABLED');
     await must(200, own.world.call('patch', pathOf(id), { enabled: true }));
-    const rotated = (await must(200, rotate(id, { graceSeconds: 4 }))).body.apiKey;
+    const rotated = (await must(200, rotate(id, { graceSeconds: 8 }))).body.apiKey;
     assert.is(keyShard(rotated.key), 'externalMeterId' in fields ? meterShard(own.workspaceId, meter) : homeOf(key));
     for (const text of [rotated.key, key]) assert.is((await answer(text)).apiKeyId, id);
     await eventually('the grace has ended', async () => (await answer(key)).status === 'INVALID');

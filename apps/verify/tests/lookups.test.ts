@@ -112,9 +112,9 @@ const changes: Change[] = [
     after: 'NOT_FOUND',
     change: async (key) => {
       const path = `/api/v1/workspace/${workspaceId}/api-key/${key.id}/rotate`;
-      await must(200, world.call('post', path, { graceSeconds: 4 }));
+      await must(200, world.call('post', path, { graceSeconds: 8 }));
       assert.is(await answerTo(key), 'VALID');
-      await sleep(4_100);
+      await sleep(8_100);
     },
   },
 ];

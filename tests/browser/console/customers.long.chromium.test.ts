@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { dayOf } from '../../../shared/events/event.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
 import { inTable, launch, rowOf, signedIn, signIn, stackOf, visit } from './helpers/browser.ts';
@@ -240,14 +242,15 @@ test('a postpaid record is no trouble before its cap, its days are told newest f
   await page.reload();
   await page.getByText('-12.5 credits available').waitFor();
   assert.is(await colourOf('Overdrawn'), grey);
-  const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+  const day = dayOf(Date.now() - DAY_MS);
   const correction = { amount: '-2', usageName: 'tokens', reason: 'counted twice', day };
   const path = `/api/v1/customer-billing/${id}/adjustment`;
   await must(201, world.call('post', path, correction, { headers: { 'Idempotency-Key': 'counted-twice' } }));
   await must(200, customers.verify({ key, billing: { usage: '19.5', usageName: 'tokens' } }));
   assert.is((await customers.verify({ key, billing: { usage: '1' } })).body.status, 'USAGE_LIMITED');
   await eventually('all is in the books', async () => {
-    const query = new URLSearchParams({ workspaceId, externalMeterId: 'postpaid', groupBy: 'status' }).toString();
+    const asked = { workspaceId, externalMeterId: 'postpaid', from: dayOf(Date.now() - DAY_MS), groupBy: 'status' };
+    const query = new URLSearchParams(asked).toString();
     const { data } = (await world.call('get', `/api/v1/verifications?${query}`)).body;
     return data.reduce((sum: number, { count }: { count: number }) => sum + count, 0) === 4;
   });

@@ -1,6 +1,8 @@
 import type { Browser, Page } from 'playwright-core';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { dayOf } from '../../../shared/events/event.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
 import { dayWithRoom } from '../../helpers/day-with-room.ts';
 import { inTime } from '../../helpers/in-time.ts';
@@ -216,9 +218,13 @@ async function limitedKey(name: string, more?: { shadow: true }) {
 async function known(apiKeyId: string, count: number): Promise<void> {
   await eventually(`${count} decisions are in the books`, async () => {
     const { data } = (await world.call('get', `/api/v1/verifications/recent?apiKeyId=${apiKeyId}`)).body;
-    const counts = (
-      await world.call('get', `/api/v1/verifications?workspaceId=${workspaceId}&apiKeyId=${apiKeyId}&groupBy=`)
-    ).body.data as { count: number }[];
+    const query = new URLSearchParams({
+      workspaceId,
+      apiKeyId,
+      from: dayOf(Date.now() - DAY_MS),
+      groupBy: '',
+    }).toString();
+    const counts = (await world.call('get', `/api/v1/verifications?${query}`)).body.data as { count: number }[];
     return data.length >= count && counts.reduce((sum, one) => sum + one.count, 0) >= count;
   });
 }

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { dayOf } from '../../../shared/events/event.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { makeCustomers, must, type Customers } from '../../helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../helpers/world.ts';
 import { inTable, launch, rowOf, settled, signedIn, stackOf } from './helpers/browser.ts';
@@ -90,7 +92,7 @@ test('customers with the least left, limits that were hit, webhooks that fail an
     insert into unproved_records (billing_id, team_id, workspace_id, status, difference_micros, held_difference_micros)
     values (${billingId}, ${world.team.id}, ${workspaceId}, 'MISSING', 2500000, 0)`;
   await eventually('the refusals are counted', async () => {
-    const query = `workspaceId=${workspaceId}&groupBy=limit&reason=RATE_LIMIT`;
+    const query = `workspaceId=${workspaceId}&from=${dayOf(Date.now() - DAY_MS)}&groupBy=limit&reason=RATE_LIMIT`;
     const [row] = (await world.call('get', `/api/v1/verifications?${query}`)).body.data;
     return row?.count === 4;
   });
@@ -146,7 +148,7 @@ test('usage is summed as one asks, shown as a table, and downloaded as CSV and P
   await rowOf(page, 'Usage', 'northwind').getByText('4.000002').waitFor();
   assert.equal(await stackOf(page, 'northwind, forecast'), ['harbour, forecast', 'northwind, forecast']);
   const day = new Date().toISOString().slice(0, 10);
-  const monday = new Date(Date.parse(day) - ((new Date(day).getUTCDay() + 6) % 7) * 86_400_000);
+  const monday = new Date(Date.parse(day) - ((new Date(day).getUTCDay() + 6) % 7) * DAY_MS);
   for (const [interval, start] of [
     ['week', monday.toISOString().slice(0, 10)],
     ['month', new RegExp(`^${day.slice(0, 7)}-\\d\\d$`)],
@@ -164,7 +166,7 @@ test('usage is summed as one asks, shown as a table, and downloaded as CSV and P
   await page.getByLabel('By', { exact: true }).selectOption('hour');
   await page.getByLabel('Time zone').fill('Europe/Oslo');
   // There the next day begins an hour or two before that of UTC.
-  await page.getByLabel('To the day').fill(new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10));
+  await page.getByLabel('To the day').fill(dayOf(Date.parse(day) + DAY_MS));
   for (const group of ['Meter', 'Usage']) await page.getByRole('checkbox', { name: group }).uncheck();
   for (const group of ['Customer', 'Route']) await page.getByRole('checkbox', { name: group }).check();
   await page.getByText('Only some of it').click();
