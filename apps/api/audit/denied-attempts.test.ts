@@ -101,6 +101,36 @@ test('a refused attempt does not wait for the log, and its line comes once the l
   await eventually('its line is there', async () => (await denied(token)).length === 1);
 });
 
+test('an attempt that comes while tokens are looked for is not lost', async () => {
+  const metrics = makeMetrics('test');
+  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });
+  const log = logDeniedAttempts(sql, sql, metrics, makeLogger('test', 'silent'));
+  const client = { address: '::1', userAgent: null };
+  const noteStranger = () =>
+    log.note({
+      caller: undefined,
+      authorization: `Bearer ${makeKeyText('kt', 1)}`,
+      operation: 'GET /',
+      errorCode: 40102,
+      requestId: 'r',
+      client,
+    });
+  await world.sql.begin(async (tx) => {
+    await tx`lock table access_tokens in access exclusive mode`;
+    noteStranger();
+    await eventually('it is looked for', async () => {
+      const waiting = await world.sql`
+        select from pg_locks where not granted and relation = 'access_tokens'::regclass
+          and pid in (select pid from pg_stat_activity where query like '%from access_tokens where hash = any%')`;
+      return waiting.length > 0;
+    });
+    noteStranger();
+  });
+  await log.stop();
+  await sql.end();
+  assert.match(await metrics.registry.metrics(), /kind="unknown_token"[^}]*\} 2$/m);
+});
+
 test('what one token, one team and all strangers can make the log and the memory hold is bounded', async () => {
   const metrics = makeMetrics('test');
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });

@@ -74,13 +74,14 @@ export function logDeniedAttempts(sql: Sql, teamSql: Sql, metrics: Metrics, log:
 
   // Which tokens these are: of a token that was revoked or has expired, only Postgres knows the team.
   async function resolve(): Promise<void> {
-    const some = [...unresolved.values()];
+    const some = [...unresolved];
     if (some.length === 0) return;
     const rows = await sql<{ hash: string; id: string; teamId: string }[]>`
-      select hash, id, team_id from access_tokens where hash = any(${some.map(({ hash }) => hash)})`;
+      select hash, id, team_id from access_tokens where hash = any(${some.map(([, { hash }]) => hash)})`;
     const tokens = new Map(rows.map((row) => [row.hash, row]));
-    unresolved.clear();
-    for (const { hash, ...attempt } of some) {
+    for (const [name, { hash, ...attempt }] of some) {
+      // Others came meanwhile, and are looked for next time.
+      unresolved.delete(name);
       const token = tokens.get(hash);
       if (token) add({ ...attempt, teamId: token.teamId, tokenId: token.id, quietUntil: 0 });
       else count('unknown_token', attempt.attempts);
