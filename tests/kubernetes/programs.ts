@@ -3,7 +3,8 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { kept, reasonOf } from '../runner/kept.ts';
+import { reasonOf } from '../../apps/stack/process/errors.ts';
+import { kept } from '../../apps/stack/servers/kept.ts';
 
 // Each builds with Go 1.26. Go checks the sources against its database of checksums.
 const KUBERNETES = 'v1.37.2';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { installPackage } from '../../apps/stack/servers/packages.ts';
-import { kept } from './kept.ts';
+import { kept } from '../../apps/stack/servers/kept.ts';
 
 const run = promisify(execFile);
 

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../../apps/stack/process/errors.ts';
+import { cacheFolder } from '../../apps/stack/servers/kept.ts';
 import { installPackage } from '../../apps/stack/servers/packages.ts';
 
 const run = promisify(execFile);
@@ -19,7 +19,7 @@ export async function ensureGo(say: (line: string) => void): Promise<Record<stri
   }
   if (!command) throw new StackError(`the installed Go is older than 1.${OLDEST}, or does not start`);
   // One cache for all checkouts of a user: it begins with Go's own library, which takes a minute to compile.
-  const cache = join(process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally'), 'go');
+  const cache = join(cacheFolder(), 'go');
   return {
     TEST_GO: command,
     GOCACHE: process.env.GOCACHE || cache,

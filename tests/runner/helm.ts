@@ -3,7 +3,8 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { kept, reasonOf } from './kept.ts';
+import { reasonOf } from '../../apps/stack/process/errors.ts';
+import { kept } from '../../apps/stack/servers/kept.ts';
 
 const run = promisify(execFile);
 

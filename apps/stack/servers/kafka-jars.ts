@@ -12,10 +12,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
+import { cacheFolder } from './kept.ts';
 import { installPackage } from './packages.ts';
 
 const run = promisify(execFile);
@@ -32,7 +32,7 @@ export const kafkaVersion = /<artifactId>kafka_2\.13<\/artifactId>\s*<version>(.
 
 /** The folder with exactly the files of this Kafka, from the cache or from Maven. */
 export async function ensureKafkaJars(say: (line: string) => void): Promise<string> {
-  const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
+  const cache = cacheFolder();
   const lock = readFileSync(LOCK, 'utf8');
   const folder = join(cache, `kafka-${kafkaVersion}`);
   if (describeFiles(folder) === lock) return folder;
@@ -102,7 +102,7 @@ function describeFiles(folder: string): string {
 }
 
 if (import.meta.main) {
-  const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
+  const cache = cacheFolder();
   const fresh = await fetchJars(cache);
   writeFileSync(LOCK, describeFiles(fresh));
   rmSync(fresh, { recursive: true });

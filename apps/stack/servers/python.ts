@@ -1,11 +1,11 @@
 // Finds Python and installs what the Python client is built and tested with.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describeFailure, StackError } from '../process/errors.ts';
+import { kept } from './kept.ts';
 
 const run = promisify(execFile);
 /** The client's folder. */
@@ -18,9 +18,7 @@ const OLDEST = 10;
 export async function ensurePython(say: (line: string) => void): Promise<Record<string, string>> {
   const version = await versionOf('python3');
   const hash = createHash('sha256').update(readFileSync(REQUIREMENTS)).digest('hex').slice(0, 12);
-  const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
-  const folder = join(cache, `python-${version}-${hash}`);
-  if (!statSync(folder, { throwIfNoEntry: false })) await install(cache, folder, say);
+  const folder = await kept(`python-${version}-${hash}`, '', (folder) => install(folder, say));
   return { TEST_PYTHON: 'python3', PYTHONPATH: `${pythonClient}:${folder}`, PYTHONDONTWRITEBYTECODE: '1' };
 }
 
@@ -35,19 +33,10 @@ async function versionOf(python: string): Promise<string> {
   return `${major}.${minor}`;
 }
 
-async function install(cache: string, folder: string, say: (line: string) => void): Promise<void> {
+async function install(folder: string, say: (line: string) => void): Promise<void> {
   say('fetching packages for Python by pip (some 120 MB)');
-  mkdirSync(cache, { recursive: true });
-  const fresh = mkdtempSync(join(cache, 'python.new-'));
-  const flags = ['--quiet', '--only-binary', ':all:', '--require-hashes', '--target', fresh, '-r', REQUIREMENTS];
-  try {
-    await run('python3', ['-m', 'pip', 'install', ...flags], { timeout: 10 * 60_000 });
-    // Renamed when complete; another run may have put it there.
-    rmSync(folder, { recursive: true, force: true });
-    renameSync(fresh, folder);
-  } catch (error) {
+  const flags = ['--quiet', '--only-binary', ':all:', '--require-hashes', '--target', folder, '-r', REQUIREMENTS];
+  await run('python3', ['-m', 'pip', 'install', ...flags], { timeout: 10 * 60_000 }).catch((error: unknown) => {
     throw new StackError(`packages for Python could not be fetched by pip: ${describeFailure(error)}`);
-  } finally {
-    rmSync(fresh, { recursive: true, force: true });
-  }
+  });
 }

@@ -1,14 +1,18 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { describeFailure } from '../../apps/stack/process/errors.ts';
+
+/** What is kept for all checkouts of a user. */
+export function cacheFolder(): string {
+  return process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
+}
 
 /**
  * A file of a folder that is kept for all checkouts of a user. `make` fills the folder if the file is not there; it gets its name when it is
- * whole.
+ * whole, so that a download which was cut off never looks so.
  */
 export async function kept(name: string, file: string, make: (folder: string) => Promise<void>): Promise<string> {
-  const cache = process.env.KEYTALLY_CACHE || join(homedir(), '.cache/keytally');
+  const cache = cacheFolder();
   const folder = join(cache, name);
   const path = join(folder, file);
   if (statSync(path, { throwIfNoEntry: false })) return path;
@@ -22,10 +26,4 @@ export async function kept(name: string, file: string, make: (folder: string) =>
     rmSync(fresh, { recursive: true, force: true });
   }
   return path;
-}
-
-/** The line in which a program that failed says why. */
-export function reasonOf(error: unknown): string {
-  const lines = ((error as { stderr?: string }).stderr ?? '').trim().split('\n');
-  return lines.findLast((line) => line && !line.startsWith('go: downloading')) || describeFailure(error);
 }
