@@ -212,6 +212,28 @@ test('what is typed while rows load stays', async () => {
   await close();
 });
 
+test('rows keep their columns until the next ones are there', async () => {
+  const { page, close } = await open('usage');
+  const table = page.getByRole('region', { name: 'Usage' });
+  const headers = () => table.getByRole('columnheader').allInnerTexts();
+  await inTable(page, 'Usage', 'forecast');
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/api/v1/usage?*', async (route) => {
+    await answer.promise;
+    await route.continue();
+  });
+  await page.getByRole('checkbox', { name: 'Meter' }).uncheck();
+  await page.getByLabel('By', { exact: true }).selectOption('month');
+  const asked = page.waitForRequest('**/api/v1/usage?*');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await asked;
+  assert.equal((await headers()).slice(0, 2), ['Day (UTC)', 'Meter']);
+  answer.resolve();
+  await table.getByRole('columnheader', { name: 'From' }).waitFor();
+  assert.equal((await headers()).slice(0, 2), ['From (UTC)', 'Usage']);
+  await close();
+});
+
 test('a day of looking at the overview leaves the heap as it was', async () => {
   const { page, close } = await open('overview');
   await inTable(page, 'Calls by answer', 'VALID');

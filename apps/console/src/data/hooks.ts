@@ -5,7 +5,7 @@ import { useEnded } from './session.ts';
 export type Read<Value> = { value: Value | undefined; problem: Problem | undefined; reload(): void };
 
 /**
- * Reads something, again when `on` changes; until it is there, `value` is undefined. With `everyMs` it goes on reading while
+ * Reads something, again when `on` changes; until the first answer `value` is undefined. With `everyMs` it goes on reading while
  * the tab is in sight, each time so long after the last answer, and keeps what it has where one fails.
  */
 export function useRead<Value>(
@@ -54,8 +54,10 @@ export function useRead<Value>(
   return { value: state.value, problem: state.problem, reload: () => setRound((before) => before + 1) };
 }
 
-export type Pages<Item> = {
+export type Pages<Item, On> = {
   items: Item[];
+  /** What these items were read on: until a new first page is there, those of before stay. */
+  readOn: On;
   isWhole: boolean;
   /** Whether a search has stopped after many pages without a find; `more` goes on. */
   isPaused: boolean;
@@ -83,12 +85,17 @@ export async function readItems<Item>(
 }
 
 /** Reads a list page by page: the first at once, the next ones as `more` asks for them. */
-export function usePages<Item>(
+export function usePages<Item, const On extends readonly unknown[]>(
   read: (cursor: string | undefined, signal: AbortSignal) => Promise<Page<Item>>,
-  on: readonly unknown[],
-): Pages<Item> {
-  const empty = { items: [] as Item[], isWhole: false, isPaused: false, problem: undefined as Problem | undefined };
-  const [state, setState] = useState(empty);
+  on: On,
+): Pages<Item, On> {
+  const [state, setState] = useState<Omit<Pages<Item, On>, 'more' | 'reload'>>({
+    items: [],
+    readOn: on,
+    isWhole: false,
+    isPaused: false,
+    problem: undefined,
+  });
   const [round, setRound] = useState(0);
   const onEnded = useEnded();
   const more = useRef<() => void>(() => {});
@@ -112,6 +119,7 @@ export function usePages<Item>(
           const isPaused = goesOn && emptyPages % EMPTY_PAGES === 0;
           setState((before) => ({
             items: isFirst ? items : [...before.items, ...items],
+            readOn: on,
             isWhole: nextCursor === undefined,
             isPaused,
             problem: undefined,

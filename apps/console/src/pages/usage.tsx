@@ -51,7 +51,7 @@ export function UsagePage() {
     timezone,
     groupBy: 'billing,usageName',
   }));
-  const { items, isWhole, problem, more } = usePages(
+  const { items, readOn, isWhole, problem, more } = usePages(
     async (cursor, signal) => {
       const input: Input<'get /api/v1/usage'> = { workspaceId, ...asked, limit: ROWS, ...(cursor && { cursor }) };
       const page = await call('get /api/v1/usage', input, signal);
@@ -59,10 +59,11 @@ export function UsagePage() {
     },
     [workspaceId, asked],
   );
+  const [, shown] = readOn;
   const chart = useMemo(
     () =>
-      chartOf(items, periodsFrom(asked.from, asked.to, asked.interval), {
-        periodOf: ({ start }) => periodOf(start, asked.interval),
+      chartOf(items, periodsFrom(shown.from, shown.to, shown.interval), {
+        periodOf: ({ start }) => periodOf(start, shown.interval),
         nameOf,
         amountOf: ({ totalBillingUsage }) => Number(totalBillingUsage),
       }),
@@ -97,7 +98,7 @@ export function UsagePage() {
           )}
           <Table
             label="Usage"
-            columns={columnsOf(asked, pathOf)}
+            columns={columnsOf(shown, pathOf)}
             // A long answer comes page by page, from its first day on.
             items={isWhole && items.length <= ROWS ? newestFirst(items, ({ start }) => start) : items}
             keyOf={(row) => `${row.start} ${nameOf(row)}`}
