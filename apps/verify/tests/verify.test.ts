@@ -93,7 +93,7 @@ test('to a token of other workspaces the key is INVALID', async () => {
     ['key:verify'],
     [await world.newWorkspace(world.team.id), workspaceId],
   );
-  await settle(allowed);
+  for (const token of [limited, allowed]) await settle(token);
   assert.equal((await verify({ key }, limited)).body, { status: 'INVALID', reason: 'NOT_FOUND' });
   assert.is((await verify({ key }, allowed)).body.status, 'VALID');
 });
