@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import { connect } from 'node:net';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
@@ -66,7 +66,37 @@ test('a client that does not read its answer is cut off when nothing moves, a sl
   await stop();
 });
 
+test('while it stops, an answer that is sent at once closes its connection, and cuts off no other request', async () => {
+  const slow = Promise.withResolvers<ServerResponse>();
+  const server = createServer((request, response) => {
+    if (request.url === '/slow') slow.resolve(response);
+    else response.end('at once');
+  });
+  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0 });
+  const open = connect(port, '127.0.0.1');
+  const [accepted] = (await once(server, 'connection')) as [Socket];
+  // Without a part of a request it would be idle, and closed.
+  open.write('GET / HTTP/1.1\r\n');
+  await eventually('a part of its request is there', async () => accepted.bytesRead > 0);
+  const last = answerTo(connect(port, '127.0.0.1'), 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\n');
+  const response = await slow.promise;
+  const stopped = stop();
+  assert.match(await answerTo(open, 'Host: x\r\n\r\n'), /^HTTP\/1\.1 200 OK\r\n.*Connection: close\r\n.*at once$/s);
+  response.end('at last');
+  assert.match(await last, /^HTTP\/1\.1 200 OK\r\n.*at last/s);
+  await stopped;
+});
+
 test.run();
+
+/** Sends a request or the rest of one, and gives everything that is answered until the server closes. */
+async function answerTo(client: Socket, request: string): Promise<string> {
+  let text = '';
+  client.setEncoding('latin1').on('data', (part: string) => (text += part));
+  client.write(request);
+  await once(client, 'close');
+  return text;
+}
 
 function connectionsOf(server: Server): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -46,8 +46,9 @@ export async function listen(server: Server, options: Options): Promise<{ port: 
     port: (server.address() as AddressInfo).port,
     async stop() {
       const closed = new Promise((resolve) => server.close(resolve));
-      // From now on every answer tells its client to open a new connection, which another process accepts.
-      server.on('request', (_request, response) => response.setHeader('Connection', 'close'));
+      // From now on every answer tells its client to open a new connection, which another process accepts. Before the handler,
+      // which may send its answer at once.
+      server.prependListener('request', (_request, response) => response.setHeader('Connection', 'close'));
       server.closeIdleConnections();
       const closing = setInterval(() => server.closeIdleConnections(), 50);
       const giveUp = setTimeout(() => server.closeAllConnections(), DRAIN_TIMEOUT_MS);
