@@ -131,13 +131,20 @@ test('an attempt that comes while tokens are looked for is not lost', async () =
   assert.match(await metrics.registry.metrics(), /kind="unknown_token"[^}]*\} 2$/m);
 });
 
+test('an attempt that comes while a line is written is the first that the next line tells of', async () => {
+  assert.equal(await linesOfTwo(async () => {}), ['first: 1', 'second: 1']);
+});
+
+test('a line that could not be written is written later, with what came meanwhile', async () => {
+  const lines = await linesOfTwo((writer) => world.sql`select pg_terminate_backend(${writer})`);
+  assert.equal(lines, ['first: 2']);
+});
+
 test('what one token, one team and all strangers can make the log and the memory hold is bounded', async () => {
   const metrics = makeMetrics('test');
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });
   const log = logDeniedAttempts(sql, sql, metrics, makeLogger('test', 'silent'));
-  const { id, token } = await world.newTeam();
-  const [row] = await world.sql<[{ id: string }]>`select id from access_tokens where team_id = ${id}`;
-  const caller = { tokenId: row.id, teamId: id, permissions: new Set<string>(), workspaceIds: undefined };
+  const { token, caller } = await newCaller();
   const attempt = { authorization: '', errorCode: 40301, requestId: 'r', client: { address: '::1', userAgent: null } };
   const size = process.memoryUsage().heapUsed;
   for (let i = 0; i < 100_000; i++) log.note({ ...attempt, caller, operation: `GET /${i}` });
@@ -153,6 +160,44 @@ test('what one token, one team and all strangers can make the log and the memory
 });
 
 test.run();
+
+async function newCaller() {
+  const { id, token } = await world.newTeam();
+  const [row] = await world.sql<[{ id: string }]>`select id from access_tokens where team_id = ${id}`;
+  return { token, caller: { tokenId: row.id, teamId: id, permissions: new Set<string>(), workspaceIds: undefined } };
+}
+
+/** The lines of two attempts alike, the second of which comes while Postgres process `writer` writes the first. */
+async function linesOfTwo(meanwhile: (writer: number) => Promise<unknown>): Promise<string[]> {
+  const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, statementTimeoutMs: 150_000, everyTeam: true });
+  const log = logDeniedAttempts(sql, sql, makeMetrics('test'), makeLogger('test', 'silent'));
+  const { token, caller } = await newCaller();
+  const note = (requestId: string) =>
+    log.note({
+      caller,
+      authorization: '',
+      operation: 'GET /',
+      errorCode: 40301,
+      requestId,
+      client: { address: '::1', userAgent: null },
+    });
+  await world.sql.begin(async (tx) => {
+    await tx`set local idle_in_transaction_session_timeout = 0`;
+    const [holder] = await tx<[{ pid: number }]>`
+      select pg_backend_pid() as pid from teams where id = ${caller.teamId} for update`;
+    note('first');
+    const writer = await eventually('its line waits for the team', async () => {
+      const waiting = world.sql<{ pid: number }[]>`
+        select pid from pg_stat_activity where ${holder.pid} = any(pg_blocking_pids(pid))`;
+      return (await waiting)[0]?.pid;
+    });
+    note('second');
+    await meanwhile(writer);
+  });
+  await log.stop();
+  await sql.end();
+  return (await denied(token)).map(({ requestId, attempts }) => `${requestId}: ${attempts}`).toSorted();
+}
 
 async function metricsOf(url: string): Promise<string> {
   return (await fetch(`${url}/metrics`)).text();

@@ -88,18 +88,25 @@ export function logDeniedAttempts(sql: Sql, teamSql: Sql, metrics: Metrics, log:
     }
   }
 
-  // A crash after a commit and before the subtraction can't write twice; a connection lost in a commit may.
+  // Lines are taken before they are written: an attempt that comes meanwhile is the first of the next line. A connection that is
+  // lost in a commit may have a line written twice.
   async function writeTeam(teamId: string, ofTeam: Map<string, Window>, all: boolean): Promise<void> {
     const due = (window: Window) => all || window.quietUntil <= performance.now();
     const taken = [...ofTeam.values()].filter((window) => window.attempts > 0 && due(window));
     const lines = taken.map((window) => ({ ...window }));
-    if (lines.length > 0)
-      await teamSql.begin(async (tx) => {
-        await setTeam(tx, teamId);
-        await recordDenied(tx, lines);
-      });
+    for (const window of taken) window.attempts = 0;
+    try {
+      if (lines.length > 0)
+        await teamSql.begin(async (tx) => {
+          await setTeam(tx, teamId);
+          await recordDenied(tx, lines);
+        });
+    } catch (error) {
+      for (const [i, window] of taken.entries())
+        Object.assign(window, lines[i], { attempts: lines[i]!.attempts + window.attempts });
+      throw error;
+    }
     for (const [i, window] of taken.entries()) {
-      window.attempts -= lines[i]!.attempts;
       window.quietUntil = performance.now() + QUIET_MS;
       count('logged', lines[i]!.attempts);
     }
