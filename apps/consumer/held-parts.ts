@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { withTraceOf } from '../../shared/events/carried-trace.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
@@ -43,7 +42,7 @@ export function holdParts() {
   const parts: Part[] = [];
   let size = 0;
   let bytes = 0;
-  let change = Promise.withResolvers<void>();
+  const waiting = new Set<() => void>();
 
   return {
     isEmpty: () => parts.length === 0,
@@ -70,23 +69,33 @@ export function holdParts() {
       return taken;
     },
     /** Waits for the next change, half a second at most. */
-    async waitForChange(): Promise<void> {
-      await Promise.race([change.promise, sleep(LOOK_EVERY_MS)]);
-    },
+    waitForChange: () => nextChange(LOOK_EVERY_MS),
     /** Waits until a condition holds, for so long at most. */
     async waitUntil(holds: () => boolean, withinMs: number, signal: AbortSignal): Promise<void> {
       const until = performance.now() + withinMs;
       while (!holds() && !signal.aborted) {
         const restMs = until - performance.now();
         if (restMs <= 0) return;
-        await Promise.race([change.promise, sleep(restMs, undefined, { signal }).catch(() => {})]);
+        await nextChange(restMs, signal);
       }
     },
   };
 
   function signalChange(): void {
-    change.resolve();
-    change = Promise.withResolvers();
+    for (const wake of waiting) wake();
+  }
+
+  // Not a race with one promise of the next change: each wait would stay with that promise, which may have to wait for days.
+  async function nextChange(withinMs: number, signal?: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const wake = () => resolve();
+    const timer = setTimeout(wake, withinMs);
+    waiting.add(wake);
+    signal?.addEventListener('abort', wake);
+    await promise;
+    clearTimeout(timer);
+    waiting.delete(wake);
+    signal?.removeEventListener('abort', wake);
   }
 }
 

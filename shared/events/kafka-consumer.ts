@@ -141,9 +141,9 @@ async function consumeUntilCrash(
     const partitions = [...membership.partitions].toSorted((a, b) => a - b);
     options.log.info({ partitions }, 'partitions of Kafka were assigned');
   });
-  // Stopping must not wait for a broker that does not answer.
-  await Promise.race([connect(consumer, options, membership, signal), ending]);
   try {
+    // Stopping must not wait for a broker that does not answer.
+    await Promise.race([connect(consumer, options, membership, signal), ending]);
     return await ending;
   } finally {
     signal.removeEventListener('abort', stop);

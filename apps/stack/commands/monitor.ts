@@ -27,14 +27,14 @@ export async function monitor(home: Home): Promise<void> {
   tell();
 
   const child = spawn(program.command, program.args, { env: program.env, stdio: ['ignore', 'inherit', 'inherit'] });
-  let ended = false;
-  const end = once(child, 'exit').finally(() => (ended = true));
+  const ended = new AbortController();
+  const end = once(child, 'exit').finally(() => ended.abort());
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill('SIGTERM'));
   let announced = false;
-  while (!ended) {
+  while (!ended.signal.aborted) {
     if (!announced && (announced = await program.isReady()))
       console.log(`Prometheus on http://127.0.0.1:${program.port} (alerts: /alerts). Ctrl-C stops it.`);
-    await Promise.race([sleep(announced ? LOOK_EVERY_MS : 100), end]);
+    await sleep(announced ? LOOK_EVERY_MS : 100, undefined, { signal: ended.signal }).catch(() => {});
     // A stack that is started again may have other ports.
     tell();
   }

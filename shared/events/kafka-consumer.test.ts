@@ -1,0 +1,43 @@
+import { queryObjects } from 'node:v8';
+import type { Kafka as Client } from 'kafkajs';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import { makeLogger } from '../runtime/log.ts';
+import { consumeTopic } from './kafka-consumer.ts';
+
+const test = suite('kafka consumer');
+
+/** A consumer whose broker can't be reached. */
+class Unconnected {
+  readonly events = { CRASH: 'crash', GROUP_JOIN: 'group join' };
+  on(): void {}
+  async connect(): Promise<void> {
+    throw new Error('nobody listens');
+  }
+  async disconnect(): Promise<void> {}
+}
+
+test('a failed attempt to connect leaves nothing behind', async () => {
+  let made = 0;
+  const consumer = () => {
+    made += 1;
+    return new Unconnected();
+  };
+  const consuming = consumeTopic({
+    client: { consumer } as unknown as Client,
+    topic: 't',
+    group: 'g',
+    prepare: async () => {},
+    take: async () => true,
+    ended: () => {},
+    log: makeLogger('test', 'silent'),
+  });
+  await eventually('it was tried often', async () => made >= 4);
+  // That of the attempt in progress, and perhaps that of the one before.
+  const left = queryObjects(Unconnected, { format: 'count' });
+  await consuming.stop();
+  assert.ok(left <= 2, `${left} consumers`);
+});
+
+test.run();
