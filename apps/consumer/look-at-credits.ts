@@ -3,7 +3,7 @@ import type { BillingRef } from '../../shared/books/billing-refs.ts';
 import { noteCredits, type CreditRecord } from '../../shared/books/credit-states.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../shared/runtime/loop.ts';
-import type { Sql } from '../../shared/stores/postgres.ts';
+import type { Query, Sql } from '../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 
 const EVERY_MS = 500;
@@ -26,13 +26,12 @@ export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger
   return loop;
 }
 
-type Look = CreditRecord &
-  BillingRef & {
-    mark: number;
-    totalMicros: number;
-    /** What has begun and is counted, or will be by the next turn. */
-    grantedMicros: number;
-  };
+type Look = BillingRef & { mark: number };
+type Known = CreditRecord & {
+  totalMicros: number;
+  /** What has begun and is counted, or will be by the next turn. */
+  grantedMicros: number;
+};
 
 async function take(sql: Sql): Promise<Look[]> {
   return sql<Look[]>`
@@ -41,13 +40,8 @@ async function take(sql: Sql): Promise<Look[]> {
       where billing_id in (select billing_id from credit_looks where look_at <= now() order by look_at limit ${RECORDS_AT_ONCE}
                            for update skip locked)
       returning billing_id, mark)
-    select b.id, b.team_id, b.workspace_id, b.external_meter_id, b.shard, b.allow_overages, b.spend_cap_micros, b.total_micros,
-           (b.granted_micros + begun.micros)::bigint as granted_micros, taken.mark
+    select b.id, b.workspace_id, b.external_meter_id, b.shard, taken.mark
     from taken join billing_records b on b.id = taken.billing_id
-    cross join lateral (
-      select coalesce(sum(g.amount_micros), 0) as micros from grants g
-      where g.billing_id = b.id and g.before_micros is null and g.voided_at is null
-        and g.begins_at <= extract(epoch from now()) * 1000) begun
     order by b.id`;
 }
 
@@ -58,14 +52,30 @@ async function lookAt(sql: Sql, redis: ShardedRedis, looks: Look[]): Promise<voi
     // One that is held, or not in force yet, is looked at later.
     if (!balance) continue;
     await sql.begin(async (tx) => {
-      await noteCredits(tx, look, amountsOf(look, balance), balance.atMs);
-      await tx`delete from credit_looks where billing_id = ${look.id} and mark = ${look.mark}`;
+      const record = await readLocked(tx, look.id);
+      // Who was asked to look since then knows more.
+      const { count } = await tx`delete from credit_looks where billing_id = ${look.id} and mark = ${look.mark}`;
+      if (count > 0) await noteCredits(tx, record, amountsOf(record, balance), balance.atMs);
     });
   }
 }
 
+/** What a record has now. Who adds to it at this moment comes after, and asks for another look if it is exhausted. */
+async function readLocked(tx: Query, id: string): Promise<Known> {
+  const [record] = await tx<[Known]>`
+    select b.id, b.team_id, b.workspace_id, b.external_meter_id, b.allow_overages, b.spend_cap_micros, b.total_micros,
+           (b.granted_micros + begun.micros)::bigint as granted_micros
+    from billing_records b
+    cross join lateral (
+      select coalesce(sum(g.amount_micros), 0) as micros from grants g
+      where g.billing_id = b.id and g.before_micros is null and g.voided_at is null
+        and g.begins_at <= extract(epoch from now()) * 1000) begun
+    where b.id = ${id} for no key update of b`;
+  return record;
+}
+
 /** What was added a moment ago is in Postgres before it is in Redis; totals never fall. */
-function amountsOf({ totalMicros, grantedMicros }: Look, balance: Balance) {
+function amountsOf({ totalMicros, grantedMicros }: Known, balance: Balance) {
   const { usedMicros, heldMicros = 0, expiredMicros = 0 } = balance;
   return {
     usedMicros,
