@@ -26,18 +26,26 @@ const EMPTIED_AT_ONCE = 4;
 /** Looks for closed shards and opens them again, until stopped. Servers are independent: each one's shards open as it comes back. */
 export function keepShardsOpen(options: ReopenOptions): Loop {
   const { redis, log } = options;
+  const underWay = new Map<RedisNode, Promise<void>>();
   const loop = startLoop(LOOK_EVERY_MS, log, 'looking for closed shards', async () => {
     const open = await openShards(redis, STEP_WITHIN_MS);
-    const perNode = [...redis.byNode()].map(async ([node, shards]) => {
+    for (const [node, shards] of redis.byNode()) {
       const closed = shards.filter((shard) => !open.has(shard));
-      if (closed.length > 0) await reopen(options, node, closed);
-    });
-    const results = await Promise.allSettled(perNode);
-    for (const result of results)
-      if (result.status === 'rejected') log.warn({ error: result.reason }, 'shards stay closed');
+      if (closed.length === 0 || underWay.has(node)) continue;
+      const reopening = reopen(options, node, closed)
+        .catch((error: unknown) => log.warn({ error }, 'shards stay closed'))
+        .finally(() => underWay.delete(node));
+      underWay.set(node, reopening);
+    }
   });
   redis.onReady(loop.soon);
-  return loop;
+  return {
+    soon: loop.soon,
+    async stop() {
+      await loop.stop();
+      await Promise.all(underWay.values());
+    },
+  };
 }
 
 /**
