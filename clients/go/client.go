@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -140,15 +141,29 @@ func (c *Client) VerifyBatch(ctx context.Context, verifications []BatchedVerific
 	}
 	given := append([]CallOption{WithTimeout(c.verifyTimeout)}, options...)
 	done := operation{method: "POST", path: verifyPath + "/batch", accept: "application/json", ofVerify: true}
-	return call[VerifyKeysResult](ctx, c, done, input{body: VerifyKeysRequest{Verifications: keyed}}, given)
+	received, err := c.send(ctx, done, input{body: VerifyKeysRequest{Verifications: keyed}}, given)
+	if err != nil {
+		return nil, err
+	}
+	// One that is foreign to gathered calls is so here too.
+	if _, err := decisionsOf(received, len(keyed)); err != nil {
+		return nil, err
+	}
+	decoded := new(VerifyKeysResult)
+	return decoded, decode(received, decoded)
 }
 
 // Ready says whether keytally can verify keys now; where its readiness has a port of its own (OPS_PORT), whether verify answers.
+// What something other than keytally answers does not count.
 func (c *Client) Ready(ctx context.Context) bool {
 	done := operation{method: "GET", path: "/readyz", accept: "application/json", ofVerify: true}
-	_, err := callText[string](ctx, c, done, input{}, []CallOption{WithTimeout(c.verifyTimeout)})
+	body, err := call[map[string]any](ctx, c, done, input{}, []CallOption{WithTimeout(c.verifyTimeout)})
 	var failed *Error
-	return err == nil || errors.As(err, &failed) && !failed.Unavailable()
+	if errors.As(err, &failed) {
+		return failed.Code != 0 && !failed.Unavailable()
+	}
+	// null is no object.
+	return err == nil && *body != nil
 }
 
 // Drain waits until what guards held is settled for every request that is over. Call it after the Shutdown of your server; it ends
@@ -228,6 +243,16 @@ func checkToken(token string) error {
 		return errors.New("keytally.New: Token is wrong; it holds a space, a line break or another character that no access token has")
 	}
 	return nil
+}
+
+// safely calls a function of the program where a panic would end the program: no server waits there, and may recover.
+func safely(name string, call func()) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Printf("keytally: %s panicked: %v", name, cause)
+		}
+	}()
+	call()
 }
 
 func orDefault(value, other time.Duration) time.Duration {

@@ -85,6 +85,13 @@ func errorOf(status int, header http.Header, text []byte) *Error {
 	return failed
 }
 
+// foreign is the error of an answer that is a success, but not keytally's.
+func foreign(received *answer, cause error) *Error {
+	failed := errorOf(received.status, received.header, nil)
+	failed.cause = cause
+	return failed
+}
+
 // What keytally's Retry-After says with each 429 and 503 of a verification.
 const retryAfter = time.Second
 

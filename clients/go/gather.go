@@ -240,6 +240,9 @@ func outcomeOf(received *answer) outcome {
 	if err := decode(received, decision); err != nil {
 		return outcome{err: err}
 	}
+	if decision.Status == "" {
+		return outcome{err: foreign(received, nil)}
+	}
 	return outcome{decision: decision}
 }
 
@@ -254,19 +257,24 @@ func decisionsOf(received *answer, count int) ([]outcome, error) {
 			Error *errorBody `json:"error"`
 		} `json:"results"`
 	}
-	if err := json.Unmarshal(received.text, &batch); err != nil || len(batch.Results) != count {
-		return nil, &Error{Status: received.status, Message: "the answer to a batch is not from keytally", cause: err}
-	}
-	outcomes := make([]outcome, count)
+	err := json.Unmarshal(received.text, &batch)
+	isForeign := err != nil || len(batch.Results) != count
+	outcomes := make([]outcome, len(batch.Results))
 	for i := range batch.Results {
 		result := &batch.Results[i]
-		if result.Error != nil {
+		switch {
+		case result.Error != nil && result.Error.Code != 0:
 			outcomes[i].err = errorInBatch(result.Error, received.header.Get("X-Request-Id"))
-		} else {
+		case result.Error == nil && result.Status != "":
 			// A copy: a decision that a handler keeps must not keep those of the others.
 			decision := result.Decision
 			outcomes[i].decision = &decision
+		default:
+			isForeign = true
 		}
+	}
+	if isForeign {
+		return nil, &Error{Status: received.status, Message: "the answer to a batch is not from keytally", cause: err}
 	}
 	return outcomes, nil
 }

@@ -201,6 +201,33 @@ func TestAServerThatKnowsNoBatchesIsAskedWithSingleCalls(t *testing.T) {
 	acme.become(t, "80 used 0 held")
 }
 
+func TestABatchWithAResultThatIsNotKeytallysFailsWhole(t *testing.T) {
+	for _, result := range []string{`{}`, `null`, `{"status":""}`, `{"error":{}}`, `{"error":null}`} {
+		result := result
+		url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+			var body VerifyKeysRequest
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			others := strings.Repeat(`{"status":"VALID"},`, len(body.Verifications)-1)
+			_, _ = io.WriteString(w, `{"results":[`+others+result+`]}`)
+		})
+		client := newTestClient(t, Options{URL: url, Token: "x"})
+		_, err := client.VerifyBatch(context.Background(), make([]BatchedVerification, 2))
+		failed := failure(t, err)
+		equal(t, fmt.Sprint(failed.Status, failed.Code, failed), "200 0 the answer to a batch is not from keytally")
+		// As many as a batch takes leave at once, whatever else is on its way.
+		calls := make([]*verification, mostCalls)
+		for i := range calls {
+			calls[i] = &verification{fields: []byte(`{"key":"x"}`), outcome: make(chan outcome, 1)}
+		}
+		client.gatherer.mutex.Lock()
+		client.gatherer.sendTogether(calls)
+		client.gatherer.mutex.Unlock()
+		for _, one := range calls {
+			equal(t, failure(t, (<-one.outcome).err).Message, "the answer to a batch is not from keytally")
+		}
+	}
+}
+
 func TestVerifyBatchGivesEachVerificationAKeyOfItsOwnAndCanBeRepeated(t *testing.T) {
 	acme := newCustomer(t, "10")
 	stack := requireStack(t)

@@ -55,7 +55,7 @@ type passedKey struct{}
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	requestID := requestIDOf(r)
 	found, why := g.decide(w, r, requestID)
-	if why != "" {
+	if found == nil {
 		refuse(w, why, requestID)
 		return
 	}
@@ -103,8 +103,8 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 		return g.failed(err, call, tell)
 	}
 	setRateLimit(w.Header(), decision.RateLimit, time.Now())
-	if why := refusedFor(decision); why != "" {
-		return nil, why
+	if decision.Status != StatusValid {
+		return nil, refusedFor(decision)
 	}
 	found := &passed{identity: decision}
 	if g.options.holds() {

@@ -118,6 +118,24 @@ func TestAFunctionThatFailsOrGivesNothingRefusesTheRequest(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatIsNotKeytallysLetsNoKeyPass(t *testing.T) {
+	for _, text := range []string{`{}`, `null`, `[]`, `{"status":""}`, `{"status":1}`, `<html>`} {
+		text := text
+		client := newTestClient(t, Options{Token: "x", URL: newServer(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, text)
+		})})
+		var told error
+		kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}})
+		must(t, err)
+		options := GuardOptions{Open: kept, OnError: func(err error, _ *http.Request) { told = err }}
+		url := serve(t, client, options, func(http.ResponseWriter, *http.Request) { t.Error("the handler was reached") })
+		status, _ := get(t, url, "key_x")
+		equal(t, status, http.StatusInternalServerError)
+		failed := failure(t, told)
+		equal(t, fmt.Sprint(failed.Status, failed.Code, failed), "200 0 HTTP 200, but the answer is not from keytally; check the address")
+	}
+}
+
 func TestOptionsThatExcludeEachOtherKeepTheProgramFromStarting(t *testing.T) {
 	client := newTestClient(t, Options{URL: "http://127.0.0.1:1", Token: "x"})
 	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}})

@@ -111,6 +111,15 @@ func failure(t testing.TB, err error) *Error {
 	return failed
 }
 
+// newServer starts a server that is not keytally's.
+func newServer(t testing.TB, answer http.HandlerFunc) string {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	return server.URL
+}
+
 // proxy stands before a server. It can lose, delay or refuse chosen requests; the others pass.
 type proxy struct {
 	url string

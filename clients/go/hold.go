@@ -66,7 +66,7 @@ func (h *Held) end() {
 	go func() {
 		defer h.client.settling.Done()
 		if err := h.captureOrRelease(); err != nil {
-			h.onError(err)
+			safely("OnError", func() { h.onError(err) })
 		}
 	}()
 }

@@ -52,17 +52,21 @@ func TestWhatAHandlerStreamedBeforeItPanickedIsPaidFor(t *testing.T) {
 	acme := newCustomer(t, "100")
 	told := make(chan error, 1)
 	options := GuardOptions{
-		Cost:    Cost{Usage: "10"},
-		Hold:    &HoldOptions{ExpiresIn: 600},
-		OnError: func(err error, _ *http.Request) { told <- err },
+		Cost: Cost{Usage: "10"},
+		Hold: &HoldOptions{ExpiresIn: 600},
+		OnError: func(err error, _ *http.Request) {
+			told <- err
+			panic("no log")
+		},
 	}
 	for _, one := range []struct {
-		cost   func() string
-		become string
+		cost         func() string
+		become, told string
 	}{
-		{func() string { return "4" }, "4 used 0 held"},
-		// The hold ends by itself.
-		{func() string { panic("no price") }, "4 used 10 held"},
+		{func() string { return "4" }, "4 used 0 held", ""},
+		// Their holds end by themselves.
+		{func() string { panic("no price") }, "4 used 10 held", "panicked: no price"},
+		{func() string { return "" }, "4 used 20 held", "40001"},
 	} {
 		cost := one.cost
 		url := serve(t, acme.client, options, func(w http.ResponseWriter, r *http.Request) {
@@ -76,6 +80,9 @@ func TestWhatAHandlerStreamedBeforeItPanickedIsPaidFor(t *testing.T) {
 			received.Body.Close()
 		}
 		acme.become(t, one.become)
+		if one.told != "" {
+			equal(t, strings.Contains((<-told).Error(), one.told), true)
+		}
 	}
-	equal(t, strings.Contains((<-told).Error(), "panicked: no price"), true)
+	must(t, acme.client.Drain(context.Background()))
 }

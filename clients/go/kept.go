@@ -9,7 +9,7 @@ import (
 
 // KeepUsageOptions are what KeepUsage can be told.
 type KeepUsageOptions struct {
-	// OnLost is called with usage that nobody was debited for, and the reason.
+	// OnLost is called with usage that nobody was debited for, and the reason. Should it panic, that is logged.
 	OnLost func(Lost)
 	// AtMost is how many calls may be kept; beyond that, requests are refused. Default 10,000.
 	AtMost int
@@ -34,8 +34,8 @@ type KeptUsage struct {
 	client  *Client
 	options KeepUsageOptions
 
-	// One report at a time.
-	reporting sync.Mutex
+	// One report at a time: it has the one place.
+	reporting chan struct{}
 
 	mutex         sync.Mutex
 	calls         []*keptCall
@@ -55,6 +55,8 @@ const (
 	defaultPause  = time.Second
 	// Less than the 60 s of an Idempotency-Key: a repetition that is slow on its way must still find it.
 	repeatableFor = 50 * time.Second
+	// Repetitions that begin before that time end before those 60 s.
+	longestReport = 9 * time.Second
 )
 
 // KeepUsage makes what GuardOptions.Open takes.
@@ -68,7 +70,7 @@ func (c *Client) KeepUsage(options KeepUsageOptions) (*KeptUsage, error) {
 		options.AtMost = defaultAtMost
 	}
 	options.Pause = orDefault(options.Pause, defaultPause)
-	return &KeptUsage{client: c, options: options}, nil
+	return &KeptUsage{client: c, options: options, reporting: make(chan struct{}, 1)}, nil
 }
 
 // Len is how many calls are kept.
@@ -86,6 +88,7 @@ func (k *KeptUsage) Unavailable() bool {
 }
 
 // Flush reports the kept usage that keytally accepts, and gives how many calls are left. Call it before the process ends.
+// It ends with ctx at the latest.
 func (k *KeptUsage) Flush(ctx context.Context) int {
 	k.report(ctx)
 	return k.Len()
@@ -96,17 +99,17 @@ func (k *KeptUsage) keep(call keptCall) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.isUnavailable = true
-	if len(k.calls) >= k.options.AtMost {
-		return false
+	hasRoom := len(k.calls) < k.options.AtMost
+	if hasRoom {
+		k.calls = append(k.calls, &call)
 	}
-	k.calls = append(k.calls, &call)
 	k.reportLater()
-	return true
+	return hasRoom
 }
 
-// reportLater plans a report. The mutex is held.
+// reportLater plans a report, without calls too: until keytally is back, every key passes. The mutex is held.
 func (k *KeptUsage) reportLater() {
-	if k.isPlanned || len(k.calls) == 0 {
+	if k.isPlanned || len(k.calls) == 0 && !k.isUnavailable {
 		return
 	}
 	k.isPlanned = true
@@ -120,33 +123,47 @@ func (k *KeptUsage) reportLater() {
 }
 
 func (k *KeptUsage) report(ctx context.Context) {
-	k.reporting.Lock()
-	defer k.reporting.Unlock()
-	k.giveUpOld()
+	select {
+	case k.reporting <- struct{}{}:
+		defer func() { <-k.reporting }()
+	case <-ctx.Done():
+		return
+	}
+	// While keytally is unavailable too: they take the room of others.
+	for _, call := range k.kept() {
+		k.giveUpIfOld(call)
+	}
 	// Ask for readiness first: once a call was sent and got no answer, it can be repeated for a minute only.
 	if !k.client.Ready(ctx) {
 		return
 	}
-	k.mutex.Lock()
-	calls := append([]*keptCall{}, k.calls...)
-	k.mutex.Unlock()
+	calls := k.kept()
+	if len(calls) == 0 {
+		k.setUnavailable(false)
+	}
 	for _, call := range calls {
-		if !k.reportCall(ctx, call) {
+		// A call may have become too old while those before it were reported.
+		if !k.giveUpIfOld(call) && !k.reportCall(ctx, call) {
 			return
 		}
 	}
 }
 
-// reportCall sends a call; false if keytally is unavailable.
+// reportCall sends a call; false if keytally is unavailable, or something else answered.
 func (k *KeptUsage) reportCall(ctx context.Context, call *keptCall) bool {
 	if call.sentAt.IsZero() {
 		call.sentAt = time.Now()
 	}
-	decision, err := k.client.Verify(ctx, call.verification, WithIdempotencyKey(call.idempotencyKey))
+	timeout := k.client.verifyTimeout
+	if timeout > longestReport {
+		timeout = longestReport
+	}
+	decision, err := k.client.Verify(ctx, call.verification, WithIdempotencyKey(call.idempotencyKey), WithTimeout(timeout))
 	if ctx.Err() != nil {
 		return false
 	}
-	if isUnavailable(err) {
+	var failed *Error
+	if errors.As(err, &failed) && (failed.Unavailable() || failed.Code == 0) {
 		k.setUnavailable(true)
 		return false
 	}
@@ -158,29 +175,31 @@ func (k *KeptUsage) reportCall(ctx context.Context, call *keptCall) bool {
 	}
 	k.remove(call)
 	if err != nil {
-		k.options.OnLost(Lost{Verification: call.verification, Err: err})
+		k.tellLost(Lost{Verification: call.verification, Err: err})
 	} else if decision.Status != StatusValid {
-		k.options.OnLost(Lost{Verification: call.verification, Status: decision.Status})
+		k.tellLost(Lost{Verification: call.verification, Status: decision.Status})
 	}
 	return true
 }
 
 // A second debit cannot be ruled out for a call that was sent too long ago, so it is not sent again.
-func (k *KeptUsage) giveUpOld() {
+func (k *KeptUsage) giveUpIfOld(call *keptCall) bool {
+	if call.sentAt.IsZero() || time.Since(call.sentAt) < repeatableFor {
+		return false
+	}
+	k.remove(call)
+	k.tellLost(Lost{Verification: call.verification, Err: ErrDoubtful})
+	return true
+}
+
+func (k *KeptUsage) tellLost(one Lost) {
+	safely("OnLost", func() { k.options.OnLost(one) })
+}
+
+func (k *KeptUsage) kept() []*keptCall {
 	k.mutex.Lock()
-	var kept, old []*keptCall
-	for _, call := range k.calls {
-		if call.sentAt.IsZero() || time.Since(call.sentAt) < repeatableFor {
-			kept = append(kept, call)
-		} else {
-			old = append(old, call)
-		}
-	}
-	k.calls = kept
-	k.mutex.Unlock()
-	for _, call := range old {
-		k.options.OnLost(Lost{Verification: call.verification, Err: ErrDoubtful})
-	}
+	defer k.mutex.Unlock()
+	return append([]*keptCall{}, k.calls...)
 }
 
 // remove forgets a call. Calls are reported in their order, so it is among the first.

@@ -2,28 +2,139 @@ package keytally
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
 
+// keptOf makes a call to keep.
+func keptOf(key, usage string) keptCall {
+	return keptCall{verification: Verification{Key: key, Billing: &VerificationBilling{Usage: usage}}, idempotencyKey: newID()}
+}
+
 func TestACallThatIsTooOldToBeRepeatedIsHandedBackNotDebitedTwice(t *testing.T) {
 	acme := newCustomer(t, "100")
-	var lost []Lost
-	kept, err := acme.client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { lost = append(lost, one) }, Pause: time.Minute})
-	must(t, err)
-	call := func(usage string) keptCall {
-		asked := Verification{Key: acme.key, Billing: &VerificationBilling{Usage: usage}}
-		return keptCall{verification: asked, idempotencyKey: newID()}
+	var kept *KeptUsage
+	var lost []string
+	longAgo := time.Now().Add(-repeatableFor)
+	onLost := func(one Lost) {
+		lost = append(lost, fmt.Sprint(one.Verification.Billing.Usage, one.Status, one.Err == ErrDoubtful))
+		// The report of this one took long: the last becomes too old meanwhile.
+		if one.Status != "" {
+			kept.calls[len(kept.calls)-1].sentAt = longAgo
+		}
 	}
-	old := call("1")
+	kept, err := acme.client.KeepUsage(KeepUsageOptions{OnLost: onLost, Pause: time.Hour})
+	must(t, err)
+	old := keptOf(acme.key, "1")
+	old.sentAt = longAgo
+	kept.keep(old)
+	kept.keep(keptOf(acme.key, "2"))
+	kept.keep(keptOf("key_wrong", "4"))
+	kept.keep(keptOf(acme.key, "8"))
+	equal(t, kept.Flush(context.Background()), 0)
+	equal(t, fmt.Sprint(lost), "[1true 4INVALIDfalse 8true]")
+	acme.become(t, "2 used 0 held")
+}
+
+func TestAReportOfOneCallEndsSoonHoweverLongAVerificationMayTake(t *testing.T) {
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/readyz" {
+			_, _ = io.WriteString(w, `{}`)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	retried := make(chan bool, 100)
+	client := newTestClient(t, Options{URL: url, Token: "x", VerifyTimeout: time.Hour, OnRetry: func(*Error) { retried <- true }})
+	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: time.Hour})
+	must(t, err)
+	kept.keep(keptOf("key_x", "1"))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go kept.Flush(ctx)
+	eventually(t, "the half of its time is over", func() bool { return len(retried) > 0 })
+}
+
+func TestFlushEndsWithItsContextWhateverElseReports(t *testing.T) {
+	asked, release := make(chan bool, 100), make(chan bool)
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		asked <- true
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, `{"status":"VALID"}`)
+	})
+	client := newTestClient(t, Options{URL: url, Token: "x", VerifyTimeout: time.Hour})
+	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: time.Millisecond})
+	must(t, err)
+	kept.keep(keptOf("key_x", "1"))
+	<-asked
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	left := make(chan int, 1)
+	go func() { left <- kept.Flush(ctx) }()
+	eventually(t, "it has ended", func() bool { return len(left) == 1 })
+	equal(t, <-left, 1)
+	close(release)
+	eventually(t, "the other report goes on", func() bool { return kept.Len() == 0 })
+}
+
+func TestCallbacksThatPanicEndNeitherReportsNorTheProgram(t *testing.T) {
+	verify := newProxy(t, requireStack(t).verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, OnRetry: func(*Error) { panic("no log") }})
+	lost := make(chan Status)
+	kept, err := client.KeepUsage(KeepUsageOptions{Pause: 10 * time.Millisecond, OnLost: func(one Lost) {
+		lost <- one.Status
+		panic("no room")
+	}})
+	must(t, err)
+	verify.then("refuse")
+	for report := 0; report < 2; report++ {
+		kept.keep(keptOf("key_wrong", "1"))
+		kept.keep(keptOf("key_wrong", "1"))
+		equal(t, <-lost, StatusInvalid)
+		equal(t, <-lost, StatusInvalid)
+	}
+}
+
+func TestKeytallyIsAskedAgainAfterAllKeptUsageWasGivenUp(t *testing.T) {
+	verify := newProxy(t, requireStack(t).verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, VerifyTimeout: time.Second})
+	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: 10 * time.Millisecond})
+	must(t, err)
+	verify.become("refuse")
+	old := keptOf("key_x", "1")
 	old.sentAt = time.Now().Add(-repeatableFor)
 	kept.keep(old)
-	kept.keep(call("2"))
-	equal(t, kept.Flush(context.Background()), 0)
-	equal(t, len(lost), 1)
-	equal(t, lost[0].Err, ErrDoubtful)
-	acme.become(t, "2 used 0 held")
+	// One report asks less often.
+	eventually(t, "reports go on", func() bool { return len(strings.Fields(verify.paths())) >= 20 })
+	equal(t, fmt.Sprint(kept.Len(), kept.Unavailable()), "0 true")
+	verify.become("pass")
+	eventually(t, "keytally is back", func() bool { return !kept.Unavailable() })
+}
+
+func TestUsageStaysKeptWhileSomethingOtherThanKeytallyAnswers(t *testing.T) {
+	var status int
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			w.WriteHeader(status)
+		}
+		_, _ = io.WriteString(w, `{}`)
+	})
+	client := newTestClient(t, Options{URL: url, Token: "x"})
+	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { t.Error(one.Status, one.Err) }, Pause: time.Hour})
+	must(t, err)
+	kept.keep(keptOf("key_x", "1"))
+	for _, status = range []int{http.StatusNotFound, http.StatusOK} {
+		equal(t, kept.Flush(context.Background()), 1)
+		equal(t, kept.Unavailable(), true)
+	}
 }
 
 func TestARateLimitOnlyDelaysKeptUsage(t *testing.T) {
@@ -34,8 +145,7 @@ func TestARateLimitOnlyDelaysKeptUsage(t *testing.T) {
 	kept, err := acme.client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { t.Error(one.Status, one.Err) }, Pause: 100 * time.Millisecond})
 	must(t, err)
 	for i := 0; i < 3; i++ {
-		asked := Verification{Key: slow.APIKey.Key, Billing: &VerificationBilling{Usage: "1"}}
-		kept.keep(keptCall{verification: asked, idempotencyKey: newID()})
+		kept.keep(keptOf(slow.APIKey.Key, "1"))
 	}
 	eventually(t, "all were reported", func() bool { return kept.Len() == 0 })
 	acme.become(t, "3 used 0 held")

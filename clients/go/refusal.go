@@ -53,12 +53,9 @@ func envelope(code int, message, requestID string) []byte {
 	return bytes.TrimRight(text.Bytes(), "\n")
 }
 
-// refusedFor gives the reason to refuse a request; "" if it passes.
+// refusedFor gives the reason to refuse a request whose key is not valid.
 func refusedFor(decision *Decision) string {
-	switch {
-	case decision.Status == StatusValid:
-		return ""
-	case decision.Reason == "IP_NOT_ALLOWED":
+	if decision.Reason == "IP_NOT_ALLOWED" {
 		return decision.Reason
 	}
 	return string(decision.Status)

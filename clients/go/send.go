@@ -145,7 +145,7 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 			return err
 		}
 		if s.onRetry != nil {
-			s.onRetry(failed)
+			safely("OnRetry", func() { s.onRetry(failed) })
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return err
@@ -271,7 +271,7 @@ func encode(value any) ([]byte, error) {
 
 func decode(received *answer, into any) error {
 	if err := json.Unmarshal(received.text, into); err != nil {
-		return &Error{Status: received.status, Message: "the answer is not keytally's JSON", cause: err}
+		return foreign(received, err)
 	}
 	return nil
 }
