@@ -12,10 +12,12 @@ import httpx
 from typing_extensions import Self, Unpack
 
 from keytally import types
+from keytally._fork import begin_in_each_process
 from keytally._gather import AsyncGatherer, Gatherer
 from keytally._operations import AsyncOperations, Operations
 from keytally._options import CallOptions
 from keytally._wire import (
+    JSON_TYPE,
     KEEP_SECONDS,
     MOST_CONNECTIONS,
     OF_VERIFY,
@@ -35,6 +37,7 @@ OnRetry = Callable[[KeytallyError], None]
 _LIMITS = httpx.Limits(
     max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=KEEP_SECONDS
 )
+_READINESS = Outgoing("GET", "/readyz", {"Accept": JSON_TYPE}, None)
 _EXPECTED_URL = {
     "url": "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
     "verify_url": "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
@@ -88,7 +91,8 @@ class Client(Operations):
     `url` is verify's address for a client that only verifies, as guards do; else the api's, which answers verifications too.
     `verify_url` is verify's address, by default `url`. `token` is an access token; to verify keys, it needs `key:verify` alone.
     A call fails after `timeout` seconds, a verification, which one of your requests waits for, after `verify_timeout`; retries
-    included. `on_retry` is called with the error of a failed attempt, before the next attempt. `http` sends the requests.
+    included. `on_retry` is called with the error of a failed attempt, before the next attempt. `http` sends the requests. A process
+    that forks may share the client with its children, but not an `http` of your own, whose connections would be shared, too.
     """
 
     def __init__(
@@ -103,12 +107,18 @@ class Client(Operations):
         http: httpx.Client | None = None,
     ) -> None:
         self._settings = _Settings(url, token, verify_url, timeout, verify_timeout, on_retry)
-        self._http = http or httpx.Client(limits=_LIMITS)
+        self._given_http = http
+        # It takes long to make: child processes use it, too.
+        self._tls = True if http else httpx.create_ssl_context()
+        begin_in_each_process(self)
+        super().__init__(self._operate)
+
+    def _begin(self) -> None:
+        self._http = self._given_http or httpx.Client(limits=_LIMITS, verify=self._tls)
         verify = self._settings.verify
         self._gatherer = Gatherer(
             lambda request, seconds: self._exchange(verify, request, seconds), self._settings.token, verify
         )
-        super().__init__(self._operate)
 
     def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
@@ -123,12 +133,10 @@ class Client(Operations):
     def ready(self) -> bool:
         """Whether keytally can verify keys now; where its readiness has a port of its own, whether verify answers."""
         try:
-            probe = Outgoing("GET", "/readyz", {"Accept": "application/json"}, None)
-            answer = self._exchange(self._settings.verify, probe, self._settings.verify_timeout / 2)
-            result_of(answer)
+            answer = self._exchange(self._settings.verify, _READINESS, self._settings.verify_timeout / 2)
+            return isinstance(result_of(_READINESS, answer), dict)
         except KeytallyError as error:
-            return not error.is_away
-        return True
+            return _is_answer(error)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -144,7 +152,7 @@ class Client(Operations):
         settings = self._settings
         base, request = settings.request(operation, input, options)
         retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
-        return _repeat(retry, lambda seconds: result_of(self._exchange(base, request, seconds)))
+        return _repeat(retry, lambda seconds: result_of(request, self._exchange(base, request, seconds)))
 
     def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
         """Sends a request once. The time is that of each step: to connect, to send, to wait for a part of the answer."""
@@ -194,11 +202,11 @@ class AsyncClient(AsyncOperations):
     async def ready(self) -> bool:
         """Whether keytally can verify keys now; where its readiness has a port of its own, whether verify answers."""
         try:
-            probe = Outgoing("GET", "/readyz", {"Accept": "application/json"}, None)
-            result_of(await self._exchange_within(self._settings.verify, probe, self._settings.verify_timeout / 2))
+            seconds = self._settings.verify_timeout / 2
+            answer = await self._exchange_within(self._settings.verify, _READINESS, seconds)
+            return isinstance(result_of(_READINESS, answer), dict)
         except KeytallyError as error:
-            return not error.is_away
-        return True
+            return _is_answer(error)
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -216,7 +224,7 @@ class AsyncClient(AsyncOperations):
         retry = settings.retry(options, settings.verify_timeout if operation == VERIFY_BATCH else settings.timeout)
 
         async def attempt(seconds: float) -> object:
-            return result_of(await self._exchange_within(base, request, seconds))
+            return result_of(request, await self._exchange_within(base, request, seconds))
 
         return await _repeat_async(retry, attempt)
 
@@ -278,6 +286,11 @@ async def _repeat_async(retry: Retry, attempt: Callable[[float], Awaitable[_Resu
             return await attempt(retry.attempt_seconds())
         except KeytallyError as error:
             await asyncio.sleep(retry.pause_after(error))
+
+
+def _is_answer(error: KeytallyError) -> bool:
+    """Whether keytally itself answered with the error, and not for want of a part of it."""
+    return error.code != 0 and not error.is_away
 
 
 def _items(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

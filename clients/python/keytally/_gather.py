@@ -8,13 +8,24 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from keytally._wire import VERIFY, Answer, Outgoing, headers_of, result_of, results_of, to_json, unanswered
+from keytally._background import in_background
+from keytally._wire import (
+    BATCH_PATH,
+    JSON_TYPE,
+    VERIFY_PATH,
+    Answer,
+    Outgoing,
+    headers_of,
+    result_of,
+    results_of,
+    to_json,
+    unanswered,
+)
 from keytally.errors import KeytallyError
 
-_PATH = VERIFY.split(" ")[1]
 _MOST_CALLS = 100
-# A batch has at most 256 KiB, and a character at most four bytes.
-_MOST_CHARACTERS = 60_000
+# A batch has at most 256 KiB, also with idempotency keys that JSON makes longer.
+_MOST_BYTES = 200_000
 # A verification has at most 16 KiB: what is longer is refused by itself.
 _LONGEST = 16_384
 _WAIT_SECONDS = 0.001
@@ -26,37 +37,39 @@ class Attempt:
     """One attempt of a verification, which waits for its turn and then for an answer."""
 
     def __init__(self, input: Mapping[str, Any], idempotency_key: str, request_id: str | None) -> None:
-        self.json = to_json(input)
+        # What cannot be sent, such as half of a surrogate pair, must fail here, and not the batch of others.
+        self.json = to_json(input).encode()
         self.may_join = len(self.json) <= _LONGEST and "idempotencyKey" not in input
         self.idempotency_key = idempotency_key
         self.request_id = request_id
 
     @property
-    def characters(self) -> int:
+    def bytes_in_batch(self) -> int:
         return len(self.json) + len(self.idempotency_key) + 25
 
 
 def _request_of(attempts: list[Any], token: str) -> Outgoing:
-    headers = headers_of(token, "application/json", True)
+    headers = headers_of(token, JSON_TYPE, True)
     if len(attempts) == 1:
         (one,) = attempts
         headers["Idempotency-Key"] = one.idempotency_key
         if one.request_id:
             headers["X-Request-Id"] = one.request_id
-        return Outgoing("POST", _PATH, headers, one.json.encode())
+        return Outgoing("POST", VERIFY_PATH, headers, one.json)
     verifications = []
     for one in attempts:
         fields = one.json[1:-1]
-        verifications.append(f'{{{fields}{"," if fields else ""}"idempotencyKey":{to_json(one.idempotency_key)}}}')
-    return Outgoing("POST", f"{_PATH}/batch", headers, f'{{"verifications":[{",".join(verifications)}]}}'.encode())
+        key = to_json(one.idempotency_key).encode()
+        verifications.append(b'{%b%b"idempotencyKey":%b}' % (fields, b"," if fields else b"", key))
+    return Outgoing("POST", BATCH_PATH, headers, b'{"verifications":[%b]}' % b",".join(verifications))
 
 
 def _count_that_fit(attempts: list[Any]) -> int:
     """How many attempts fit into the first batch."""
-    characters = 0
+    size = 0
     for i, one in enumerate(attempts):
-        characters += one.characters
-        if i == _MOST_CALLS or characters > _MOST_CHARACTERS:
+        size += one.bytes_in_batch
+        if i == _MOST_CALLS or size > _MOST_BYTES:
             return max(1, i)
     return len(attempts)
 
@@ -95,7 +108,6 @@ class AsyncGatherer:
         self._under_way = 0
         self._timer: asyncio.TimerHandle | None = None
         self._singles = _Singles()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, seconds: float, *attempt: Any) -> Any:
         call = _Call(asyncio.get_running_loop().create_future(), *attempt)
@@ -141,10 +153,7 @@ class AsyncGatherer:
 
     def _send(self, calls: list[_Call]) -> None:
         self._under_way += 1
-        task = asyncio.get_running_loop().create_task(self._deliver(calls))
-        # The event loop alone would let go of a task that nobody holds.
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = in_background(self._deliver(calls))
 
         def end_if_done(_: object) -> None:
             # Nobody waits for the answer any more.
@@ -156,7 +165,8 @@ class AsyncGatherer:
 
     async def _deliver(self, calls: list[_Call]) -> None:
         try:
-            answer = await self._exchange(_request_of(calls, self._token))
+            request = _request_of(calls, self._token)
+            answer = await self._exchange(request)
         except Exception as error:
             return self._fail(calls, error)
         finally:
@@ -168,8 +178,8 @@ class AsyncGatherer:
                     self._send([one])
             return None
         try:
-            results = [result_of(answer)] if len(calls) == 1 else results_of(answer, len(calls))
-        except KeytallyError as error:
+            results = _results_of(request, answer, len(calls))
+        except Exception as error:
             return self._fail(calls, error)
         for one, result in zip(calls, results, strict=True):
             if one.future.done():
@@ -195,12 +205,12 @@ class AsyncGatherer:
 
 
 class _ThreadCall(Attempt):
-    def __init__(self, *attempt: Any) -> None:
+    def __init__(self, until: float, *attempt: Any) -> None:
         super().__init__(*attempt)
+        self.until = until
         self.turn = threading.Event()
         """Set when the call has its outcome, or is to send the calls that wait."""
         self.is_leader = False
-        self.is_given_up = False
         self.outcome: Any = None
 
 
@@ -221,8 +231,18 @@ class Gatherer:
         self._singles = _Singles()
 
     def ask(self, seconds: float, *attempt: Any) -> Any:
-        until = time.monotonic() + seconds
-        call = _ThreadCall(*attempt)
+        call = _ThreadCall(time.monotonic() + seconds, *attempt)
+        try:
+            outcome = self._outcome_of(call, seconds)
+        except BaseException:
+            # Also what ends a thread or a greenlet while it waits: one that is gone leads nobody.
+            self._leave(call)
+            raise
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _outcome_of(self, call: _ThreadCall, seconds: float) -> Any:
         with self._lock:
             is_alone = self._singles or not call.may_join or (self._under_way == 0 and not self._waiting)
             if is_alone:
@@ -231,40 +251,50 @@ class Gatherer:
                 call.is_leader = not self._waiting
                 self._waiting.append(call)
         if is_alone:
-            return _outcome(self._send([call], until)[0])
+            return self._send([call], call.until)[0]
         if call.is_leader:
             self._idle.wait(_WAIT_SECONDS)
         elif not call.turn.wait(seconds):
-            return self._give_up(call)
-        return _outcome(self._lead(call, until) if call.is_leader else call.outcome)
+            raise unanswered(self._url, is_late=True)
+        if call.is_leader:
+            self._lead(call)
+        return call.outcome
 
-    def _lead(self, leader: _ThreadCall, until: float) -> Any:
+    def _lead(self, leader: _ThreadCall) -> None:
         with self._lock:
-            calls = self._waiting[: _count_that_fit(self._waiting)]
-            self._waiting = self._waiting[len(calls) :]
+            calls = self._calls_of(leader)
+            sent = set(calls)
+            self._waiting = [one for one in self._waiting if one not in sent]
             self._appoint()
             self._begin_request()
-        outcomes = self._send(calls, until)
-        for one, outcome in zip(calls, outcomes, strict=True):
-            one.outcome = outcome
-            if one is not leader:
-                one.turn.set()
-        return leader.outcome
+        # What the others are told if this thread ends while it sends for them.
+        outcomes: list[Any] = [unanswered(self._url, is_late=True)] * len(calls)
+        try:
+            outcomes = self._send(calls, leader.until)
+        finally:
+            for one, outcome in zip(calls, outcomes, strict=True):
+                one.outcome = outcome
+                if one is not leader:
+                    one.turn.set()
+
+    def _calls_of(self, leader: _ThreadCall) -> list[_ThreadCall]:
+        """The calls that a leader sends. Its deadline becomes theirs: those with far more time are left to the next leader."""
+        now = time.monotonic()
+        latest = now + 2 * (leader.until - now)
+        calls = [one for one in self._waiting if one is leader or one.until <= latest]
+        return calls[: _count_that_fit(calls)]
 
     def _appoint(self) -> None:
         if self._waiting:
             self._waiting[0].is_leader = True
             self._waiting[0].turn.set()
 
-    def _give_up(self, call: _ThreadCall) -> Any:
+    def _leave(self, call: _ThreadCall) -> None:
         with self._lock:
-            if call.turn.is_set() and not call.is_leader:
-                return _outcome(call.outcome)
             if call in self._waiting:
                 self._waiting.remove(call)
                 if call.is_leader:
                     self._appoint()
-        raise unanswered(self._url, is_late=True)
 
     def _begin_request(self) -> None:
         self._under_way += 1
@@ -272,7 +302,8 @@ class Gatherer:
 
     def _send(self, calls: list[_ThreadCall], until: float) -> list[Any]:
         try:
-            answer = self._exchange(_request_of(calls, self._token), max(0.001, until - time.monotonic()))
+            request = _request_of(calls, self._token)
+            answer = self._exchange(request, max(0.001, until - time.monotonic()))
         except Exception as error:
             return [error] * len(calls)
         finally:
@@ -285,8 +316,8 @@ class Gatherer:
                 self._singles.note()
             return [self._send_single(one, until) for one in calls]
         try:
-            return [result_of(answer)] if len(calls) == 1 else results_of(answer, len(calls))
-        except KeytallyError as error:
+            return _results_of(request, answer, len(calls))
+        except Exception as error:
             return [error] * len(calls)
 
     def _send_single(self, call: _ThreadCall, until: float) -> Any:
@@ -295,7 +326,5 @@ class Gatherer:
         return self._send([call], until)[0]
 
 
-def _outcome(outcome: Any) -> Any:
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+def _results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
+    return [result_of(request, answer)] if count == 1 else results_of(request, answer, count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from keytally import types
+from keytally._background import in_background
 from keytally._client import AsyncClient, Client
 from keytally._guard_options import UNSET, Options, RequestT, verify_input
 from keytally._hold import AsyncHold, Hold, OnFailure
@@ -128,12 +130,19 @@ class _Guard(Generic[RequestT]):
         hold = None
         if self._options.has_hold:
             id = answer["hold"]["id"] if "hold" in answer else None
-            hold = hold_of(id, lambda error: self._tell(question.request, question.request_id, error))
+            hold = hold_of(id, lambda error: self._tell_of_hold(question, error))
         return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
 
     def _fail(self, why: str, request: RequestT, request_id: str, cause: Exception | str) -> Outcome[Any]:
         self._tell(request, request_id, cause)
         return _refused(why, request_id)
+
+    def _tell_of_hold(self, question: _Question[RequestT], error: Exception) -> None:
+        """Of what fails at the end of a request, or after it: nobody is there for what `on_error` raises."""
+        try:
+            self._tell(question.request, question.request_id, error)
+        except Exception:
+            _logger.exception("on_error failed")
 
     def _tell(self, request: RequestT, request_id: str, cause: Exception | str) -> None:
         error = GuardError(f"keytally guard, request {request_id}: {_describe(cause)}")
@@ -202,11 +211,35 @@ class AsyncGuard(_Guard[RequestT]):
             return question
         sent_at = time.monotonic()
         try:
-            answer = await self._client.verify(
-                question.input, idempotency_key=question.idempotency_key, request_id=request_id
-            )
+            answer = await self._verify(question)
         except Exception as error:
             return self._unanswered(question, error, sent_at)
+        return self._passes(question, answer)
+
+    async def _verify(self, question: _Question[RequestT]) -> types.Decision:
+        asking = self._client.verify(
+            question.input, idempotency_key=question.idempotency_key, request_id=question.request_id
+        )
+        if not self._options.has_hold:
+            return await asking
+        task = in_background(asking)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # keytally may hold credits, or do so soon, and only its answer tells the id.
+            in_background(self._release(question, task))
+            raise
+
+    async def _release(self, question: _Question[RequestT], asking: asyncio.Task[types.Decision]) -> None:
+        try:
+            passed = self._passes(question, await asking).passed
+        except Exception as error:
+            return self._tell_of_hold(question, error)
+        if passed and passed.hold:
+            await passed.hold.end()
+        return None
+
+    def _passes(self, question: _Question[RequestT], answer: types.Decision) -> Outcome[AsyncHold]:
         return self._answered(question, answer, lambda id, on_failure: AsyncHold(self._client, id, on_failure))
 
 

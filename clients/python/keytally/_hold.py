@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
 
 from keytally import types
+from keytally._background import in_background
 from keytally._client import AsyncClient, Client
 
 OnFailure = Callable[[Exception], None]
@@ -54,13 +56,23 @@ class AsyncHold(_Hold):
     def __init__(self, client: AsyncClient, id: str | None, on_failure: OnFailure) -> None:
         super().__init__(id, on_failure)
         self._client = client
+        self._ending: asyncio.Task[None] | None = None
 
     async def capture(self, usage: str) -> types.CaptureHoldResult | None:
         self._is_settled = True
         return None if self.id is None else await self._client.holds.capture({"holdId": self.id, "usage": usage})
 
-    async def end(self) -> None:
+    def begin_end(self) -> None:
         """Settles what was not captured, once the answer has ended. Should that fail, the hold ends by itself."""
+        self._ending = self._ending or in_background(self._settle())
+
+    async def end(self) -> None:
+        """The same, and waits for it. One that is cancelled, as with its request, waits no longer, but all is settled."""
+        self.begin_end()
+        if self._ending:
+            await asyncio.shield(self._ending)
+
+    async def _settle(self) -> None:
         if not self._settles() or self.id is None:
             return
         try:

@@ -12,10 +12,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from keytally.errors import KeytallyError
 
-VERIFY = "post /api/v1/api-key/verify"
-VERIFY_BATCH = "post /api/v1/api-key/verify/batch"
+VERIFY_PATH = "/api/v1/api-key/verify"
+BATCH_PATH = f"{VERIFY_PATH}/batch"
+VERIFY_BATCH = f"post {BATCH_PATH}"
 OF_VERIFY = frozenset({"post /api/v1/usage/capture", "post /api/v1/usage/release", "post /api/v1/usage/extend"})
 """Operations that verify serves, too. Each may be repeated: the hold's id is its key."""
+
+JSON_TYPE = "application/json"
 
 # The most connections that a client keeps to a server, and for how long. Servers close idle ones after 75 s.
 MOST_CONNECTIONS = 256
@@ -45,20 +48,21 @@ class Answer(NamedTuple):
 
 
 def to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # NaN is no JSON, whatever Python reads as such: it would fail the batch of others.
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def headers_of(token: str, accept: str, has_body: bool) -> dict[str, str]:
     headers = {"Authorization": f"Bearer {token}", "Accept": accept}
     if has_body:
-        headers["Content-Type"] = "application/json"
+        headers["Content-Type"] = JSON_TYPE
     return headers
 
 
 def request_of(operation: str, input: Mapping[str, Any] | None, token: str) -> Outgoing:
     """The request of an operation: inputs named in the path's braces go into the path, the rest into the query or the body."""
     verb, path, *other = operation.split(" ")
-    accept = other[1] if other else "application/json"
+    accept = other[1] if other else JSON_TYPE
     rest = dict(input or {})
 
     def fill(match: re.Match[str]) -> str:
@@ -85,26 +89,30 @@ def checked_header(name: str, value: str) -> str:
     raise ValueError(f"{name} is not text that a header can hold: {value[:100]!r}")
 
 
-def result_of(answer: Answer) -> Any:
-    """What an answer says; raises the error that it is."""
+def result_of(request: Outgoing, answer: Answer) -> Any:
+    """What an answer says; raises the error that it is, also where something other than keytally answered."""
     if not 200 <= answer.status <= 299:
         raise _error_of(answer)
-    if not answer.headers.get("content-type", "").startswith("application/json"):
+    if request.headers["Accept"] != JSON_TYPE:
         return answer.text
     try:
-        return json.loads(answer.text)
-    except ValueError as cause:
-        raise KeytallyError("the answer is not JSON", status=answer.status) from cause
+        told = json.loads(answer.text)
+    except (ValueError, RecursionError):
+        raise _foreign(request, answer) from None
+    # What decides nothing must let nobody pass.
+    is_right = {VERIFY_PATH: _is_decision, BATCH_PATH: _is_batch}.get(request.path, lambda _: True)
+    if not is_right(told):
+        raise _foreign(request, answer)
+    return told
 
 
-def results_of(answer: Answer, count: int) -> list[Any]:
+def results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
     """The answers of a batch, in order: each a decision, or the error that the verification had alone."""
-    told = result_of(answer)
-    results = told.get("results") if isinstance(told, dict) else None
-    if not isinstance(results, list) or len(results) != count:
-        raise KeytallyError("the answer to a batch is not from keytally", status=answer.status)
+    results = result_of(request, answer)["results"]
+    if len(results) != count:
+        raise _foreign(request, answer)
     request_id = answer.headers.get("x-request-id")
-    return [_error_in_batch(one["error"], request_id) if "error" in one else one for one in results]
+    return [_error_in_batch(one["error"], request_id) if _is_error(one) else one for one in results]
 
 
 def unanswered(url: str, *, is_late: bool) -> KeytallyError:
@@ -140,27 +148,51 @@ class Retry:
         return pause
 
 
+def _is_decision(told: Any) -> bool:
+    return isinstance(told, dict) and isinstance(told.get("status"), str)
+
+
+def _is_error(told: Any) -> bool:
+    error = told.get("error") if isinstance(told, dict) else None
+    return isinstance(error, dict) and isinstance(error.get("code"), int)
+
+
+def _is_batch(told: Any) -> bool:
+    results = told.get("results") if isinstance(told, dict) else None
+    return isinstance(results, list) and all(_is_error(one) or _is_decision(one) for one in results)
+
+
+def _foreign(request: Outgoing, answer: Answer) -> KeytallyError:
+    is_batch = request.path == BATCH_PATH
+    message = "the answer to a batch is not from keytally" if is_batch else _foreign_message(answer.status)
+    return KeytallyError(message, status=answer.status)
+
+
+def _foreign_message(status: int) -> str:
+    return f"HTTP {status}, but the answer is not from keytally; check the address"
+
+
 def _error_of(answer: Answer) -> KeytallyError:
     try:
         told = json.loads(answer.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
-    error = told.get("error") if isinstance(told, dict) else None
     retry_after = re.fullmatch(r"[0-9]{1,9}", answer.headers.get("retry-after", ""))
     fields: dict[str, Any] = {
         "status": answer.status,
         "request_id": answer.headers.get("x-request-id"),
         "retry_after": float(retry_after[0]) if retry_after else None,
     }
-    if not isinstance(error, dict) or not isinstance(error.get("code"), int):
-        return KeytallyError(f"HTTP {answer.status}, but the answer is not from keytally; check the address", **fields)
+    if not _is_error(told):
+        return KeytallyError(_foreign_message(answer.status), **fields)
+    error = told["error"]
     return KeytallyError(str(error.get("message")), code=error["code"], details=error.get("details", ()), **fields)
 
 
 def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyError:
     status = error["code"] // 100
     return KeytallyError(
-        error["message"],
+        str(error.get("message")),
         status=status,
         code=error["code"],
         request_id=request_id,

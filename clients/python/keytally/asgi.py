@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import quote
@@ -101,24 +100,18 @@ class _Ending:
         self._headers = _raw(outcome.headers)
         self._hold = outcome.passed.hold if outcome.passed else None
         self._send = send
-        self._settling: asyncio.Task[None] | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.accept") and self._headers:
             message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
         await self._send(message)
-        if message["type"] == "http.response.body" and not message.get("more_body"):
-            self._settle()
-
-    def _settle(self) -> None:
-        if self._hold and not self._settling:
+        if self._hold and message["type"] == "http.response.body" and not message.get("more_body"):
             # Tasks that the application runs after its answer need not be waited for.
-            self._settling = asyncio.get_running_loop().create_task(self._hold.end())
+            self._hold.begin_end()
 
     async def settled(self) -> None:
-        self._settle()
-        if self._settling:
-            await asyncio.shield(self._settling)
+        if self._hold:
+            await self._hold.end()
 
 
 def _request_of(scope: Scope) -> Request:

@@ -55,10 +55,12 @@ def eventually(what: str, look: Callable[[], object], seconds: float = 60.0) -> 
 class Asked:
     """A request that the server got. It waits until it is answered."""
 
-    def __init__(self, path: str, headers: dict[str, str], body: Any) -> None:
+    def __init__(self, path: str, headers: dict[str, str], body: Any, peer: object) -> None:
         self.path = path
         self.headers = headers
         self.body = body
+        self.peer = peer
+        """The other end of its connection."""
         self._answered = threading.Event()
         self._answer: tuple[int, Any] = (0, None)
 
@@ -67,12 +69,24 @@ class Asked:
         return [one["key"] for one in self.body.get("verifications", [self.body])]
 
     def answer(self, status: int, body: Any) -> None:
+        """Answers a page if the body is text, else JSON."""
         self._answer = (status, body)
         self._answered.set()
 
     def wait(self) -> tuple[int, Any]:
         self._answered.wait(60)
         return self._answer
+
+
+VALID = {"status": "VALID"}
+
+
+def hold_up(_: Asked) -> None:
+    """The test answers later."""
+
+
+def as_valid(asked: Asked) -> None:
+    asked.answer(200, {"results": [VALID for _ in asked.keys]} if "verifications" in asked.body else VALID)
 
 
 @contextmanager
@@ -83,15 +97,21 @@ def serving(decide: Callable[[Asked], None]) -> Iterator[tuple[str, list[Asked]]
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            self.do({})
+
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            one = Asked(self.path, dict(self.headers), body)
+            self.do(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def do(self, body: Any) -> None:
+            one = Asked(self.path, dict(self.headers), body, self.client_address)
             asked.append(one)
             decide(one)
             status, answer = one.wait()
-            text = json.dumps(answer).encode()
+            is_page = isinstance(answer, str)
+            text = (answer if is_page else json.dumps(answer)).encode()
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", "text/html" if is_page else "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)

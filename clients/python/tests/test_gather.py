@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import signal
+import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
-from stack import VERIFY_URL, Asked, eventually, metered_key, new_async_client, new_client, serving
+import httpx
+from stack import (
+    VALID,
+    VERIFY_URL,
+    Asked,
+    as_valid,
+    eventually,
+    hold_up,
+    metered_key,
+    new_async_client,
+    new_client,
+    serving,
+)
 
 from keytally import KeytallyError
-
-VALID = {"status": "VALID"}
-
-
-def hold_up(_: Asked) -> None:
-    """The test answers later."""
-
-
-def as_valid(asked: Asked) -> None:
-    asked.answer(200, {"results": [VALID for _ in asked.keys]} if "verifications" in asked.body else VALID)
 
 
 class Threads(unittest.TestCase):
@@ -48,6 +54,90 @@ class Threads(unittest.TestCase):
             for one in late:
                 with self.assertRaisesRegex(KeytallyError, "in time"):
                     one.result()
+
+    def test_a_call_with_little_time_left_makes_no_other_fail(self) -> None:
+        is_answering = threading.Event()
+
+        def decide(asked: Asked) -> None:
+            if is_answering.is_set():
+                as_valid(asked)
+
+        with serving(decide) as (url, asked), ThreadPoolExecutor(32) as threads:
+            client = new_client(url)
+            calls = [threads.submit(client.verify, {"key": "first"})]
+            eventually("the first is on its way", lambda: len(asked) == 1)
+            short = threads.submit(client.verify, {"key": "short"}, timeout=0.4)
+            calls += [threads.submit(client.verify, {"key": "long"}) for _ in range(30)]
+            self.assertIsInstance(short.exception(), KeytallyError)
+            is_answering.set()
+            for one in asked:
+                as_valid(one)
+            self.assertEqual([call.result() for call in calls], [VALID] * 31)
+            self.assertEqual(sum(one.keys.count("long") for one in asked), 30)
+
+    def test_a_call_that_dies_while_it_waits_leads_nobody(self) -> None:
+        def decide(asked: Asked) -> None:
+            if asked.keys != ["first"]:
+                as_valid(asked)
+
+        def die(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        def interrupt() -> None:
+            eventually("a call waits", lambda: len(client._gatherer._waiting) == 1)
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+        main = threading.get_ident()
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, die))
+        with serving(decide) as (url, asked), ThreadPoolExecutor(2) as threads:
+            client = new_client(url)
+            first = threads.submit(client.verify, {"key": "first"})
+            eventually("the first is on its way", lambda: len(asked) == 1)
+            with mock.patch("keytally._gather._WAIT_SECONDS", 60), self.assertRaises(KeyboardInterrupt):
+                threads.submit(interrupt)
+                client.verify({"key": "dies"})
+            self.assertEqual(client.verify({"key": "next"}), VALID)
+            self.assertEqual([one.keys for one in asked], [["first"], ["next"]])
+            as_valid(asked[0])
+            first.result()
+
+    def test_calls_whose_leader_dies_while_it_sends_them_are_sent_again_at_once(self) -> None:
+        died: list[object] = []
+
+        def die_once(request: httpx.Request) -> None:
+            if request.url.path.endswith("/batch") and not died:
+                died.append(request)
+                raise KeyboardInterrupt
+
+        def decide(asked: Asked) -> None:
+            if asked.keys != ["first"]:
+                as_valid(asked)
+
+        with serving(decide) as (url, asked), ThreadPoolExecutor(31) as threads:
+            http = httpx.Client(event_hooks={"request": [die_once]})
+            client = new_client(url, http=http, verify_timeout=130.0)
+            first = threads.submit(client.verify, {"key": "first"})
+            eventually("the first is on its way", lambda: len(asked) == 1)
+            calls = [threads.submit(client.verify, {"key": f"key {i}"}) for i in range(30)]
+            eventually("all have an outcome", lambda: all(call.done() for call in calls))
+            as_valid(asked[0])
+            first.result()
+            self.assertLess(sum(call.exception() is not None for call in calls), 3)
+
+    def test_results_that_are_not_from_keytally_are_errors_of_their_calls(self) -> None:
+        def decide(asked: Asked) -> None:
+            if asked.keys != ["first"]:
+                asked.answer(200, {"results": [None for _ in asked.keys]})
+
+        with serving(decide) as (url, asked), ThreadPoolExecutor(21) as threads:
+            client = new_client(url)
+            first = threads.submit(client.verify, {"key": "first"})
+            eventually("the first is on its way", lambda: len(asked) == 1)
+            calls = [threads.submit(client.verify, {"key": f"key {i}"}) for i in range(20)]
+            for call in calls:
+                self.assertRegex(str(call.exception()), "not from keytally")
+            as_valid(asked[0])
+            first.result()
 
     def test_a_server_that_knows_no_batches_is_asked_with_single_calls(self) -> None:
         def decide(asked: Asked) -> None:
@@ -137,7 +227,22 @@ class OneTurn(unittest.IsolatedAsyncioTestCase):
                 self.assertTrue(first.cancelled())
 
     async def test_an_answer_that_is_no_batch_is_an_error_of_each_call(self) -> None:
-        with serving(lambda asked: asked.answer(200, {"results": [VALID]})) as (url, _):
+        wrong: list[Any] = [[VALID], [VALID, None], [VALID, {"status": 1}], [VALID, {"error": 1}], None]
+        bodies = [*({"results": results} for results in wrong), None, "<h1>Welcome</h1>"]
+        with serving(lambda asked: asked.answer(200, bodies[0])) as (url, _):
             async with new_async_client(url) as client:
-                outcomes = await asyncio.gather(*(client.verify({"key": key}) for key in "ab"), return_exceptions=True)
-                self.assertEqual([str(one) for one in outcomes], ["the answer to a batch is not from keytally"] * 2)
+                while bodies:
+                    calls = (client.verify({"key": key}) for key in "ab")
+                    outcomes: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
+                    self.assertEqual([str(one) for one in outcomes], ["the answer to a batch is not from keytally"] * 2)
+                    self.assertEqual((outcomes[0].status, outcomes[0].code), (200, 0))
+                    bodies.pop(0)
+
+    async def test_an_input_that_cannot_be_sent_is_an_error_of_its_call_alone(self) -> None:
+        with serving(as_valid) as (url, asked):
+            async with new_async_client(url) as client:
+                keys: list[Any] = ["a", "\ud800", math.nan, "b"]
+                calls = (client.verify({"key": key}) for key in keys)
+                a, *wrong, b = await asyncio.gather(*calls, return_exceptions=True)
+                self.assertEqual((a, b, [type(one) for one in wrong]), (VALID, VALID, [UnicodeEncodeError, ValueError]))
+                self.assertEqual([one.keys for one in asked], [["a", "b"]])

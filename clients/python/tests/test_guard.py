@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 import time
 import unittest
-from typing import Any
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from functools import partial
+from typing import Any, NamedTuple
 
-from stack import VERIFY_URL, metered_key, new_async_client, new_client
+import httpx
+from fastapi import Request, Response
+from stack import VERIFY_URL, Asked, as_valid, eventually, hold_up, metered_key, new_async_client, new_client, serving
 
-from keytally import AsyncKeptUsage, KeptUsage, OptionError, asgi, keys_of, wsgi
+from keytally import AsyncKeptUsage, KeptUsage, KeytallyError, OptionError, asgi, keys_of, wsgi
+from keytally.fastapi import Guard
 
 
 async def receive() -> Any:
@@ -102,6 +110,182 @@ class KeptCalls(unittest.IsolatedAsyncioTestCase):
             kept.keep({"key": key, "billing": {"usage": "2"}}, "b")
             left = (await kept.flush()) if is_async else kept.flush()
             self.assertEqual((left, used(), lost.pop(), lost), (0, "2", "DOUBTFUL", []))
+
+
+class Kept(NamedTuple):
+    """What keeps usage, what it has lost, and what flushes it."""
+
+    usage: Any
+    lost: list[Any]
+    flush: Callable[[], Awaitable[int]]
+    close: Callable[[], Awaitable[None]]
+
+
+class Reports(unittest.IsolatedAsyncioTestCase):
+    """Of an `AsyncClient`."""
+
+    def make(self, url: str, *, error: Exception | None = None, **options: Any) -> Kept:
+        """Keeps usage for a client of that address; `on_lost` raises the error."""
+        lost: list[Any] = []
+        client = new_async_client(url)
+        usage = AsyncKeptUsage(client, on_lost=noting(lost, error), **options)
+        return Kept(usage, lost, usage.flush, client.aclose)
+
+    async def eventually(self, what: str, look: Callable[[], object]) -> None:
+        await asyncio.to_thread(eventually, what, look)
+
+    async def test_a_call_that_grows_too_old_while_others_are_reported_is_not_sent(self) -> None:
+        def decide(asked: Asked) -> None:
+            while asked.path != "/readyz" and time.monotonic() < sent_at + 50:
+                time.sleep(0.01)
+            as_valid(asked)
+
+        with serving(decide) as (url, asked):
+            kept = self.make(url, pause=60)
+            sent_at = time.monotonic() - 49
+            kept.usage.keep({"key": "a"}, "a")
+            kept.usage.keep({"key": "b"}, "b", sent_at)
+            left = await kept.flush()
+            sent = [one.keys for one in asked if one.path != "/readyz"]
+            self.assertEqual((left, sent, kept.lost), (0, [["a"]], ["DOUBTFUL"]))
+
+    async def test_a_callback_that_raises_and_inputs_that_cannot_be_sent_stop_none(self) -> None:
+        with serving(as_valid) as (url, asked), self.assertLogs("keytally", "ERROR") as logs:
+            kept = self.make(url, pause=60, error=RuntimeError("on_lost is wrong"))
+            kept.usage.keep({"key": "old"}, "a", time.monotonic() - 50)
+            for key in (Decimal(1), "\ud800"):
+                kept.usage.keep({"key": key}, "b")
+            kept.usage.keep({"key": "good"}, "c")
+            self.assertEqual(await kept.flush(), 0)
+            self.assertEqual([one.keys for one in asked if one.path != "/readyz"], [["good"]])
+            kinds = [one if isinstance(one, str) else type(one) for one in kept.lost]
+            self.assertEqual((kinds, len(logs.output)), (["DOUBTFUL", KeytallyError, KeytallyError], 3))
+
+    async def test_where_something_else_answers_usage_stays_kept(self) -> None:
+        with serving(lambda asked: asked.answer(200, {})) as (url, _):
+            kept = self.make(url, pause=60)
+            kept.usage.keep({"key": "a"}, "a")
+            self.assertEqual((await kept.flush(), kept.lost, kept.usage.away), (1, [], True))
+
+    async def test_one_that_fails_is_planned_again_and_loses_nothing(self) -> None:
+        with self.assertLogs("keytally", "ERROR") as logs:
+            kept = self.make(VERIFY_URL, pause=0.01)
+            await kept.close()
+            kept.usage.keep({"key": "k"}, "a")
+            await self.eventually("it fails twice", lambda: len(logs.output) > 1)
+            self.assertEqual((kept.usage.size, kept.lost), (1, []))
+            # This one is to fail no more.
+            kept.usage._calls.clear()
+            kept.usage.away = False
+
+    async def test_requests_wait_for_keytally_again_also_if_nothing_is_left_to_report(self) -> None:
+        for at_most in (0, 1):
+            with serving(hold_up) as (url, asked):
+                kept = self.make(url, pause=0.01, at_most=at_most)
+                has_room = kept.usage.keep({"key": "old"}, "a", time.monotonic() - 50)
+                self.assertEqual((has_room, kept.usage.away), (at_most == 1, True))
+                await self.eventually("it is asked", asked.__len__)
+                as_valid(asked[0])
+                await self.eventually("it is back", partial(is_back, kept.usage))
+                self.assertEqual((kept.usage.size, kept.lost), (0, ["DOUBTFUL"] * at_most))
+
+
+class ReportsOfThreads(Reports):
+    """Of a `Client`."""
+
+    def make(self, url: str, *, error: Exception | None = None, **options: Any) -> Kept:
+        lost: list[Any] = []
+        client = new_client(url)
+        usage = KeptUsage(client, on_lost=noting(lost, error), **options)
+        return Kept(usage, lost, partial(asyncio.to_thread, usage.flush), partial(asyncio.to_thread, client.close))
+
+    async def test_one_takes_no_longer_than_an_idempotency_key_allows(self) -> None:
+        seconds: list[float] = []
+        http = httpx.Client(event_hooks={"request": [lambda one: seconds.append(one.extensions["timeout"]["read"])]})
+        with serving(as_valid) as (url, _):
+            kept = KeptUsage(new_client(url, http=http, verify_timeout=60), on_lost=lambda *_: None, pause=60)
+            kept.keep({"key": "a"}, "a")
+            kept.flush()
+        # An attempt has half of the time.
+        self.assertLessEqual(seconds[-1], 4.5)
+
+    async def test_a_thread_that_cannot_be_started_is_started_later(self) -> None:
+        with serving(as_valid) as (url, _):
+            kept = self.make(url, pause=0.01).usage
+            # No machine has that much memory.
+            usual = threading.stack_size(1 << 47)
+            try:
+                with self.assertLogs("keytally", "ERROR"):
+                    self.assertTrue(kept.keep({"key": "a"}, "a"))
+            finally:
+                threading.stack_size(usual)
+            kept.keep({"key": "b"}, "b")
+            await self.eventually("both are reported", lambda: kept.size == 0)
+
+
+def noting(lost: list[Any], error: Exception | None) -> Callable[..., None]:
+    def note(_: object, why: object) -> None:
+        lost.append(why)
+        if error:
+            raise error
+
+    return note
+
+
+def is_back(kept: Any) -> bool:
+    return not kept.away
+
+
+HELD = {"status": "VALID", "hold": {"id": "h-1"}}
+HOLD: Any = {"expiresIn": 60}
+
+
+class Cancelled(unittest.IsolatedAsyncioTestCase):
+    async def test_a_request_that_is_cancelled_at_its_end_settles_its_hold(self) -> None:
+        def decide(asked: Asked) -> None:
+            if "key" in asked.body:
+                asked.answer(200, HELD)
+
+        with serving(decide) as (url, asked):
+            async with new_async_client(url) as client:
+                guard = Guard(client, cost="1", hold=HOLD)
+                scope = {"type": "http", "path": "/", "method": "GET", "headers": [(b"x-api-key", b"k")]}
+                passing: Any = guard(Request({**scope, "query_string": b"", "raw_path": b"/"}), Response())
+                await anext(passing)
+                ending = asyncio.ensure_future(passing.aclose())
+                await asyncio.to_thread(eventually, "the release is on its way", lambda: len(asked) == 2)
+                ending.cancel()
+                await asyncio.wait([ending])
+                asked[1].answer(503, {})
+                await asyncio.to_thread(eventually, "it is sent again", lambda: len(asked) == 3)
+                self.assertEqual(asked[2].body, {"holdId": "h-1"})
+                asked[2].answer(200, {})
+
+    async def test_a_request_that_is_cancelled_before_its_hold_is_known_releases_it(self) -> None:
+        told: list[object] = []
+
+        def on_error(error: Exception, _: object) -> None:
+            told.append(error)
+            raise RuntimeError("on_error is wrong")
+
+        with serving(hold_up) as (url, asked), self.assertLogs("keytally", "ERROR") as logs:
+            async with new_async_client(url) as client:
+                guarded: Any = asgi.KeytallyMiddleware(no_app, client, cost="1", hold=HOLD, on_error=on_error)
+                scope = {"type": "http", "path": "/", "headers": [(b"x-api-key", b"k")]}
+                deciding = asyncio.ensure_future(guarded(scope, receive, no_app))
+                await asyncio.to_thread(eventually, "keytally is asked", lambda: len(asked) == 1)
+                deciding.cancel()
+                await asyncio.wait([deciding])
+                asked[0].answer(200, HELD)
+                await asyncio.to_thread(eventually, "it is released", lambda: len(asked) == 2)
+                self.assertEqual((asked[1].path, asked[1].body), ("/api/v1/usage/release", {"holdId": "h-1"}))
+                asked[1].answer(404, {"error": {"code": 40401, "message": "no such hold"}})
+                await asyncio.to_thread(eventually, "on_error failed", lambda: len(logs.output) == 1)
+                self.assertRegex(str(told), "no such hold")
+
+
+async def no_app(*_: object) -> None:
+    raise AssertionError("it was cancelled")
 
 
 class Asgi(unittest.IsolatedAsyncioTestCase):

@@ -1,13 +1,31 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import unittest
 import uuid
 from typing import Any
 
-from stack import API_URL, TOKEN, VERIFY_URL, WORKSPACE, metered_key, new_async_client, new_client
+from stack import API_URL, TOKEN, VERIFY_URL, WORKSPACE, as_valid, metered_key, new_async_client, new_client, serving
 
 from keytally import Client, KeytallyError, each, each_async
+
+# A process that forks after its client has a connection, and ends as its child does.
+FORKING = """
+import os, sys
+from keytally import Client, KeptUsage
+
+client = Client(url=sys.argv[1], token="t", verify_timeout=20)
+kept = KeptUsage(client, on_lost=print, pause=60)
+kept.keep({"key": "kept"}, "a")
+client.verify({"key": "of the parent"})
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+client.verify({"key": "of the child"})
+sys.exit(kept.size)
+"""
 
 
 class Operations(unittest.TestCase):
@@ -81,6 +99,12 @@ class Operations(unittest.TestCase):
         self.assertTrue(asyncio.run(new_async_client(VERIFY_URL).ready()))
         self.assertFalse(asyncio.run(new_async_client("http://127.0.0.1:1").ready()))
 
+    def test_a_child_process_has_connections_and_kept_usage_of_its_own(self) -> None:
+        with serving(as_valid) as (url, asked):
+            self.assertEqual(subprocess.run([sys.executable, "-c", FORKING, url]).returncode, 0)
+            self.assertEqual([one.keys for one in asked], [["of the parent"], ["of the child"]])
+            self.assertNotEqual(asked[0].peer, asked[1].peer)
+
     def test_a_path_without_its_id_is_never_sent(self) -> None:
         wrong: Any
         for wrong in ({}, {"id": ""}, {"id": ".."}, {"id": 1}):
@@ -104,3 +128,42 @@ class Operations(unittest.TestCase):
     def test_a_header_that_no_request_may_have_is_refused_at_once(self) -> None:
         with self.assertRaisesRegex(ValueError, "request_id"):
             new_client().verify({"key": "k"}, request_id="a\nb")
+
+
+class OtherServers(unittest.IsolatedAsyncioTestCase):
+    async def test_ready_takes_none_for_keytally(self) -> None:
+        cases: list[tuple[int, Any, bool]] = [
+            (200, {"status": "ready"}, True),
+            (404, {"error": {"code": 40401, "message": ""}}, True),
+            (503, {"error": {"code": 50301, "message": ""}}, False),
+            (200, "<h1>Welcome</h1>", False),
+            (200, ["ready"], False),
+            (404, "<h1>Not found</h1>", False),
+        ]
+        with serving(lambda asked: asked.answer(*cases[0][:2])) as (url, _), new_client(url) as client:
+            async with new_async_client(url) as async_client:
+                while cases:
+                    self.assertEqual([client.ready(), await async_client.ready()], [cases[0][2]] * 2, cases[0])
+                    cases.pop(0)
+
+    async def test_their_answers_are_errors(self) -> None:
+        bodies: list[Any] = [None, [], {}, {"status": 1}, {"error": {"code": 1}}, "<h1>Welcome</h1>"]
+        message = "HTTP 200, but the answer is not from keytally; check the address"
+
+        def check(error: KeytallyError) -> None:
+            self.assertEqual((error.message, error.status, error.code), (message, 200, 0))
+
+        with serving(lambda asked: asked.answer(200, bodies[0])) as (url, _), new_client(url) as client:
+            async with new_async_client(url) as async_client:
+                while bodies:
+                    with self.assertRaises(KeytallyError) as caught:
+                        client.verify({"key": "k"})
+                    check(caught.exception)
+                    with self.assertRaises(KeytallyError) as caught:
+                        await async_client.verify({"key": "k"})
+                    check(caught.exception)
+                    page = bodies.pop(0)
+            bodies.append(page)
+            with self.assertRaises(KeytallyError) as caught:
+                client.holds.release({"holdId": "h"})
+            check(caught.exception)
