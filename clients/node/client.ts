@@ -4,7 +4,7 @@ import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operati
 import { unknownOption, type OptionNames } from './option-names.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
-import { repeat, send, type CallOptions, type Sender } from './send.ts';
+import { JSON_TYPE, repeat, send, type CallOptions, type Sender } from './send.ts';
 import { fetchTransport, type Transport } from './transport.ts';
 
 /** `url` and `token` may be `undefined` in type, as `process.env.NAME` is: `keytally()` throws and names what is missing. */
@@ -116,10 +116,11 @@ export function keytally(options: ClientOptions): Keytally {
       return send(sender, { ...request, url: verify + path, hasIdempotencyKeys: true }, options);
     },
     async ready() {
-      const probe = { method: 'GET', url: `${verify}/readyz`, accept: 'application/json', body: undefined };
+      const probe = { method: 'GET', url: `${verify}/readyz`, accept: JSON_TYPE, body: undefined };
       return send(sender, probe, { timeoutMs: verifyTimeoutMs }).then(
         () => true,
-        (error: KeytallyError) => !error.isAway,
+        // Whatever else answers there is not keytally.
+        (error: KeytallyError) => !error.isAway && error.code !== 0,
       );
     },
   } as unknown as Keytally;

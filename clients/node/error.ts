@@ -38,8 +38,8 @@ export function isPassing(error: unknown): error is KeytallyError {
   return error instanceof KeytallyError && (error.isAway || error.code === FIRST_REQUEST_STILL_RUNS);
 }
 
-/** Turns an answer that is not a success into an error. */
-export function errorOf({ status, headers }: Omit<HttpAnswer, 'text'>, text: string): KeytallyError {
+/** Turns an answer into an error that is not a success, or is not from keytally. */
+export function errorOf({ status, headers, text }: HttpAnswer): KeytallyError {
   const { error } = envelope(text);
   const requestId = headers.get('x-request-id') ?? undefined;
   const retryAfter = Number(headers.get('retry-after') ?? NaN);

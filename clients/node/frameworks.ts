@@ -17,7 +17,13 @@ type IfFound<Type, Fields> = [0] extends [1 & Type] ? Fields : Type;
 
 // What the guards use of each framework: any version that has these fields works.
 type Headers = Record<string, string | string[] | undefined>;
-type Closing = { once?(event: 'close', listener: () => void): unknown };
+type Closing = {
+  once?(event: 'close', listener: () => void): unknown;
+  headersSent?: boolean;
+  destroyed?: boolean;
+  /** Of HTTP/2. */
+  stream?: { destroyed?: boolean };
+};
 export type KoaFields = {
   method: string;
   url: string;
@@ -42,6 +48,7 @@ export type NodeResponse = Closing & {
 export type FastifyFields = { method: string; url: string; ip: string; headers: Headers };
 export type FastifyReply = {
   raw?: Closing;
+  hijack?(): unknown;
   code(status: number): unknown;
   headers(headers: Record<string, string>): unknown;
   send(body: string): unknown;
@@ -60,8 +67,8 @@ export function koaGuard<Context extends KoaFields = IfFound<KoaContext, KoaFiel
   const decide = makeDecide(client, options);
   return async (ctx: KoaFields, next: () => Promise<unknown>): Promise<void> => {
     const { headers, refusal, ended } = await decide(ctx as Context, { ...requestLine(ctx), ip: ctx.ip });
+    if (isOver(ctx.res, ended)) return;
     ctx.set({ ...headers, ...refusal?.headers });
-    if (ended) ctx.res?.once?.('close', ended);
     if (!refusal) return void (await next());
     ctx.status = refusal.status;
     ctx.body = refusal.body;
@@ -87,11 +94,11 @@ export function nodeGuard<Request extends NodeFields = IfFound<ExpressRequest, N
     } catch (error) {
       return next(error);
     }
-    const { refusal } = outcome;
+    const { refusal, ended } = outcome;
+    if (isOver(response, ended)) return;
     for (const [name, value] of Object.entries({ ...outcome.headers, ...refusal?.headers })) {
       response.setHeader(name, value);
     }
-    if (outcome.ended) response.once?.('close', outcome.ended);
     if (!refusal) return next();
     response.statusCode = refusal.status;
     response.end(refusal.body);
@@ -106,7 +113,7 @@ export function fastifyGuard<Request extends FastifyFields = IfFound<FastifyRequ
   const decide = makeDecide(client, options);
   return async (request: FastifyFields, reply: FastifyReply): Promise<unknown> => {
     const { headers, refusal, ended } = await decide(request as Request, { ...requestLine(request), ip: request.ip });
-    if (ended) reply.raw?.once?.('close', ended);
+    if (isOver(reply.raw, ended)) return reply.hijack?.();
     reply.headers({ ...headers, ...refusal?.headers });
     if (!refusal) return undefined;
     reply.code(refusal.status);
@@ -134,9 +141,24 @@ export function honoGuard<Context extends HonoFields = IfFound<HonoContext, Hono
       throw error;
     });
     if (!ended) return;
-    if (c.res.body) c.res = new Response(watchBody(c.res.body, ended), c.res);
+    // Of an answer to HEAD nobody reads the body.
+    if (c.res.body && method !== 'HEAD') c.res = new Response(watchBody(c.res.body, ended), c.res);
     else ended();
   };
+}
+
+/**
+ * Whether there is nothing more to do: the request was answered while it was verified, or held credits for an end client who has left.
+ * Else the credits are settled once the answer has ended.
+ */
+function isOver(response: Closing | undefined, ended: (() => void) | undefined): boolean {
+  const isGone = Boolean(response?.destroyed || response?.stream?.destroyed);
+  if (response?.headersSent || (ended && isGone)) {
+    ended?.();
+    return true;
+  }
+  if (ended) response?.once?.('close', ended);
+  return false;
 }
 
 type ExpressFields = NodeFields & { ip?: string; originalUrl?: string };

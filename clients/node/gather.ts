@@ -1,6 +1,6 @@
-import { errorInBatch, KeytallyError, type ErrorInBatch } from './error.ts';
+import { errorInBatch, errorOf, KeytallyError, type ErrorInBatch } from './error.ts';
 import { makeCall, watchDeadlines, type Attempt, type Call } from './gathered-call.ts';
-import { headersOf, resultOf, unanswered } from './send.ts';
+import { headersOf, JSON_TYPE, resultOf, unanswered } from './send.ts';
 import type { Exchange, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
 type GathererOptions = { transport: Transport; token: string; url: string };
@@ -20,7 +20,7 @@ const SINGLE_FOR_MS = 60_000;
  * while others are on their way: they wait for these, but at most a millisecond. One alone leaves at once, by itself.
  */
 export function makeGatherer({ transport, token, url }: GathererOptions): (attempt: Attempt) => Promise<unknown> {
-  const headers = headersOf(token, 'application/json', true);
+  const headers = headersOf(token, JSON_TYPE, true);
   let waiting: Call[] = [];
   let isTurnPlanned = false;
   let requestsUnderWay = 0;
@@ -97,7 +97,7 @@ export function makeGatherer({ transport, token, url }: GathererOptions): (attem
     }
     let results: unknown[];
     try {
-      results = calls.length === 1 ? [resultOf(answer)] : resultsOf(answer, calls.length);
+      results = calls.length === 1 ? [decisionOf(answer)] : resultsOf(answer, calls.length);
     } catch (error) {
       return calls.forEach((call) => call.reject(error));
     }
@@ -134,13 +134,28 @@ function countThatFit(calls: readonly Call[]): number {
   return calls.length;
 }
 
+type Result = { status?: string; error?: ErrorInBatch } | null;
+
+/** The answer to one call. What has no status decides nothing, and must let nobody pass. */
+function decisionOf(answer: HttpAnswer): unknown {
+  const result = resultOf(answer) as Result;
+  if (isDecision(result)) return result;
+  throw errorOf(answer);
+}
+
 /** The answers of a batch, in order. */
 function resultsOf(answer: HttpAnswer, count: number): unknown[] {
-  const { results } = resultOf(answer) as { results?: ({ error?: ErrorInBatch } | null)[] };
-  if (!Array.isArray(results) || results.length !== count)
+  const { results } = (resultOf(answer) ?? {}) as { results?: Result[] };
+  const isOurs =
+    Array.isArray(results) && results.length === count && results.every((one) => one?.error || isDecision(one));
+  if (!isOurs)
     throw new KeytallyError('the answer to a batch is not from keytally', { status: answer.status, code: 0 });
   const requestId = answer.headers.get('x-request-id') ?? undefined;
   return results.map((result) => (result?.error ? errorInBatch(result.error, requestId) : result));
+}
+
+function isDecision(result: Result): boolean {
+  return typeof result?.status === 'string';
 }
 
 // A field of that name must be refused, and not be replaced by the key of the call.

@@ -6,6 +6,7 @@ import type { VerifyInput } from './kept-usage.ts';
 import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Refusal, type Refused } from './refusal.ts';
 import type { Verification } from './status.ts';
+import { tell } from './tell.ts';
 
 /** Whose request it is: the verification's answer, or `UNDECIDED` where `open` let the request pass. */
 export type Identity = Omit<Verification, 'status'> & { status: 'VALID' | 'UNDECIDED' };
@@ -36,9 +37,11 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     const requestId = requestIdOf(seen.header('x-request-id'));
     const refuse = (why: Refused): Outcome => ({ headers: {}, refusal: refusalOf(why, requestId) });
     const fail = (why: 'FAILED' | 'AWAY', message: string, cause?: unknown): Outcome => {
-      onError(new Error(`keytally guard, request ${requestId}: ${message}`, { cause }), request);
+      note(message, cause);
       return refuse(why);
     };
+    const note = (message: string, cause: unknown) =>
+      tell('onError', onError, new Error(`keytally guard, request ${requestId}: ${message}`, { cause }), request);
     const [key, another] = keysOf(seen.header);
     if (key === undefined) return refuse('NO_KEY');
     if (another !== undefined) return refuse('TWO_KEYS');
@@ -62,7 +65,7 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     if (open?.away)
       return keep() ? { headers: {} } : fail('AWAY', 'keytally is unavailable, and no more usage can be kept');
 
-    const sentAtMs = Date.now();
+    const sentAtMs = performance.now();
     let answer: Verification;
     try {
       answer = await client.verify(input, { idempotencyKey, requestId });
@@ -76,9 +79,7 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     if (refused) return { ...refuse(refused), headers };
     identities.set(request, { ...answer, status: 'VALID' });
     if (!options.hold) return { headers };
-    const failed = (error: unknown) =>
-      onError(new Error(`keytally guard, request ${requestId}: ${describe(error)}`, { cause: error }), request);
-    return { headers, ended: noteHold(request, client, answer.hold?.id, failed) };
+    return { headers, ended: noteHold(request, client, answer.hold?.id, (error) => note(describe(error), error)) };
   };
 }
 

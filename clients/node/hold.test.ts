@@ -9,6 +9,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { makeProxy, type Proxy } from './helpers/proxy.ts';
 import {
   capture,
   captureAtEnd,
@@ -24,6 +25,7 @@ import {
 // Guards that hold, and the client's operations on holds.
 
 let world: World;
+let proxy: Proxy;
 let client: Keytally;
 let customers: Customers;
 const servers: Server[] = [];
@@ -31,12 +33,8 @@ const servers: Server[] = [];
 const test = suite('holds by the client');
 test.before(async () => {
   world = await makeWorld(['verify']);
-  client = keytally({
-    url: world.api.url,
-    verifyUrl: world.verify!.url,
-    token: world.team.token,
-    verifyTimeoutMs: 20_000,
-  });
+  proxy = await makeProxy(world.verify!.url);
+  client = keytally({ url: world.api.url, verifyUrl: proxy.url, token: world.team.token, verifyTimeoutMs: 20_000 });
   const { workspace } = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body;
   customers = makeCustomers(world, workspace.id);
 });
@@ -45,6 +43,7 @@ test.after(async () => {
     server.close();
     server.closeAllConnections();
   }
+  proxy?.stop();
   await world?.stop();
 });
 
@@ -78,6 +77,7 @@ async function finish(path: string, request: object): Promise<void> {
   if (path.endsWith('/at-end')) captureAtEnd(request, () => '4');
   if (path === '/nothing-at-end') captureAtEnd(request, () => '0.000000');
   if (path === '/fail-at-end') captureAtEnd(request, () => 'much');
+  if (path === '/empty-at-end') captureAtEnd(request, () => '');
 }
 async function* slowly() {
   for (let i = 0; ; i++) {
@@ -148,6 +148,8 @@ for (const [name, start] of Object.entries(frameworks)) {
     assert.is(await amounts(), '3 used 0 held');
     assert.is(await (await get('/forgotten')).text(), 'done');
     await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+    assert.is((await get('/forgotten', { method: 'HEAD' })).status, 200);
+    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
     assert.is((await get('/fail')).status, 500);
     await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
     const leaving = new AbortController();
@@ -179,13 +181,57 @@ for (const [name, start] of Object.entries(frameworks)) {
     await become('4 used 10 held');
     leaving.abort();
     await become('8 used 0 held');
-    errors.length = 0;
-    assert.is(await (await get('/fail-at-end')).text(), 'done');
-    await eventually('onError hears of it', async () => errors.length === 1);
-    assert.match(errors[0]!.message, /usage/);
-    await become('8 used 10 held');
+    for (const [path, expected] of [
+      ['/fail-at-end', '8 used 10 held'],
+      ['/empty-at-end', '8 used 20 held'],
+    ] as const) {
+      errors.length = 0;
+      assert.is(await (await get(path)).text(), 'done');
+      await eventually('onError hears of it', async () => errors.length === 1);
+      assert.match(errors[0]!.message, /usage/);
+      await become(expected);
+    }
   });
 }
+
+for (const name of ['Koa', 'Express', 'Fastify']) {
+  test(`${name}: of an end client that leaves while its key is verified, nothing stays held or is captured`, async () => {
+    const { key, meter } = await customers.meteredKey('100');
+    const url = await frameworks[name]!();
+    const server = servers.at(-1)!;
+    proxy.next();
+    proxy.fate = 'hold';
+    const leaving = new AbortController();
+    const left = fetch(`${url}/capture`, { headers: { 'X-API-Key': key }, signal: leaving.signal }).catch(() => {});
+    await eventually('it is verified', async () => proxy.seen.length > 0);
+    leaving.abort();
+    await left;
+    const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+    await eventually('it has left', async () => (await connections()) === 0);
+    proxy.release();
+    await eventually('it was released', async () => proxy.seen.some((one) => one.url!.endsWith('/usage/release')));
+    const { usedCredits, heldCredits } = await customers.billing(meter);
+    assert.equal([usedCredits, heldCredits], ['0', '0']);
+  });
+}
+
+test('what was answered while the key was verified stays, and nothing stays held', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const guard = nodeGuard<IncomingMessage>(client, options);
+  const decided: Promise<void>[] = [];
+  const url = await listen((request, response) => {
+    decided.push(guard(request, response, () => assert.unreachable('it was answered')));
+    response.writeHead(503).end('too late');
+  });
+  proxy.next();
+  for (const text of [key, 'key_nobody']) {
+    const answer = await fetch(url, { headers: { 'X-API-Key': text } });
+    assert.equal([answer.status, await answer.text()], [503, 'too late']);
+  }
+  await Promise.all(decided);
+  await eventually('it was released', async () => proxy.seen.some((one) => one.url!.endsWith('/usage/release')));
+  assert.is((await customers.billing(meter)).heldCredits, '0');
+});
 
 test('a key without a billing record holds nothing, and its capture does nothing', async () => {
   const { key } = await customers.newKey();
@@ -219,7 +265,7 @@ async function bridge(app: Hono, request: IncomingMessage, response: ServerRespo
   const headers = Object.entries(request.headers).flatMap(([name, value]): [string, string][] =>
     typeof value === 'string' ? [[name, value]] : [],
   );
-  const answer = await app.fetch(new Request(`http://localhost${request.url}`, { headers }));
+  const answer = await app.fetch(new Request(`http://localhost${request.url}`, { method: request.method!, headers }));
   response.writeHead(answer.status);
   const reader = answer.body?.getReader();
   response.once('close', () => void reader?.cancel().catch(() => {}));

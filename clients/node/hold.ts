@@ -7,6 +7,8 @@ type Captured = Contract['post /api/v1/usage/capture']['output'];
 type Held = { id: string | undefined; client: Keytally; isSettled: boolean; costAtEnd?: () => string };
 
 const holds = new WeakMap<object, Held>();
+// Nothing else is: a cost of "" is a mistake, which keytally refuses.
+const ZERO = /^0+(\.0+)?$/;
 
 /**
  * Debits what a request did cost, for a handler behind a guard with `hold`, and releases the rest. It takes what the guard got, as
@@ -45,8 +47,8 @@ export function noteHold(
 }
 
 async function settle(client: Keytally, holdId: string, cost?: () => string): Promise<void> {
-  const usage = cost?.() ?? '0';
-  await (Number(usage) === 0 ? client.holds.release({ holdId }) : client.holds.capture({ holdId, usage }));
+  const usage = cost ? cost() : '0';
+  await (ZERO.test(usage) ? client.holds.release({ holdId }) : client.holds.capture({ holdId, usage }));
 }
 
 function heldFor(request: object, caller: string): Held {

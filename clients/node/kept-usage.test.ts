@@ -5,7 +5,8 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
-import { identityOf, keepUsage, keytally, nodeGuard, type Keytally, type KeptUsage } from './index.ts';
+import { identityOf, keepUsage, keytally, KeytallyError, nodeGuard, type Keytally, type KeptUsage } from './index.ts';
+import type { KeptCall } from './kept-usage.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
 
 let world: World;
@@ -97,10 +98,56 @@ test('a call that was debited although its answer was lost is not debited again'
 test('a call that is too old to be repeated is handed back, not debited twice', async () => {
   const { key, meter } = await customers.meteredKey('100');
   const kept = keepUsage(client, { onLost, pauseMs: 60_000 });
-  kept.keep({ input: { key, billing: { usage: '1' } }, idempotencyKey: 'a', sentAtMs: Date.now() - 50_001 });
+  kept.keep({ input: { key, billing: { usage: '1' } }, idempotencyKey: 'a', sentAtMs: performance.now() - 50_001 });
   kept.keep({ input: { key, billing: { usage: '2' } }, idempotencyKey: 'b' });
   await reported(kept);
   assert.equal([await used(meter), lost], ['2', ['DOUBTFUL']]);
+});
+
+test('a call that becomes too old while those before it are reported is handed back', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(patient, { onLost, pauseMs: 60_000 });
+  const old: KeptCall = { input: { key, billing: { usage: '2' } }, idempotencyKey: 'b' };
+  kept.keep({ input: { key, billing: { usage: '1' } }, idempotencyKey: 'a' });
+  kept.keep(old);
+  proxy.next('pass', 'hold');
+  const reporting = kept.flush();
+  await eventually('the first is on its way', async () => proxy.seen.length === 2);
+  old.sentAtMs = performance.now() - 50_001;
+  proxy.release();
+  assert.is(await reporting, 0);
+  assert.equal([await used(meter), lost, kept.away], ['1', ['DOUBTFUL'], false]);
+});
+
+test('where something else answers, usage stays kept', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(patient, { onLost, pauseMs: 60_000 });
+  for (const fate of ['page', 'empty'] as const) {
+    kept.keep({ input: { key, billing: { usage: '1' } }, idempotencyKey: crypto.randomUUID() });
+    proxy.fate = fate;
+    assert.ok((await kept.flush()) > 0);
+    proxy.fate = 'pass';
+    await reported(kept);
+  }
+  assert.equal([await used(meter), lost], ['2', []]);
+});
+
+test('an onLost that throws, and a call that cannot be sent, keep nothing from being reported', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const kept = keepUsage(patient, {
+    pauseMs: 60_000,
+    onLost(_, why) {
+      lost.push(why instanceof KeytallyError ? why.message : why);
+      throw new Error('printed by this test');
+    },
+  });
+  const usageName = 1n as unknown as string;
+  kept.keep({ input: { key: 'key_nobody' }, idempotencyKey: 'a' });
+  kept.keep({ input: { key, billing: { usage: '1', usageName } }, idempotencyKey: 'b' });
+  kept.keep({ input: { key, billing: { usage: '1' } }, idempotencyKey: 'c' });
+  await reported(kept);
+  assert.equal(lost, ['INVALID', 'the call cannot be sent: TypeError: Do not know how to serialize a BigInt']);
+  assert.is(await used(meter), '1');
 });
 
 test('no more calls are kept than atMost: beyond that, requests are refused', async () => {

@@ -1,19 +1,20 @@
 import type { Keytally } from './client.ts';
-import { KeytallyError } from './error.ts';
 import type { Contract } from './contract.ts';
+import { KeytallyError } from './error.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
 import type { Status } from './status.ts';
+import { tell } from './tell.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
-/** A verification without an answer. `sentAtMs` is set if it was sent, so that keytally may have debited it. */
+/** A verification without an answer. `sentAtMs`, by `performance.now()`, is set if it was sent, so that keytally may have debited it. */
 export type KeptCall = { input: VerifyInput; idempotencyKey: string; sentAtMs?: number };
 type Lost = Exclude<Status, 'VALID'> | 'DOUBTFUL' | KeytallyError;
 
 export type KeptUsageOptions = {
   /**
    * Called with usage that nobody was debited for, and the reason: keytally refused the key (its status), keytally
-   * refused the call (the error), or it is no longer known whether the call was debited (`DOUBTFUL`), because keytally
-   * keeps an Idempotency-Key for 60 s.
+   * refused the call (the error; also of one that can't be sent), or it is no longer known whether the call was debited
+   * (`DOUBTFUL`), because keytally keeps an Idempotency-Key for 60 s.
    */
   onLost: (call: VerifyInput, why: Lost) => void;
   /** How many calls may be kept; beyond that, requests are refused. Default 10,000. */
@@ -34,6 +35,7 @@ export type KeptUsage = {
 
 // Less than the 60 s of an Idempotency-Key: a repetition that is slow on its way must still find it.
 const REPEATABLE_MS = 50_000;
+const LONGEST_VERIFY_MS = 9_000;
 
 const optionNames: OptionNames<KeptUsageOptions> = { onLost: true, atMost: true, pauseMs: true };
 
@@ -48,7 +50,7 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
   let timer: ReturnType<typeof setTimeout> | undefined;
 
   function reportLater(): void {
-    if (timer !== undefined || calls.size === 0) return;
+    if (timer !== undefined || (calls.size === 0 && !away)) return;
     timer = setTimeout(() => void report(), pauseMs);
     // Kept usage alone does not keep the process running; `flush` reports it at the end.
     (timer as { unref?: () => void }).unref?.();
@@ -64,17 +66,22 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
   }
 
   async function reportAll(): Promise<void> {
-    giveUpOldCalls(calls, onLost);
+    for (const call of calls) if (isTooOld(call)) drop(call, 'DOUBTFUL');
     // Ask for readiness first: once a call was sent and got no answer, it can be repeated for a minute only.
     if (!(await client.ready())) return;
     for (const call of calls) {
-      const outcome = await reportCall(client, call);
+      // Those before it took a while.
+      const outcome = isTooOld(call) ? 'DOUBTFUL' : await reportCall(client, call);
       away = outcome === 'AWAY';
       if (outcome === 'AWAY') return;
-      if (outcome === 'RATE_LIMITED') continue;
-      calls.delete(call);
-      if (outcome !== 'VALID') onLost(call.input, outcome);
+      if (outcome !== 'RATE_LIMITED') drop(call, outcome);
     }
+    away = false;
+  }
+
+  function drop(call: KeptCall, outcome: Lost | 'VALID'): void {
+    calls.delete(call);
+    if (outcome !== 'VALID') tell('onLost', onLost, call.input, outcome);
   }
 
   return {
@@ -86,10 +93,10 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
     },
     keep(call) {
       away = true;
-      if (calls.size >= atMost) return false;
-      calls.add(call);
+      const hasRoom = calls.size < atMost;
+      if (hasRoom) calls.add(call);
       reportLater();
-      return true;
+      return hasRoom;
     },
     async flush() {
       await reporting;
@@ -100,23 +107,23 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
 }
 
 // A second debit cannot be ruled out for a call that was sent too long ago, so it is not sent again.
-function giveUpOldCalls(calls: Set<KeptCall>, onLost: KeptUsageOptions['onLost']): void {
-  for (const call of calls) {
-    if (call.sentAtMs === undefined || Date.now() - call.sentAtMs < REPEATABLE_MS) continue;
-    calls.delete(call);
-    onLost(call.input, 'DOUBTFUL');
-  }
+function isTooOld({ sentAtMs }: KeptCall): boolean {
+  return sentAtMs !== undefined && performance.now() - sentAtMs >= REPEATABLE_MS;
 }
 
 async function reportCall(client: Keytally, call: KeptCall): Promise<Status | KeytallyError | 'AWAY'> {
-  call.sentAtMs ??= Date.now();
+  call.sentAtMs ??= performance.now();
+  const signal = AbortSignal.timeout(LONGEST_VERIFY_MS);
   try {
-    const { status } = await client.verify(call.input, { idempotencyKey: call.idempotencyKey });
+    const { status } = await client.verify(call.input, { idempotencyKey: call.idempotencyKey, signal });
     // There is an answer: unless it is VALID, this call was not debited.
     delete call.sentAtMs;
     return status;
   } catch (error) {
-    if (!(error instanceof KeytallyError)) throw error;
-    return error.isAway ? 'AWAY' : error;
+    if (signal.aborted) return 'AWAY';
+    if (!(error instanceof KeytallyError))
+      return new KeytallyError(`the call cannot be sent: ${String(error)}`, { status: 0, code: 0 }, { cause: error });
+    // What is not from keytally decides nothing.
+    return error.isAway || error.code === 0 ? 'AWAY' : error;
   }
 }

@@ -1,4 +1,5 @@
 import type { Contract } from './contract.ts';
+import { JSON_TYPE } from './send.ts';
 
 /** The client's name for each operation. `verify` is separate, because it may have another address. */
 export const operations = {
@@ -124,7 +125,7 @@ export const ofVerify: ReadonlySet<string> = new Set([
 
 /** The HTTP request of an operation: inputs named in the path's braces go into the path, the rest into the query or the body. */
 export function requestOf(operation: string, input: Record<string, unknown> = {}) {
-  const [verb = '', path = '', , accept = 'application/json'] = operation.split(' ');
+  const [verb = '', path = '', , accept = JSON_TYPE] = operation.split(' ');
   const rest = new Map(Object.entries(input).filter(([, value]) => value !== undefined));
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = rest.get(name);

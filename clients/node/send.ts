@@ -26,6 +26,7 @@ export type OutgoingRequest = {
 };
 type Deadline = { timeoutMs: number; signal?: AbortSignal | undefined };
 
+export const JSON_TYPE = 'application/json';
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 
@@ -74,19 +75,19 @@ export function headersOf(token: string, accept: string, hasBody: boolean): Reco
   return {
     Authorization: `Bearer ${token}`,
     Accept: accept,
-    ...(hasBody && { 'Content-Type': 'application/json' }),
+    ...(hasBody && { 'Content-Type': JSON_TYPE }),
   };
 }
 
-/** What an answer says; throws the error that it is. */
-export function resultOf(answer: HttpAnswer): unknown {
-  const { status, headers, text } = answer;
-  if (status < 200 || status > 299) throw errorOf(answer, text);
-  if (!headers.get('content-type')?.startsWith('application/json')) return text;
+/** What an answer says, where JSON was asked for or another type; throws the error that it is. */
+export function resultOf(answer: HttpAnswer, accept = JSON_TYPE): unknown {
+  const { status, text } = answer;
+  if (status < 200 || status > 299) throw errorOf(answer);
+  if (accept !== JSON_TYPE) return text;
   try {
     return JSON.parse(text);
-  } catch (cause) {
-    throw new KeytallyError('the answer is not JSON', { status, code: 0 }, { cause });
+  } catch {
+    throw errorOf(answer);
   }
 }
 
@@ -106,12 +107,11 @@ async function sendOnce(sender: Sender, request: HttpRequest, { timeoutMs, signa
   }, timeoutMs);
   signal?.addEventListener('abort', cancel);
   try {
-    return resultOf(
-      await answer.catch((cause: unknown) => {
-        signal?.throwIfAborted();
-        throw unanswered(request.url, isLate, cause);
-      }),
-    );
+    const received = await answer.catch((cause: unknown) => {
+      signal?.throwIfAborted();
+      throw unanswered(request.url, isLate, cause);
+    });
+    return resultOf(received, request.headers['Accept']);
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', cancel);

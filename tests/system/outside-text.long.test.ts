@@ -46,7 +46,7 @@ const functions: Record<string, (text: string) => unknown> = {
   'keysIn, half a header of keys and half of lines': (text) =>
     keysIn(Array<string>(400).fill(text.slice(0, 20)), text.slice(0, LENGTH / 2)),
   'a request at a guard': (text) => verifyInputOf('k', { ip: () => text }, {}, { ...seen, url: text }),
-  'an answer of a wrong server': (text) => errorOf(new Response(null, { status: 500 }), text),
+  'an answer of a wrong server': (text) => errorOf({ status: 500, headers: new Headers(), text }),
   'the address of a client': (text) => keytally({ url: `http://a/${text}`, token: 'kt_x' }),
   'the token of a client': (text) => keytally({ url: 'http://a/', token: text }),
   'an id in a path': (text) => requestOf('get /a/{id}', { id: text, query: text }),

@@ -5,9 +5,9 @@ import { buffer } from 'node:stream/consumers';
 
 /**
  * What happens to a request: `lose` forwards it and drops the answer, `hang` forwards it and never answers, `hold` forwards it
- * once `release` is called.
+ * once `release` is called; to `page` and `empty` something else answers with 200.
  */
-export type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html';
+export type Fate = 'pass' | 'lose' | 'hang' | 'hold' | 'refuse' | 'redirect' | 'html' | 'page' | 'empty';
 
 /** A proxy before a server that can lose, delay or refuse chosen requests; the others pass. */
 export async function makeProxy(target: string) {
@@ -48,6 +48,8 @@ export async function makeProxy(target: string) {
     if (fate === 'redirect') return response.writeHead(307, { Location: 'http://127.0.0.1:1/' }).end();
     if (fate === 'hold') await new Promise<void>((release) => held.push(release));
     if (fate === 'html') return response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>Bad Gateway</h1>');
+    if (fate === 'page') return response.writeHead(200, { 'Content-Type': 'text/html' }).end('<h1>Welcome</h1>');
+    if (fate === 'empty') return response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}');
     const { host: _, connection: __, ...headers } = request.headers;
     const answer = await fetch(target + request.url, {
       method: request.method!,
