@@ -49,4 +49,21 @@ test('a refill that comes while somebody looks is seen', async () => {
   await Promise.all([sql.end(), redis.close()]);
 });
 
+test('who adds to a record and who notes it at the same moment do not wait for each other', async () => {
+  const { id } = await customers.billing(await customers.newMeter({}));
+  let noted: Promise<void> | undefined;
+  await world.sql.begin(async (tx) => {
+    await tx`select from billing_records where id = ${id} for update`;
+    noted = noteCreditLooks(world.sql, [id]);
+    await eventually('it waits', async () => {
+      const waiting = await world.sql`
+        select from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into credit_looks%'`;
+      return waiting.length > 0;
+    });
+    await noteCreditLooks(tx, [id]);
+  });
+  await noted;
+});
+
 test.run();

@@ -28,7 +28,8 @@ export function isExhausted(
 export async function noteCreditLooks(sql: Query, billingIds: string[]): Promise<void> {
   await sql`
     insert into credit_looks (billing_id, team_id)
-    select id, team_id from billing_records where id = any(${eachOf(sql, billingIds)}) order by id
+    -- Each record before its look, as who adds to a record does: both at once would wait for each other.
+    select id, team_id from billing_records where id = any(${eachOf(sql, billingIds)}) order by id for key share
     on conflict (billing_id) do update set mark = nextval('credit_looks_seq'), look_at = now()`;
 }
 
