@@ -10,10 +10,11 @@ export type Granted = { movements: Map<string, Movement[]>; totals: Map<string, 
  * now without what began since, so it costs what is new.
  */
 export async function readGranted(sql: Query, ids: string[], span: Span, nowMs: number): Promise<Granted> {
-  const rows = await begunSince(sql, ids, span, nowMs);
-  const totals = await totalsNow(sql, ids, nowMs);
+  const rows = await totalsAndBegun(sql, ids, span, nowMs);
+  const begun = rows.filter((row): row is Begun => row.beginsAt !== null);
+  const totals = new Map(rows.filter(({ beginsAt }) => beginsAt === null).map((row) => [row.billingId, row.micros]));
   const movements: [billingId: string, movement: Movement][] = [];
-  for (const { billingId, grantId, name, micros, beginsAt, grants } of rows) {
+  for (const { billingId, grantId, name, micros, beginsAt, grants } of begun) {
     if (beginsAt >= span.endMs) totals.set(billingId, totals.get(billingId)! - micros);
     else {
       const movement: Movement = {
@@ -39,20 +40,23 @@ type Begun = {
   beginsAt: number;
   grants: number;
 };
+/** What a record has been granted in all by now. */
+type Total = Pick<Begun, 'billingId' | 'micros'> & { beginsAt: null };
 
-async function begunSince(
+// By one statement, so that the total has exactly what is told: what is counted, and what has begun and will be.
+async function totalsAndBegun(
   sql: Query,
   ids: string[],
   { startMs, endMs, starts }: Span,
   nowMs: number,
-): Promise<Begun[]> {
+): Promise<(Begun | Total)[]> {
   const some = eachOf(sql, ids);
-  return sql<Begun[]>`
+  return sql<(Begun | Total)[]>`
     with begun as (
       select billing_id, id, coalesce(name, '') as name, amount_micros as micros, begins_at
       from grants
-      where billing_id = any(${some}) and begins_at >= ${startMs} and begins_at <= ${nowMs}
-        and (voided_at is null or before_micros is not null)
+      where billing_id = any(${some}) and begins_at >= ${startMs}
+        and (before_micros is not null or (begins_at <= ${nowMs} and voided_at is null))
       union all
       select l.billing_id, 'grant_' || right(l.id, 26), '', l.amount_micros, floor(extract(epoch from l.created_at) * 1000)::bigint
       from credit_ledger l
@@ -74,15 +78,11 @@ async function begunSince(
       from begun
     )
     select billing_id, grant_id, min(name) as name, sum(micros)::bigint as micros, min(begins_at) as begins_at, count(*) as grants
-    from told group by billing_id, day, grant_id`;
-}
-
-async function totalsNow(sql: Query, ids: string[], nowMs: number): Promise<Map<string, number>> {
-  const rows = await sql<{ id: string; micros: number }[]>`
-    select b.id, (b.total_micros + b.granted_micros + coalesce(sum(g.amount_micros), 0))::bigint as micros
+    from told group by billing_id, day, grant_id
+    union all
+    select b.id, null, '', (b.total_micros + b.granted_micros + coalesce(sum(g.amount_micros), 0))::bigint, null, 0
     from billing_records b
     left join grants g on g.billing_id = b.id and g.before_micros is null and g.voided_at is null and g.begins_at <= ${nowMs}
-    where b.id = any(${eachOf(sql, ids)})
+    where b.id = any(${some})
     group by b.id`;
-  return new Map(rows.map(({ id, micros }) => [id, micros]));
 }
