@@ -2,6 +2,8 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse, IS_USAGE, type Books } from '../../../shared/stores/clickhouse.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
+import { spanOfMonth } from '../../../shared/books/statements/span.ts';
+import { makeStatements, type Statement } from '../../../shared/books/statements/statements.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
@@ -358,6 +360,36 @@ longTest(
   },
 );
 
+test('what was granted since a run began is in no month that it closes', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z');
+  const { meter } = await customers.meteredKey('10');
+  await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
+  const { id } = await customers.billing(meter);
+  const [record] = await world.sql<[{ shard: number }]>`select shard from billing_records where id = ${id}`;
+  const path = `/api/v1/customer-billing/${id}/grant`;
+  // The second one counts the first, which has begun.
+  for (const [name, credits] of [
+    ['first', '100'],
+    ['second', '7'],
+  ]) {
+    const headers = { 'Idempotency-Key': name! };
+    await must(201, world.call('post', path, { name, credits }, { headers }));
+  }
+  const { statements } = await makeStatements(stores(), {
+    workspaceId,
+    billings: [{ id, workspaceId, externalMeterId: meter, shard: record.shard }],
+    span: spanOfMonth('2026-09', 'UTC'),
+    nowMs: Date.now() - 600_000,
+    patienceMs: 0,
+  });
+  const [{ opening, movements, closing }] = statements as [Statement];
+  assert.equal([opening.totalMicros, closing.totalMicros], [0, 10_000_000]);
+  assert.equal(
+    movements.map(({ kind, micros }) => [kind, micros]),
+    [['granted', 10_000_000]],
+  );
+});
+
 test('only the next month can be closed, once it is over', async () => {
   const { workspaceId, customers } = await newWorkspace('2026-08-05T00:00Z');
   await customers.newMeter({});
@@ -365,6 +397,11 @@ test('only the next month can be closed, once it is over', async () => {
   const code = async (month: unknown) => (await close(workspaceId, { month })).body.error?.code;
   for (const month of ['2026-09', '2026-07']) assert.is(await code(month), 40971, month);
   for (const month of ['2026-13', '2026', 8]) assert.is(await code(month), 40001, String(month));
+  // Without a consumer its books are never proved.
+  assert.is(await code('2026-08'), undefined);
+  const early = await close(workspaceId, { month: '2026-09' });
+  assert.equal([early.status, early.body.error.code], [409, 40971]);
+  assert.match(early.body.error.message, /2026-08 is CLOSING/);
   const fresh = await newWorkspace(new Date().toISOString());
   const refused = await close(fresh.workspaceId, { month: new Date().toISOString().slice(0, 7) });
   assert.equal([refused.status, refused.body.error.details[0].path], [400, '/month']);

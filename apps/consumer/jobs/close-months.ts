@@ -38,9 +38,12 @@ export async function closeMonths(stores: JobStores, nowMs: number, log: Logger,
   const { sql } = stores;
   await beginDue(sql, nowMs, log, signal);
   const open = await sql<ClosedMonth[]>`
-    select ${monthColumns(sql)} from workspace_months
+    select ${monthColumns(sql)} from workspace_months this
     where closed_at is null and (looked_at is null or looked_at < now() - interval '20 seconds')
       and tx < pg_snapshot_xmin(pg_current_snapshot())
+      -- A line begins with the one before it.
+      and not exists (select from workspace_months earlier where earlier.workspace_id = this.workspace_id
+                      and earlier.month < this.month and earlier.closed_at is null)
     order by looked_at nulls first, created_at limit ${MONTHS_AT_ONCE}`;
   for (const month of open) {
     signal.throwIfAborted();

@@ -41,7 +41,8 @@ export async function makeStatements(
     const parts = await readParts(stores, of, { span, nowMs, since: startMs });
     for (const id of some)
       statements.push(statementOf(id, span, parts, { line: lines.get(id), proof: proofs.get(id)! }));
-    told.push(...parts.open);
+    // Of later months their own lines tell.
+    told.push(...parts.open.filter(({ billingId, month }) => month <= lines.get(billingId)!.month));
   }
   return { statements, late: told };
 }

@@ -71,6 +71,10 @@ export default route({
       audit('workspace_month', params.id, { month, acceptsDifferences: false }, { month, acceptsDifferences });
       return { closing: present(known) };
     }
+    // Each line begins with the one of the month before.
+    const [open] = await sql<{ month: string }[]>`
+      select month from workspace_months where workspace_id = ${params.id} and closed_at is null order by month limit 1`;
+    if (open) throw notClosedYet(open.month);
     const next = await nextMonth(sql, params.id);
     if (month !== next.month) throw notNext(next.month);
     if (next.span.endMs > Date.now()) throw notOver(next.span.timezone);
@@ -100,6 +104,10 @@ function present({ workspaceId, month, timezone, records, closedAt, waiting, ...
     ...(waiting && { waitsFor: waiting }),
     ...(closedAt && { closedAt: closedAt.toISOString() }),
   };
+}
+
+function notClosedYet(month: string): ApiError {
+  return new ApiError('month_not_next', { message: `${month} is CLOSING; close the next month once it is CLOSED.` });
 }
 
 function notNext(month: string): ApiError {
