@@ -50,7 +50,7 @@ export function makeGateway(options: GatewayOptions) {
     try {
       return await decide(request, path, requestId);
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status === 500) throw error;
+      if (!(error instanceof ApiError) || error.status === 500 || error === dotSegments) throw error;
       // End clients may see these answers. They cannot mend the gateway, so only the log has the cause.
       // Nor can they help that the gateway's team asks more often than its quota allows.
       if (error.status === 503 || error.errorName === 'team_too_many_calls')
@@ -66,6 +66,10 @@ export function makeGateway(options: GatewayOptions) {
     const [, name = '', segment = '', appended = ''] = /^\/gateway\/([^/]*)\/?([^/]*)(.*)$/s.exec(path) ?? [];
     const dialect = dialectOf(name);
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
+    const { original } = dialect;
+    const asksFor = pathOf(original ? (header(original.uri) ?? '') : appended || '/');
+    // The gateway may have chosen the policy by what such a path resolves to, and pass it on as it is.
+    if (original && holdsDotSegment(asksFor)) return refuseDots(dialect);
     const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
     const caller = await callerOf(header('x-keytally-token'), clientAddress, request.socket.remoteAddress);
     const asked = { method: request.method ?? '', route: GATEWAY_PATH + name, traceparent: header('traceparent') };
@@ -83,7 +87,7 @@ export function makeGateway(options: GatewayOptions) {
       }
       const decision = await options.verify({
         caller,
-        body: { ...policy, key, route: routeOf(dialect, header, request.method ?? '', appended) },
+        body: { ...policy, key, route: routeOf(original ? header(original.method) : request.method, asksFor) },
         clientAddress,
         idempotencyKey: header('x-keytally-idempotency-key'),
       });
@@ -123,10 +127,17 @@ function keysOfAll({ rawHeaders }: IncomingMessage, header: HeaderOf): string[] 
   return authorizations.length < 2 ? keysOf(header) : keysIn(authorizations, header('x-api-key') ?? '');
 }
 
-function routeOf({ original }: Dialect, header: HeaderOf, method: string, appended: string): string {
-  const uri = original ? (header(original.uri) ?? '') : appended || '/';
-  const route = `${original ? (header(original.method) ?? '') : method} ${uri.split('?', 1)[0]}`;
-  return hideSecrets(route.replace(/[^ -~]/g, '?')).slice(0, 1024);
+function pathOf(uri: string): string {
+  return uri.split('?', 1)[0]!;
+}
+
+function routeOf(method = '', path: string): string {
+  return hideSecrets(`${method} ${path}`.replace(/[^ -~]/g, '?')).slice(0, 1024);
+}
+
+function refuseDots({ only401And403 }: Dialect): Answer {
+  if (only401And403) return { status: 403, type: 'text/plain', text: '', headers: {} };
+  throw dotSegments;
 }
 
 // A key without a billing record holds nothing.

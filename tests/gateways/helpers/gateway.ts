@@ -30,15 +30,16 @@ export function examplesOf(heading: string): string[] {
 /** A small API that keeps every request that it receives. */
 export async function startApi() {
   const reached: Reached[] = [];
-  const answering = { cost: undefined as string | undefined };
+  const answering = { cost: undefined as string | undefined, never: false };
   const server = createServer((request, response) => {
     let bytes = 0;
     request.on('data', (chunk: Buffer) => (bytes += chunk.length));
     request.on('end', () => {
       const { method = '', url = '', headers } = request;
       reached.push({ method, url, headers, bytes });
+      if (answering.never) return request.socket.destroy();
       if (answering.cost !== undefined) response.setHeader('X-Keytally-Cost', answering.cost);
-      response.end('reached');
+      return response.end('reached');
     });
   });
   server.keepAliveTimeout = 60_000;
@@ -46,7 +47,7 @@ export async function startApi() {
   return {
     port: (server.address() as AddressInfo).port,
     reached,
-    /** What it says that its requests did cost; nothing where it is undefined. */
+    /** What it says that its requests did cost, nothing where it is undefined; or that it never answers. */
     answering,
     stop() {
       server.close();

@@ -35,6 +35,21 @@ export function testHolds(test: Test, setting: Setting): void {
     await become(setting, customer, '0 used 0 held');
   });
 
+  test('a hold of a request that the API never answered stays until it ends by itself', async () => {
+    const { gateway, api } = setting;
+    const customer = await newCustomer(setting);
+    api.answering.never = true;
+    // A gateway may also close the connection.
+    const status = await gateway.send(PATH, as(customer)).then(
+      (answer) => answer.status,
+      () => 502,
+    );
+    assert.ok(status >= 500, `${status}`);
+    Object.assign(api.answering, { cost: '1.25', never: false });
+    assert.is((await gateway.send(PATH, as(customer))).status, 200);
+    await become(setting, customer, '1.25 used 10 held');
+  });
+
   test('a customer who lacks what may be needed is refused before the API, and holds nothing', async () => {
     const { gateway, api, clients } = setting;
     const customer = await newCustomer(setting, '9.999999');

@@ -45,4 +45,16 @@ export function testPolicies(test: Test, setting: Setting): void {
       else assert.is((await newestEvent(setting, clients.good.key)).n, reports.usageName, path);
     }
   });
+
+  test('no path of the dear location that resolves to the cheap one reaches the API as it is', async () => {
+    const { clients, gateway, api } = setting;
+    for (const path of ['/reports/../documents', '/reports/1/..%2f..%2fdocuments', '/reports/%2e%2e/documents']) {
+      api.reached.length = 0;
+      const { status } = await gateway.send(path, { headers: bearer(clients.good.key) });
+      // A gateway may also pass on what it resolves to.
+      if (status === 200 && (await newestEvent(setting, clients.good.key)).n === documents.usageName)
+        assert.is(api.reached[0]!.url, '/documents', path);
+      if (status !== 200) assert.is(api.reached.length, 0, path);
+    }
+  });
 }

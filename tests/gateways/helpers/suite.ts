@@ -22,7 +22,7 @@ export function testGateway(
   test.after(() => closeSetting(setting));
   test.before.each(() => {
     setting.api.reached.length = 0;
-    setting.api.answering.cost = undefined;
+    Object.assign(setting.api.answering, { cost: undefined, never: false });
   });
   testPasses(test, setting, quirks);
   testPolicies(test, setting);
