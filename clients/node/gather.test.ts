@@ -9,7 +9,7 @@ import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts'
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
 import { failure } from './helpers/failure.ts';
 import { makeProxy, type Proxy } from './helpers/proxy.ts';
-import { keytally, type ClientOptions, type Keytally } from './index.ts';
+import { keytally, type ClientOptions, type Keytally, type KeytallyError } from './index.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../shared/verification/operation.ts';
 
 let world: World;
@@ -132,6 +132,23 @@ test('each call of a batch has its own deadline, and is ended by its own signal'
   proxy.fate = 'pass';
   // The request that hangs is given up once nobody waits for it, and the last call asks again.
   assert.is((await outcomes[2]).status, 'VALID');
+});
+
+test('one result that is not from keytally fails its batch', async () => {
+  const { server, url, requests } = await holdingServer();
+  const client = clientOf(url);
+  for (const wrong of [null, {}, 'VALID', { status: 1 }, { error: {} }, { error: { message: 'no' } }]) {
+    const calls = Promise.allSettled(many(2, () => client.verify({ key: 'key_a' })));
+    await eventually('it is asked', async () => requests.length === 1);
+    requests.pop()!.answer({ results: [{ status: 'VALID' }, wrong] });
+    for (const outcome of await calls) {
+      assert.is(outcome.status, 'rejected');
+      const { message, code } = (outcome as PromiseRejectedResult).reason as KeytallyError;
+      assert.equal([message, code], ['the answer to a batch is not from keytally', 0], JSON.stringify(wrong));
+    }
+  }
+  server.close();
+  server.closeAllConnections();
 });
 
 test('a server that knows no batches is asked with single calls', async () => {

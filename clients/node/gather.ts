@@ -147,11 +147,15 @@ function decisionOf(answer: HttpAnswer): unknown {
 function resultsOf(answer: HttpAnswer, count: number): unknown[] {
   const { results } = (resultOf(answer) ?? {}) as { results?: Result[] };
   const isOurs =
-    Array.isArray(results) && results.length === count && results.every((one) => one?.error || isDecision(one));
+    Array.isArray(results) && results.length === count && results.every((one) => isError(one) || isDecision(one));
   if (!isOurs)
     throw new KeytallyError('the answer to a batch is not from keytally', { status: answer.status, code: 0 });
   const requestId = answer.headers.get('x-request-id') ?? undefined;
   return results.map((result) => (result?.error ? errorInBatch(result.error, requestId) : result));
+}
+
+function isError(result: Result): boolean {
+  return Number.isInteger(result?.error?.code);
 }
 
 function isDecision(result: Result): boolean {
