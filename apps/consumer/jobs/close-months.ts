@@ -81,17 +81,13 @@ async function beginDue(sql: Sql, nowMs: number, log: Logger, signal: AbortSigna
 async function beginIfDue(tx: Transaction, workspaceId: string, nowMs: number): Promise<void> {
   await tx`select from workspaces where id = ${workspaceId} for update`;
   let next: NextMonth = await nextMonth(tx, workspaceId);
-  if (dueAt(next) <= nowMs) {
-    const [open] =
-      await tx`select from workspace_months where workspace_id = ${workspaceId} and closed_at is null limit 1`;
-    if (!open) {
-      await beginMonth(tx, workspaceId, next, { acceptsDifferences: false });
-      await tx`
-        insert into audit_log (id, team_id, operation, resource, resource_id, after)
-        values (${newId('audit')}, ${next.teamId}, 'month closed', 'workspace_month', ${workspaceId},
-                ${JSON.stringify({ month: next.month, acceptsDifferences: false })}::text::json)`;
-      next = await nextMonth(tx, workspaceId);
-    }
+  if (dueAt(next) <= nowMs && next.closing === null) {
+    await beginMonth(tx, workspaceId, next, { acceptsDifferences: false });
+    await tx`
+      insert into audit_log (id, team_id, operation, resource, resource_id, after)
+      values (${newId('audit')}, ${next.teamId}, 'month closed', 'workspace_month', ${workspaceId},
+              ${JSON.stringify({ month: next.month, acceptsDifferences: false })}::text::json)`;
+    next = await nextMonth(tx, workspaceId);
   }
   // One after the other, so that a workspace of long ago does not close all at once.
   const at = Math.max(dueAt(next), nowMs + WHILE_ONE_IS_OPEN_MS);

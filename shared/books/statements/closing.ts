@@ -5,7 +5,14 @@ import { monthAfter, monthAt, spanOfMonth, type Span } from './span.ts';
 import type { Statement } from './statements.ts';
 
 /** The month of a workspace that can be closed next: the one after the last, or the one in which the workspace was made. */
-export type NextMonth = { month: string; span: Span; teamId: string; isDeleted: boolean };
+export type NextMonth = {
+  month: string;
+  span: Span;
+  teamId: string;
+  isDeleted: boolean;
+  /** The month before, while it is still closing: each line begins with the one before it, so the next one waits. */
+  closing: string | null;
+};
 
 const LINES_AT_ONCE = 20;
 
@@ -13,15 +20,16 @@ const LINES_AT_ONCE = 20;
 export async function nextMonth(tx: Query, workspaceId: string): Promise<NextMonth> {
   const [row] = await tx<[Known]>`
     select w.timezone, w.team_id, floor(extract(epoch from w.created_at) * 1000)::bigint as made_ms,
-           floor(extract(epoch from w.deleted_at) * 1000)::bigint as deleted_ms, last.month, last.end_ms, last.end_day
+           floor(extract(epoch from w.deleted_at) * 1000)::bigint as deleted_ms, last.month, last.end_ms, last.end_day,
+           (select min(m.month) from workspace_months m where m.workspace_id = w.id and m.closed_at is null) as closing
     from workspaces w left join lateral (
       select month, end_ms, end_day from workspace_months m where m.workspace_id = w.id order by end_ms desc limit 1) last on true
     where w.id = ${workspaceId}`;
-  const { timezone, teamId, madeMs, deletedMs, month: last, endMs, endDay } = row;
+  const { timezone, teamId, madeMs, deletedMs, month: last, endMs, endDay, closing } = row;
   const month = last === null ? monthAt(madeMs, timezone) : monthAfter(last);
   // It begins where the last one ended, whatever the zone is now: no instant is in two months, or in none.
   const span = spanOfMonth(month, timezone, last === null ? undefined : { startMs: endMs!, startDay: endDay! });
-  return { month, span, teamId, isDeleted: deletedMs !== null && deletedMs < span.startMs };
+  return { month, span, teamId, isDeleted: deletedMs !== null && deletedMs < span.startMs, closing };
 }
 
 type Known = {
@@ -32,6 +40,7 @@ type Known = {
   month: string | null;
   endMs: number | null;
   endDay: string | null;
+  closing: string | null;
 };
 
 /**

@@ -71,11 +71,8 @@ export default route({
       audit('workspace_month', params.id, { month, acceptsDifferences: false }, { month, acceptsDifferences });
       return { closing: present(known) };
     }
-    // Each line begins with the one of the month before.
-    const [open] = await sql<{ month: string }[]>`
-      select month from workspace_months where workspace_id = ${params.id} and closed_at is null order by month limit 1`;
-    if (open) throw notClosedYet(open.month);
     const next = await nextMonth(sql, params.id);
+    if (next.closing !== null) throw notClosedYet(next.closing);
     if (month !== next.month) throw notNext(next.month);
     if (next.span.endMs > Date.now()) throw notOver(next.span.timezone);
     const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
