@@ -1,10 +1,10 @@
-import { once } from 'node:events';
 import type { RequestListener, Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeHttpServer } from './http-server.ts';
 import { listen } from './listen.ts';
+import { answerTo } from '../../tests/helpers/raw-http.ts';
 
 const CONNECTIONS = 300;
 const MOST_IN_A_TURN = 10;
@@ -53,13 +53,4 @@ async function serve(handle: RequestListener): Promise<{ server: Server; port: n
   const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, headersMs: 300 });
   stops.push(stop);
   return { server, port };
-}
-
-/** Sends a beginning, and gives everything that is answered until the server closes. */
-async function answerTo(client: Socket, beginning: string): Promise<string> {
-  let text = '';
-  client.setEncoding('latin1').on('data', (part: string) => (text += part));
-  client.write(beginning);
-  await once(client, 'close');
-  return text;
 }

@@ -6,6 +6,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
 import { listen } from './listen.ts';
+import { answerTo } from '../../tests/helpers/raw-http.ts';
 
 const test = suite('listen');
 const SERVER = `
@@ -88,15 +89,6 @@ test('while it stops, an answer that is sent at once closes its connection, and 
 });
 
 test.run();
-
-/** Sends a request or the rest of one, and gives everything that is answered until the server closes. */
-async function answerTo(client: Socket, request: string): Promise<string> {
-  let text = '';
-  client.setEncoding('latin1').on('data', (part: string) => (text += part));
-  client.write(request);
-  await once(client, 'close');
-  return text;
-}
 
 function connectionsOf(server: Server): Promise<number> {
   return new Promise((resolve, reject) => {

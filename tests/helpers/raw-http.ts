@@ -1,4 +1,5 @@
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { envelopeProblem } from './contract.ts';
 
@@ -76,4 +77,13 @@ function split(received: Buffer, headOnly: boolean): { answers: RawAnswer[]; res
     if (status >= 200) answers.push({ status, headers, text: received.toString('utf8', head + 4, end) });
     at = end;
   }
+}
+
+/** Sends a request, or a part of one, and gives everything that is answered until the server closes. */
+export async function answerTo(client: Socket, part: string): Promise<string> {
+  let text = '';
+  client.setEncoding('latin1').on('data', (received: string) => (text += received));
+  client.write(part);
+  await once(client, 'close');
+  return text;
 }
