@@ -1,20 +1,35 @@
-// `%`, and all characters that mean the same whether they are encoded or not (RFC 3986: letters, digits, `-`, `.`, `_`).
-// `%25` before the two digits encodes the `%` again, as often as it stands there. No two matches share a character.
-const encoded = /%(?:25)*(2[5DE]|3[0-9]|[46][1-9A-F]|5[0-9AF]|7[0-9A])/gi;
-const MOST_ROUNDS = 5;
+// All characters that mean the same whether they are encoded or not (RFC 3986), and `%`.
+const meansTheSame = /[\w.%-]/;
+const decodable = Array.from({ length: 0x80 }, (_, code) => meansTheSame.test(String.fromCharCode(code)));
+const PERCENT = 0x25;
 
 /**
- * Decodes the percent-encoded letters, digits, `-`, `.`, `_` and `%` of a text, also where they were encoded several times.
- * All else stays as it is: no character that it gives needs care. `undefined`: after several rounds there was still
- * something to decode, which no program writes.
+ * Decodes the percent-encoded letters, digits, `-`, `.`, `_` and `%` of a text, however often they were encoded. All else
+ * stays as it is: no character that it gives needs care.
  */
-export function decodeUnreserved(text: string): string | undefined {
-  let decoded = text;
-  for (let round = 0; decoded.search(encoded) >= 0; round++) {
-    if (round === MOST_ROUNDS) return undefined;
-    decoded = decoded.replace(encoded, (_, digits: string) => String.fromCharCode(parseInt(digits, 16)));
+export function decodeUnreserved(text: string): string {
+  if (!text.includes('%')) return text;
+  // One way through the text, whoever wrote it: a character that is decoded stands where its three stood, and may itself be
+  // the end of three.
+  const codes = new Uint16Array(text.length);
+  let length = 0;
+  for (let i = 0; i < text.length; i++) {
+    codes[length++] = text.charCodeAt(i);
+    while (length >= 3 && codes[length - 3] === PERCENT) {
+      const code = hexDigit(codes[length - 2]!) * 16 + hexDigit(codes[length - 1]!);
+      if (code >= decodable.length || !decodable[code]) break;
+      length -= 2;
+      codes[length - 1] = code;
+    }
   }
-  return decoded;
+  return Buffer.from(codes.buffer, 0, length * 2).toString('utf16le');
+}
+
+// Of any other character more than 15 by far.
+function hexDigit(code: number): number {
+  if (code >= 48 && code <= 57) return code - 48;
+  const letter = code & ~32;
+  return letter >= 65 && letter <= 70 ? letter - 55 : decodable.length;
 }
 
 const dotSegment = /(?:^|[/\\]|%2f|%5c)\.{1,2}(?:[/\\;]|%2f|%5c|%3b|$)/i;
@@ -22,6 +37,5 @@ const dotSegment = /(?:^|[/\\]|%2f|%5c)\.{1,2}(?:[/\\;]|%2f|%5c|%3b|$)/i;
 /** Whether a path holds a segment `.` or `..`, or one that some program takes for it: encoded, after `\`, before `;`. */
 export function holdsDotSegment(path: string): boolean {
   if (!path.includes('.') && !path.includes('%')) return false;
-  const decoded = decodeUnreserved(path);
-  return decoded === undefined || dotSegment.test(decoded);
+  return dotSegment.test(decodeUnreserved(path));
 }

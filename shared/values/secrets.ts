@@ -10,7 +10,6 @@ export function hideSecrets(text: string): string {
   const hidden = hidePlain(text);
   if (!hidden.includes('%')) return hidden;
   const decoded = decodeUnreserved(hidden);
-  if (decoded === undefined) return HIDDEN;
   const hiddenBelow = hidePlain(decoded);
   return hiddenBelow === decoded ? hidden : hiddenBelow;
 }
