@@ -102,13 +102,19 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     deniedAttempts,
   ];
 
-  const probe = makeProbes(metrics, {
-    postgres: () => sql`select 1`,
-    redis: () => requireOpen(redis, 1_000),
-    clickhouse: () => books.ready(),
-    // Not ready while Postgres is older than Redis.
-    settings: async () => stalePostgres.refuse(),
-  });
+  const postgres = () => sql`select 1`;
+  const probe = makeProbes(
+    metrics,
+    {
+      postgres,
+      redis: () => requireOpen(redis, 1_000),
+      clickhouse: () => books.ready(),
+      // Not ready while Postgres is older than Redis.
+      settings: async () => stalePostgres.refuse(),
+    },
+    // Without the others it still reads what Postgres has.
+    { toServe: { postgres } },
+  );
   const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
   const outboxFull = outbox.full;
   const { verify } = makeVerifier({

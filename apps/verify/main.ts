@@ -6,7 +6,7 @@ import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { limitFailures } from '../../shared/auth/failed-authentications.ts';
 import { limitTeams, makeTeamRate } from '../../shared/auth/team-rates.ts';
-import { requireOpen } from '../../shared/stores/fence.ts';
+import { openShards, requireOpen } from '../../shared/stores/fence.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { watchOutbox } from '../../shared/events/outbox-watch.ts';
@@ -43,7 +43,15 @@ await run({ log }, async () => {
   const uses = noteTokenUses(redis, log);
   const turning = startTurning(redis, log);
   const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log });
-  const probe = makeProbes(metrics, { redis: () => requireOpen(redis, 1_000) }, metricsOfAll(metrics));
+  const probe = makeProbes(
+    metrics,
+    { redis: () => requireOpen(redis, 1_000) },
+    {
+      // One closed shard refuses its own keys, and no others.
+      toServe: { redis: async () => (await openShards(redis, 1_000)).size > 0 },
+      readMetrics: metricsOfAll(metrics),
+    },
+  );
   const countCall = makeTeamRate(config.QUOTA_VERIFY_PER_SECOND);
   const server = await serve(
     makeHandler({

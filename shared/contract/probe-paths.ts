@@ -33,11 +33,20 @@ export const probePaths: Record<string, Probe> = {
   ),
   '/readyz': probe(
     'getReadiness',
-    'Whether the dependencies answer',
-    'For sending requests to a process only while it can serve them.',
+    'Whether all dependencies answer',
+    'For people and monitors: while one of them is away, some requests fail.',
     {
       200: json('All answer', readiness('ready')),
       503: json('Not all answer', readiness('not ready')),
+    },
+  ),
+  '/servingz': probe(
+    'getServing',
+    'Whether the process can serve anybody',
+    'For load balancers: while one dependency of several is away, a process goes on serving what does not need it.',
+    {
+      200: json('What it needs for any request answers', readiness('serving')),
+      503: json('It can serve nobody', readiness('not serving')),
     },
   ),
   '/metrics': probe(
@@ -55,7 +64,7 @@ export const probePaths: Record<string, Probe> = {
 /** Those that clients reach: with a port of their own for the others, on which no client is, whether it is alive alone. */
 export function clientProbePaths(opsPort: number | undefined): Record<string, Probe> {
   if (opsPort === undefined) return probePaths;
-  const { '/readyz': _ready, '/metrics': _metrics, ...others } = probePaths;
+  const { '/readyz': _ready, '/servingz': _serving, '/metrics': _metrics, ...others } = probePaths;
   return others;
 }
 

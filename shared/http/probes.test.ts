@@ -13,10 +13,11 @@ test('a thousand who ask at once or one after the other within a second cost one
     checks++;
     await later();
   };
-  const probe = makeProbes(makeMetrics('test'), { redis }, async () => {
+  const readMetrics = async () => {
     await later();
     return `rendered ${++renderings}`;
-  });
+  };
+  const probe = makeProbes(makeMetrics('test'), { redis }, { readMetrics });
   const began = performance.now();
   const paths = Array.from({ length: 1_000 }, (_, i) => (i % 2 ? '/metrics' : '/readyz'));
   const together = await Promise.all(paths.map((path) => probe(path)));
@@ -28,12 +29,33 @@ test('a thousand who ask at once or one after the other within a second cost one
   assert.is(String(together[1]?.text), 'rendered 1');
 });
 
+test('a program that can still serve somebody says so, and names what is away', async () => {
+  const away = async () => {
+    throw new Error('away');
+  };
+  const here = async () => {};
+  const answers = async (postgres: () => Promise<void>) => {
+    const probe = makeProbes(makeMetrics('test'), { postgres, clickhouse: away }, { toServe: { postgres } });
+    const asked = await Promise.all(['/readyz', '/servingz'].map((path) => probe(path)));
+    return asked.map((answer) => `${answer?.status} ${answer?.text}`);
+  };
+  assert.equal(await answers(here), [
+    '503 {"status":"not ready","checks":{"postgres":"ok","clickhouse":"away"}}',
+    '200 {"status":"serving","checks":{"postgres":"ok"}}',
+  ]);
+  assert.equal(await answers(away), [
+    '503 {"status":"not ready","checks":{"postgres":"away","clickhouse":"away"}}',
+    '503 {"status":"not serving","checks":{"postgres":"away"}}',
+  ]);
+});
+
 test('what could not be rendered is not kept', async () => {
   let tries = 0;
-  const probe = makeProbes(makeMetrics('test'), {}, async () => {
+  const readMetrics = async () => {
     if (++tries === 1) throw new Error('the primary ends');
     return 'rendered';
-  });
+  };
+  const probe = makeProbes(makeMetrics('test'), {}, { readMetrics });
   await probe('/metrics').then(
     () => assert.unreachable('the first fails'),
     () => {},

@@ -16,13 +16,22 @@ const CHECK_TIMEOUT_MS = 1_500;
 const METRICS_KEPT_MS = 1_000;
 const READINESS_KEPT_MS = 100;
 
+type ProbeOptions = {
+  /** What it can't do without; all `checks`, if it is not told. */
+  toServe?: Checks;
+  readMetrics?: () => Promise<string>;
+};
+
 /**
- * Answers the paths that every program has, without a token: `/healthz` (the process is alive), `/readyz` (its
- * dependencies answer), `/metrics` (Prometheus). `undefined` for any other path.
+ * Answers the paths that every program has, without a token: `/healthz` (the process is alive), `/readyz` (all its
+ * dependencies answer), `/servingz` (those do without which it could serve nobody), `/metrics` (Prometheus). `undefined`
+ * for any other path.
  */
-export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () => metrics.registry.metrics()): Probe {
+export function makeProbes(metrics: Metrics, checks: Checks, options: ProbeOptions = {}): Probe {
+  const { toServe = checks, readMetrics = () => metrics.registry.metrics() } = options;
   const alive = json(200, { status: 'ok' });
-  const ready = keepFor(READINESS_KEPT_MS, () => readiness(checks));
+  const ready = keepFor(READINESS_KEPT_MS, () => readiness(checks, 'ready'));
+  const serving = keepFor(READINESS_KEPT_MS, () => readiness(toServe, 'serving'));
   const rendered = keepFor(METRICS_KEPT_MS, async () => ({
     status: 200,
     type: metrics.registry.contentType,
@@ -34,6 +43,8 @@ export function makeProbes(metrics: Metrics, checks: Checks, readMetrics = () =>
         return alive;
       case '/readyz':
         return ready();
+      case '/servingz':
+        return serving();
       case '/metrics':
         return rendered();
       default:
@@ -71,11 +82,11 @@ export async function allReady(checks: Checks): Promise<boolean> {
   return answers.every(([, ready]) => ready);
 }
 
-async function readiness(checks: Checks): Promise<ProbeAnswer> {
+async function readiness(checks: Checks, what: 'ready' | 'serving'): Promise<ProbeAnswer> {
   const answers = await askAll(checks);
   const ready = answers.every(([, ready]) => ready);
   const states = Object.fromEntries(answers.map(([name, ready]) => [name, ready ? 'ok' : 'away']));
-  return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not ready', checks: states });
+  return json(ready ? 200 : 503, { status: ready ? what : `not ${what}`, checks: states });
 }
 
 async function askAll(checks: Checks): Promise<[name: string, ready: boolean][]> {

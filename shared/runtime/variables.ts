@@ -79,7 +79,7 @@ export const variables = {
   PORT: integer('port to listen on; 0: any free port', { default: 0, min: 0, max: 65535 }),
   OPS_PORT: optional(
     integer(
-      'port of `/readyz` and `/metrics`, for probes and Prometheus alone: clients then reach neither on `PORT`; empty: both are on `PORT`',
+      'port of `/readyz`, `/servingz` and `/metrics`, for probes and Prometheus alone: clients then reach neither on `PORT`; empty: both are on `PORT`',
       { min: 0, max: 65535 },
     ),
   ),

@@ -92,6 +92,14 @@ test('the servers for trying start as those of Compose do', () => {
   assert.is(data['kafka-server.properties']?.trim(), read('deploy/kafka/server.properties').trim());
 });
 
+test('what a Service reaches leaves it only when it can serve nobody', () => {
+  for (const name of ['api', 'verify', 'relay', 'consumer', 'webhooks']) {
+    const [container] = podsOf(rendered.get('trial-kafka')!).get(name)!.containers;
+    const path = ['api', 'verify'].includes(name) ? '/servingz' : '/readyz';
+    assert.is(container!.readinessProbe?.httpGet?.path, path, name);
+  }
+});
+
 test('no container has root, rights, a writable file system, a token of the cluster or memory without a limit', () => {
   for (const [name, pod] of everyPod()) {
     assert.ok(pod.securityContext.runAsNonRoot && pod.securityContext.runAsUser > 0, name);

@@ -101,6 +101,7 @@ test('a failover loses no answered debit and no answered change', async () => {
   // Alone it has no replica, so its shards stay closed until the failed server comes back as one.
   await sleep(500);
   assert.not.ok(await isReady());
+  for (const { url } of [world.verify!, world.api]) assert.ok((await fetch(`${url}/servingz`)).ok, 'others are served');
   await restart(failed);
   await eventually('every shard is open again', isReady);
   await changes;

@@ -103,6 +103,8 @@ test('the api refuses changes until an operator has decided; then keys that chan
   });
   await eventually('a metric reports it', async () => (await metric(world.api.url, 'keytally_settings_older')) === 1);
   assert.is((await verified()).status, 503, 'and they stay closed');
+  const servings = [world.api, world.verify!].map(async ({ url }) => (await fetch(`${url}/servingz`)).status);
+  assert.equal(await Promise.all(servings), [200, 503], 'the api still reads, verify serves nobody');
 
   const stdout = await runRestored(world);
   for (const id of [disabled.id, rotated.id, longAgo.id, gone, gateway.id, billingId])

@@ -45,7 +45,7 @@ test('readers who stop reading share one copy of a page', async () => {
   }
 });
 
-test('/metrics and /readyz cost a stranger a lookup, not a rendering and not a question to Redis', async () => {
+test('/metrics, /readyz and /servingz cost a stranger a lookup, not a rendering and not a question to Redis', async () => {
   for (const server of servers()) {
     const cost = async (path: string) => {
       await fetch(server.url + path);
@@ -54,7 +54,7 @@ test('/metrics and /readyz cost a stranger a lookup, not a rendering and not a q
       return cpuSeconds(server) - before;
     };
     const cheap = await cost('/healthz');
-    for (const path of ['/metrics', '/readyz']) {
+    for (const path of ['/metrics', '/readyz', '/servingz']) {
       const dear = await cost(path);
       assert.ok(dear < 4 * cheap + 0.3, `1,000 of ${path} take ${dear} s, of /healthz ${cheap} s`);
     }
@@ -87,15 +87,17 @@ test('documents are sent compressed to whoever takes that, and not again to whoe
   }
 });
 
-test('with OPS_PORT, clients of the hot port reach neither /metrics nor /readyz, and OPS_PORT serves nothing else', async () => {
+test('with OPS_PORT, clients of the hot port reach /healthz alone of the probes, and OPS_PORT serves nothing else', async () => {
   for (const program of ['api', 'verify'] as const) {
     const [ops = 0] = await freePorts(1);
     const server = await world.start(program, { OPS_PORT: String(ops) });
     const url = `http://127.0.0.1:${ops}`;
     const ready = async () => (await fetch(`${url}/readyz`)).status === 200;
     await eventually('it is ready', ready);
+    const hidden = ['/metrics', '/readyz', '/servingz'];
     const status = async (path: string) => (await request(server.url + path, 'get', {})).status;
-    assert.equal(await Promise.all(['/metrics', '/readyz', '/healthz'].map(status)), [404, 404, 200], program);
+    assert.equal(await Promise.all(hidden.map(status)), [404, 404, 404], program);
+    assert.is(await status('/healthz'), 200);
     const docs = await Promise.all(['/docs', BUNDLE, '/openapi.json'].map((path) => fetch(server.url + path)));
     const expected = program === 'api' ? 200 : 404;
     assert.equal(
