@@ -451,7 +451,7 @@ type ListKeysQuery struct {
 	Limit int64 `json:"limit,omitempty"`
 	// `nextCursor` of the previous answer
 	Cursor string `json:"cursor,omitempty"`
-	// only keys with this text in their name, customerId or masked key, in any case; a page may have few of them, or none, while `nextCursor` leads on
+	// only keys with this text in their name, customerId or masked key, in any case
 	Search string `json:"search,omitempty"`
 	// your own id of the customer
 	CustomerID string `json:"customerId,omitempty"`

@@ -675,7 +675,7 @@ export interface Contract {
       limit?: number | undefined;
       /** `nextCursor` of the previous answer */
       cursor?: string | undefined;
-      /** only keys with this text in their name, customerId or masked key, in any case; a page may have few of them, or none, while `nextCursor` leads on */
+      /** only keys with this text in their name, customerId or masked key, in any case */
       search?: string | undefined;
       /** your own id of the customer */
       customerId?: string | undefined;

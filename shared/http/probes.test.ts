@@ -37,7 +37,7 @@ test('a program that can still serve somebody says so, and names what is away', 
   const answers = async (postgres: () => Promise<void>) => {
     const probe = makeProbes(makeMetrics('test'), { postgres, clickhouse: away }, { toServe: { postgres } });
     const asked = await Promise.all(['/readyz', '/servingz'].map((path) => probe(path)));
-    return asked.map((answer) => `${answer?.status} ${answer?.text}`);
+    return asked.map((answer) => `${answer?.status} ${String(answer?.text)}`);
   };
   assert.equal(await answers(here), [
     '503 {"status":"not ready","checks":{"postgres":"ok","clickhouse":"away"}}',

@@ -239,7 +239,7 @@ class ListKeysInput(TypedDict):
     cursor: NotRequired[str]
     """`nextCursor` of the previous answer"""
     search: NotRequired[str]
-    """Only keys with this text in their name, customerId or masked key, in any case; a page may have few of them, or none, while `nextCursor` leads on"""
+    """Only keys with this text in their name, customerId or masked key, in any case"""
     customerId: NotRequired[str]
     """Your own id of the customer"""
     externalMeterId: NotRequired[str]

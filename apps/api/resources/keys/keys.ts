@@ -93,7 +93,7 @@ export const DEFAULT_PREFIX = 'key';
 
 const JSON_OID = 114;
 
-type KeyRow = {
+export type KeyRow = {
   id: string;
   name: string;
   maskedKey: string;

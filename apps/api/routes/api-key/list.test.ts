@@ -77,6 +77,32 @@ test('a search finds text in the name, the customer and the masked key, in any c
   assert.equal(await found('nothing'), []);
 });
 
+test('a filter that few of many keys fit reads a bounded number of them for a page', async () => {
+  const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'Large' })).body;
+  const newKey = { name: 'first', workspaceId: workspace.id };
+  const { apiKey } = (await world.call('post', '/api/v1/api-key', newKey)).body;
+  await world.sql`
+    insert into api_keys select (jsonb_populate_record(k, jsonb_build_object(
+      'id', 'key_' || lpad(i::text, 26, '0')))).*
+    from api_keys k, generate_series(1, 1500) i where k.id = ${apiKey.id}`;
+  await world.call('delete', `/api/v1/workspace/${workspace.id}/api-key/${apiKey.id}`);
+  for (const [query, found] of [
+    ['deleted=true', ['first']],
+    ['deleted=true&enabled=false', []],
+    ['deleted=true&enabled=true', ['first']],
+  ] as const) {
+    const path = `/api/v1/workspace/${workspace.id}/api-keys?${query}`;
+    const page = (await world.call('get', path)).body;
+    assert.equal(page.apiKeys, [], 'the first page reads others');
+    const rest = (await world.call('get', `${path}&cursor=${page.nextCursor}`)).body;
+    assert.equal(
+      rest.apiKeys.map(({ name }: { name: string }) => name),
+      found,
+    );
+    assert.is(rest.nextCursor, undefined);
+  }
+});
+
 test('a list shows a key as a single read does, without its secret', async () => {
   for (const listed of (await list()).body.apiKeys) {
     assert.equal(
