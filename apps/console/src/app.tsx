@@ -61,7 +61,7 @@ export function App() {
 function Lost() {
   return (
     <Frame>
-      <main id="main">
+      <main id="main" tabIndex={-1}>
         <Page title="Nothing here">
           <p>
             The address leads nowhere. <a href="/console">Choose a workspace</a>

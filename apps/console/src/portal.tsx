@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { call, leavePortal, openPortal, Problem, type Output } from './data/call.ts';
 import { usePages, useRead } from './data/hooks.ts';
-import { EndedContext } from './data/session.ts';
+import { EndedContext, useLeave } from './data/session.ts';
 import { Credits } from './pages/customers/credits.tsx';
 import { StatementOfMonth } from './pages/customers/books.tsx';
 import { Grants, readGrants } from './pages/customers/grants.tsx';
@@ -9,7 +9,7 @@ import { UsageByDay } from './pages/customers/usage.tsx';
 import { Rotate } from './pages/keys/key.tsx';
 import { KeyState } from './pages/keys/keys.tsx';
 import { Page } from './parts/page.tsx';
-import { Table, type Column } from './parts/table.tsx';
+import { PagedTable, type Column } from './parts/table.tsx';
 import { ProblemNote, Time } from './parts/text.tsx';
 
 type Opened = Output<'get /api/v1/portal'>['portal'];
@@ -34,6 +34,7 @@ export function Portal() {
     }
   };
   const begin = () => read(setOpened);
+  const { leave, problem } = useLeave(leavePortal, () => setOpened('left'));
   useEffect(() => {
     const look = () => {
       if (location.hash.startsWith('#lt_')) {
@@ -69,20 +70,14 @@ export function Portal() {
           <span class="workspace" title={opened.customerId}>
             {opened.customerId}
           </span>
-          <button
-            type="button"
-            class="outline secondary end"
-            onClick={() =>
-              leavePortal()
-                .catch(() => {})
-                .then(() => setOpened('left'))
-            }
-          >
+          <button type="button" class="outline secondary end" onClick={leave}>
             Leave
           </button>
         </header>
-        <main id="main">
-          <Page title={TITLE}>
+        <ProblemNote problem={problem} />
+        <main id="main" tabIndex={-1}>
+          {/* Another link may have been opened in another tab: nothing of the one before stays. */}
+          <Page key={`${opened.customerId} ${opened.expiresAt}`} title={TITLE}>
             <p class="muted">
               Open until <Time at={opened.expiresAt} />.
             </p>
@@ -125,7 +120,7 @@ function Closed({ why, onRetry }: { why: Problem | 'left'; onRetry(): void }) {
 
 function Keys({ mayRotate }: { mayRotate: boolean }) {
   const [rotated, setRotated] = useState<Key>();
-  const { items, isWhole, problem, more, reload } = usePages(async (cursor, signal) => {
+  const { reload, ...pages } = usePages(async (cursor, signal) => {
     const page = await call('get /api/v1/portal/keys', { limit: 200, ...(cursor && { cursor }) }, signal);
     return { items: page.apiKeys, nextCursor: page.nextCursor };
   }, []);
@@ -156,18 +151,13 @@ function Keys({ mayRotate }: { mayRotate: boolean }) {
   return (
     <section>
       <h2>Keys</h2>
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Keys"
-          columns={columns}
-          items={items}
-          keyOf={({ id }) => id}
-          isWhole={isWhole}
-          more={more}
-          empty="You have no API key yet. Ask for one where you got this link."
-        />
-      )}
+      <PagedTable
+        label="Keys"
+        columns={columns}
+        pages={pages}
+        keyOf={({ id }) => id}
+        empty="You have no API key yet. Ask for one where you got this link."
+      />
       {rotated && (
         <Rotate
           onRotate={async (graceSeconds) =>

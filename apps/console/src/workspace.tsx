@@ -3,7 +3,7 @@ import { Route, Router, useLocation, useRoute } from 'preact-iso/router';
 import type { Permission } from '../../../shared/contract/caller.ts';
 import { call } from './data/call.ts';
 import { useRead } from './data/hooks.ts';
-import { useMay, WorkspaceContext, type Workspace } from './data/session.ts';
+import { useIsOfTeam, useMay, WorkspaceContext, type Workspace } from './data/session.ts';
 import { Audit } from './pages/audit.tsx';
 import { Customer } from './pages/customers/customer.tsx';
 import { Customers } from './pages/customers/customers.tsx';
@@ -21,7 +21,7 @@ import { Frame } from './parts/frame.tsx';
 import { Page, usePath } from './parts/page.tsx';
 import { ProblemNote } from './parts/text.tsx';
 
-const pages: readonly (readonly [path: string, title: string, needs: Permission])[] = [
+const pages: readonly (readonly [path: string, title: string, needs: Permission, of?: 'team'])[] = [
   ['overview', 'Overview', 'workspace:read'],
   ['keys', 'Keys', 'key:read'],
   ['customers', 'Customers', 'billing:read'],
@@ -30,9 +30,15 @@ const pages: readonly (readonly [path: string, title: string, needs: Permission]
   ['scopes', 'Scopes', 'workspace:read'],
   ['webhooks', 'Webhooks', 'webhook:read'],
   ['tokens', 'Tokens', 'token:write'],
-  ['audit-log', 'Audit log', 'audit:read'],
+  ['audit-log', 'Audit log', 'audit:read', 'team'],
   ['settings', 'Settings', 'workspace:read'],
 ];
+
+function usePagesOf() {
+  const may = useMay();
+  const isOfTeam = useIsOfTeam();
+  return pages.filter(([, , needs, of]) => may(needs) && (of !== 'team' || isOfTeam));
+}
 
 /** The pages of the workspace that the address names. */
 export function InWorkspace() {
@@ -52,7 +58,7 @@ export function InWorkspace() {
       {workspace?.id === id && (
         <WorkspaceContext.Provider value={{ workspace, onChanged: setChanged }}>
           <Menu />
-          <main id="main">
+          <main id="main" tabIndex={-1}>
             <Router>
               <Route path="/overview" component={Overview} />
               <Route path="/keys" component={Keys} />
@@ -77,7 +83,6 @@ export function InWorkspace() {
 }
 
 function Menu() {
-  const may = useMay();
   const pathOf = usePath();
   const { path } = useLocation();
   const list = useRef<HTMLUListElement>(null);
@@ -94,28 +99,25 @@ function Menu() {
   return (
     <nav class="menu" aria-label="Pages">
       <ul ref={list}>
-        {pages
-          .filter(([, , needs]) => may(needs))
-          .map(([page, title]) => (
-            <li key={page}>
-              <a
-                href={pathOf(page)}
-                {...(`${path}/`.startsWith(`${pathOf(page)}/`) && { 'aria-current': 'page' as const })}
-              >
-                {title}
-              </a>
-            </li>
-          ))}
+        {usePagesOf().map(([page, title]) => (
+          <li key={page}>
+            <a
+              href={pathOf(page)}
+              {...(`${path}/`.startsWith(`${pathOf(page)}/`) && { 'aria-current': 'page' as const })}
+            >
+              {title}
+            </a>
+          </li>
+        ))}
       </ul>
     </nav>
   );
 }
 
 function Nowhere() {
-  const may = useMay();
   const { route, path } = useLocation();
   const pathOf = usePath();
-  const first = pages.find(([, , needs]) => may(needs))?.[0];
+  const first = usePagesOf()[0]?.[0];
   const isStart = /^\/console\/w\/[^/]+\/?$/.test(path);
   useLayoutEffect(() => {
     if (isStart && first) route(pathOf(first), true);

@@ -46,6 +46,18 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
   await close();
 });
 
+test('a page beside which another link is opened shows nothing more of the one before', async () => {
+  const { page, close } = await open({ billingId: shown.billingId });
+  await inTable(page, 'Keys', 'Northwind backend');
+  const other = await page.context().newPage();
+  await other.goto(`${world.api.url}/portal#${await link({ customerId: 'somebody else' })}`);
+  await other.getByText('You have no API key yet.').waitFor();
+  await page.getByText('somebody else').waitFor();
+  await page.getByText('You have no API key yet.').waitFor();
+  assert.is(await page.getByText('credits available').count(), 0);
+  await close();
+});
+
 test('a customer rotates a key by keyboard alone: the new secret is shown once and verifies', async () => {
   const { page, close } = await open({ permissions: ['rotate'] });
   await inTable(page, 'Keys', 'Northwind backend');

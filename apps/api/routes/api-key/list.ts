@@ -22,8 +22,7 @@ export default route({
       Type.String({
         minLength: 1,
         maxLength: 128,
-        description:
-          'only keys with this text in their name, customerId or masked key, in any case',
+        description: 'only keys with this text in their name, customerId or masked key, in any case',
       }),
     ),
     customerId: Type.Optional(customerId),

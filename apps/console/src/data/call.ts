@@ -25,16 +25,18 @@ export class Problem extends Error {
   readonly details: { path: string; message: string }[];
 
   constructor(status: number, answer: Envelope | undefined) {
-    super(answer?.error.message ?? 'The server cannot be reached; check your connection and try again.');
+    const told = answer?.error;
+    super(told?.message ?? 'The server cannot be reached; check your connection and try again.');
     this.status = status;
-    this.code = answer?.error.code ?? 0;
-    this.requestId = answer?.error.requestId ?? '';
-    this.details = answer?.error.details ?? [];
+    this.code = told?.code ?? 0;
+    this.requestId = told?.requestId ?? '';
+    this.details = told?.details ?? [];
   }
 }
 
+// Something between the browser and the api may answer in a form of its own.
 type Envelope = {
-  error: { code: number; message: string; requestId: string; details?: { path: string; message: string }[] };
+  error?: { code: number; message: string; requestId: string; details?: { path: string; message: string }[] };
 };
 
 // The api takes a session for a change only with this header, which no page of another origin can send.
@@ -70,6 +72,13 @@ function partsOf(operation: Operation, input: unknown) {
 // Of a request without an answer nobody knows whether it was done: its repeat has the same key, and does nothing twice.
 const unanswered = new Map<string, string>();
 
+/** Whoever closes a form repeats nothing: what is asked later is asked anew. Says whether something had no answer. */
+export function forgetUnanswered(): boolean {
+  const hadSome = unanswered.size > 0;
+  unanswered.clear();
+  return hadSome;
+}
+
 async function post(path: string, body: string): Promise<unknown> {
   const request = `${path} ${body}`;
   const key = unanswered.get(request) ?? randomKey();
@@ -79,14 +88,16 @@ async function post(path: string, body: string): Promise<unknown> {
     unanswered.delete(request);
     return answer;
   } catch (error) {
-    if (error instanceof Problem && isRefusal(error.status)) unanswered.delete(request);
+    if (error instanceof Problem && isDecided(error)) unanswered.delete(request);
     throw error;
   }
 }
 
-// 409 is also told while the first request of the key still runs.
-function isRefusal(status: number): boolean {
-  return status >= 400 && status < 500 && status !== 409;
+const IDEMPOTENCY_BUSY = 40905;
+
+// Not while the first request of the key still runs, nor where the api did not come to look at the key.
+function isDecided({ status, code }: Problem): boolean {
+  return status >= 400 && status < 500 && ![401, 429].includes(status) && code !== IDEMPOTENCY_BUSY;
 }
 
 // Each is given once, and soon: whoever asks again or later wants to know what is so by then.
@@ -116,7 +127,7 @@ export function addressOf([operation, input]: Question): string {
 /** Reads what the api answers as a file. */
 export async function download(path: string): Promise<Blob> {
   const response = await request('get', path, {});
-  return response.blob();
+  return whole(response.blob());
 }
 
 /** The query of an address: what is given of these values. */
@@ -161,14 +172,20 @@ type Options = { body?: string; headers?: Record<string, string>; signal?: Abort
 async function send(method: string, path: string, options: Options = {}): Promise<unknown> {
   const asked = method === 'get' ? askedEarly.get(path) : undefined;
   if (asked) askedEarly.delete(path);
-  return asked ?? (await request(method, path, options)).json();
+  return asked ?? whole((await request(method, path, options)).json(), options.signal);
+}
+
+// An answer may also end in its middle.
+function whole<Body>(body: Promise<Body>, signal?: AbortSignal): Promise<Body> {
+  return body.catch((error: unknown) => {
+    throw signal?.aborted ? error : new Problem(0, undefined);
+  });
 }
 
 async function request(method: string, path: string, options: Options): Promise<Response> {
   const headers = { ...MARK, ...(options.body ? { 'Content-Type': 'application/json' } : {}), ...options.headers };
   const response = await fetch(path, { ...options, method: method.toUpperCase(), headers }).catch((error: unknown) => {
-    if (options.signal?.aborted) throw error;
-    throw new Problem(0, undefined);
+    throw options.signal?.aborted ? error : new Problem(0, undefined);
   });
   if (!response.ok) throw new Problem(response.status, (await response.json().catch(() => undefined)) as Envelope);
   return response;

@@ -1,20 +1,42 @@
-import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Problem } from './call.ts';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { forgetUnanswered, Problem } from './call.ts';
 import { useEnded } from './session.ts';
+
+const CHANGED = 'keytally-changed';
+
+/** For a dialog that closes: if something was sent in it that got no answer, every page reads again what is so. */
+export function endForm(): void {
+  if (forgetUnanswered()) dispatchEvent(new Event(CHANGED));
+}
+
+// Counts how often something was to be read again: as somebody asked, or as nobody knows what a request has done.
+function useRound(): [round: number, next: () => void] {
+  const [round, setRound] = useState(0);
+  const next = useCallback(() => setRound((before) => before + 1), []);
+  useEffect(() => {
+    addEventListener(CHANGED, next);
+    return () => removeEventListener(CHANGED, next);
+  }, []);
+  return [round, next];
+}
+
+function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {
+  return one.every((value, i) => Object.is(value, other[i]));
+}
 
 export type Read<Value> = { value: Value | undefined; problem: Problem | undefined; reload(): void };
 
 /**
- * Reads something, again when `on` changes; until the first answer `value` is undefined. With `everyMs` it goes on reading while
- * the tab is in sight, each time so long after the last answer, and keeps what it has where one fails.
+ * Reads something, again when `on` changes; until the first answer `value` is undefined. Where it is read again and that fails, it
+ * keeps what it has. With `everyMs` it goes on reading while the tab is in sight, each time so long after the last answer.
  */
 export function useRead<Value>(
   read: (signal: AbortSignal) => Promise<Value>,
   on: readonly unknown[],
   everyMs?: number,
 ): Read<Value> {
-  const [state, setState] = useState<{ value?: Value; problem?: Problem }>({});
-  const [round, setRound] = useState(0);
+  const [state, setState] = useState<{ value?: Value; readOn?: readonly unknown[]; problem?: Problem }>({});
+  const [round, reload] = useRound();
   const onEnded = useEnded();
   // Before the page is drawn: the answer is here that much sooner.
   useLayoutEffect(() => {
@@ -28,11 +50,11 @@ export function useRead<Value>(
       reading = own;
       try {
         const value = await read(own.signal);
-        if (!isOver) setState({ value });
+        if (!isOver) setState({ value, readOn: on });
       } catch (error) {
         if (isOver) return;
         const problem = asProblem(error, onEnded);
-        setState((before) => (everyMs === undefined ? { problem } : { ...before, problem }));
+        setState((before) => (before.readOn && isSame(before.readOn, on) ? { ...before, problem } : { problem }));
       } finally {
         reading = undefined;
         if (everyMs !== undefined && !isOver && !document.hidden) timer = setTimeout(again, everyMs);
@@ -51,7 +73,7 @@ export function useRead<Value>(
       document.removeEventListener('visibilitychange', onSight);
     };
   }, [...on, round]);
-  return { value: state.value, problem: state.problem, reload: () => setRound((before) => before + 1) };
+  return { value: state.value, problem: state.problem, reload };
 }
 
 export type Pages<Item, On> = {
@@ -68,16 +90,18 @@ export type Pages<Item, On> = {
 type Page<Item> = { items: Item[]; nextCursor?: string | undefined };
 
 const EMPTY_PAGES = 20;
-const MOST_PAGES = 5;
+const ITEMS_OF_PAGE = 200;
+/** As much of a list as is shown at once. */
+export const MOST_ITEMS = 10_000;
 
-/** The items of a list's first pages: at most 1,000. */
+/** The first items of a list, at most `MOST_ITEMS`. */
 export async function readItems<Item>(
   read: (input: { limit: number; cursor?: string }) => Promise<Page<Item>>,
 ): Promise<Item[]> {
   const items: Item[] = [];
   let cursor: string | undefined;
-  for (let page = 0; page < MOST_PAGES; page++) {
-    const answer = await read({ limit: 200, ...(cursor && { cursor }) });
+  while (items.length < MOST_ITEMS) {
+    const answer = await read({ limit: ITEMS_OF_PAGE, ...(cursor && { cursor }) });
     items.push(...answer.items);
     if ((cursor = answer.nextCursor) === undefined) break;
   }
@@ -96,7 +120,7 @@ export function usePages<Item, const On extends readonly unknown[]>(
     isPaused: false,
     problem: undefined,
   });
-  const [round, setRound] = useState(0);
+  const [round, reload] = useRound();
   const onEnded = useEnded();
   const more = useRef<() => void>(() => {});
   useLayoutEffect(() => {
@@ -128,7 +152,13 @@ export function usePages<Item, const On extends readonly unknown[]>(
         },
         (error: unknown) => {
           if (abort.signal.aborted) return;
-          setState((before) => ({ ...before, isWhole: true, problem: asProblem(error, onEnded) }));
+          isReading = false;
+          const problem = asProblem(error, onEnded);
+          setState((before) => ({
+            ...(isSame(before.readOn, on) ? before : { items: [], isWhole: false, isPaused: false }),
+            readOn: on,
+            problem,
+          }));
         },
       );
     };
@@ -138,7 +168,7 @@ export function usePages<Item, const On extends readonly unknown[]>(
   return {
     ...state,
     more: useCallback(() => more.current(), []),
-    reload: () => setRound((before) => before + 1),
+    reload,
   };
 }
 

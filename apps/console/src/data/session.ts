@@ -1,7 +1,7 @@
 import { createContext } from 'preact';
-import { useContext } from 'preact/hooks';
+import { useContext, useState } from 'preact/hooks';
 import type { Permission } from '../../../../shared/contract/caller.ts';
-import type { Output, Session } from './call.ts';
+import { Problem, type Output, type Session } from './call.ts';
 
 export type Workspace = Output<'get /api/v1/workspace/{id}'>['workspace'];
 
@@ -17,6 +17,11 @@ export const WorkspaceContext = createContext<Chosen | undefined>(undefined);
 export function useMay(): (permission: Permission) => boolean {
   const { session } = useSession();
   return (permission) => session.permissions.includes(permission);
+}
+
+/** Whether the session's token is for all workspaces: one for some of them does nothing that is the team's. */
+export function useIsOfTeam(): boolean {
+  return useSession().session.workspaceIds === undefined;
 }
 
 export function useSession(): Signed {
@@ -35,4 +40,19 @@ export function useWorkspace(): Workspace {
 /** Tells every page that the workspace has changed. */
 export function useWorkspaceChange(): (workspace: Workspace) => void {
   return useContext(WorkspaceContext)!.onChanged;
+}
+
+/** Ends a session. One that the server could not be told of has not ended, and the page says so. */
+export function useLeave(end: () => Promise<void>, onEnded: () => void) {
+  const [problem, setProblem] = useState<Problem>();
+  const leave = async () => {
+    try {
+      await end();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      if (error.status !== 401) return setProblem(error);
+    }
+    return onEnded();
+  };
+  return { leave, problem };
 }

@@ -4,8 +4,8 @@ import { readItems, usePages, useRead } from '../data/hooks.ts';
 import { useMay } from '../data/session.ts';
 import { Choice, Dialog, Field, Form } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Facts, ProblemNote, State, Time } from '../parts/text.tsx';
+import { PagedTable, type Column } from '../parts/table.tsx';
+import { Facts, State, Time } from '../parts/text.tsx';
 
 type Line = Output<'get /api/v1/audit-log'>['auditLog'][number];
 type Find = Pick<Input<'get /api/v1/audit-log'>, 'outcome' | 'resourceId' | 'requestId' | 'from' | 'to'>;
@@ -15,7 +15,7 @@ export function Audit() {
   const [find, setFind] = useState<Find>({});
   const [shown, setShown] = useState<Line>();
   const names = useTokenNames();
-  const { items, isWhole, problem, more } = usePages(
+  const pages = usePages(
     async (cursor, signal) => {
       const input = { limit: 200, order: 'newest' as const, ...find, ...(cursor && { cursor }) };
       const page = await call('get /api/v1/audit-log', input, signal);
@@ -81,18 +81,13 @@ export function Audit() {
           <Field label="Request" name="requestId" />
         </div>
       </Form>
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Audit log"
-          columns={columns}
-          items={items}
-          keyOf={({ id }) => id}
-          isWhole={isWhole}
-          more={more}
-          empty="No line fits. Choose other days, or fewer conditions."
-        />
-      )}
+      <PagedTable
+        label="Audit log"
+        columns={columns}
+        pages={pages}
+        keyOf={({ id }) => id}
+        empty="No line fits. Choose other days, or fewer conditions."
+      />
       {shown && <Details of={shown} by={names.get(shown.tokenId ?? '')} onClose={() => setShown(undefined)} />}
     </Page>
   );

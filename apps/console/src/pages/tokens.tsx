@@ -5,8 +5,8 @@ import { usePages } from '../data/hooks.ts';
 import { useSession, useWorkspace } from '../data/session.ts';
 import { Check, Dialog, Field, Form, momentOf } from '../parts/form.tsx';
 import { Page } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { ProblemNote, Secret, State, Time } from '../parts/text.tsx';
+import { PagedTable, type Column } from '../parts/table.tsx';
+import { Secret, State, Time } from '../parts/text.tsx';
 
 type Token = Output<'get /api/v1/access-token'>['accessTokens'][number];
 
@@ -15,7 +15,7 @@ export function Tokens() {
   const { session } = useSession();
   const [isMaking, setMaking] = useState(false);
   const [revoked, setRevoked] = useState<Token>();
-  const { items, isWhole, problem, more, reload } = usePages(async (cursor, signal) => {
+  const { reload, ...pages } = usePages(async (cursor, signal) => {
     const page = await call('get /api/v1/access-token', { limit: 200, ...(cursor && { cursor }) }, signal);
     return { items: page.accessTokens, nextCursor: page.nextCursor };
   }, []);
@@ -68,18 +68,13 @@ export function Tokens() {
       <p class="muted">
         Access tokens of the team, for its programs and people. Each may do at most what its maker may.
       </p>
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Access tokens"
-          columns={columns}
-          items={items}
-          keyOf={({ id }) => id}
-          isWhole={isWhole}
-          more={more}
-          empty="No token that you may see. Make one for a program, with no more rights than it needs."
-        />
-      )}
+      <PagedTable
+        label="Access tokens"
+        columns={columns}
+        pages={pages}
+        keyOf={({ id }) => id}
+        empty="No token that you may see. Make one for a program, with no more rights than it needs."
+      />
       {isMaking && <NewToken onClose={() => setMaking(false)} onMade={reload} />}
       {revoked && <Revoke token={revoked} onClose={() => setRevoked(undefined)} onRevoked={reload} />}
     </Page>

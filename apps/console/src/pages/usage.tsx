@@ -7,8 +7,8 @@ import { chartOf, StackedBars } from '../parts/chart.tsx';
 import { Choice, Field, Form } from '../parts/form.tsx';
 import { Page, usePath } from '../parts/page.tsx';
 import { SaveButton } from '../parts/save.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { Amount, ProblemNote, UNNAMED } from '../parts/text.tsx';
+import { PagedTable, type Column } from '../parts/table.tsx';
+import { Amount, UNNAMED } from '../parts/text.tsx';
 
 type Row = Output<'get /api/v1/usage'>['data'][number];
 type Group = (typeof groups)[number][0];
@@ -51,7 +51,7 @@ export function UsagePage() {
     timezone,
     groupBy: 'billing,usageName',
   }));
-  const { items, readOn, isWhole, problem, more } = usePages(
+  const { readOn, ...pages } = usePages(
     async (cursor, signal) => {
       const input: Input<'get /api/v1/usage'> = { workspaceId, ...asked, limit: ROWS, ...(cursor && { cursor }) };
       const page = await call('get /api/v1/usage', input, signal);
@@ -59,6 +59,7 @@ export function UsagePage() {
     },
     [workspaceId, asked],
   );
+  const { items, isWhole } = pages;
   const [, shown] = readOn;
   const chart = useMemo(
     () =>
@@ -86,28 +87,21 @@ export function UsagePage() {
       }
     >
       <Question asked={asked} onAsk={setAsked} />
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <>
-          {items.length > 0 && <StackedBars {...chart} />}
-          {items.length > 0 && !isWhole && (
-            <p class="muted">
-              The chart shows the first <Amount of={items.length} /> rows: ask for less, or scroll the table to its end.
-              A download has all of them.
-            </p>
-          )}
-          <Table
-            label="Usage"
-            columns={columnsOf(shown, pathOf)}
-            // A long answer comes page by page, from its first day on.
-            items={isWhole && items.length <= ROWS ? newestFirst(items, ({ start }) => start) : items}
-            keyOf={(row) => `${row.start} ${nameOf(row)}`}
-            isWhole={isWhole}
-            more={more}
-            empty="Nothing was used in this time. Verify a key with a cost, and it shows here within seconds."
-          />
-        </>
+      {items.length > 0 && <StackedBars {...chart} />}
+      {items.length > 0 && !isWhole && (
+        <p class="muted">
+          The chart shows the first <Amount of={items.length} /> rows: ask for less, or scroll the table to its end. A
+          download has all of them.
+        </p>
       )}
+      <PagedTable
+        label="Usage"
+        columns={columnsOf(shown, pathOf)}
+        // A long answer comes page by page, from its first day on.
+        pages={isWhole && items.length <= ROWS ? { ...pages, items: newestFirst(items, ({ start }) => start) } : pages}
+        keyOf={(row) => `${row.start} ${nameOf(row)}`}
+        empty="Nothing was used in this time. Verify a key with a cost, and it shows here within seconds."
+      />
     </Page>
   );
 }

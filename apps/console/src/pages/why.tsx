@@ -11,9 +11,11 @@ import type { Billing } from './customers/credits.tsx';
 import type { ApiKey } from './keys/keys.tsx';
 import { useKey, Verdict } from './why-verdict.tsx';
 
-type Found = { keys: ApiKey[]; records: Billing[] };
+type Found = { keys: ApiKey[]; records: Billing[]; isWhole: boolean };
 
 const MOST_FOUND = 20;
+// Each looks through 1,000 keys.
+const MOST_SEARCHES = 20;
 
 /** Why was this refused? Takes a key or a customer; shows the last decisions, what refused, and what would change it. */
 export function Why() {
@@ -30,11 +32,11 @@ export function Why() {
         onSubmit={async (value) => {
           const asked = location.href;
           setFound(undefined);
-          const { keys, records } = await search(value('text'));
+          const { keys, records, isWhole } = await search(value('text'));
           // Who has gone on meanwhile is not taken back.
           if (location.href !== asked) return;
-          setFound({ keys, records });
-          const [only] = keys.length + records.length === 1 ? addressesOf(keys, records) : [];
+          setFound({ keys, records, isWhole });
+          const [only] = isWhole && keys.length + records.length === 1 ? addressesOf(keys, records) : [];
           route(pathOf(only ?? 'why'));
         }}
       >
@@ -59,34 +61,45 @@ function useSearch(): (text: string) => Promise<Found> {
   const may = useMay();
   const { id } = useWorkspace();
   return async (text) => {
-    const [keys, records] = await Promise.all([
-      may('key:read') ? findKeys(id, text) : [],
+    const [found, records] = await Promise.all([
+      may('key:read') ? findKeys(id, text) : { keys: [], isWhole: true },
       may('billing:read')
         ? call('get /api/v1/workspace/{id}/customer-billings', { id, externalMeterId: text }).then(
             (one) => one.billings,
           )
         : [],
     ]);
-    return { keys, records };
+    return { ...found, records };
   };
 }
 
-async function findKeys(id: string, text: string): Promise<ApiKey[]> {
+async function findKeys(id: string, text: string): Promise<Omit<Found, 'records'>> {
   if (/^key_\w{26}$/.test(text)) {
     const akid = text;
-    return [(await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid })).apiKey];
+    return { keys: [(await call('get /api/v1/workspace/{id}/api-key/{akid}', { id, akid })).apiKey], isWhole: true };
   }
-  return (await call('get /api/v1/workspace/{id}/api-keys', { id, search: text, limit: MOST_FOUND })).apiKeys;
+  const keys: ApiKey[] = [];
+  let cursor: string | undefined;
+  for (let i = 0; i < MOST_SEARCHES && keys.length < MOST_FOUND; i++) {
+    const input = { id, search: text, limit: MOST_FOUND - keys.length, ...(cursor && { cursor }) };
+    const page = await call('get /api/v1/workspace/{id}/api-keys', input);
+    keys.push(...page.apiKeys);
+    if ((cursor = page.nextCursor) === undefined) return { keys, isWhole: true };
+  }
+  return { keys, isWhole: false };
 }
 
 function addressesOf(keys: readonly ApiKey[], records: readonly Billing[]): string[] {
   return [...keys.map((one) => `why?key=${one.id}`), ...records.map((one) => `why?record=${one.id}`)];
 }
 
-function Choices({ of: { keys, records } }: { of: Found }) {
+function Choices({ of: { keys, records, isWhole } }: { of: Found }) {
   const pathOf = usePath();
+  const notWhole = !isWhole && (
+    <p class="muted">Not all keys were looked through: an id, or more of the name, finds one for sure.</p>
+  );
   if (keys.length + records.length === 0)
-    return <Empty>No key and no record fits. A meter is looked for as a whole, in its own case.</Empty>;
+    return notWhole || <Empty>No key and no record fits. A meter is looked for as a whole, in its own case.</Empty>;
   return (
     <section>
       <h2>Which one?</h2>
@@ -103,6 +116,7 @@ function Choices({ of: { keys, records } }: { of: Found }) {
           </li>
         ))}
       </ul>
+      {notWhole}
     </section>
   );
 }

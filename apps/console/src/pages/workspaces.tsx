@@ -2,12 +2,12 @@ import { useState } from 'preact/hooks';
 import { useLocation } from 'preact-iso/router';
 import { call } from '../data/call.ts';
 import { usePages } from '../data/hooks.ts';
-import { useMay, type Workspace } from '../data/session.ts';
+import { useIsOfTeam, useMay, type Workspace } from '../data/session.ts';
 import { Dialog, Field, Form } from '../parts/form.tsx';
 import { Frame } from '../parts/frame.tsx';
 import { Page } from '../parts/page.tsx';
-import { Table, type Column } from '../parts/table.tsx';
-import { ProblemNote, Time } from '../parts/text.tsx';
+import { PagedTable, type Column } from '../parts/table.tsx';
+import { Time } from '../parts/text.tsx';
 
 const columns: readonly Column<Workspace>[] = [
   { title: 'Name', cell: ({ id, name }) => <a href={addressOf(id)}>{name}</a>, isMain: true },
@@ -18,9 +18,10 @@ const columns: readonly Column<Workspace>[] = [
 /** Which workspace to look at. */
 export function Workspaces() {
   const may = useMay();
+  const isOfTeam = useIsOfTeam();
   const { route } = useLocation();
   const [isMaking, setMaking] = useState(false);
-  const { items, isWhole, problem, more } = usePages(async (cursor, signal) => {
+  const pages = usePages(async (cursor, signal) => {
     const page = await call('get /api/v1/workspace', { limit: 100, ...(cursor && { cursor }) }, signal);
     return { items: page.workspaces, nextCursor: page.nextCursor };
   }, []);
@@ -30,10 +31,11 @@ export function Workspaces() {
   };
   return (
     <Frame>
-      <main id="main">
+      <main id="main" tabIndex={-1}>
         <Page
           title="Choose a workspace"
           action={
+            isOfTeam &&
             may('workspace:write') && (
               <button type="button" onClick={() => setMaking(true)}>
                 New workspace
@@ -41,18 +43,13 @@ export function Workspaces() {
             )
           }
         >
-          <ProblemNote problem={problem} />
-          {!problem && (
-            <Table
-              label="Workspaces"
-              columns={columns}
-              items={items}
-              keyOf={({ id }) => id}
-              isWhole={isWhole}
-              more={more}
-              empty="No workspace yet. A workspace holds the keys, scopes and customers of one product or environment: make one to begin."
-            />
-          )}
+          <PagedTable
+            label="Workspaces"
+            columns={columns}
+            pages={pages}
+            keyOf={({ id }) => id}
+            empty="No workspace yet. A workspace holds the keys, scopes and customers of one product or environment: make one to begin."
+          />
           {isMaking && (
             <Dialog title="New workspace" onClose={() => setMaking(false)}>
               <Form submit="Create workspace" onSubmit={(value) => create(value('name'))}>

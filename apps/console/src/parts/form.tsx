@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { Problem } from '../data/call.ts';
-import { asProblem } from '../data/hooks.ts';
+import { asProblem, endForm } from '../data/hooks.ts';
 import { useEnded } from '../data/session.ts';
 import { ProblemNote } from './text.tsx';
 
@@ -143,6 +143,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose():
     dialog.current?.querySelector<HTMLElement>('input, select')?.focus();
     // The browser gives it back itself where it closes the dialog, and whoever has gone on since is not called back.
     return () => {
+      endForm();
       if (document.activeElement === document.body) before?.focus();
     };
   }, []);

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { signOut } from '../data/call.ts';
-import { useSession } from '../data/session.ts';
+import { useLeave, useSession } from '../data/session.ts';
+import { ProblemNote } from './text.tsx';
 
 /** The head of every page, with who is signed in. */
 export function Frame({
@@ -11,10 +12,7 @@ export function Frame({
   children: ComponentChildren;
 }) {
   const { session, onEnded } = useSession();
-  const leave = () =>
-    signOut()
-      .catch(() => {})
-      .then(onEnded);
+  const { leave, problem } = useLeave(signOut, onEnded);
   return (
     <div class="frame">
       <a class="skip" href="#main">
@@ -36,6 +34,7 @@ export function Frame({
           Sign out
         </button>
       </header>
+      <ProblemNote problem={problem} />
       {children}
     </div>
   );

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Empty } from './text.tsx';
+import type { Pages } from '../data/hooks.ts';
+import { Empty, ProblemNote } from './text.tsx';
 
 export type Column<Item> = {
   title: string;
@@ -85,6 +86,20 @@ export function Table<Item>(props: TableProps<Item>) {
         </tbody>
       </table>
     </div>
+  );
+}
+
+type PagedProps<Item> = Omit<TableProps<Item>, 'items' | 'isWhole' | 'isPaused' | 'more'> & {
+  pages: Omit<Pages<Item, unknown>, 'readOn' | 'reload'>;
+};
+
+/** A list that is read page by page. What was read stays where a further page fails, and waits for another try. */
+export function PagedTable<Item>({ pages: { problem, more, ...list }, ...props }: PagedProps<Item>) {
+  return (
+    <>
+      <ProblemNote problem={problem} onRetry={more} />
+      {(!problem || list.items.length > 0) && <Table {...props} {...list} {...(!problem && { more })} />}
+    </>
   );
 }
 

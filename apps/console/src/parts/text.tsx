@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { grouped } from '../data/amounts.ts';
 import type { Problem } from '../data/call.ts';
 import { localMoment } from '../data/periods.ts';
@@ -25,7 +25,7 @@ export function Time({ at }: { at: string | number | undefined }) {
 }
 
 /** What the api refused or could not do, with the request's id for whoever looks it up. */
-export function ProblemNote({ problem }: { problem: Problem | undefined }) {
+export function ProblemNote({ problem, onRetry }: { problem: Problem | undefined; onRetry?(): void }) {
   if (!problem) return null;
   return (
     <div class="problem" role="alert">
@@ -44,6 +44,11 @@ export function ProblemNote({ problem }: { problem: Problem | undefined }) {
           Request <code>{problem.requestId}</code>
         </p>
       )}
+      {onRetry && (
+        <button type="button" class="outline small" onClick={onRetry}>
+          Try again
+        </button>
+      )}
     </div>
   );
 }
@@ -61,16 +66,25 @@ export function Empty({ children }: { children: ComponentChildren }) {
 /** A secret that is shown once, with a button that copies it. */
 export function Secret({ label, text }: { label: string; text: string }) {
   const [state, setState] = useState('');
-  const copy = () =>
-    navigator.clipboard
-      .writeText(text)
-      .then(() => setState('Copied'))
-      .catch(() => setState('The browser does not allow it: select the text and copy it'));
+  const field = useRef<HTMLInputElement>(null);
+  // Where the button was that made it, so that a screen reader tells of it.
+  useEffect(() => field.current?.focus(), []);
+  const copy = async () => {
+    try {
+      // Over plain HTTP browsers have no clipboard, but for localhost.
+      await navigator.clipboard.writeText(text);
+      setState('Copied');
+    } catch {
+      field.current?.focus();
+      field.current?.select();
+      setState('The browser does not allow it: it is selected, copy it by hand');
+    }
+  };
   return (
     <div class="secret">
       <p>Store it now: it is shown this once.</p>
       <div role="group">
-        <input readOnly aria-label={label} value={text} onFocus={(event) => event.currentTarget.select()} />
+        <input ref={field} readOnly aria-label={label} value={text} onFocus={(event) => event.currentTarget.select()} />
         <button type="button" onClick={copy}>
           Copy
         </button>

@@ -44,10 +44,15 @@ export async function visit(browser: Browser, options: BrowserContextOptions = {
   return { page, complaints, asked, close: () => context.close() };
 }
 
-/** Opens a browser of its own and signs in with the team's token. */
-export async function signedIn(browser: Browser, world: World, options: BrowserContextOptions = {}): Promise<Visit> {
+/** Opens a browser of its own and signs in, with the team's token if no other is given. */
+export async function signedIn(
+  browser: Browser,
+  world: World,
+  options: BrowserContextOptions = {},
+  token = world.team.token,
+): Promise<Visit> {
   const visited = await visit(browser, { permissions: ['clipboard-read', 'clipboard-write'], ...options });
-  await signIn(visited.page, world.api.url, world.team.token);
+  await signIn(visited.page, world.api.url, token);
   return visited;
 }
 

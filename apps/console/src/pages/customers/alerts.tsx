@@ -1,14 +1,15 @@
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { call, type Input, type Output } from '../../data/call.ts';
 import { usePages } from '../../data/hooks.ts';
 import { Choice, Dialog, Field, Form } from '../../parts/form.tsx';
-import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, ProblemNote, Time } from '../../parts/text.tsx';
+import { PagedTable, Table, type Column } from '../../parts/table.tsx';
+import { Amount, Time } from '../../parts/text.tsx';
 import type { Billing } from './credits.tsx';
 
 type Alert = NonNullable<Billing['alerts']>[number];
 type Crossing = Output<'get /api/v1/customer-billing/{bid}/alerts'>['alerts'][number];
 type Change = Pick<Input<'patch /api/v1/customer-billing/{bid}'>, 'alerts'>;
+type Alter = (alerts: readonly Alert[]) => Alert[];
 type Props = { billing: Billing; mayWrite: boolean; onChange(what: Change): Promise<void> };
 
 const crossingColumns: readonly Column<Crossing>[] = [
@@ -33,10 +34,18 @@ export function Alerts({ billing, mayWrite, onChange }: Props) {
     },
     [bid],
   );
-  const remove = (name: string) => {
-    const kept = alerts.filter((one) => one.name !== name);
-    return onChange({ alerts: kept.length > 0 ? kept : null });
+  // They are written as a whole: one change after the other, each of what the record has by then.
+  const before = useRef(Promise.resolve());
+  const change = (alter: Alter) => {
+    const changing = before.current.then(async () => {
+      const { billing: now } = await call('get /api/v1/customer-billing/{bid}', { bid });
+      const altered = alter(now.alerts ?? []);
+      await onChange({ alerts: altered.length > 0 ? altered : null });
+    });
+    before.current = changing.catch(() => {});
+    return changing;
   };
+  const remove = (name: string) => change((all) => all.filter((one) => one.name !== name));
   const columns: Column<Alert>[] = [
     {
       title: 'Alert',
@@ -76,22 +85,17 @@ export function Alerts({ billing, mayWrite, onChange }: Props) {
         empty="None of its own: those of the workspace hold. Add one to be told before the credits run out."
       />
       <h3>Crossed</h3>
-      <ProblemNote problem={crossings.problem} />
-      {!crossings.problem && (
-        <Table
-          label="Crossed alerts"
-          columns={crossingColumns}
-          items={crossings.items}
-          keyOf={({ id }) => id}
-          isWhole={crossings.isWhole}
-          more={crossings.more}
-          empty="No alert was crossed yet. A webhook tells you when one is."
-        />
-      )}
+      <PagedTable
+        label="Crossed alerts"
+        columns={crossingColumns}
+        pages={crossings}
+        keyOf={({ id }) => id}
+        empty="No alert was crossed yet. A webhook tells you when one is."
+      />
       {isMaking && (
         <NewAlert
           onClose={() => setMaking(false)}
-          onAdd={(one) => onChange({ alerts: [...alerts, one] }).then(() => setMaking(false))}
+          onAdd={(one) => change((all) => [...all, one]).then(() => setMaking(false))}
         />
       )}
     </section>

@@ -5,7 +5,7 @@ import { usePages, useRead } from '../../data/hooks.ts';
 import { newestFirst } from '../../data/periods.ts';
 import { Field, Form } from '../../parts/form.tsx';
 import { SaveButton } from '../../parts/save.tsx';
-import { Table, type Column } from '../../parts/table.tsx';
+import { PagedTable, Table, type Column } from '../../parts/table.tsx';
 import { Amount, Facts, ProblemNote, State, Time } from '../../parts/text.tsx';
 
 type Refill = Output<'get /api/v1/customer-billing/{bid}/ledger'>['ledger'][number];
@@ -162,7 +162,7 @@ export function StatementOfMonth({ on, read, path }: StatementProps) {
 
 /** The refills of the record. */
 export function Ledger({ bid }: { bid: string }) {
-  const { items, isWhole, problem, more } = usePages(
+  const pages = usePages(
     async (cursor, signal) => {
       const input = { bid, limit: 200, ...(cursor && { cursor }) };
       const page = await call('get /api/v1/customer-billing/{bid}/ledger', input, signal);
@@ -173,18 +173,13 @@ export function Ledger({ bid }: { bid: string }) {
   return (
     <section>
       <h2>Ledger</h2>
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Ledger"
-          columns={refillColumns}
-          items={items}
-          keyOf={({ id }) => id}
-          isWhole={isWhole}
-          more={more}
-          empty="No refill yet. A refill adds bought credits that never expire."
-        />
-      )}
+      <PagedTable
+        label="Ledger"
+        columns={refillColumns}
+        pages={pages}
+        keyOf={({ id }) => id}
+        empty="No refill yet. A refill adds bought credits that never expire."
+      />
     </section>
   );
 }

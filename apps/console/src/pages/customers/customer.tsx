@@ -47,14 +47,10 @@ export function Customer() {
     await call('patch /api/v1/customer-billing/{bid}', { bid, ...what });
     changed();
   };
-  if (read.problem) {
-    return (
-      <Page title="Customer">
-        <ProblemNote problem={read.problem} />
-      </Page>
-    );
+  const problem = <ProblemNote problem={read.problem} onRetry={read.reload} />;
+  if (!read.value) {
+    return read.problem ? <Page title="Customer">{problem}</Page> : <p aria-busy="true">Loading…</p>;
   }
-  if (!read.value) return <p aria-busy="true">Loading…</p>;
   const { billing, grants } = read.value;
   const mayWrite = may('billing:write');
   return (
@@ -62,6 +58,7 @@ export function Customer() {
       title={billing.externalMeterId}
       action={<Actions onDo={setDoing} mayWrite={mayWrite} mayLink={linkNeeds.every(may)} />}
     >
+      {problem}
       <Balance billing={billing} grants={grants} />
       {may('usage:read') && <Usage bid={bid} />}
       {may('usage:read') && <Outcomes of={{ externalMeterId: billing.externalMeterId }} why={`record=${bid}`} />}

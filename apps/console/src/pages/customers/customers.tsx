@@ -5,8 +5,8 @@ import { usePages } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
-import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, ProblemNote } from '../../parts/text.tsx';
+import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Amount } from '../../parts/text.tsx';
 import { BillingState, CreditsBar, type Billing } from './credits.tsx';
 
 type Find = { externalMeterId?: string; customerId?: string; availableBelow?: string };
@@ -18,7 +18,7 @@ export function Customers() {
   const pathOf = usePath();
   const [find, setFind] = useState<Find>({});
   const [isMaking, setMaking] = useState(false);
-  const { items, isWhole, isPaused, problem, more } = usePages(
+  const pages = usePages(
     async (cursor, signal) => {
       const input = { id, limit: 200, ...find, ...(cursor && { cursor }) };
       const page = await call('get /api/v1/workspace/{id}/customer-billings', input, signal);
@@ -55,24 +55,18 @@ export function Customers() {
       }
     >
       <Finder onFind={setFind} />
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Billing records"
-          columns={columns}
-          items={items}
-          keyOf={(one) => one.id}
-          isWhole={isWhole}
-          isPaused={isPaused}
-          more={more}
-          empty={
-            Object.keys(find).length > 0
-              ? 'No record fits. A meter is looked for as a whole, in its own case.'
-              : 'No record yet. A record holds the credits of one meter: make one, and give its meter to the keys that shall draw on it.'
-          }
-        />
-      )}
-      {!problem && items.length > 0 && (
+      <PagedTable
+        label="Billing records"
+        columns={columns}
+        pages={pages}
+        keyOf={(one) => one.id}
+        empty={
+          Object.keys(find).length > 0
+            ? 'No record fits. A meter is looked for as a whole, in its own case.'
+            : 'No record yet. A record holds the credits of one meter: make one, and give its meter to the keys that shall draw on it.'
+        }
+      />
+      {pages.items.length > 0 && (
         <p class="muted">Amounts here are at most a minute old; a record's own page has those of now.</p>
       )}
       {isMaking && <NewBilling onClose={() => setMaking(false)} />}

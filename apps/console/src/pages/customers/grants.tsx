@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
-import { readItems } from '../../data/hooks.ts';
+import { MOST_ITEMS, readItems } from '../../data/hooks.ts';
 import { Dialog, Field, Form } from '../../parts/form.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
 import { Amount, State, Time } from '../../parts/text.tsx';
@@ -15,7 +15,7 @@ const names = {
   VOIDED: 'Voided',
 } as const;
 
-/** All grants that pages of them hold, at most 1,000. */
+/** The grants that pages of them hold, at most `MOST_ITEMS`, oldest first. */
 export function readGrants(
   read: (input: { limit: number; cursor?: string }) => Promise<{ grants: Grant[]; nextCursor?: string }>,
 ): Promise<Grant[]> {
@@ -69,6 +69,11 @@ export function Grants({ grants, empty, change }: Props) {
     <section>
       <h2>Grants</h2>
       <Table label="Grants" columns={columns} items={grants} keyOf={({ id }) => id} empty={empty} />
+      {grants.length >= MOST_ITEMS && (
+        <p class="muted">
+          These are the oldest <Amount of={MOST_ITEMS} />. The amount at the top counts all.
+        </p>
+      )}
       {change && voided && (
         <Dialog title="Void the grant" onClose={() => setVoided(undefined)}>
           <Form

@@ -1,7 +1,7 @@
 import { call, type Output } from '../../data/call.ts';
 import { usePages } from '../../data/hooks.ts';
-import { Table, type Column } from '../../parts/table.tsx';
-import { Amount, ProblemNote, Time } from '../../parts/text.tsx';
+import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Amount, Time } from '../../parts/text.tsx';
 
 type Hold = Output<'get /api/v1/customer-billing/{bid}/holds'>['holds'][number];
 
@@ -14,7 +14,7 @@ const columns: readonly Column<Hold>[] = [
 
 /** What running calls have reserved. */
 export function Holds({ bid }: { bid: string }) {
-  const { items, isWhole, problem, more } = usePages(
+  const pages = usePages(
     async (cursor, signal) => {
       const page = await call(
         'get /api/v1/customer-billing/{bid}/holds',
@@ -28,18 +28,13 @@ export function Holds({ bid }: { bid: string }) {
   return (
     <section>
       <h2>Holds</h2>
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Holds"
-          columns={columns}
-          items={items}
-          keyOf={({ id }) => id}
-          isWhole={isWhole}
-          more={more}
-          empty="No open hold. A verification holds credits where its cost is known only afterwards."
-        />
-      )}
+      <PagedTable
+        label="Holds"
+        columns={columns}
+        pages={pages}
+        keyOf={({ id }) => id}
+        empty="No open hold. A verification holds credits where its cost is known only afterwards."
+      />
     </section>
   );
 }

@@ -30,17 +30,12 @@ export function Key() {
   };
   const rotate = async (graceSeconds: number) =>
     (await call('post /api/v1/workspace/{id}/api-key/{akid}/rotate', { id, akid, graceSeconds })).apiKey.key;
-  if (read.problem) {
-    return (
-      <Page title="Key">
-        <ProblemNote problem={read.problem} />
-      </Page>
-    );
-  }
-  if (!key) return <p aria-busy="true">Loading…</p>;
+  const problem = <ProblemNote problem={read.problem} onRetry={read.reload} />;
+  if (!key) return read.problem ? <Page title="Key">{problem}</Page> : <p aria-busy="true">Loading…</p>;
   const mayChange = may('key:write') && !key.deleted;
   return (
     <Page title={key.name} action={mayChange && <Actions of={key} onChange={change} onDo={setDoing} />}>
+      {problem}
       <KeyFacts of={key} />
       {key.metadata && (
         <section>
@@ -200,7 +195,8 @@ function Edit({ of: key, onClose, onChange }: { of: ApiKey; onClose(): void; onC
         onSubmit={(value) =>
           onChange({
             name: value('name'),
-            expiresAt: momentOf(value('expiresAt')) ?? null,
+            // The field tells minutes, and of an hour that comes twice not which: what nobody changed stays as it is.
+            ...(value('expiresAt') !== localTime(key.expiresAt) && { expiresAt: momentOf(value('expiresAt')) ?? null }),
             rateLimitPerSecond: value('perSecond') === '' ? null : Number(value('perSecond')),
             allowedIPs: value('addresses') === '' ? null : value('addresses').split(/[\s,]+/),
           })

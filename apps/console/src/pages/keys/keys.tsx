@@ -4,8 +4,8 @@ import { usePages } from '../../data/hooks.ts';
 import { useMay, useWorkspace } from '../../data/session.ts';
 import { Dialog, Field, Form, momentOf } from '../../parts/form.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
-import { Table, type Column } from '../../parts/table.tsx';
-import { ProblemNote, Secret, State, Time } from '../../parts/text.tsx';
+import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Secret, State, Time } from '../../parts/text.tsx';
 
 export type ApiKey = Output<'get /api/v1/workspace/{id}/api-key/{akid}'>['apiKey'];
 
@@ -19,7 +19,7 @@ export function Keys() {
   const [isMaking, setMaking] = useState(false);
   const [typed, setTyped] = useState('');
   const search = useSettled(typed);
-  const { items, isWhole, isPaused, problem, more, reload } = usePages(
+  const { reload, ...pages } = usePages(
     async (cursor, signal) => {
       const input = { id, limit: 200, deleted: false, ...(search && { search }), ...(cursor && { cursor }) };
       const page = await call('get /api/v1/workspace/{id}/api-keys', input, signal);
@@ -63,23 +63,17 @@ export function Keys() {
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
       />
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Keys"
-          columns={columns}
-          items={items}
-          keyOf={(key) => key.id}
-          isWhole={isWhole}
-          isPaused={isPaused}
-          more={more}
-          empty={
-            search
-              ? 'No key has this in its name, its customer or its masked text. Deleted keys are not looked through.'
-              : 'No key yet. Make one, give it to a customer, and verify it at each call of your API.'
-          }
-        />
-      )}
+      <PagedTable
+        label="Keys"
+        columns={columns}
+        pages={pages}
+        keyOf={(key) => key.id}
+        empty={
+          search
+            ? 'No key has this in its name, its customer or its masked text. Deleted keys are not looked through.'
+            : 'No key yet. Make one, give it to a customer, and verify it at each call of your API.'
+        }
+      />
       {isMaking && <NewKey onClose={() => setMaking(false)} onMade={reload} />}
     </Page>
   );

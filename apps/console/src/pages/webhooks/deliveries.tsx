@@ -2,12 +2,13 @@ import { useEffect, useState } from 'preact/hooks';
 import { call, type Output } from '../../data/call.ts';
 import { usePages } from '../../data/hooks.ts';
 import { Dialog, Form } from '../../parts/form.tsx';
-import { Table, type Column } from '../../parts/table.tsx';
-import { Facts, ProblemNote, State, Time } from '../../parts/text.tsx';
+import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Facts, State, Time } from '../../parts/text.tsx';
+import type { Webhook } from './webhooks.tsx';
 
 type Delivery = Output<'get /api/v1/webhook/{wid}/deliveries'>['deliveries'][number];
 type Props = {
-  wid: string;
+  of: Webhook;
   mayChange: boolean;
   /** How many tests were sent: one more is looked for. */
   tests: number;
@@ -20,9 +21,9 @@ const SOON_MS = 60_000;
 const AGAIN_MS = 1_500;
 
 /** What a webhook was told in the last 30 days, each try of it, and telling it again. */
-export function Deliveries({ wid, mayChange, tests, onTried }: Props) {
+export function Deliveries({ of: { id: wid, enabled }, mayChange, tests, onTried }: Props) {
   const [shown, setShown] = useState<Delivery>();
-  const { items, isWhole, problem, more, reload } = usePages(
+  const { reload, ...pages } = usePages(
     async (cursor, signal) => {
       const input = { wid, limit: 50, ...(cursor && { cursor }) };
       const page = await call('get /api/v1/webhook/{wid}/deliveries', input, signal);
@@ -30,10 +31,12 @@ export function Deliveries({ wid, mayChange, tests, onTried }: Props) {
     },
     [wid, tests],
   );
+  const { items } = pages;
   // What is tried any moment shows by itself.
   useEffect(() => {
     if (items.length > 0) onTried();
-    if (!items.some(isDue)) return undefined;
+    // What waits for a webhook that is disabled is not tried.
+    if (!enabled || !items.some(isDue)) return undefined;
     const again = () => {
       if (document.hidden) document.addEventListener('visibilitychange', again, { once: true });
       else reload();
@@ -43,7 +46,7 @@ export function Deliveries({ wid, mayChange, tests, onTried }: Props) {
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', again);
     };
-  }, [items]);
+  }, [items, enabled]);
   const columns: readonly Column<Delivery>[] = [
     {
       title: 'Event',
@@ -67,18 +70,13 @@ export function Deliveries({ wid, mayChange, tests, onTried }: Props) {
           Look again
         </button>
       </header>
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Deliveries"
-          columns={columns}
-          items={items}
-          keyOf={(one) => one.id}
-          isWhole={isWhole}
-          more={more}
-          empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
-        />
-      )}
+      <PagedTable
+        label="Deliveries"
+        columns={columns}
+        pages={pages}
+        keyOf={(one) => one.id}
+        empty="Nothing was told in the last 30 days. Send a test to see whether your receiver gets it."
+      />
       {shown && (
         <Dialog title={shown.type} onClose={() => setShown(undefined)}>
           <Details of={shown} />

@@ -26,14 +26,8 @@ export function Webhook() {
     close();
     read.reload();
   };
-  if (read.problem) {
-    return (
-      <Page title="Webhook">
-        <ProblemNote problem={read.problem} />
-      </Page>
-    );
-  }
-  if (!webhook) return <p aria-busy="true">Loading…</p>;
+  const problem = <ProblemNote problem={read.problem} onRetry={read.reload} />;
+  if (!webhook) return read.problem ? <Page title="Webhook">{problem}</Page> : <p aria-busy="true">Loading…</p>;
   const mayChange = may('webhook:write');
   const test = () => call('post /api/v1/webhook/{wid}/test', { wid }).then(() => setTests(tests + 1));
   return (
@@ -41,8 +35,9 @@ export function Webhook() {
       title={webhook.description ?? new URL(webhook.url).host}
       action={mayChange && <Actions of={webhook} onTest={test} onChange={change} onDo={setDoing} />}
     >
+      {problem}
       <WebhookFacts of={webhook} />
-      <Deliveries key={wid} wid={wid} mayChange={mayChange} tests={tests} onTried={read.reload} />
+      <Deliveries key={wid} of={webhook} mayChange={mayChange} tests={tests} onTried={read.reload} />
       {doing === 'rotate' && <Rotate wid={wid} onClose={close} />}
       {doing === 'edit' && <Edit of={webhook} onClose={close} onChange={change} />}
       {doing === 'delete' && <Delete of={webhook} onClose={close} />}

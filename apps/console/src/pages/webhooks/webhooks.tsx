@@ -4,8 +4,8 @@ import { usePages } from '../../data/hooks.ts';
 import { useMay, useSession, useWorkspace } from '../../data/session.ts';
 import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
-import { Table, type Column } from '../../parts/table.tsx';
-import { ProblemNote, Secret, State, Time } from '../../parts/text.tsx';
+import { PagedTable, type Column } from '../../parts/table.tsx';
+import { Secret, State, Time } from '../../parts/text.tsx';
 
 export type Webhook = Output<'get /api/v1/webhook/{wid}'>['webhook'];
 export type WebhookEvents = Input<'post /api/v1/webhook'>['events'];
@@ -34,7 +34,7 @@ export function Webhooks() {
   const { id } = useWorkspace();
   const pathOf = usePath();
   const [isMaking, setMaking] = useState(false);
-  const { items, isWhole, problem, more, reload } = usePages(
+  const { reload, ...pages } = usePages(
     async (cursor, signal) => {
       const page = await call('get /api/v1/webhook', { limit: 100, ...(cursor && { cursor }) }, signal);
       return { items: page.webhooks.filter((one) => isOf(one, id)), nextCursor: page.nextCursor };
@@ -72,18 +72,13 @@ export function Webhooks() {
         )
       }
     >
-      <ProblemNote problem={problem} />
-      {!problem && (
-        <Table
-          label="Webhooks"
-          columns={columns}
-          items={items}
-          keyOf={(one) => one.id}
-          isWhole={isWhole}
-          more={more}
-          empty="No webhook yet. A webhook posts what happens, such as a customer's credits that run low, to a URL of yours: make one."
-        />
-      )}
+      <PagedTable
+        label="Webhooks"
+        columns={columns}
+        pages={pages}
+        keyOf={(one) => one.id}
+        empty="No webhook yet. A webhook posts what happens, such as a customer's credits that run low, to a URL of yours: make one."
+      />
       {isMaking && <NewWebhook onClose={() => setMaking(false)} onMade={reload} />}
     </Page>
   );
