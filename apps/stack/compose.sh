@@ -164,7 +164,8 @@ backup) back_up "$1" ;;
 restore) restore "$1" ;;
 token | quota | revoke-team) in_api node "apps/api/commands/$command.ts" "$@" ;;
 migrate) docker compose run --rm --build migrate ;;
-reconcile | rebuild | restored | audit-log-verify) in_api node "apps/api/commands/$command.ts" "$@" ;;
+reconcile | rebuild | audit-log-verify) in_api node "apps/api/commands/$command.ts" "$@" ;;
+restored) as_owner restored </dev/null ;;
 demo)
   days=${1:-}
   set --

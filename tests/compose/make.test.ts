@@ -164,6 +164,12 @@ test('every other target runs its Compose command, and none of them removes a vo
   assert.match(days, /api node apps\/stack\/main\.ts demo 30$/);
 });
 
+test('make restored runs as the owner of the schemas, without whose rights it ends nothing', () => {
+  const { status, calls } = made.run('restored');
+  assert.is(status, 0);
+  assert.match(calls.at(-1) ?? '', owner('restored.ts'));
+});
+
 const owner = (command: string) =>
   new RegExp(
     `^compose run --rm -T --no-deps -v ${made.folder}/secrets/redis_api_url:\\S+:ro -e REDIS_URL_FILE=\\S+ ` +

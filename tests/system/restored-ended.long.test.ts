@@ -40,6 +40,15 @@ test('JWTs and link tokens that were revoked after the backup stay invalid, and 
   await whileStopped(() => restore(world));
   assert.is(await statusOf(revoked), 'VALID', 'the backup takes the revocation back');
 
+  const asApi = new URL(process.env.TEST_API_POSTGRES_URL!);
+  asApi.pathname = new URL(world.env.DATABASE_URL!).pathname;
+  const { stderr } = await runRestored(world, asApi.href).then(
+    () => ({ stderr: 'it went on' }),
+    (error: unknown) => error as { stderr: string },
+  );
+  assert.match(stderr, /^restored: it needs the rights of the schemas' owner: name that user in DATABASE_URL$/m);
+  assert.is(await statusOf(unrevoked), 'VALID', 'and it ended nothing');
+
   const stdout = await runRestored(world);
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 2 link tokens of ${world.team.id}$`, 'm'));
   assert.match(stdout, new RegExp(`^ended: 2 signing keys and 0 link tokens of ${other.id}$`, 'm'));

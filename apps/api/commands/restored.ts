@@ -18,7 +18,7 @@ import { runTool, type ToolStores } from './tool.ts';
 
 // Run this after Postgres was restored from a backup that is older than Redis: `npm run restored`. Of a change after the
 // backup, Redis knows only that the record has a newer version. To be safe, everything that may have been taken back by
-// such a change is refused until somebody has looked at it.
+// such a change is refused until somebody has looked at it. It needs the rights of the schemas' owner in Postgres.
 // 1. Compare every record of Postgres with Redis.
 // 2. End all signing keys and link tokens, page by page: of these Redis knows nothing.
 // 3. Mark the days that the books have not summed up: the marks that were made after the backup are gone.
@@ -38,6 +38,7 @@ const CHANGED_LATER = 'changed after the backup:';
 
 await runTool('restored', async (stores) => {
   const { sql, redis } = stores;
+  await requireOwner(sql);
   const newer = await findNewer(sql, redis);
   // Shards that Redis closed, in a restart, stay closed until this command has run.
   const shards = await lastChanges(redis, ASK_WITHIN_MS);
@@ -63,6 +64,13 @@ await runTool('restored', async (stores) => {
   await rebuild(stores);
   return 0;
 });
+
+// Step 2 ends for good what it ends: the rights that later steps need must be there before.
+async function requireOwner(sql: Sql): Promise<void> {
+  const [{ isOwner }] = await sql<[{ isOwner: boolean }]>`
+    select pg_has_role(relowner, 'usage') as is_owner from pg_class where oid = 'public.teams'::regclass`;
+  if (!isOwner) throw new Error("it needs the rights of the schemas' owner: name that user in DATABASE_URL");
+}
 
 /**
  * Records of which Redis has a newer version than Postgres, or which have left it: their tombstone stays for a while only.

@@ -25,10 +25,10 @@ export async function restore(world: World): Promise<void> {
   });
 }
 
-/** Runs the command that decides what was changed since; gives what it printed. */
-export async function runRestored(world: World): Promise<string> {
+/** Runs the command that decides what was changed since, as the schemas' owner if no other user is named; gives what it printed. */
+export async function runRestored(world: World, databaseUrl = world.env.DATABASE_URL): Promise<string> {
   const command = join(import.meta.dirname, '../../../apps/api/commands/restored.ts');
-  const env = { ...process.env, ...world.env };
+  const env = { ...process.env, ...world.env, DATABASE_URL: databaseUrl };
   return (await promisify(execFile)(process.execPath, [command], { env })).stdout;
 }
 
