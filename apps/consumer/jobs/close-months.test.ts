@@ -314,6 +314,24 @@ test('a month closes by itself three days after its end, once the books of all i
   );
 });
 
+test('a month closes once nobody is left who does not see that, and at once in a dump of another cluster', async () => {
+  const { workspaceId } = await newWorkspace('2026-09-05T00:00Z');
+  const isClosed = async () => {
+    await closeMonths(stores(), at('2026-10-04T00:00:00Z'), log, never);
+    const [month] = await world.sql<[{ isClosed: boolean }]>`
+      select closed_at is not null as is_closed from workspace_months where workspace_id = ${workspaceId}`;
+    return month.isClosed;
+  };
+  await world.sql.begin(async (older) => {
+    await older`select pg_current_xact_id()`;
+    await world.sql`update workspaces set month_due_at = null where id = ${workspaceId}`;
+    assert.is(await isClosed(), false, 'it began to close in a transaction that is not over for all');
+    // As pg_restore brings it: with the id of a transaction that this cluster has not come to.
+    await world.sql`update workspace_months set tx = (tx::text::bigint + 1000000000)::text::xid8 where workspace_id = ${workspaceId}`;
+    assert.is(await isClosed(), true);
+  });
+});
+
 test('a workspace whose month fails to begin holds up no other, and is tried again', async () => {
   const [bad, good] = [await newWorkspace('2026-09-05T00:00Z'), await newWorkspace('2026-09-05T00:00Z')];
   const now = at('2026-10-04T00:00:00Z');
