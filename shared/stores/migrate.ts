@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { exactOnCluster } from './clickhouse.ts';
 import { copyUsage, type CopyOptions } from './copy-usage.ts';
@@ -11,6 +12,11 @@ const BY_WORKSPACE = '0004_workspaces.sql';
 const QUIET = { level: ClickHouseLogLevel.OFF };
 const COPIED_AT_ONCE = 1_000_000;
 const MIGRATED_WITHIN_MS = 6 * 3_600_000;
+// While a statement waits for a table, every later query of that table waits behind it.
+const WAITS_FOR_TABLE_MS = 1_000;
+const TABLE_WITHIN_MS = 15 * 60_000;
+const TRY_AGAIN_MS = 4_000;
+const LOCK_NOT_AVAILABLE = '55P03';
 // Lines of progress keep a connection open that says nothing for long.
 const keepAlive = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '30000' } as const;
 
@@ -40,8 +46,8 @@ export async function appliedMigrations(sql: Query, client: ClickHouseClient): P
 }
 
 /**
- * Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction. Gives their names.
- * If one fails, those before it stay applied, and the error names it. With `only`, those among them alone: for a backup of an
+ * Runs the numbered files of sql/postgres that this database has not seen; each file is one transaction, which begins again
+ * where a long transaction, such as a backup's, keeps it from a table. Gives their names. If one fails, those before it stay applied, and the error names it. With `only`, those among them alone: for a backup of an
  * earlier version, whose rows are migrated after they were loaded.
  */
 export async function migratePostgres(sql: Sql, only?: string[]): Promise<string[]> {
@@ -51,7 +57,11 @@ export async function migratePostgres(sql: Sql, only?: string[]): Promise<string
     const rows = await connection<{ name: string }[]>`select name from schema_migrations`;
     const applied = new Set(rows.map((row) => row.name));
     const missing = files.filter(({ name }) => !applied.has(name));
-    for (const { name, text } of missing) await orNamed(name, connection.unsafe(inOneTransaction(pid, name, text)));
+    for (const { name, text } of missing)
+      await orNamed(
+        name,
+        onceTablesAreFree(() => connection.unsafe(inOneTransaction(pid, name, text))),
+      );
     return missing.map(({ name }) => name);
   });
 }
@@ -142,9 +152,23 @@ function inOneTransaction(pid: number, name: string, text: string): string {
     do $$ begin
       if pg_backend_pid() <> ${pid} then raise exception 'the connection to Postgres was lost'; end if;
     end $$;
+    set local lock_timeout = ${WAITS_FOR_TABLE_MS};
     ${text}
     ;
     insert into schema_migrations (name) values ('${name}')`;
+}
+
+async function onceTablesAreFree(migrate: () => Promise<unknown>): Promise<void> {
+  for (const beganAt = performance.now(); ;) {
+    try {
+      await migrate();
+      return;
+    } catch (error) {
+      const isFree = (error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE;
+      if (isFree || performance.now() - beganAt > TABLE_WITHIN_MS) throw error;
+      await sleep(TRY_AGAIN_MS);
+    }
+  }
 }
 
 async function orNamed<Result>(name: string, migrated: Promise<Result>): Promise<Result> {

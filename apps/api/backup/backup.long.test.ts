@@ -5,6 +5,7 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import postgres from 'postgres';
+import { booksProxy, type Way } from '../../../tests/helpers/books-proxy.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
@@ -78,6 +79,27 @@ test('a backup has every row of every table, and a load writes each as it was', 
   const [{ old }] = await target.sql<[{ old: number }]>`
     select count(*) as old from changes where tx <> (select min(tx) from changes)`;
   assert.is(old, 0, 'no row has a transaction id of the other cluster');
+});
+
+test('while a backup copies the events, the tables of settings can be changed', async () => {
+  let changed = 0;
+  const proxy = await booksProxy(world.env.CLICKHOUSE_URL!, async ({ body }): Promise<Way> => {
+    if (!/from usage_events\s+where _partition_id/.test(body.toString())) return 'passed';
+    await world.sql.begin(async (migration) => {
+      await migration`set local lock_timeout = '8s'`;
+      await migration`lock table api_keys in access exclusive mode`;
+    });
+    changed += 1;
+    return 'passed';
+  });
+  const slow = connectClickHouse(proxy.url);
+  try {
+    await take(60_000, slow);
+    assert.ok(changed > 0);
+  } finally {
+    await slow.close();
+    proxy.close();
+  }
 });
 
 test('a load refuses servers that hold anything', async () => {
@@ -176,7 +198,7 @@ function stream(bytes: Buffer): Readable {
   );
 }
 
-async function take(patienceMs = 60_000): Promise<Buffer> {
+async function take(patienceMs = 60_000, from = books): Promise<Buffer> {
   const chunks: Buffer[] = [];
   const out = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -186,7 +208,7 @@ async function take(patienceMs = 60_000): Promise<Buffer> {
   });
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 4, statementTimeoutMs: 0, everyTeam: true });
   try {
-    await takeBackup({ sql, redis, books, patienceMs, version: 'test' }, out, quiet);
+    await takeBackup({ sql, redis, books: from, patienceMs, version: 'test' }, out, quiet);
   } finally {
     await sql.end();
   }

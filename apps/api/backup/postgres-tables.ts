@@ -34,7 +34,7 @@ export async function readSequences(sql: Query): Promise<Header['sequences']> {
  * The rows of a table as the transaction sees them, each a line of JSON. COPY would be faster, but the driver (postgres 3.4)
  * never reports why a COPY that writes has failed.
  */
-export async function* readPostgresTable(tx: Transaction, table: string, columns: string[]): AsyncGenerator<Part> {
+export async function* readPostgresTable(tx: Query, table: string, columns: string[]): AsyncGenerator<Part> {
   // A line break in a `json` value can only stand between its parts: inside a string it is written as \n.
   const rows = tx<{ line: string }[]>`
     select replace(row_to_json(picked)::text, e'\n', ' ') as line

@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { appliedMigrations } from '../../../shared/stores/migrate.ts';
-import type { Sql, Transaction } from '../../../shared/stores/postgres.ts';
+import type { Query, Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { writeArchive, type Header, type Part, type Rows } from './archive.ts';
 import { booksTables, EVENTS, readBooksTable } from './books-tables.ts';
@@ -22,7 +22,7 @@ const LOOK_EVERY_MS = 200;
  *    them will be written again, so "from before the moment" names the same events for as long as the copying takes.
  * 3. Take a snapshot of Postgres. It has every record that those events name, since it is later, and their marks.
  * 4. Copy what was computed from events: it knows no event that is not in the backup. Then let the days be summed up again.
- * 5. Copy Postgres from the snapshot, then the events.
+ * 5. Copy Postgres from the snapshot, end it, then copy the events.
  */
 export async function takeBackup(
   stores: Stores & { patienceMs: number; version: string },
@@ -31,37 +31,61 @@ export async function takeBackup(
 ): Promise<Backup> {
   const { sql, redis, books, patienceMs } = stores;
   const lock = await holdRollup(sql, onProgress);
+  let snapshot: Snapshot | undefined;
   try {
     const beforeMs = await waitForBooks(sql, await redis.now(), patienceMs, onProgress);
-    return await sql.begin('isolation level repeatable read read only', async (tx) => {
-      await tx`set local idle_in_transaction_session_timeout = 0`;
-      const tables = await booksTables(books.client);
-      const header = await makeHeader(
-        stores,
-        tx,
-        beforeMs,
-        tables.map(({ table, columns }) => [table, columns]),
-      );
-      const parts = async function* (): AsyncGenerator<Part> {
-        for (const table of tables.filter((one) => one.table !== EVENTS))
-          yield* readBooksTable(books.client, table, beforeMs);
-        await lock.release();
-        for (const [table, columns] of Object.entries(header.tables).filter(([table]) => isOfPostgres(table)))
-          yield* readPostgresTable(tx, table, columns);
-        for (const table of tables.filter((one) => one.table === EVENTS))
-          yield* readBooksTable(books.client, table, beforeMs);
-      };
-      const rows = await writeArchive(header, counted(parts(), onProgress), out);
-      return { header, rows };
-    });
+    const tables = await booksTables(books.client);
+    const { tx, end } = (snapshot = await takeSnapshot(sql));
+    const header = await makeHeader(
+      stores,
+      tx,
+      beforeMs,
+      tables.map(({ table, columns }) => [table, columns]),
+    );
+    const parts = async function* (): AsyncGenerator<Part> {
+      for (const table of tables.filter((one) => one.table !== EVENTS))
+        yield* readBooksTable(books.client, table, beforeMs);
+      await lock.release();
+      for (const [table, columns] of Object.entries(header.tables).filter(([table]) => isOfPostgres(table)))
+        yield* readPostgresTable(tx, table, columns);
+      await end();
+      for (const table of tables.filter((one) => one.table === EVENTS))
+        yield* readBooksTable(books.client, table, beforeMs);
+    };
+    const rows = await writeArchive(header, counted(parts(), onProgress), out);
+    return { header, rows };
   } finally {
+    await snapshot?.end();
     lock.drop();
   }
 }
 
+type Snapshot = Awaited<ReturnType<typeof takeSnapshot>>;
+
+/**
+ * A snapshot of Postgres, on a connection of its own. A migration waits for every table that was read from it, and all other
+ * queries wait for the migration: end it before the events are copied, which may take an hour.
+ */
+async function takeSnapshot(sql: Sql) {
+  const tx = await sql.reserve();
+  await tx`begin isolation level repeatable read read only`;
+  await tx`set local idle_in_transaction_session_timeout = 0`;
+  let isOpen = true;
+  return {
+    tx,
+    async end() {
+      if (!isOpen) return;
+      isOpen = false;
+      // With a connection that was lost it has ended.
+      await tx`rollback`.catch(() => {});
+      tx.release();
+    },
+  };
+}
+
 async function makeHeader(
   { books, version }: Stores & { version: string },
-  tx: Transaction,
+  tx: Query,
   beforeMs: number,
   ofBooks: [string, string[]][],
 ): Promise<Header> {
