@@ -118,7 +118,7 @@ restore() {
   as_owner restore --check <"$1" >/dev/null || fail 'nothing was restored'
   docker compose up -d --wait postgres clickhouse
   echo 'loading it'
-  as_owner restore <"$1" >/dev/null || fail 'nothing was restored. Once the reason is gone, restore again'
+  as_owner restore <"$1" >/dev/null || fail 'the restore is not done. Once the reason is gone, restore the same file again'
   "$0" up
   echo "restored from $1. Lost is what was used, bought and changed after the moments above"
   "$0" reconcile

@@ -122,6 +122,26 @@ test('a load that is cut off leaves no settings, and the next one is whole', asy
   await Promise.all([other.sql.end(), other.books.close()]);
 });
 
+test('a load that is cut off after Postgres was whole is finished by the same file, and by no other', async () => {
+  const other = await emptyDatabases('other');
+  const proxy = await booksProxy(other.clickhouseUrl, ({ body }) => {
+    if (!body.toString().startsWith('drop table if exists loading_backup')) return 'passed';
+    throw new Error('the machine died');
+  });
+  await assertRefused(loadBackup({ ...other, clickhouseUrl: proxy.url }, stream(backup), quiet), /hang up/);
+  proxy.close();
+  assert.is((await other.sql`select from teams`).length, 1);
+  const later = zstdDecompressSync(backup).toString('latin1').replace('"settingsAt": "2', '"settingsAt": "3');
+  const another = stream(zstdCompressSync(Buffer.from(later, 'latin1')));
+  await assertRefused(loadBackup(other, another, quiet), /holds the settings of a team already/);
+  const { rows } = await loadBackup(other, stream(backup), quiet);
+  assert.is(rows['books/usage_events'], 100_501);
+  assert.equal(await fingerprint(other.books, 'usage_events'), await fingerprint(books, 'usage_events'));
+  assert.equal(await everyRow(other.sql), await everyRow(target.sql));
+  await assertRefused(loadBackup(other, stream(backup), quiet), /holds the settings of a team already/);
+  await Promise.all([other.sql.end(), other.books.close()]);
+});
+
 test('the chain of the audit log comes with a backup: it is proved after a load, and goes on', async () => {
   const masterKeys: MasterKeys = [Buffer.from(world.env.MASTER_KEY!, 'base64')];
   const { sql } = target;

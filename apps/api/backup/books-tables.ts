@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { countRows, type Part } from './archive.ts';
 
-type Client = Books['client'];
+export type Client = Books['client'];
 
 /** A table of the books: the columns that are stored, and those by which its rows are ordered, with their types. */
 export type BooksTable = { table: string; columns: string[]; key: { name: string; type: string }[] };
@@ -78,11 +78,20 @@ export async function writeBooksPart(client: Client, { table, rows }: Part, colu
   });
 }
 
-// While a backup is loaded this table is there: what the books hold is a part of it, and may be thrown away.
+// While a backup is loaded this table names it: what the books hold is of it, and may be thrown away.
 const LOADING = 'loading_backup';
 
-/** Refuses books that hold anything but a part of a backup, empties them, and notes that a backup is being loaded. */
-export async function beginBooks(client: Client): Promise<void> {
+/** The name of the backup that is being loaded into the books. */
+export async function backupInBooks(client: Client): Promise<string | undefined> {
+  const rows = await read<{ backup: string }>(client, `select backup from ${LOADING}`).catch((error: unknown) => {
+    if (/^UNKNOWN_(DATABASE|TABLE)$/.test(String((error as { type?: unknown }).type))) return [];
+    throw error;
+  });
+  return rows[0]?.backup;
+}
+
+/** Refuses books that hold anything but a part of a backup, empties them, and notes which backup is being loaded. */
+export async function beginBooks(client: Client, backup: string): Promise<void> {
   const [loading] = await read(
     client,
     `select name from system.tables where database = currentDatabase() and name = '${LOADING}'`,
@@ -93,9 +102,10 @@ export async function beginBooks(client: Client): Promise<void> {
       const [row] = await read(client, `select 1 as one from ${nameOf(table)} limit 1`);
       if (row) throw new Error('the books hold usage already: restore into empty servers');
     }
-    await client.command({ query: `create table ${LOADING} (since DateTime) engine = TinyLog` });
   }
   for (const { table } of tables) await client.command({ query: `truncate table ${nameOf(table)}` });
+  await client.command({ query: `create or replace table ${LOADING} (backup String) engine = TinyLog` });
+  await client.insert({ table: LOADING, values: [{ backup }], format: 'JSONEachRow' });
 }
 
 /** The books are whole. */

@@ -9,7 +9,7 @@ import {
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import { makeSealer, type MasterKeys } from '../../../shared/values/seal.ts';
 import { readArchive, type Header, type Rows } from './archive.ts';
-import { beginBooks, endBooks, writeBooksPart } from './books-tables.ts';
+import { backupInBooks, beginBooks, endBooks, writeBooksPart, type Client } from './books-tables.ts';
 import { isOfPostgres, prepareLoad, setSequences, writePostgresPart } from './postgres-tables.ts';
 
 type OnProgress = (text: () => string) => void;
@@ -42,57 +42,82 @@ export function requireMasterKey({ sealedUnder }: Header, masterKeys: Buffer[]):
 }
 
 /**
- * Loads a backup into empty servers. Postgres is empty until all of it is there: after a crash the same command begins again.
+ * Loads a backup into empty servers. After a crash the same command, with the same file, goes on.
  * 1. Bring the schemas to where they were at the backup.
- * 2. Note in the books that a backup is being loaded, and empty them.
- * 3. Load: Postgres in one transaction, which ends after the last part of the books. A crash leaves Postgres empty.
- * 4. Bring the schemas up to date. After a crash here the next start does it.
+ * 2. Note in the books which backup is being loaded, and empty them.
+ * 3. Load: Postgres in one transaction, which ends after the last part of the books. A crash before its end leaves Postgres
+ *    empty: begin again. After it both are whole, and the steps that follow are left.
+ * 4. Bring the schemas up to date.
+ * 5. Remove the note.
  */
 export async function loadBackup(
-  { sql, clickhouseUrl, cluster }: { sql: Sql; clickhouseUrl: string; cluster: string },
+  stores: { sql: Sql; clickhouseUrl: string; cluster: string },
   source: Readable,
   onProgress: OnProgress,
 ): Promise<Loaded> {
-  const client = connectClickHouse(clickhouseUrl, cluster).client;
-  await requireEmpty(sql);
-  let header: Header | undefined;
-  let bytes = 0;
+  const { sql, clickhouseUrl, cluster } = stores;
+  const { client } = connectClickHouse(clickhouseUrl, cluster);
   try {
-    const rows = await sql.begin(async (tx) => {
-      const read = await readArchive(source, {
-        async begin(first) {
-          header = first;
-          requireKnown(first.migrations);
-          await migratePostgres(sql, first.migrations.postgres);
-          await migrateClickHouse(clickhouseUrl, { sql, cluster, only: first.migrations.clickhouse });
-          await beginBooks(client);
-          await prepareLoad(tx, first.tables);
-        },
-        async part(part) {
-          const columns = header!.tables[part.table]!;
-          await (isOfPostgres(part.table)
-            ? writePostgresPart(tx, part, columns)
-            : writeBooksPart(client, part, columns));
-          bytes += part.rows.length;
-          onProgress(() => `loaded ${megabytes(bytes)}, now ${part.table}`);
-        },
-      });
-      await setSequences(tx, header!.sequences);
-      return read;
-    });
-    await endBooks(client);
+    const loaded = (await holdsTeam(sql))
+      ? await requireLoaded(client, source, onProgress)
+      : await loadTables(stores, client, source, onProgress);
     await migratePostgres(sql);
     await migrateClickHouse(clickhouseUrl, { sql, cluster, say: onProgress });
-    return { header: header!, rows };
+    await endBooks(client);
+    return loaded;
   } finally {
     await client.close();
   }
 }
 
-async function requireEmpty(sql: Sql): Promise<void> {
+async function holdsTeam(sql: Sql): Promise<boolean> {
   const [{ exists }] = await sql<[{ exists: boolean }]>`select to_regclass('public.teams') is not null as exists`;
-  const found = exists ? await sql`select from teams limit 1` : [];
-  if (found.length > 0) throw new Error('Postgres holds the settings of a team already: restore into empty servers');
+  return exists && (await sql`select from teams limit 1`).length > 0;
+}
+
+/** Throws unless what the servers hold is this backup, and only the last steps of loading it are left. */
+async function requireLoaded(client: Client, source: Readable, onProgress: OnProgress): Promise<Loaded> {
+  const loading = await backupInBooks(client);
+  const loaded = loading === undefined ? undefined : await checkBackup(source, onProgress);
+  if (!loaded || nameOf(loaded.header) !== loading)
+    throw new Error('Postgres holds the settings of a team already: restore into empty servers');
+  return loaded;
+}
+
+async function loadTables(
+  { sql, clickhouseUrl, cluster }: { sql: Sql; clickhouseUrl: string; cluster: string },
+  client: Client,
+  source: Readable,
+  onProgress: OnProgress,
+): Promise<Loaded> {
+  let header: Header | undefined;
+  let bytes = 0;
+  const rows = await sql.begin(async (tx) => {
+    const read = await readArchive(source, {
+      async begin(first) {
+        header = first;
+        requireKnown(first.migrations);
+        await migratePostgres(sql, first.migrations.postgres);
+        await migrateClickHouse(clickhouseUrl, { sql, cluster, only: first.migrations.clickhouse });
+        await beginBooks(client, nameOf(first));
+        await prepareLoad(tx, first.tables);
+      },
+      async part(part) {
+        const columns = header!.tables[part.table]!;
+        await (isOfPostgres(part.table) ? writePostgresPart(tx, part, columns) : writeBooksPart(client, part, columns));
+        bytes += part.rows.length;
+        onProgress(() => `loaded ${megabytes(bytes)}, now ${part.table}`);
+      },
+    });
+    await setSequences(tx, header!.sequences);
+    return read;
+  });
+  return { header: header!, rows };
+}
+
+/** Tells a backup from others. */
+function nameOf({ usageBefore, settingsAt }: Header): string {
+  return `usage before ${usageBefore}, settings at ${settingsAt}`;
 }
 
 function requireKnown(migrations: Migrations): void {
