@@ -63,6 +63,26 @@ test('each program accepts its environment, reads every variable in it, and moun
   }
 });
 
+test('while the master key is changed, api and webhooks also read the other one, from the Secret or by its command', async () => {
+  const previous = (manifests: Manifest[]) =>
+    [...podsOf(manifests)].flatMap(([name, { containers, volumes }]) => {
+      const given = containers[0]!.env!.filter((one) => one.name.startsWith('MASTER_KEY_PREVIOUS'));
+      const keys = volumes.flatMap(({ secret }) => secret?.items?.map(({ key }) => key) ?? []);
+      return given.map(({ name: variable, value }) => [name, variable, value, keys.includes('master_key_previous')]);
+    });
+  const file = ['MASTER_KEY_PREVIOUS_FILE', '/run/secrets/keytally/master_key_previous', true];
+  assert.equal(previous(rendered.get('medium')!), []);
+  assert.equal(previous(await render('medium', '--set', 'masterKey.previous=true')), [
+    ['api', ...file],
+    ['webhooks', ...file],
+  ]);
+  const command = ['MASTER_KEY_PREVIOUS_COMMAND', 'print it', false];
+  assert.equal(previous(await render('vault', '--set', 'masterKey.previousCommand=print it')), [
+    ['api', ...command],
+    ['webhooks', ...command],
+  ]);
+});
+
 test('the programs are those of Compose, with its commands, users, ports, secrets and servers', () => {
   const file = asCompose(rendered.get('trial-kafka')!);
   const ofCompose = ourServices(compose);
