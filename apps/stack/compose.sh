@@ -174,10 +174,13 @@ demo)
     set -- -v "$PWD/secrets/database_url:/run/secrets/database_url:ro" -e DATABASE_URL_FILE=/run/secrets/database_url \
       -v "$PWD/secrets/clickhouse_url:/run/secrets/clickhouse_url:ro" -e CLICKHOUSE_URL_FILE=/run/secrets/clickhouse_url
   fi
+  # By its name alone: what it may do must not show in the list of processes.
+  KEYTALLY_TOKEN=$(access_token)
+  export KEYTALLY_TOKEN
   # In a container beside the others, for its Node; the image lacks the demo's files.
   docker compose run --rm --no-deps "$@" -v "$PWD/apps/stack:/app/apps/stack:ro" \
     -e KEYTALLY_CONSOLE_URL="http://$(docker compose port api 8080)/console" \
-    -e KEYTALLY_API_URL=http://api:8080 -e KEYTALLY_VERIFY_URL=http://verify:8081 -e KEYTALLY_TOKEN="$(access_token)" \
+    -e KEYTALLY_API_URL=http://api:8080 -e KEYTALLY_VERIFY_URL=http://verify:8081 -e KEYTALLY_TOKEN \
     api node apps/stack/main.ts demo ${days:+"$days"}
   ;;
 *)

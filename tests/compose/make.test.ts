@@ -152,7 +152,8 @@ test('every other target runs its Compose command, and none of them removes a vo
   assert.match(made.run('up').out, /^ {2}console {2}http:\S+\/console$/m);
   const demo = calls('demo').at(-1) ?? '';
   assert.match(demo, `-v ${made.folder}/apps/stack:/app/apps/stack:ro`);
-  assert.match(demo, /KEYTALLY_TOKEN=kt_\d+ api node apps\/stack\/main\.ts demo$/);
+  assert.match(demo, /-e KEYTALLY_TOKEN api node apps\/stack\/main\.ts demo$/, 'no list of processes shows the token');
+  assert.match(readFileSync(join(made.folder, 'token-of-demo'), 'utf8'), /^kt_\d+\n$/);
   assert.not.match(demo, 'secrets/');
   // Days that are made up are written as the owner of the schemas.
   const days = calls('demo', 'HISTORY=30').at(-1) ?? '';
