@@ -183,6 +183,21 @@ test('no two users of a server have one password, and no program has that of an 
     assert.match(environments, `${variable}=`);
 });
 
+test('the documented backup of ClickHouse logs in as the owner of the schema, by a secret that its container has', () => {
+  const commands = read('docs/backup-restore.md').match(/^docker compose exec .*clickhouse-client .*$/gm) ?? [];
+  assert.is(commands.length, 1);
+  const [, user, secret] =
+    /CLICKHOUSE_USER=(\w+) CLICKHOUSE_PASSWORD=\$\(cat \/run\/secrets\/(\w+)\)/.exec(commands[0]!) ?? [];
+  const users = read('deploy/clickhouse/users.xml');
+  const [, owner] = new RegExp(`<${user}>([^]*?)</${user}>`).exec(users) ?? [];
+  // A user without grants may do everything.
+  assert.ok(owner && !owner.includes('<grants>'), user);
+  const [, variable] = /<password from_env="(\w+)"\/>/.exec(owner) ?? [];
+  const { command, secrets: mounted } = file.services.clickhouse!;
+  assert.ok(interpolate(command!.join(' ')).includes(`${variable}="$(cat /run/secrets/${secret})"`));
+  assert.ok(mounted!.includes(secret!));
+});
+
 test('volumes, secrets and mounted files are declared, exist, and are used', () => {
   const mounts = services.flatMap(([, { volumes = [] }]) => volumes.map((volume) => volume.split(':')[0]!));
   const named = mounts.filter((source) => !source.startsWith('.'));
