@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { closeSync, copyFileSync, existsSync, openSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import postgres from 'postgres';
@@ -44,7 +44,7 @@ export async function restore(given: Home, name: string): Promise<number> {
   if (hadOld) homes.takeHome(home, note);
   let lost: string[];
   try {
-    copyFileSync(masterKey, join(fresh.folder, 'master.key'));
+    homes.copyMasterKey(masterKey, fresh);
     lost = await loadInto(fresh, file, { home, usageBefore });
   } finally {
     homes.leaveHome(fresh);

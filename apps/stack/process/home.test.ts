@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { envFile, openHome, readEnvFile, writeEnvFile } from './home.ts';
+import { copyMasterKey, envFile, masterKeyFile, openHome, readEnvFile, writeEnvFile } from './home.ts';
 
 const folder = join(process.env.TEST_FOLDER ?? '', 'a home');
 const token = "it's a $token";
@@ -32,6 +32,17 @@ test('the env file is read back as it was written, also a file of the old form w
     "KEYTALLY_TOKEN='it'\\''s a $token'\nDATABASE_URL='postgres://127.0.0.1/keytally'\n",
   );
   assert.equal(readEnvFile({ folder }), values);
+});
+
+test('a master key that was copied into a home is for its owner alone, however open its source is', () => {
+  const source = join(folder, 'secret_of_compose');
+  writeFileSync(source, 'a master key\n');
+  chmodSync(source, 0o644);
+  const home = openHome({ KEYTALLY_HOME: folder });
+  copyMasterKey(source, home);
+  const copy = masterKeyFile(home);
+  assert.is(readFileSync(copy, 'utf8'), 'a master key\n');
+  assert.is(statSync(copy).mode & 0o777, 0o600);
 });
 
 test('without KEYTALLY_PORT a stack keeps the ports of its last start, and a new one has 8080 and 8081', () => {

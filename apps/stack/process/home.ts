@@ -115,6 +115,11 @@ export function masterKeyFile({ folder }: Home): string {
   return file;
 }
 
+/** Copies a master key into a home, for its owner alone: Compose keeps one that everybody may read, in a closed folder. */
+export function copyMasterKey(file: string, { folder }: Home): void {
+  writeFileSync(join(folder, 'master.key'), readFileSync(file), { mode: 0o600 });
+}
+
 /**
  * Writes shell lines that `. FILE` reads. Those of clients (KEYTALLY_…) are exported to the programs that the shell starts.
  * The servers' addresses are not: make token, migrate and the like take an exported DATABASE_URL for other servers.
