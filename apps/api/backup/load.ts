@@ -93,6 +93,8 @@ async function loadTables(
   let header: Header | undefined;
   let bytes = 0;
   const rows = await sql.begin(async (tx) => {
+    // It waits while the schemas are migrated, and for the books.
+    await tx`set local idle_in_transaction_session_timeout = 0`;
     const read = await readArchive(source, {
       async begin(first) {
         header = first;

@@ -56,7 +56,6 @@ export async function* readPostgresTable(tx: Query, table: string, columns: stri
 /** Empties all tables of settings, and lets rows in as they are: no trigger runs, no reference is looked up. */
 export async function prepareLoad(tx: Transaction, tables: Header['tables']): Promise<void> {
   await tx`set local session_replication_role = replica`;
-  await tx`set local idle_in_transaction_session_timeout = 0`;
   for (const table of Object.keys(tables).filter(isOfPostgres)) await tx`truncate ${tx(nameOf(table))} cascade`;
 }
 
