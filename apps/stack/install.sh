@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the npm packages of package-lock.json where they are missing or stale, and builds the console's pages. Node 18 or newer with its npm is enough:
+# Installs the npm packages of package-lock.json where they are missing or stale, and the console's pages. Node 18 or newer with its npm is enough:
 # Node 26, which keytally runs on, is one of the packages.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -11,13 +11,18 @@ fail() {
 }
 current() { cmp -s package-lock.json "$stamp"; }
 
-# The pages of the console are built from these packages, in a fifth of a second.
+# The pages of the console are built from these packages, where anything that they are made of is newer than they are: whoever
+# may run the stack need not be allowed to write here.
+console_current() {
+  [ -f apps/console/dist/index.html ] &&
+    [ -z "$(find apps/console shared package-lock.json -path apps/console/dist -prune -o -newer apps/console/dist/index.html -print)" ]
+}
 build_console() {
   node=node_modules/.bin/node
   [ -e "$node" ] || node=node
   "$node" apps/console/build/build.ts || fail 'the pages of the console could not be built, for the reason above'
 }
-built_already() { current && build_console; }
+built_already() { current && { console_current || build_console; }; }
 
 built_already && exit 0
 

@@ -37,6 +37,13 @@ test('systemd finds nothing wrong with any unit, and something with a misspelt o
   assert.match(await verify((text) => text.replace('KillMode=mixed', 'KilMode=mixed')), /KilMode/);
 });
 
+test('both services have one home, in a folder in which a restore can put another in its place', () => {
+  const [backup, , service] = units.map((path) => readFileSync(join(checkout, path), 'utf8'));
+  const [home, ofBackup] = [service, backup].map((text) => /^Environment=KEYTALLY_HOME=(\S+)/m.exec(text!)?.[1]);
+  const [, state] = /^StateDirectory=(\S+)$/m.exec(service!) ?? [];
+  assert.equal([home, ofBackup], Array(2).fill(`/var/lib/${state}/stack`));
+});
+
 test('serve runs the stack in the foreground, ends cleanly when told, and fails when its supervisor dies', async () => {
   const first = serve();
   await ready();
