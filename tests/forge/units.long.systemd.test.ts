@@ -44,6 +44,10 @@ test('both services have one home, in a folder in which a restore can put anothe
   assert.equal([home, ofBackup], Array(2).fill(`/var/lib/${state}/stack`));
 });
 
+test('a kernel that ends one process for want of memory does not stop the stack', () => {
+  assert.match(readFileSync(join(checkout, 'deploy/systemd/keytally.service'), 'utf8'), /^OOMPolicy=continue$/m);
+});
+
 test('serve runs the stack in the foreground, ends cleanly when told, and fails when its supervisor dies', async () => {
   const first = serve();
   await ready();
