@@ -1,7 +1,7 @@
 // The units for one machine: systemd finds nothing wrong with them, and what they start runs in the foreground.
-import { execFile, spawn } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
@@ -46,6 +46,16 @@ test('both services have one home, in a folder in which a restore can put anothe
 
 test('a kernel that ends one process for want of memory does not stop the stack', () => {
   assert.match(readFileSync(join(checkout, 'deploy/systemd/keytally.service'), 'utf8'), /^OOMPolicy=continue$/m);
+});
+
+test('what a killed backup left is removed before the next one, and backups stay', () => {
+  const backups = join(folder, 'backups');
+  mkdirSync(backups, { recursive: true });
+  for (const name of ['a.backup', 'b.backup.partial']) writeFileSync(join(backups, name), '');
+  const unit = readFileSync(join(checkout, 'deploy/systemd/keytally-backup.service'), 'utf8');
+  const [, command = ''] = /^ExecStartPre=(.*)$/m.exec(unit) ?? [];
+  execFileSync('sh', ['-ec', command.replaceAll('/var/lib/keytally-backups', backups)]);
+  assert.equal(readdirSync(backups), ['a.backup']);
 });
 
 test('serve runs the stack in the foreground, ends cleanly when told, and fails when its supervisor dies', async () => {
