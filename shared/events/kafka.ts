@@ -28,8 +28,11 @@ export type Kafka = {
 };
 
 // Each partition's part of a request must fit into the broker's max.message.bytes (default 1 MiB), even when all records
-// of a request have the same key.
-const BYTES_PER_REQUEST = 700_000;
+// of a request have the same key. A longer record goes alone: the consumer sets aside up to 900,000 bytes and what names them.
+const BYTES_PER_REQUEST = 900_000;
+// Lengths and numbers that Kafka puts before a record, and before each header, at their longest.
+const BYTES_BEFORE_RECORD = 40;
+const BYTES_BEFORE_HEADER = 10;
 const ANSWER_WITHIN_MS = 15_000;
 const DISCONNECT_WITHIN_MS = 3_000;
 const HOUR_MS = 3_600_000;
@@ -126,15 +129,22 @@ function splitIntoRequests(records: Outgoing[]): Outgoing[][] {
   const requests: Outgoing[][] = [];
   let size = Infinity;
   for (const record of records) {
-    if (size > BYTES_PER_REQUEST) {
+    const bytes = bytesOf(record);
+    if (size + bytes > BYTES_PER_REQUEST) {
       requests.push([]);
       size = 0;
     }
     requests.at(-1)!.push(record);
-    // Counted in characters. The limit leaves room for those that take two or three bytes.
-    size += (record.key?.length ?? 0) + record.value.length + 32;
+    size += bytes;
   }
   return requests;
+}
+
+function bytesOf({ key, value, headers = {} }: Outgoing): number {
+  let bytes = BYTES_BEFORE_RECORD + Buffer.byteLength(key ?? '') + Buffer.byteLength(value);
+  for (const [name, text] of Object.entries(headers))
+    bytes += BYTES_BEFORE_HEADER + Buffer.byteLength(name) + Buffer.byteLength(text);
+  return bytes;
 }
 
 /** Connects on first use, and again after a failure, because a failed connection's state is not trusted. */

@@ -75,6 +75,19 @@ test('more records than fit a request all arrive, and the next consumer begins a
   await second.consuming.stop();
 });
 
+test('records arrive whatever bytes their text takes, and one of nearly a megabyte among them', async () => {
+  const kafka = open({ KAFKA_TOPIC_PREFIX: 'bytes' });
+  await kafka.ensureTopics();
+  // 650,000 characters of three bytes each, for one partition.
+  const values = [...Array.from({ length: 650 }, () => '語'.repeat(1_000)), 'x'.repeat(1_000_000), 'last'];
+  const records = values.map((value) => ({ key: 'bill_1', value, headers: { reason: '理由'.repeat(100) } }));
+  await kafka.produce(kafka.topics.usage, records);
+  const reading = consume(kafka);
+  await eventually('all records', async () => reading.records.length >= values.length);
+  assert.equal(reading.records.map(({ value }) => String(value)).toSorted(), values.toSorted());
+  await reading.consuming.stop();
+});
+
 test('TLS and SASL: only clients with the password are served', async () => {
   const settings: Partial<KafkaConfig> = { ...overTls(), KAFKA_SASL_USERNAME: 'keytally' };
   const kafka = open({ ...settings, KAFKA_SASL_PASSWORD: 'open sesame', KAFKA_TOPIC_PREFIX: 'secure' });
