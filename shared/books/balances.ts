@@ -2,6 +2,7 @@ import { ApiError } from '../contract/errors.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { END } from '../stores/fields.ts';
 import { keyspace } from '../stores/keyspace.ts';
+import { versionOf } from '../stores/records.ts';
 import type { RedisNode } from '../stores/redis-node.ts';
 import type { ShardedRedis } from '../stores/redis.ts';
 import { chunks } from '../values/chunks.ts';
@@ -18,6 +19,8 @@ export type Balance = {
   atMs: number;
   epoch: number;
   usedMicros: number;
+  /** Of the settings that Redis has of the record. */
+  version?: number;
   /** Reserved micro-credits; a record without an account has none. */
   heldMicros?: number;
   /** Of an account: all credits that have begun, and those of them that expired. */
@@ -147,6 +150,7 @@ function addBalance(
     atMs,
     epoch,
     usedMicros: known.get('u') ?? 0,
+    version: versionOf(fields.s!),
     ...account,
     ...(account && { account: { untilMs: Number(fields.u!.split(END)[6]), state: fields.t ?? '' } }),
     lateMicros: known.get('x') ?? 0,

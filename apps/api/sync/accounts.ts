@@ -20,9 +20,13 @@ export async function readTurned(redis: ShardedRedis, record: BillingRef): Promi
   return turned;
 }
 
-/** Reads the account of a record; that of a plain one is its one class. 503 where Redis does not know it. */
+/** Reads the account of a record. 503 where Redis does not know it. */
 export async function readAccount(redis: ShardedRedis, record: PlainRecord): Promise<RecordAccount> {
-  const balance = await readTurned(redis, record);
+  return accountOf(record, await readTurned(redis, record));
+}
+
+/** The account of a record by its balance; that of a plain one is its one class. 503 where Redis does not know it. */
+export function accountOf(record: PlainRecord, balance: Balance | undefined): RecordAccount {
   if (!balance) throw new ApiError('redis_unavailable');
   const state = balance.account ? readAccountState(balance.account.state) : plainState(record, balance);
   return { balance, state };

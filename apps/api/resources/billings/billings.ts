@@ -26,6 +26,9 @@ export type BillingRow = {
   grantedMicros: number;
   /** The total of the account as last copied. */
   totalOfAccountMicros: number;
+  /** The number of the last adjustment. */
+  lastAdjustment: number;
+  version: number;
   allowOverages: boolean;
   spendCapMicros: number | null;
   limits: Limit[] | null;
@@ -40,7 +43,7 @@ export type Amounts = Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' 
 /** The columns of a BillingRow, for a select or a returning. */
 export const billingColumns = (sql: Query) => sql`
   id, workspace_id, external_meter_id, shard, total_micros, used_micros, held_micros, expired_micros, granted_micros,
-  total_of_account_micros, allow_overages, spend_cap_micros, limits, alerts, created_at, updated_at`;
+  total_of_account_micros, last_adjustment, version, allow_overages, spend_cap_micros, limits, alerts, created_at, updated_at`;
 
 /** A billing record of the caller's team that its token may use; 404 for any other, as if it did not exist. */
 export async function requireBilling(
@@ -71,13 +74,13 @@ export async function refuseDeletedWorkspace(sql: Query, { workspaceId }: Billin
   if (workspace?.deleted) throw new ApiError('workspace_deleted');
 }
 
-/** A row as the API answers it, with its current amounts; `addedMicros` is what the row has more of than Redis. */
-export async function presentBilling(
-  redis: ShardedRedis,
-  row: BillingRow,
-  addedMicros = 0,
-): Promise<Static<typeof billing>> {
-  const balance = await balanceNow(redis, row);
+/** A row as the API answers it, with its current amounts. */
+export async function presentBilling(redis: ShardedRedis, row: BillingRow): Promise<Static<typeof billing>> {
+  return presentBalance(row, await balanceNow(redis, row));
+}
+
+/** A row as the API answers it, by its balance where that is known; `addedMicros` is what the row has more of. */
+export function presentBalance(row: BillingRow, balance: Balance | undefined, addedMicros = 0): Static<typeof billing> {
   if (balance?.totalMicros === undefined) return presentAmounts(row, balance ?? copiedAmounts(row));
   return presentAmounts(row, { ...balance, totalMicros: balance.totalMicros + addedMicros });
 }

@@ -75,6 +75,17 @@ test('no grant to come is voided while Redis has yet to hear of added credits', 
   await must(200, deletion());
 });
 
+test('no grant, refill or void is answered from a balance that lacks what was changed before', async () => {
+  const one = await record();
+  const made = await granted(one, 0);
+  const before = await stateOf(one);
+  await world.sql`update billing_records set version = version + 1 where id = ${one.id}`;
+  for (const change of [refill, grant, () => voidOf(one, made)]) refusedForNow(await change(one));
+  assert.equal(await stateOf(one), before);
+  await world.sql`update billing_records set version = version - 1 where id = ${one.id}`;
+  for (const change of [refill, grant, () => voidOf(one, made)]) assert.ok((await change(one)).status < 300);
+});
+
 test.run();
 
 type Made = { id: string; meter: string };

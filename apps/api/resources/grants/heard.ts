@@ -1,5 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readBalances, type Balance } from '../../../../shared/books/balances.ts';
+import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
+import { turnAccount } from '../../../../shared/verification/account-turns.ts';
+import type { BillingRow } from '../billings/billings.ts';
 
 // Redis may begin a grant before it hears that it was voided. It tells by sums: the account then has more of the class than its
 // settings declare. So what Redis has yet to hear of a record are such voids or added credits, never both.
@@ -20,6 +26,28 @@ export async function requireCreditsHeard(sql: Query, { id }: { id: string }): P
       and not exists (select from changes v where v.tx = c.tx and v.kind = 'adjustment')`;
   if (unheard.length > 0) throw notYet();
 }
+
+/**
+ * Reads the balance of a locked record with all that was changed before in it: who changed it last has committed, and may be
+ * about to tell Redis. 503 where that takes longer than a second. Undefined where Redis does not know the record.
+ */
+export async function readHeard(redis: ShardedRedis, record: BillingRow): Promise<Balance | undefined> {
+  const deadline = performance.now() + HEARD_WITHIN_MS;
+  for (;;) {
+    const [balance] = await readBalances(redis, [record]);
+    if (!balance) return undefined;
+    if (balance.version! >= record.version && balance.adjustment >= record.lastAdjustment) break;
+    if (performance.now() > deadline) throw notYet();
+    await sleep(AGAIN_MS);
+  }
+  // An account has yet to take in settings that were written a moment ago.
+  await turnAccount(redis, record.shard, billingKey(record));
+  const [balance] = await readBalances(redis, [record]);
+  return balance;
+}
+
+const HEARD_WITHIN_MS = 1_000;
+const AGAIN_MS = 10;
 
 function notYet(): ApiError {
   const message =

@@ -6,9 +6,9 @@ import { newId } from '../../../../shared/values/ids.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import { requireWorkspace } from '../../resources/access/access.ts';
-import { billingColumns, billingSettings, presentBilling, type BillingRow } from '../../resources/billings/billings.ts';
+import { billingColumns, billingSettings, presentBalance, type BillingRow } from '../../resources/billings/billings.ts';
 import { countBegun, requireCreditsFit } from '../../resources/grants/classes.ts';
-import { requireVoidsHeard } from '../../resources/grants/heard.ts';
+import { readHeard, requireVoidsHeard } from '../../resources/grants/heard.ts';
 import { set } from '../../resources/patch.ts';
 import { route } from '../../http/route.ts';
 
@@ -52,6 +52,7 @@ export default route({
     if (!before) throw new ApiError('billing_not_found');
     await requireVoidsHeard(sql, before);
     await requireCreditsFit(sql, before, amountMicros);
+    const balance = await readHeard(redis, before);
     // Grants of its class that have begun since they were made are older.
     const totalMicros = before.totalMicros + (await countBegun(sql, before, Date.now())) + amountMicros;
 
@@ -63,7 +64,7 @@ export default route({
     changed('billing', row.id, row.shard);
     await noteReplenished(sql, [row.id]);
     audit('billing', row.id, billingSettings(before), billingSettings(row));
-    return { billing: await presentBilling(redis, row, amountMicros) };
+    return { billing: presentBalance(row, balance, amountMicros) };
   },
 });
 

@@ -5,7 +5,7 @@ import { invalidField } from '../../../../shared/contract/errors.ts';
 import { credits, id, instant, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing, metadata, name } from '../../../../shared/contract/schemas.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { readAccount } from '../../sync/accounts.ts';
+import { accountOf } from '../../sync/accounts.ts';
 import {
   creditsIn,
   presentAmounts,
@@ -13,6 +13,7 @@ import {
   requireBilling,
 } from '../../resources/billings/billings.ts';
 import { addGrant } from '../../resources/grants/classes.ts';
+import { readHeard } from '../../resources/grants/heard.ts';
 import {
   grant,
   grantPresenter,
@@ -61,7 +62,7 @@ export default route({
     await refuseDeletedWorkspace(sql, record);
     const amountMicros = creditsIn('credits', body.credits);
     if (amountMicros === 0) throw invalidField('/credits', 'must be above 0');
-    const account = await readAccount(redis, record);
+    const account = accountOf(record, await readHeard(redis, record));
     requireFewEnded(account);
     const { balance, state } = account;
     const { beginsAt, expiresAt } = timesOf(body, balance.atMs);

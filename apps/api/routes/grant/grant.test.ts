@@ -274,6 +274,28 @@ test('a void takes what is left of one grant of a class, and leaves the others t
   assert.equal(amountsOf(await customers.billing(meter)), ['7', '4', '1', '0', '2']);
 });
 
+test('grants, refills and voids of one record at the same time answer as if they came one after the other', async () => {
+  const { key, id, meter } = await record('1');
+  const four = async <Result>(call: () => Promise<Result>) => Promise.all([call(), call(), call(), call()]);
+  const made = await four(async () => (await grant(id, { credits: '3', priority: 10 })).body);
+  assert.equal(new Set(made.map(({ billing }) => billing.totalCredits)), new Set(['4', '7', '10', '13']));
+  const refill = { workspaceId, externalMeterId: meter, refill: '2' };
+  const refills = await four(() => must(200, world.call('post', '/api/v1/customer-billing/refill', refill)));
+  assert.equal(new Set(refills.map(({ body }) => body.billing.totalCredits)), new Set(['15', '17', '19', '21']));
+  await spend(key, '5');
+  const voids = await Promise.all(made.map(async (one) => (await must(200, voided(id, one.grant.id))).body));
+  assert.equal(
+    voids.map((one) => `${one.grant.usedCredits} ${one.grant.expiredCredits} ${one.grant.remainingCredits}`),
+    await numbers(
+      id,
+      made.map((one) => one.grant.id),
+    ),
+  );
+  const expired = voids.map(({ billing }) => Number(billing.expiredCredits)).toSorted((a, b) => a - b);
+  assert.is(expired.at(-1), 7);
+  assert.equal(amountsOf(await customers.billing(meter)), ['21', '5', '9', '0', '7']);
+});
+
 test('a void of a pending grant never counts in total, and of an expired one is refused', async () => {
   const { id, meter } = await record('1');
   const pending = await granted(id, { credits: '5', beginsAt: Date.now() + HOUR });

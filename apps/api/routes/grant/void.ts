@@ -3,9 +3,10 @@ import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object } from '../../../../shared/contract/schema-kinds.ts';
 import { billing } from '../../../../shared/contract/schemas.ts';
 import { hideSecrets } from '../../../../shared/values/secrets.ts';
-import { readAccount } from '../../sync/accounts.ts';
+import { accountOf } from '../../sync/accounts.ts';
 import { presentAmounts, refuseDeletedWorkspace, requireBilling } from '../../resources/billings/billings.ts';
 import { countBegun } from '../../resources/grants/classes.ts';
+import { readHeard } from '../../resources/grants/heard.ts';
 import { coveredOf, voidGrant } from '../../resources/grants/voids.ts';
 import {
   endOf,
@@ -38,7 +39,7 @@ export default route({
   async handle({ sql, params, body, caller, changed, audit, redis, requestId }) {
     const record = await requireBilling(sql, caller, params.bid, { lock: true });
     await refuseDeletedWorkspace(sql, record);
-    const account = await readAccount(redis, record);
+    const account = accountOf(record, await readHeard(redis, record));
     const { balance } = account;
     await countBegun(sql, record, balance.atMs);
     const before = await requireGrant(sql, record, params.gid);
