@@ -5,7 +5,9 @@ import { makeLogger } from '../../../shared/runtime/log.ts';
 import { spanOfMonth } from '../../../shared/books/statements/span.ts';
 import { makeStatements, type Statement } from '../../../shared/books/statements/statements.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import { dayOf } from '../../../shared/events/event.ts';
 import { newId } from '../../../shared/values/ids.ts';
+import { DAY_MS } from '../../../shared/values/periods.ts';
 import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { inLongForm } from '../../../tests/helpers/long-form.ts';
@@ -13,6 +15,7 @@ import { makeRandom } from '../../../tests/helpers/random.ts';
 import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
 import { rebuild } from '../../api/commands/rebuild.ts';
 import { closeMonths } from './close-months.ts';
+import { rollUp } from './rollup.ts';
 
 const test = suite('closing months');
 const longTest = inLongForm(test);
@@ -226,6 +229,42 @@ test('an adjustment goes into a month before it closes, or is refused with the f
   assert.equal([refused.status, refused.body.error.code], [409, 40970]);
   assert.match(refused.body.error.message, /2026-10-01 or later/);
   assert.is((await book(id, { amount: '1', reason: 'r', day: '2026-10-01' })).status, 201);
+});
+
+test('east of UTC a month that closes at once leaves a day to book adjustments on, and the books stay exact', async () => {
+  const { workspaceId, customers } = await newWorkspace('2026-09-05T00:00Z', 'Asia/Tokyo');
+  const key = await customers.meteredKey('100');
+  const { id } = await customers.billing(key.meter);
+  const [today, next, after] = [0, 1, 2].map((days) => dayOf(Date.now() + days * DAY_MS)) as [string, string, string];
+  // As in the first hours of a month in Tokyo: in UTC it is still the last day of the month before.
+  await world.sql`
+    insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, closed_at)
+    values (${workspaceId}, '2026-09', ${world.team.id}, 'Asia/Tokyo', 0, ${Date.now()}, '2026-09-01', ${next}, now())`;
+  await spend(customers, key, '5', 'tokens');
+  const adjusted = await must(201, book(id, { amount: '-1', reason: 'r' }));
+  assert.is(adjusted.body.adjustment.day, next);
+  await must(201, book(id, { amount: '-0.5', reason: 'r', day: next }));
+  assert.is((await book(id, { amount: '1', reason: 'r', day: after })).status, 400);
+  assert.is((await book(id, { amount: '1', reason: 'r', day: today })).body.error.code, 40970);
+
+  consumer = await world.start('consumer');
+  const isProved = async () => {
+    const path = `/api/v1/customer-billing/${id}/reconciliation`;
+    return (await must(200, world.call('get', path))).body.reconciliation.status === 'EXACT';
+  };
+  await eventually('all is in the books', isProved);
+  const booked = async () => {
+    const { data } = (await must(200, world.call('get', `/api/v1/usage/${id}?from=${today}&to=${next}`))).body;
+    return data.map(({ day, totalBillingUsage }: any) => [day, totalBillingUsage]);
+  };
+  const days = [
+    [today, '5'],
+    [next, '-1.5'],
+  ];
+  assert.equal(await booked(), days);
+  await rollUp(stores(), Date.now() + 3 * DAY_MS, never);
+  assert.equal(await booked(), days);
+  assert.ok(await isProved());
 });
 
 longTest('closing that dies, runs twice at once, or is asked for again stores each line once', async () => {

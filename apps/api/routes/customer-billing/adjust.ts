@@ -58,7 +58,9 @@ export default route({
   body: object({
     amount: signedCredits('credits used in addition, or, if negative, given back'),
     reason: textOf(512, 'why; the books keep it', 'counted twice by the gateway'),
-    day: Type.Optional(day('the day to book it on, default today')),
+    day: Type.Optional(
+      day('the day to book it on, default today in UTC, or the first day of the open month if that is later'),
+    ),
     usageName: Type.Optional(usageName('what is counted, default "default"')),
   }),
   response: object({ adjustment }),
@@ -77,11 +79,13 @@ export default route({
       select last_adjustment as last from billing_records where id = ${record.id} for update`;
     const [balance] = await readBalances(redis, [record]);
     if (!balance) throw new ApiError('redis_unavailable');
-    const today = dayOf(balance.atMs);
-    if (body.day !== undefined && (body.day > today || body.day < FIRST_DAY)) throw notADay(today);
-    const bookedOn = body.day ?? today;
     // The lock of the workspace keeps a month from closing until this is stored.
     const openDay = await firstOpenDay(sql, record.workspaceId);
+    const today = dayOf(balance.atMs);
+    // East of UTC a month may be over, and closed, while it is still its last day in UTC.
+    const latest = openDay !== undefined && openDay > today ? openDay : today;
+    if (body.day !== undefined && (body.day > latest || body.day < FIRST_DAY)) throw notADay(latest);
+    const bookedOn = body.day ?? latest;
     if (openDay !== undefined && bookedOn < openDay) throw inClosedMonth(openDay);
     if (balance.adjustment > locked.last) throw new ApiError('postgres_stale');
     const usedMicros = balance.usedMicros + (await waiting(sql, record, balance.adjustment)) + amountMicros;
@@ -123,8 +127,8 @@ async function waiting(sql: Query, record: BillingRow, applied: number): Promise
   return row.micros;
 }
 
-function notADay(today: string): ApiError {
-  const message = `must be a day from ${FIRST_DAY} to today, ${today} in UTC`;
+function notADay(latest: string): ApiError {
+  const message = `must be a day from ${FIRST_DAY} to ${latest}: today in UTC, or the first day of the open month if that is later`;
   return invalidField('/day', message);
 }
 
