@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox';
+import { limitName } from './limits.ts';
 import { credits, named, object, textOf } from './schema-kinds.ts';
 
 const when = object(
@@ -12,7 +13,7 @@ const when = object(
       }),
     ),
     available: Type.Optional(credits('credits that are left, or fewer; holds are not looked at')),
-    limit: Type.Optional(textOf(64, 'name of a limit of the record for a day, a week or a month', 'daily')),
+    limit: Type.Optional({ ...limitName, description: 'name of a limit of the record for a day, a week or a month' }),
   },
   { examples: [{ usedPercent: 80 }] },
 );

@@ -12,7 +12,8 @@ export const MOST_LIMITS = 4;
 export const RATE_LIMIT_NAME = 'rateLimitPerSecond';
 
 const MOST_REQUESTS = 9_000_000_000;
-const name = textOf(128, 'name, unique among the limits of its place', 'daily');
+/** The name of a limit. */
+export const limitName = textOf(128, 'name, unique among the limits of its place', 'daily');
 const amount = (description: string, example: number | string) =>
   Type.Unsafe<number | string>({
     type: ['integer', 'string'],
@@ -29,7 +30,7 @@ const sliding = ['second', 'minute', 'hour'] as const;
 export const limit = named(
   'Limit',
   object({
-    name,
+    name: limitName,
     unit: Type.Enum(['requests', 'credits'], { description: 'what it counts' }),
     limit: amount(
       `most of it in the window: of requests a whole number from 1 to ${MOST_REQUESTS}, of credits decimal text above 0`,
@@ -66,7 +67,7 @@ export const limitStates = Type.Array(
     'LimitState',
     object({
       on,
-      name,
+      name: limitName,
       remaining: amount('what is left: requests as a number, credits as decimal text', 9_999),
       resetAt: instant('when the allowance is whole again'),
       wouldRefuse: Type.Optional(
@@ -80,7 +81,7 @@ export const limitedByLimit = named(
   'LimitedBy',
   object({
     on,
-    name,
+    name: limitName,
     limit: amount('the limit as it is set', 10_000),
     resetAt: Type.Optional(
       instant('when the allowance is whole again; absent where the call costs more than all of it'),

@@ -63,6 +63,14 @@ test('a new record has the given settings, in canonical form', async () => {
   assert.is(billing.allowOverages, true);
 });
 
+test('an alert names a limit by any name that a limit can have', async () => {
+  const name = 'n'.repeat(128);
+  const limits = [{ name, unit: 'requests', limit: 10, per: 'day' }];
+  const alerts = [{ name: 'low', when: { limit: name, usedPercent: 80 } }];
+  const made = await world.call('post', PATH, { workspaceId, externalMeterId: 'long names', limits, alerts });
+  assert.equal([made.status, made.body.billing?.alerts], [201, alerts], made.text);
+});
+
 test('a workspace has one record for each meter, also when several are created at once', async () => {
   const body = { workspaceId, externalMeterId: 'raced' };
   const answers = await Promise.all(Array.from({ length: 8 }, () => world.call('post', PATH, body)));
