@@ -19,6 +19,7 @@ import {
 } from '../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { id, named, object } from '../../../shared/contract/schema-kinds.ts';
+import { externalMeterId } from '../../../shared/contract/schemas.ts';
 import type { Query } from '../../../shared/stores/postgres.ts';
 import { formatSum } from '../../../shared/values/credits.ts';
 import { countPeriods, DAY_MS, QUARTER_MS, somePeriods, startTexts } from '../../../shared/values/periods.ts';
@@ -39,9 +40,7 @@ export const usageOfPeriod = named(
       examples: ['2026-11-01T00:00:00+01:00'],
     }),
     billingId: Type.Optional(id('billing record', '; absent for keys without one')),
-    externalMeterId: Type.Optional(
-      Type.String({ maxLength: 128, description: "the record's external meter", examples: ['acme-prod'] }),
-    ),
+    externalMeterId: Type.Optional({ ...externalMeterId, description: "the record's external meter" }),
     usageName: Type.Optional(Type.String({ maxLength: 128, description: 'what is counted', examples: ['tokens'] })),
     apiKeyId: Type.Optional(id('API key', '; absent for corrections')),
     route: Type.Optional(

@@ -95,6 +95,17 @@ test('groups and filters by key, route and customer come from the events', async
   assert.equal(await of({ externalMeterId: 'of none' }), []);
 });
 
+test('usage is filtered by meters and routes as long as a record and an event can have', async () => {
+  const { workspaceId } = await newWorkspace();
+  const [externalMeterId, route] = ['m'.repeat(256), `GET /${'r'.repeat(1_019)}`];
+  const created = await world.call('post', '/api/v1/customer-billing', { workspaceId, externalMeterId });
+  const event = { billing_id: created.body.billing.id, time: '2026-03-29 01:15:00', cost_micros: 1_000_000, route };
+  await insert(workspaceId, [event]);
+  const given = { workspaceId, from: '2026-03-29', to: '2026-03-29', groupBy: 'billing,route', externalMeterId, route };
+  const [row] = await list(given);
+  assert.equal([row.externalMeterId, row.route, row.totalBillingUsage], [externalMeterId, route, '1']);
+});
+
 test('by key, more events than are summed at a time are refused; those of one record, and by name, are not', async () => {
   const { workspaceId, first, second } = await newWorkspace();
   const one = { time: '2026-03-29 01:15:00', cost_micros: 1 };

@@ -10,7 +10,7 @@ import { liveDaysOf, openBooksFile } from '../../../../shared/books/usage/query.
 import type { UsageFilters, UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { id, object, textOf, usageName } from '../../../../shared/contract/schema-kinds.ts';
-import { customerId } from '../../../../shared/contract/schemas.ts';
+import { customerId, externalMeterId } from '../../../../shared/contract/schemas.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { QUARTER_MS } from '../../../../shared/values/periods.ts';
 import { fileAnswer, formOf, formTypes } from '../../http/answer-forms.ts';
@@ -39,11 +39,14 @@ const query = object({
   ...rangeParameters,
   groupBy: groupByParameter,
   billingId: Type.Optional(id('billing record', ': only its usage')),
-  externalMeterId: Type.Optional(textOf(128, 'only usage of the record of this external meter', 'acme-prod')),
+  externalMeterId: Type.Optional({
+    ...externalMeterId,
+    description: 'only usage of the record of this external meter',
+  }),
   customerId: Type.Optional({ ...customerId, description: 'only usage of keys of this customer' }),
   apiKeyId: Type.Optional(id('API key', ': only its usage')),
   usageName: Type.Optional(usageName('only usage of this name')),
-  route: Type.Optional(textOf(256, 'only usage of verifications that named this route', 'GET /v1/models')),
+  route: Type.Optional(textOf(1024, 'only usage of verifications that named this route', 'GET /v1/models')),
   format: Type.Optional(Type.Enum(['json', ...exportFormats], { description: 'replaces the Accept header' })),
   limit: Type.Integer({
     minimum: 1,
