@@ -20,7 +20,10 @@ export type Periods = { timezone: string; quarters: number[]; days: number[] };
 /** What is divided into periods: from an instant up to another one, both in Unix ms; without an interval it stays whole. */
 export type Divided = { startMs: number; endMs: number; timezone: string; interval?: Interval | undefined };
 
-/** Divides a span. Its first and last period are cut where it begins and ends. */
+/**
+ * Divides a span. Its first and last period are cut where it begins and ends. One without an instant, as a day that a zone skipped,
+ * is one period that has nothing.
+ */
 export function periodsOf({ startMs, endMs, timezone, interval }: Divided): Periods {
   const clock = clockOf(timezone, startMs, endMs);
   const first = Math.max(0, clock.dayAt(startMs) - 1);
@@ -33,7 +36,7 @@ export function periodsOf({ startMs, endMs, timezone, interval }: Divided): Peri
   let next = 0;
   for (const cutMs of cuts()) {
     const quarter = Math.floor(cutMs / QUARTER_MS);
-    if (quarter === quarters.at(-1)) continue;
+    if (quarter === quarters.at(-1) && startMs < endMs) continue;
     // A day belongs to the period in which it begins.
     while (starts[next]!.atMs < cutMs) next += 1;
     quarters.push(quarter);

@@ -83,9 +83,10 @@ export function boundedPeriods(span: {
 }
 
 function readDays({ from, to }: GivenRange, timezone: string, nowMs: number) {
-  for (const [path, text] of Object.entries({ from, to })) if (text !== undefined) checkDay(path, text);
   const last = to ?? dateAt(nowMs, timezone);
+  checkDay('to', last);
   const first = from ?? dateAt(Date.parse(last) - (DEFAULT_DAYS - 1) * DAY_MS, 'UTC');
+  checkDay('from', first);
   if (first > last) throw invalidField('from', 'must not be after to');
   return { startMs: startOfDate(first, timezone), endMs: startOfDate(last, timezone, 1) };
 }
@@ -94,6 +95,7 @@ function readInstants({ from, to }: GivenRange, nowMs: number) {
   const endMs = to === undefined ? Math.ceil(nowMs / QUARTER_MS) * QUARTER_MS : readInstant('to', to);
   const startMs = from === undefined ? endMs - DEFAULT_DAYS * DAY_MS : readInstant('from', from);
   if (startMs >= endMs) throw invalidField('from', 'must be before to');
+  checkStored('from', startMs);
   return { startMs, endMs };
 }
 
@@ -106,9 +108,13 @@ function readInstant(path: string, text: string): number {
       'must be RFC 3339 with an offset like the other one, such as 2026-11-20T06:00:00Z (a + is %2B in an address)',
     );
   if (ms % QUARTER_MS !== 0) throw invalidField(path, 'must lie on a quarter of an hour');
+  checkStored(path, ms);
+  return ms;
+}
+
+function checkStored(path: string, ms: number): void {
   if (ms < Date.parse(FIRST_DAY) || ms > Date.parse(LAST_DAY))
     throw invalidField(path, `must lie between ${FIRST_DAY} and ${LAST_DAY}`);
-  return ms;
 }
 
 /** Whether text is a day, YYYY-MM-DD. */

@@ -29,6 +29,8 @@ const MOST_DAYS_OF_EVENTS = 92;
 const HOUR_MS = 3_600_000;
 // So many periods are read at first where many rows may be in one of them, then more and more.
 const FIRST_PERIODS = 8;
+// The books store no later day than number 65,535 from 1970.
+const LAST_QUARTER = (65_536 * DAY_MS) / QUARTER_MS;
 
 /** A row of usage by period. */
 export const usageOfPeriod = named(
@@ -198,7 +200,10 @@ export function decodeCursor(asked: unknown, groupBy: readonly UsageGroup[], cur
   }
   const [mark, first, last, period, ...keys] = Array.isArray(parts) ? (parts as unknown[]) : [];
   const columns = keyColumns(groupBy);
-  const isWhole = [first, last, period].every((one) => Number.isSafeInteger(one) && (one as number) >= 0);
+  // A cursor may be made up: only what is a time of the books is one of its bounds.
+  const isWhole = [first, last, period].every(
+    (one) => Number.isSafeInteger(one) && (one as number) >= 0 && (one as number) <= LAST_QUARTER,
+  );
   const areKeys =
     keys.length === columns.length &&
     keys.every((key, i) => typeof key === (columns[i] === 'other' ? 'boolean' : 'string'));

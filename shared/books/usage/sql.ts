@@ -249,14 +249,14 @@ function withLargestRoutes(groupBy: readonly UsageGroup[], isOfEvents: string): 
     from ${rows})`;
 }
 
-/** How many quarter hours each period has, the last one at most so many; undefined where that differs. */
+/** How many quarter hours each period has, the last one at most so many; undefined where that differs, or is none. */
 function evenStep({ quarters }: Periods): number | undefined {
   const step = quarters[1]! - quarters[0]!;
   const isEven = quarters.every((quarter, i) => {
     const even = quarters[0]! + i * step;
     return i === quarters.length - 1 ? quarter <= even : quarter === even;
   });
-  return isEven ? step : undefined;
+  return isEven && step > 0 ? step : undefined;
 }
 
 /** Whether the periods are the days of UTC, each by itself. */

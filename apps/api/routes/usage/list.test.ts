@@ -227,6 +227,13 @@ test('pages give each row once, for the bounds of page one; a cursor of another 
   } while (cursor);
   assert.equal(rows, whole);
   assert.is((await get({ ...asked, cursor: 'x' })).body.error.code, 40007);
+  const { nextCursor } = (await get({ ...asked, limit: 4 })).body;
+  const [mark, , , ...rest] = JSON.parse(Buffer.from(nextCursor, 'base64url').toString()) as unknown[];
+  for (const last of [1e12 + 1, 1e15, 6_291_457]) {
+    const made = Buffer.from(JSON.stringify([mark, last - 1, last, ...rest])).toString('base64url');
+    const refused = await get({ ...asked, cursor: made });
+    assert.equal([refused.status, refused.body.error.code], [400, 40007], String(last));
+  }
   const now = await get({ workspaceId, from: '2026-03-01', to: '2026-03-02' });
   assert.is(now.body.openFrom, undefined);
   assert.is((await get({ workspaceId })).body.openFrom, `${new Date().toISOString().slice(0, 10)}T00:00:00+00:00`);
@@ -271,6 +278,32 @@ test('a Parquet file reads back as decimals and times', async () => {
   assert.equal([answer.status, bytes.subarray(0, 4).toString(), bytes.subarray(-4).toString()], [200, 'PAR1', 'PAR1']);
 });
 
+test('a day that a zone skipped has no usage, in any form and by any group', async () => {
+  const { workspaceId, first } = await newWorkspace();
+  await insert(workspaceId, [
+    { billing_id: first, time: '2011-12-30 09:55:00', cost_micros: 1 },
+    { billing_id: first, time: '2011-12-30 10:05:00', cost_micros: 2 },
+  ]);
+  const skipped = { from: '2011-12-30', to: '2011-12-30', timezone: 'Pacific/Apia' };
+  for (const more of [
+    {},
+    { groupBy: 'route' },
+    { groupBy: 'key,customer' },
+    { interval: 'hour' },
+    { interval: 'month' },
+  ])
+    assert.equal(await list({ workspaceId, ...skipped, ...more }), [], JSON.stringify(more));
+  const csv = await get({ workspaceId, ...skipped, format: 'csv' });
+  assert.equal([csv.status, csv.text.split('\r\n').length], [200, 2], csv.text);
+  const ofRecord = await world.call('get', `${PATH}/${first}?${new URLSearchParams(skipped).toString()}`);
+  assert.equal([ofRecord.status, ofRecord.body.data], [200, []], ofRecord.text);
+  const both = await list({ workspaceId, ...skipped, from: '2011-12-29', groupBy: 'usageName' });
+  assert.equal(
+    both.map(({ start, events }) => [start, events]),
+    [['2011-12-29T00:00:00-10:00', 1]],
+  );
+});
+
 test('bad ranges, zones and groups are a 400 that names the parameter', async () => {
   const { workspaceId } = await newWorkspace();
   for (const [field, given] of [
@@ -279,6 +312,8 @@ test('bad ranges, zones and groups are a 400 that names the parameter', async ()
     ['from', { from: '2026-03-02', to: '2026-03-01' }],
     ['from', { from: '2026-01-01', to: '2026-06-01', interval: 'hour' }],
     ['from', { from: '2010-01-01', to: '2026-06-01' }],
+    ['from', { to: '1970-01-05' }],
+    ['from', { to: '1970-01-05T00:00:00Z' }],
     ['to', { from: '2026-03-01T00:00:00Z', to: '2026-03-01T00:07:00Z' }],
     ['to', { from: '2026-03-01T00:00:00Z', to: '2026-03-02' }],
     ['groupBy', { groupBy: 'billing,colour' }],
