@@ -221,6 +221,15 @@ test("it sums the usage of the customer's own keys by day and name, with and wit
   );
   assert.is(codeOf(await by(cookie, 'get', '/api/v1/portal/usage?from=2025-01-01&to=2026-01-01')), 40022);
   assert.is(codeOf(await by(cookie, 'get', '/api/v1/portal/usage?customerId=cus_other')), 40001);
+  // More records than one parameter of ClickHouse can name.
+  await world.sql`
+    insert into billing_records (id, team_id, workspace_id, external_meter_id, shard, total_micros, allow_overages)
+    select 'bill_' || lpad(i::text, 26, '0'), ${world.team.id}, ${here}, 'm' || i, 0, 0, true from generate_series(1, 4000) i`;
+  await world.sql`
+    insert into api_keys (id, team_id, workspace_id, shard, name, prefix, masked_key, enabled, customer_id, external_meter_id)
+    select 'key_' || lpad(i::text, 26, '0'), ${world.team.id}, ${here}, 0, 'k', 'k', '', true, ${CUSTOMER}, 'm' || i
+    from generate_series(1, 4000) i`;
+  assert.equal((await must(200, by(cookie, 'get', '/api/v1/portal/usage'))).body.data, data);
   // The balance is another customer's, too.
   for (const path of ['billing', 'grants', 'statement'])
     assert.is(codeOf(await by(cookie, 'get', `/api/v1/portal/${path}`)), 40404, path);

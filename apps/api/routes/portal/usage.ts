@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
-import { MOST_NAMED_RECORDS } from '../../../../shared/books/usage/export.ts';
 import { readUsage } from '../../../../shared/books/usage/query.ts';
-import type { UsageQuestion } from '../../../../shared/books/usage/sql.ts';
+import { MOST_FILTERED_RECORDS, type UsageQuestion } from '../../../../shared/books/usage/sql.ts';
 import type { Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { day, named, object } from '../../../../shared/contract/schema-kinds.ts';
@@ -64,13 +63,13 @@ export default route({
   },
 });
 
-// The books are ordered by record: without those of the customer's keys, all usage of the workspace would be read. What has no
-// record has an empty name there.
+// The books are ordered by record: without those of the customer's keys, all usage of the workspace is read, of which only the
+// customer's counts. So it is for a customer with more records than a question names. What has no record has an empty name there.
 async function recordsOf(sql: Query, { workspaceId, customerId }: Portal): Promise<{ billingIds?: string[] }> {
   const rows = await sql<{ id: string }[]>`
     select id from billing_records b
     where workspace_id = ${workspaceId} and external_meter_id in (
       select external_meter_id from api_keys where workspace_id = ${workspaceId} and customer_id = ${customerId})
-    limit ${MOST_NAMED_RECORDS}`;
-  return rows.length < MOST_NAMED_RECORDS ? { billingIds: ['', ...rows.map(({ id }) => id)] } : {};
+    limit ${MOST_FILTERED_RECORDS}`;
+  return rows.length < MOST_FILTERED_RECORDS ? { billingIds: ['', ...rows.map(({ id }) => id)] } : {};
 }
