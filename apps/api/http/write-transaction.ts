@@ -1,7 +1,7 @@
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import { requireOpen } from '../../../shared/stores/fence.ts';
-import { asPostgresUnavailable, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
+import { asPostgresUnavailable, PostgresError, setTeam, type Transaction } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { lockTokens } from '../resources/access/access.ts';
 import { auditClient, originOf, recordAudit, type Audit, type AuditLine } from '../resources/audit.ts';
@@ -24,11 +24,14 @@ export type WriteOptions = HandleOptions & {
 const OPEN_WITHIN_MS = 1_000;
 // A Redis that stalls on its disk, or whose replica takes over, is back by then.
 const APPLY_FOR_MS = 5_000;
+const RUNS = 3;
+const [DEADLOCK, SERIALIZATION_FAILURE] = ['40P01', '40001'];
 
 /**
  * Runs a handler that changes something.
  * 1. One transaction holds the change, its rows in `changes`, its audit lines and the kept answer. A crash before the commit
- *    leaves nothing behind. It begins only while the caller's token is in force.
+ *    leaves nothing behind. It begins only while the caller's token is in force. One that Postgres ended in favour of another runs
+ *    again, handler and all: until the commit a handler writes nothing but what the transaction has.
  * 2. The transaction commits only while all touched shards are open, so that the change can come into force.
  * 3. The changes are applied to Redis, again for some seconds if that fails. After a crash before this step, the sweeper
  *    applies them.
@@ -36,8 +39,8 @@ const APPLY_FOR_MS = 5_000;
 export async function writeInTransaction(route: ApiRoute, call: AnyCall, options: WriteOptions): Promise<Answer> {
   const { teamSql, masterKeys, progress, repeatable, stalePostgres, services } = options;
   stalePostgres.refuse();
-  const kept = await teamSql
-    .begin(async (tx): Promise<KeptAnswer> => {
+  const transact = () =>
+    teamSql.begin(async (tx): Promise<KeptAnswer> => {
       const [transaction] = await Promise.all([
         transactionId(tx),
         setTeam(tx, call.caller.teamId),
@@ -62,10 +65,10 @@ export async function writeInTransaction(route: ApiRoute, call: AnyCall, options
       if (progress.stage === 'given up') throw new ApiError('deadline');
       progress.stage = 'committing';
       return answer;
-    })
-    .catch((error: unknown) => {
-      throw notCommitted(asQuotaExceeded(error), progress);
     });
+  const kept = await repeatEnded(progress, transact).catch((error: unknown) => {
+    throw notCommitted(asQuotaExceeded(error), progress);
+  });
   progress.stage = 'stored';
   await bringIntoForce(options, kept.changeIds);
   if (kept.status >= 400) throw refusalOf(kept.text);
@@ -80,6 +83,23 @@ export function writeTooLate(progress: WriteProgress): ApiError {
   return new ApiError('deadline', {
     message: 'The request took too long, and nothing was stored; repeat it in a moment.',
   });
+}
+
+/** Runs a transaction again that Postgres ended: in a deadlock it ends one of those that wait for each other. */
+async function repeatEnded<Result>(progress: WriteProgress, transact: () => Promise<Result>): Promise<Result> {
+  for (let run = 1; ; run++) {
+    try {
+      return await transact();
+    } catch (error) {
+      if (run === RUNS || !wasEnded(error)) throw error;
+      // It may have been ended at its commit.
+      if (progress.stage === 'committing') progress.stage = 'begun';
+    }
+  }
+}
+
+function wasEnded(error: unknown): boolean {
+  return error instanceof PostgresError && (error.code === DEADLOCK || error.code === SERIALIZATION_FAILURE);
 }
 
 /** Runs the handler in a savepoint. With an Idempotency-Key a refusal is an answer too, and is kept like any other; not in the portal, whose visitors would fill the team's quota. */
@@ -137,6 +157,10 @@ async function transactionId(tx: Transaction): Promise<string> {
 }
 
 function notCommitted(error: unknown, { stage }: WriteProgress): unknown {
+  if (wasEnded(error)) {
+    const message = 'Other changes were in the way, and nothing was stored; repeat the request in a moment.';
+    return new ApiError('postgres_unavailable', { message, cause: error });
+  }
   const unavailable = asPostgresUnavailable(error);
   if (!(unavailable instanceof ApiError) || unavailable.errorName !== 'postgres_unavailable') return unavailable;
   if (stage === 'committing') return new ApiError('stored_or_not', { cause: error });

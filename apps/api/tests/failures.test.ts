@@ -71,6 +71,32 @@ test('a request whose commit is unknown at the deadline says so, and is stored w
   });
 });
 
+test('a change that Postgres ends in a deadlock is made again, and is stored once', async () => {
+  const workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body.workspace.id;
+  const record = { workspaceId, externalMeterId: 'deadlocked' };
+  const { id } = (await world.call('post', '/api/v1/customer-billing', record)).body.billing;
+  const path = `/api/v1/customer-billing/${id}/adjustment`;
+  const headers = { 'Idempotency-Key': 'deadlocked' };
+  const calling = await world.sql.begin(async (tx) => {
+    // The other transaction of the two looks for a deadlock first.
+    await tx`set local deadlock_timeout = '10s'`;
+    await tx`select from billing_records where id = ${id} for update`;
+    const call = world.call('post', path, { amount: '1', reason: 'r' }, { headers });
+    await eventually('it has the workspace, and waits for the record', async () => {
+      const waiting = await world.sql`
+        select from pg_stat_activity where wait_event_type = 'Lock' and query like '%last_adjustment as last%'`;
+      return waiting.length > 0;
+    });
+    await tx`select from workspaces where id = ${workspaceId} for update`;
+    return { call };
+  });
+  const answer = await calling.call;
+  assert.equal([answer.status, answer.body.adjustment?.number], [201, 1], answer.text);
+  const stored = await world.sql`select from adjustments where billing_id = ${id}`;
+  assert.is(stored.count, 1);
+  assert.equal((await world.call('post', path, { amount: '1', reason: 'r' }, { headers })).body, answer.body);
+});
+
 test('a repetition that arrives while the first request runs is a 409 that says when to try again', async () => {
   await world.sql.begin(async (tx) => {
     await tx`lock table idempotency_keys in exclusive mode`;
