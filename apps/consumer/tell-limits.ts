@@ -1,6 +1,6 @@
 import { RATE_LIMIT_NAME, type Limit } from '../../shared/contract/limits.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
-import { refusalOf, type CarriedOutcome } from '../../shared/events/outcome.ts';
+import { countOf, OTHER, refusalOf, type CarriedOutcome } from '../../shared/events/outcome.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { tellWebhooks } from '../../shared/stores/tell-webhooks.ts';
@@ -20,11 +20,18 @@ const slidingMs: Partial<Record<Limit['per'], number>> = { minute: MINUTE_MS, ho
 /**
  * A limit is told once for its window, since the id follows from both. This process remembers for which minutes it told a limit of
  * a key: one that refuses all day is looked at once a minute.
+ *
+ * Refusals one by one say the time, but all teams share their room in a process; of counts each team has its own.
  */
 export function makeTellLimits(sql: Sql): TellLimits {
   const known = new Set<string>();
   return async function tellLimits(outcomes) {
-    const refused = outcomes.filter(({ kind }) => kind === 'refusal').flatMap(refusedBy);
+    const ofKind = Map.groupBy(outcomes, ({ kind }) => kind);
+    // Refusals last: where both tell of a minute, theirs is the exact time.
+    const refused = [
+      ...(ofKind.get('count') ?? []).flatMap(countedFor),
+      ...(ofKind.get('refusal') ?? []).flatMap(refusedBy),
+    ];
     const fresh = new Map(refused.map((one) => [minuteOf(one), one] as const).filter(([minute]) => !known.has(minute)));
     const workspaceIds = [...new Set([...fresh.values()].map(({ workspaceId }) => workspaceId))];
     if (workspaceIds.length === 0) return;
@@ -42,17 +49,25 @@ type Refused = {
   timeMs: number;
   workspaceId: string;
   keyId: string;
-  meter: string;
   on: 'key' | 'workspace' | 'billing';
   name: string;
 };
 
 /** A refusal by a limit over a window that is longer than a second; nothing for any other. */
 function refusedBy(outcome: CarriedOutcome): Refused[] {
-  const { timeMs, workspaceId, keyId, meter, limitedBy } = refusalOf(outcome);
+  const { timeMs, workspaceId, keyId, limitedBy } = refusalOf(outcome);
   if (limitedBy === '') return [];
   const { on, name } = JSON.parse(limitedBy) as Pick<Refused, 'on' | 'name'>;
-  return name === RATE_LIMIT_NAME ? [] : [{ timeMs, workspaceId, keyId, meter, on, name }];
+  return name === RATE_LIMIT_NAME ? [] : [{ timeMs, workspaceId, keyId, on, name }];
+}
+
+/** The same of a count, at the beginning of its minute; nothing where it does not say which key or which limit. */
+function countedFor(outcome: CarriedOutcome): Refused[] {
+  const { workspaceId, keyId, limit, wouldRefuse } = countOf(outcome);
+  if (limit === '' || limit === OTHER || keyId === OTHER || wouldRefuse === 1) return [];
+  const slash = limit.indexOf('/');
+  const [on, name] = [limit.slice(0, slash) as Refused['on'], limit.slice(slash + 1)];
+  return name === RATE_LIMIT_NAME ? [] : [{ timeMs: outcome.timeMs, workspaceId, keyId, on, name }];
 }
 
 function minuteOf({ keyId, on, name, timeMs }: Refused): string {
@@ -64,6 +79,7 @@ type Row = {
   teamId: string;
   limits: Limit[] | null;
   defaultLimits: Limit[] | null;
+  meter: string | null;
   billingId: string | null;
   limitsOfRecord: Limit[] | null;
 };
@@ -72,25 +88,26 @@ async function tell(sql: Sql, refused: Refused[]): Promise<void> {
   const of = <Value>(read: (one: Refused) => Value): Value[] => refused.map(read);
   // The settings as they are now: a limit that was removed since tells nothing.
   const rows = await sql<Row[]>`
-    select told.place::int as place, k.team_id, k.limits, w.default_limits, b.id as billing_id, b.limits as limits_of_record
-    from unnest(${of(({ keyId }) => keyId)}::text[], ${of(({ meter }) => meter)}::text[]) with ordinality as told (key_id, meter, place)
+    select told.place::int as place, k.team_id, k.limits, w.default_limits, k.external_meter_id as meter, b.id as billing_id,
+           b.limits as limits_of_record
+    from unnest(${of(({ keyId }) => keyId)}::text[]) with ordinality as told (key_id, place)
     join api_keys k on k.id = told.key_id
     join workspaces w on w.id = k.workspace_id
-    left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = told.meter
+    left join billing_records b on b.workspace_id = k.workspace_id and b.external_meter_id = k.external_meter_id
     order by told.place`;
   const events = rows.flatMap((row) => eventOf(refused[row.place - 1]!, row));
   await sql.begin((tx) => tellWebhooks(tx, events));
 }
 
 function eventOf(refused: Refused, row: Row): WebhookEvent[] {
-  const { on, name, keyId, meter, workspaceId, timeMs: atMs } = refused;
-  const { teamId, billingId } = row;
+  const { on, name, keyId, workspaceId, timeMs: atMs } = refused;
+  const { teamId, billingId, meter } = row;
   const list = { key: row.limits, workspace: row.defaultLimits, billing: row.limitsOfRecord }[on];
   const limit = list?.find((one) => one.name === name);
   const span = limit && windowOf(limit, atMs);
   if (!limit || !span) return [];
   const { startMs: windowStartsAt, endMs: windowEndsAt } = span;
-  const ofWhat = on === 'billing' ? { billingId: billingId!, externalMeterId: meter } : { apiKeyId: keyId };
+  const ofWhat = on === 'billing' ? { billingId: billingId!, externalMeterId: meter! } : { apiKeyId: keyId };
   return [
     {
       type: 'limit.reached',

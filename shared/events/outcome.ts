@@ -97,7 +97,12 @@ export function carryOutcome(line: string): CarriedOutcome {
 
 /** The fields of a carried outcome that is a refusal. */
 export function refusalOf({ row }: CarriedOutcome): Refusal {
-  return Object.fromEntries(fieldsOf('refusal').map(([name], i) => [name, row[i]])) as Refusal;
+  return namedFields('refusal', row) as Refusal;
+}
+
+/** The fields of a carried outcome that is a count. */
+export function countOf({ row }: CarriedOutcome): RefusalCount {
+  return namedFields('count', row) as RefusalCount;
 }
 
 /** Where outcomes of a kind stand in the books, and the columns of their rows. */
@@ -111,6 +116,10 @@ const outcomeKinds = Object.keys(kinds) as OutcomeKind[];
 
 function fieldsOf(kind: OutcomeKind): [string, Field<string | number>][] {
   return Object.entries(kinds[kind].fields);
+}
+
+function namedFields(kind: OutcomeKind, row: CarriedOutcome['row']): Record<string, string | number> {
+  return Object.fromEntries(fieldsOf(kind).map(([name], i) => [name, row[i]!]));
 }
 
 function toJson(kind: OutcomeKind, values: Record<string, string | number>): string {

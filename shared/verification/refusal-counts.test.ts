@@ -81,6 +81,15 @@ test('a team has at most 500 counts in a minute, the rest is counted under (othe
   assert.ok(others.every(({ status, reason }) => status === 'DISABLED' && reason === 'DISABLED'));
 });
 
+test('the counts of one team leave room for the key and limit of another', () => {
+  const flood = Array.from({ length: 20_000 }, (_, i) => call({ keyId: `key_${i % 5_000}`, route: `GET /${i}` }));
+  const rows = counted([...flood, call({ teamId: 'team_2', keyId: 'key_of_2', limit: 'key/daily' })]);
+  assert.equal(
+    rows.filter(({ team_id }) => team_id === 'team_2').map((row) => [row.key_id, row.limited_by]),
+    [['key_of_2', 'key/daily']],
+  );
+});
+
 test('long routes take no more room than short ones', () => {
   const rows = counted(
     Array.from({ length: 5_000 }, (_, i) => call({ keyId: `key_${i}`, route: `${i} ${'r'.repeat(1_000)}` })),
