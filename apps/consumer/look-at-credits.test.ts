@@ -5,6 +5,7 @@ import { noteCreditLooks } from '../../shared/books/credit-states.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectPostgres } from '../../shared/stores/postgres.ts';
 import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
+import { listenToAll } from '../../tests/helpers/told-webhooks.ts';
 import { connectTestRedis, eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
 import { startLookingAtCredits } from './look-at-credits.ts';
 
@@ -47,6 +48,28 @@ test('a refill that comes while somebody looks is seen', async () => {
   assert.is(states.length, 0);
   await looking.stop();
   await Promise.all([sql.end(), redis.close()]);
+});
+
+test("credits that are exhausted by the operator's change alone are told, and replenished by the next one", async () => {
+  const webhook = await listenToAll(world, workspaceId);
+  const redis = await connectTestRedis();
+  const looking = startLookingAtCredits(world.sql, redis, log);
+  for (const [less, more] of [
+    [{ allowOverages: false }, { allowOverages: true }],
+    [{ spendCap: '3' }, { spendCap: '6' }],
+  ]) {
+    const meter = await customers.newMeter({ totalCredits: '1', allowOverages: true });
+    const { id } = await customers.billing(meter);
+    const { key } = await customers.newKey({ externalMeterId: meter });
+    await must(200, customers.verify({ key, billing: { usage: '5' } }));
+    await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, less));
+    const [told] = await webhook.until('credits.exhausted', id);
+    assert.equal([told!.data['usedCredits'], told!.data['totalCredits']], ['5', '1']);
+    await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, more));
+    await webhook.until('credits.replenished', id);
+  }
+  await looking.stop();
+  await redis.close();
 });
 
 test('who adds to a record and who notes it at the same moment do not wait for each other', async () => {

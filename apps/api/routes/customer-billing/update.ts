@@ -1,4 +1,4 @@
-import { noteReplenished } from '../../../../shared/books/credit-states.ts';
+import { noteCreditLooks } from '../../../../shared/books/credit-states.ts';
 import { Type } from 'typebox';
 import { checkLimits, limits } from '../../../../shared/contract/limits.ts';
 import { alerts } from '../../../../shared/contract/alerts.ts';
@@ -49,7 +49,8 @@ export default route({
       where id = ${before.id}
       returning ${billingColumns(sql)}`;
     changed('billing', row.id, row.shard);
-    await noteReplenished(sql, [row.id]);
+    // What it may be used for may have become more, or less than what is used.
+    await noteCreditLooks(sql, [row.id]);
     audit('billing', row.id, billingSettings(before), billingSettings(row));
     return { billing: await presentBilling(redis, row) };
   },
