@@ -66,7 +66,13 @@ export type WebhookData = {
     credits: string;
     outcome: 'released' | 'charged';
   };
-  'books.different': OfRecord & { status: 'MISSING' | 'TOO_MUCH'; difference: string; heldDifference: string };
+  'books.different': OfRecord & {
+    status: 'MISSING' | 'TOO_MUCH';
+    difference: string;
+    heldDifference: string;
+    /** What the account lacks of its grants; negative: has too much. Absent where they agree. */
+    grantsDifference?: string | undefined;
+  };
   /** `of` is the workspace's whole month. */
   'month.closed': { month: string; timezone: string; records: number };
 };

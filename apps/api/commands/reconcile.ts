@@ -44,7 +44,8 @@ await runTool('reconcile', async (stores) => {
   return differing > 0 ? 1 : counts.ON_ITS_WAY + unknown > 0 ? 2 : 0;
 });
 
-function linesOf({ billing, status, differenceMicros, heldDifferenceMicros, missing, losses }: Reconciliation) {
+function linesOf(result: Reconciliation) {
+  const { billing, status, differenceMicros, heldDifferenceMicros, grants, missing, losses } = result;
   const lineOf = (what: string) => (gap: MissingNumbers) => [
     billing.id,
     what,
@@ -53,9 +54,10 @@ function linesOf({ billing, status, differenceMicros, heldDifferenceMicros, miss
     `${gap.epoch}/${gap.afterSequence} and ${gap.beforeSequence === undefined ? 'the end' : `${gap.epoch}/${gap.beforeSequence}`}`,
   ];
   const difference = status === 'EXACT' ? [] : [[billing.id, status, formatCredits(differenceMicros), '', '']];
-  const held = formatCredits(heldDifferenceMicros);
-  const heldDifference = status === 'EXACT' || held === '0' ? [] : [[billing.id, '  reserved', held, '', '']];
-  return [...difference, ...heldDifference, ...missing.map(lineOf('  gap')), ...losses.map(lineOf('lost with Redis'))];
+  const partOf = (what: string, micros: number) =>
+    status === 'EXACT' || micros === 0 ? [] : [[billing.id, what, formatCredits(micros), '', '']];
+  const parts = [...partOf('  reserved', heldDifferenceMicros), ...partOf('  grants', grants?.differenceMicros ?? 0)];
+  return [...difference, ...parts, ...missing.map(lineOf('  gap')), ...losses.map(lineOf('lost with Redis'))];
 }
 
 function table(headings: string[], rows: string[][]): string {

@@ -145,6 +145,34 @@ longTest('a difference is told to webhooks once, however often it is found, and 
   await consumer.stop();
 });
 
+test('a difference of grants is told with its amount, and told again when it is another one', async () => {
+  const consumer = await world.start('consumer');
+  const webhook = await listenToAll(world, workspaceId);
+  const one = await customers.meteredKey('10');
+  const { id } = await customers.billing(one.meter);
+  const headers = { 'Idempotency-Key': id };
+  const grant = { credits: '5', expiresAt: Date.now() + 30 * 86_400_000 };
+  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
+  await spend(one, '1');
+  await eventually('it is exact, with its grants', async () => {
+    const { status, grants } = await proof(one);
+    return status === 'EXACT' && grants;
+  });
+  for (const [times, difference] of ['1', '3', '3'].entries()) {
+    // As if the account had lost a refill that Postgres has.
+    await world.sql`update billing_records set total_micros = 10000000 + ${Number(difference) * 1_000_000} where id = ${id}`;
+    await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, never);
+    const told = await webhook.until('books.different', id, Math.min(times + 1, 2));
+    assert.is(told.length, Math.min(times + 1, 2));
+    const { status, difference: ofBooks, heldDifference, grantsDifference } = told.at(-1)!.data;
+    assert.equal([status, ofBooks, heldDifference, grantsDifference], ['MISSING', '0', '0', difference]);
+  }
+  const { stdout } = await tool();
+  assert.match(stdout, new RegExp(`${id} +MISSING +0\\s+${id} +grants +3`));
+  await world.sql`update billing_records set total_micros = 10000000 where id = ${id}`;
+  await consumer.stop();
+});
+
 longTest('usage that only a verify process remembers is reported once, with its record and amount', async () => {
   const consumer = await world.start('consumer');
   const one = await customers.meteredKey('1000');

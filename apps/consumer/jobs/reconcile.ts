@@ -114,16 +114,17 @@ async function sumUpAgain({ sql, books }: Stores, { id, workspaceId }: BillingRe
 
 /** Tells webhooks once of a difference: another look at it finds the same. */
 async function tellDifference(sql: Query, result: Reconciliation): Promise<void> {
-  const { billing, differenceMicros, heldDifferenceMicros, status } = result;
+  const { billing, differenceMicros, heldDifferenceMicros, status, grants } = result;
   const { id: billingId, workspaceId, externalMeterId } = billing;
   const [record] = await sql<{ teamId: string }[]>`select team_id from billing_records where id = ${billingId}`;
   if (!record) return;
+  const grantsMicros = grants?.differenceMicros ?? 0;
   const told: WebhookEvent = {
     type: 'books.different',
     teamId: record.teamId,
     workspaceId,
     subjectId: billingId,
-    cause: `${status} ${differenceMicros} ${heldDifferenceMicros}`,
+    cause: `${status} ${differenceMicros} ${heldDifferenceMicros} ${grantsMicros}`,
     atMs: Date.now(),
     data: {
       billingId,
@@ -131,6 +132,7 @@ async function tellDifference(sql: Query, result: Reconciliation): Promise<void>
       status: status === 'MISSING' ? 'MISSING' : 'TOO_MUCH',
       difference: formatCredits(differenceMicros),
       heldDifference: formatCredits(heldDifferenceMicros),
+      ...(grantsMicros !== 0 && { grantsDifference: formatCredits(grantsMicros) }),
     },
   };
   await tellWebhooks(sql, [told]);
