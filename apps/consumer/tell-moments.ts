@@ -86,6 +86,7 @@ function grantsAt(sql: Sql, { type, before }: Moment, after: After, { from, to }
     select g.id, ${at} as at, b.team_id, b.workspace_id, b.id as billing_id, b.external_meter_id, g.amount_micros, g.name, g.begins_at,
            coalesce(g.rolls_until, g.expires_at) as expires_at
     from grants g join billing_records b on b.id = g.billing_id
+    join workspaces w on w.id = b.workspace_id and w.deleted_at is null
     where g.voided_at is null and ${isThere} and ${at} >= ${after.at + before}::bigint and ${at} <= ${to + before}::bigint
       and (${at}, g.id) > (${after.at + before}::bigint, ${after.id})
       and (${at} > ${from + before}::bigint or g.created_at > now() - ${2 * UNSEEN_MS} * interval '1 millisecond')
@@ -95,7 +96,7 @@ function grantsAt(sql: Sql, { type, before }: Moment, after: After, { from, to }
 function keysAt(sql: Sql, before: number, after: After, { from, to }: Window) {
   return sql<Row[]>`
     select k.id, k.expires_at as at, k.team_id, k.workspace_id, k.external_meter_id, k.name, k.expires_at, k.masked_key, k.customer_id
-    from api_keys k
+    from api_keys k join workspaces w on w.id = k.workspace_id and w.deleted_at is null
     where k.deleted_at is null and k.expires_at is not null
       and k.expires_at >= ${after.at + before}::bigint and k.expires_at <= ${to + before}::bigint
       and (k.expires_at, k.id) > (${after.at + before}::bigint, ${after.id})
