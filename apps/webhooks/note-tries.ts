@@ -25,11 +25,11 @@ export async function noteTries(sql: Sql, tries: readonly Tried[], retriesMs: re
   return sql.begin(async (tx) => {
     const states = tries.map((tried) => stateAfter(tried, retriesMs));
     const noted = await noteDeliveries(tx, tries, states, retriesMs);
-    for (const [webhookId, ofWebhook] of Map.groupBy(
+    for (const ofPlace of Map.groupBy(
       tries.filter(({ claimed }) => noted.has(claimed.id)),
-      ({ claimed }) => claimed.webhookId,
-    ))
-      await noteOfWebhook(tx, webhookId, ofWebhook);
+      ({ claimed: { webhookId, url } }) => `${webhookId} ${url}`,
+    ).values())
+      await noteOfWebhook(tx, ofPlace);
     return tries.map(({ claimed }, i) => (noted.has(claimed.id) ? states[i]! : 'LOST'));
   });
 }
@@ -80,36 +80,39 @@ async function noteDeliveries(
   return new Set(rows.map(({ deliveryId }) => deliveryId));
 }
 
-/** Changes the webhook's row only where something about it changes. */
-async function noteOfWebhook(tx: Transaction, webhookId: string, tries: readonly Tried[]): Promise<void> {
-  const { teamId, failingSince, isSlow } = tries.at(-1)!.claimed;
+/**
+ * Tries of one webhook at one URL: changes the webhook's row only where something about it changes. Where it has another URL by
+ * now, what the earlier one answered says nothing about it.
+ */
+async function noteOfWebhook(tx: Transaction, tries: readonly Tried[]): Promise<void> {
+  const { webhookId, teamId, url, failingSince, isSlow } = tries.at(-1)!.claimed;
+  const isTried = tx`id = ${webhookId} and url = ${url}`;
   const slow = tries.some(({ outcome }) => outcome.durationMs > SLOW_MS);
   const quick = !slow && tries.some(({ outcome }) => outcome.durationMs < QUICK_MS);
-  if (slow && !isSlow) await tx`update webhooks set is_slow = true where id = ${webhookId} and not is_slow`;
-  if (quick && isSlow) await tx`update webhooks set is_slow = false where id = ${webhookId} and is_slow`;
+  if (slow && !isSlow) await tx`update webhooks set is_slow = true where ${isTried} and not is_slow`;
+  if (quick && isSlow) await tx`update webhooks set is_slow = false where ${isTried} and is_slow`;
   const failed = tries.filter(({ outcome }) => !isDelivered(outcome));
   const gone = failed.some(({ outcome }) => outcome.status === GONE);
   if (failed.length < tries.length) {
-    if (failingSince)
-      await tx`update webhooks set failing_since = null where id = ${webhookId} and failing_since is not null`;
+    if (failingSince) await tx`update webhooks set failing_since = null where ${isTried} and failing_since is not null`;
   } else {
     const sinceMs = Math.min(...failed.map(({ atMs }) => atMs));
     if (!failingSince)
-      await tx`update webhooks set failing_since = ${new Date(sinceMs)} where id = ${webhookId} and failing_since is null`;
+      await tx`update webhooks set failing_since = ${new Date(sinceMs)} where ${isTried} and failing_since is null`;
     else if (!gone && sinceMs - failingSince.getTime() > FAILING_DAYS * 86_400_000)
-      await disable(tx, { webhookId, teamId }, 'FAILING');
+      await disable(tx, { webhookId, teamId, url }, 'FAILING');
   }
-  if (gone) await disable(tx, { webhookId, teamId }, 'GONE');
+  if (gone) await disable(tx, { webhookId, teamId, url }, 'GONE');
 }
 
-type OfTeam = { webhookId: string; teamId: string };
+type Place = Pick<Claimed, 'webhookId' | 'teamId' | 'url'>;
 
-async function disable(tx: Transaction, { webhookId, teamId }: OfTeam, reason: 'GONE' | 'FAILING'): Promise<void> {
+async function disable(tx: Transaction, { webhookId, teamId, url }: Place, reason: 'GONE' | 'FAILING'): Promise<void> {
   // Again by its row: a success of another delivery may have come between.
   const isStill = reason === 'GONE' ? tx`true` : tx`failing_since < now() - make_interval(days => ${FAILING_DAYS})`;
   const changed = await tx`
     update webhooks set enabled = false, disabled_reason = ${reason}, disabled_at = now(), updated_at = now()
-    where id = ${webhookId} and enabled and ${isStill}`;
+    where id = ${webhookId} and url = ${url} and enabled and ${isStill}`;
   if (changed.count === 0) return;
   await tx`
     insert into audit_log (id, team_id, operation, resource, resource_id, before, after)
