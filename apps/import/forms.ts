@@ -4,8 +4,8 @@ import { readEntries, readLines, type Entry } from './read-json.ts';
 
 /** A key as the endpoint takes it, without the workspace. */
 export type Item = Record<string, unknown> & { name?: unknown };
-/** A key of a file: where it stands, what of it keytally has no place for; or why it is not imported. */
-export type Row = { place: string; lost: string[] } & ({ item: Item } | { skipped: string });
+/** A key of a file: where it stands, what of it keytally has no place for; or why it is left out, as it should be, or refused. */
+export type Row = { place: string; lost: string[] } & ({ item: Item } | { skipped: string } | { refused: string });
 
 type Read = (pieces: AsyncIterable<string>) => AsyncGenerator<Row>;
 
@@ -28,7 +28,7 @@ export function formOf(name: string): string | undefined {
   return Object.keys(forms).find((form) => name.startsWith(form));
 }
 
-type Found = { lost: string[] } & ({ item: Item } | { skipped: string });
+type Found = { lost: string[] } & ({ item: Item } | { skipped: string } | { refused: string });
 const lineOf = ({ line }: CsvRecord) => `line ${line}`;
 const entryOf = ({ number }: Entry) => `entry ${number}`;
 
@@ -42,7 +42,7 @@ async function* rowsOf<Source>(
     try {
       found = read(source);
     } catch (error) {
-      found = [{ skipped: (error as Error).message, lost: [] }];
+      found = [{ refused: (error as Error).message, lost: [] }];
     }
     for (const one of found) yield { place: placeOf(source), ...one };
   }

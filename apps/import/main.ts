@@ -1,6 +1,6 @@
 // Imports keys that were made elsewhere: npm run import -- --from unkey.csv --workspace ws_… (docs/move-here.md).
 import '../../shared/runtime/require-node.ts';
-import { createReadStream, createWriteStream, statSync } from 'node:fs';
+import { closeSync, createReadStream, fstatSync, openSync, writeSync } from 'node:fs';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkKeys } from './check.ts';
@@ -25,13 +25,15 @@ async function main(): Promise<number> {
   const options = readOptions();
   const stopped = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
-  const stream = createReadStream(options.from, 'utf8');
-  const report = options.report === undefined ? undefined : createWriteStream(options.report, { mode: 0o600 });
-  const tally = makeTally((line) => report?.write(`${JSON.stringify(line)}\n`));
-  const size = statSync(options.from).size;
+  // Opened and written at once, not by a stream: what fails there ends the run like any failure.
+  const file = openSync(options.from, 'r');
+  const report = options.report === undefined ? undefined : openSync(options.report, 'w', 0o600);
+  const tally = makeTally((line) => report !== undefined && writeSync(report, `${JSON.stringify(line)}\n`));
+  const size = fstatSync(file).size;
+  const stream = createReadStream(options.from, { fd: file, encoding: 'utf8' });
   const progress = showProgress(() => ({ share: stream.bytesRead / Math.max(1, size), ...tally.counts() }));
   try {
-    const doneTo = await run(options.read(stream), { ...options, tally, signal: stopped.signal });
+    const doneTo = await run(options.read(withoutMark(stream)), { ...options, tally, signal: stopped.signal });
     progress.end();
     if (stopped.signal.aborted) console.error(`stopped; go on with --skip ${doneTo}`);
   } catch (error) {
@@ -41,10 +43,21 @@ async function main(): Promise<number> {
     throw error;
   } finally {
     stream.destroy();
-    if (report) await new Promise<void>((resolve) => report.end(resolve));
+    if (report !== undefined) closeSync(report);
     for (const line of tally.lines(options.dryRun)) console.log(line);
   }
+  const nothing = tally.counts().rows === 0 && options.skip === 0 && !stopped.signal.aborted;
+  if (nothing) throw new Error(`${basename(options.from)} holds no keys in the form that is read`);
   return tally.counts().failed > 0 || stopped.signal.aborted ? 1 : 0;
+}
+
+/** A text without the byte order mark that some programs begin a file with. */
+async function* withoutMark(pieces: AsyncIterable<string>): AsyncGenerator<string> {
+  let first = true;
+  for await (const piece of pieces) {
+    yield first ? piece.replace(/^\uFEFF/, '') : piece;
+    first = false;
+  }
 }
 
 function readOptions() {

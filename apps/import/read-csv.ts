@@ -10,7 +10,7 @@ const MOST_CHARACTERS = 1_000_000;
 export async function* readCsv(pieces: AsyncIterable<string>): AsyncGenerator<CsvRecord> {
   let names: string[] | undefined;
   for await (const { line, values } of readValues(pieces)) {
-    if (!names) names = values.map((name) => name.replace(/^\uFEFF/, '').trim());
+    if (!names) names = values.map((name) => name.trim());
     else if (values.length !== names.length)
       throw new Error(`line ${line} has ${values.length} fields, and the first line names ${names.length}`);
     else yield { line, fields: Object.fromEntries(names.map((name, i) => [name, values[i]!])) };

@@ -69,7 +69,7 @@ async function* batchesOf(rows: AsyncGenerator<Row>, { workspaceId, skip }: RunO
     bytes += itemBytes;
     // One that fits in no request: with it alone the whole request would be refused.
     const isTooLarge = itemBytes > MOST_BYTES;
-    batch.rows.push(isTooLarge ? { place: row.place, lost: row.lost, skipped: 'it takes more than 60000 bytes' } : row);
+    batch.rows.push(isTooLarge ? { place: row.place, lost: row.lost, refused: 'it takes more than 60000 bytes' } : row);
     if (item && !isTooLarge) batch.items.push(item);
   }
   if (batch.rows.length > 0) yield batch;

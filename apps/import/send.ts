@@ -4,7 +4,11 @@ import type { Item } from './forms.ts';
 /** Where keys are sent. */
 export type Target = { url: string; token: string };
 /** What became of an item. */
-export type Result = { result?: 'imported' | 'existing'; error?: { code: number; message: string } };
+export type Result = {
+  result?: 'imported' | 'existing';
+  apiKey?: { deleted: boolean };
+  error?: { code: number; message: string };
+};
 
 const TRY_FOR_MS = 120_000;
 const ANSWER_WITHIN_MS = 30_000;

@@ -5,6 +5,7 @@ import type { Result } from './send.ts';
 export type Tally = ReturnType<typeof makeTally>;
 
 const PLACES_SHOWN = 5;
+const DELETED = 'it was imported before and is deleted, which is final';
 
 type Kind = { count: number; places: string[] };
 
@@ -22,6 +23,12 @@ export function makeTally(report: (line: object) => void) {
     if (kind.places.length < PLACES_SHOWN) kind.places.push(place);
   }
 
+  function refuse({ place }: Row, why: string, told: object): void {
+    failed += 1;
+    note(failures, why, place);
+    report({ place, ...told });
+  }
+
   return {
     add(row: Row, result: Result | undefined): void {
       rows += 1;
@@ -29,12 +36,11 @@ export function makeTally(report: (line: object) => void) {
       if ('skipped' in row) {
         note(skipped, row.skipped, row.place);
         report({ place: row.place, skipped: row.skipped });
-      } else if (result?.error) {
-        const { code, message } = result.error;
-        failed += 1;
-        note(failures, String(code), row.place);
-        report({ place: row.place, name: row.item.name, code, message });
-      } else if (result?.result === 'existing') existing += 1;
+      } else if ('refused' in row) refuse(row, `because ${row.refused}`, { refused: row.refused });
+      else if (result?.error) refuse(row, `error ${result.error.code}`, { name: row.item.name, ...result.error });
+      else if (result?.apiKey?.deleted && result.result === 'existing')
+        refuse(row, `because ${DELETED}`, { name: row.item.name, refused: DELETED });
+      else if (result?.result === 'existing') existing += 1;
       else imported += 1;
     },
     counts: () => ({ rows, imported, existing, failed }),
@@ -46,7 +52,7 @@ export function makeTally(report: (line: object) => void) {
         );
       return [
         `${rows} keys read: ${imported} ${dryRun ? 'could be imported' : 'imported'}, ${existing} imported before, ${failed} refused`,
-        ...told('refused, error ', failures),
+        ...told('refused, ', failures),
         ...told('skipped, because ', skipped),
         ...told('not carried over: ', lost),
       ];
