@@ -79,10 +79,28 @@ test('for a day after a rotation both secrets sign, then the new one alone', asy
   const [{ hours }] = await own.world.sql<[{ hours: number }]>`
     select extract(epoch from previous_until - updated_at)::float / 3600 as hours from webhooks where id = ${old.id}`;
   assert.is(hours, 24);
+  const rotate = (body?: object) => own.world.call('post', `/api/v1/webhook/${old.id}/rotate`, body);
+  assert.is((await must(409, rotate())).body.error.code, 40963, 'the receiver may still have the first secret');
+  await must(409, rotate({ replaceLatest: false }));
+  const until = async () => {
+    const [row] = await own.world.sql<{ at: number }[]>`
+      select extract(epoch from previous_until)::float as at from webhooks where id = ${old.id}`;
+    return Math.floor(row!.at);
+  };
+  const before = await until();
+  const { secret: latest } = (await must(200, rotate({ replaceLatest: true }))).body.webhook;
+  assert.is(await until(), before);
+  const replaced = await next();
+  for (const one of [old.secret, latest]) new Webhook(one).verify(replaced.body, headersOf(replaced));
+  assert.throws(() => new Webhook(secret).verify(replaced.body, headersOf(replaced)), /No matching signature/);
+
   await own.world.sql`update webhooks set previous_until = now() where id = ${old.id}`;
   const alone = await next();
-  new Webhook(secret).verify(alone.body, headersOf(alone));
+  new Webhook(latest).verify(alone.body, headersOf(alone));
   assert.throws(() => new Webhook(old.secret).verify(alone.body, headersOf(alone)), /No matching signature/);
+  const { secret: third } = (await must(200, rotate())).body.webhook;
+  const again = await next();
+  for (const one of [latest, third]) new Webhook(one).verify(again.body, headersOf(again));
   await must(200, own.world.call('delete', `/api/v1/webhook/${old.id}`));
 });
 

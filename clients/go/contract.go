@@ -2238,6 +2238,12 @@ type RotateWebhookSecretResult struct {
 	Webhook NewWebhook `json:"webhook"`
 }
 
+// RotateWebhookSecretRequest is what RotateWebhookSecret takes.
+type RotateWebhookSecretRequest struct {
+	// within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over
+	ReplaceLatest *bool `json:"replaceLatest,omitempty"`
+}
+
 // TestWebhookResult is what TestWebhook answers.
 type TestWebhookResult struct {
 	Delivery WebhookDelivery `json:"delivery"`

@@ -828,9 +828,9 @@ func (c *Client) ListAllWebhookDeliveries(ctx context.Context, wid string, query
 }
 
 // RotateWebhookSecret: Give a webhook a new secret; only this answer contains it (webhook:write).
-func (c *Client) RotateWebhookSecret(ctx context.Context, wid string, options ...CallOption) (*RotateWebhookSecretResult, error) {
+func (c *Client) RotateWebhookSecret(ctx context.Context, wid string, body RotateWebhookSecretRequest, options ...CallOption) (*RotateWebhookSecretResult, error) {
 	done := operation{method: "POST", path: "/api/v1/webhook/{}/rotate", accept: "application/json", ofVerify: false}
-	return call[RotateWebhookSecretResult](ctx, c, done, input{path: []string{wid}}, options)
+	return call[RotateWebhookSecretResult](ctx, c, done, input{path: []string{wid}, body: body}, options)
 }
 
 // TestWebhook: Send an event of type webhook.test to a webhook (webhook:write).

@@ -4526,6 +4526,8 @@ export interface Contract {
     input: {
       /** id of the webhook */
       wid: string;
+      /** within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over */
+      replaceLatest?: boolean | undefined;
     };
     output: {
       webhook: {

@@ -153,6 +153,10 @@ export const errors = {
     40962,
     'Too many deliveries of the team are waiting; wait until some are delivered, or delete a webhook that fails.',
   ],
+  webhook_rotated: [
+    40963,
+    'The secret was changed within the last 24 hours, and the one before still signs; wait, or send replaceLatest to replace the latest one.',
+  ],
   body_too_large: [41301, 'The body is too large; send a smaller one.'],
   not_json: [41501, 'The body must be JSON; send it with Content-Type: application/json.'],
   encoded_body: [41502, 'The body must not be encoded; send it without a Content-Encoding.'],

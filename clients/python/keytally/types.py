@@ -2230,6 +2230,8 @@ class UpdateWebhookResult(TypedDict):
 class RotateWebhookSecretInput(TypedDict):
     wid: str
     """Id of the webhook"""
+    replaceLatest: NotRequired[bool]
+    """Within 24 hours of a rotation: replaces the secret that it made, at once; the one before still signs until its 24 hours are over"""
 
 
 class RotateWebhookSecretResult(TypedDict):
