@@ -170,12 +170,20 @@ test('keys are found by name, customer and masked text, records by meter, and a 
   assert.is(data.keys[0].apiKeyId, id);
   assert.match(text, /only its masked form was looked for/);
   assert.match(await failureOf('find', { text: `Bearer ${key}` }), /holds a whole key/);
+  const given = { apiKeyId: key, workspaceId: `/${key}`, externalMeterId: key, customerId: `c ${key}`, billingId: key };
+  const { tools } = await client.listTools();
+  for (const { name, inputSchema } of tools) {
+    for (const [input, value] of Object.entries(given).filter(([one]) => one in (inputSchema.properties ?? {}))) {
+      const required = Object.fromEntries((inputSchema.required ?? []).map((one) => [one, 'x']));
+      assert.match(await failureOf(name, { ...required, [input]: value }), new RegExp(`^${input} holds a whole key`));
+    }
+  }
   assert.ok(proxy.seen.length > 0);
   for (const { url } of proxy.seen) assert.not.ok(url!.includes(key.slice(-12)), url);
 });
 
 test('what others wrote stands under "untrusted" alone, and hidden characters are shown', async () => {
-  const hidden = `${INJECTION}\u{e0041}\u202e`;
+  const hidden = `${INJECTION}\u{e0041}\u202e\ufe01\u{e0100}\u3164\u115f\ufe0f\ufe0f \u2764\ufe0f`;
   const { billing } = (
     await must(
       201,

@@ -1,5 +1,7 @@
 import { fromJsonSchema, McpServer, type CallToolResult } from '@modelcontextprotocol/server';
 import { KeytallyError } from '../../clients/node/index.ts';
+import { keyShard } from '../../shared/values/key-text.ts';
+import { holdsSecret } from '../../shared/values/secrets.ts';
 import manifest from './package.json' with { type: 'json' };
 import type { Reader, Tool } from './tool.ts';
 import { tools } from './tools/index.ts';
@@ -15,7 +17,8 @@ export function makeServer(reader: Reader): McpServer {
   return server;
 }
 
-function register(server: McpServer, { name, title, description, input, output, run }: Tool, reader: Reader): void {
+function register(server: McpServer, tool: Tool, reader: Reader): void {
+  const { name, title, description, input, output, run } = tool;
   const config = {
     title,
     description,
@@ -24,6 +27,8 @@ function register(server: McpServer, { name, title, description, input, output, 
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   };
   server.registerTool(name, config, async (given, { mcpReq: { signal } }) => {
+    const secret = Object.entries(given as object).find((one) => isSecret(tool, ...(one as [string, unknown])));
+    if (secret) return failed(`${secret[0]} holds a whole key, a token or a JWT, which is sent nowhere: ${INSTEAD}`);
     try {
       const { text, data } = await run(given, reader, { signal });
       // The same once more as text: for clients that show the model text alone, as the protocol asks.
@@ -36,10 +41,25 @@ function register(server: McpServer, { name, title, description, input, output, 
   });
 }
 
+const INSTEAD = 'give an id, or give find the key alone or its masked form.';
+
+/**
+ * Whether an input holds a secret that would stand in the address of a request, which proxies log. A cursor is keytally's own
+ * text, of letters by which it may look like a key.
+ */
+function isSecret({ masks }: Tool, name: string, value: unknown): boolean {
+  if (typeof value !== 'string' || name === 'cursor' || !holdsSecret(value)) return false;
+  return name !== masks || keyShard(value) === undefined;
+}
+
 /** What keytally said: the model can mend a wrong input by it, and a person finds the request by its id. */
 function failure({ code, message, details, requestId }: KeytallyError): CallToolResult {
   const lines = [code > 0 ? `keytally answered ${code}: ${message}` : message];
   for (const { path, message } of details) lines.push(`${path}: ${message}`);
   if (requestId) lines.push(`Request id: ${requestId}`);
-  return { isError: true, content: [{ type: 'text', text: lines.join('\n') }] };
+  return failed(lines.join('\n'));
+}
+
+function failed(text: string): CallToolResult {
+  return { isError: true, content: [{ type: 'text', text }] };
 }

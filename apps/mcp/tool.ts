@@ -18,6 +18,8 @@ export type Tool<Input extends TSchema = TSchema, Output extends TSchema = TSche
   description: string;
   input: Input;
   output: Output;
+  /** The one text of the input that may be a whole key: the tool masks it. */
+  masks?: string;
   /** `text` says the result in keytally's own words: what customers wrote stands in `data` alone, under `untrusted`. */
   run(
     input: Static<Input>,

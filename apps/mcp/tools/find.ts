@@ -1,6 +1,5 @@
 import { Type, type Static } from 'typebox';
 import { keyShard, maskKeyText } from '../../../shared/values/key-text.ts';
-import { holdsSecret } from '../../../shared/values/secrets.ts';
 import { ids, key, presentKey, presentRecord, record } from '../schemas.ts';
 import { tool, type Reader } from '../tool.ts';
 
@@ -25,12 +24,10 @@ export default tool({
     workspaceId: Type.Optional(ids.workspace),
   }),
   output: found,
+  masks: 'text',
 
   async run({ text, workspaceId }, reader, options) {
-    // A whole key goes nowhere: addresses of requests are logged by proxies.
     const isSecret = keyShard(text) !== undefined;
-    if (!isSecret && holdsSecret(text))
-      throw new Error('The text holds a whole key: give the key alone, or its masked form.');
     const wanted = isSecret ? maskKeyText(text) : text;
     const places =
       workspaceId === undefined ? await workspacesOf(reader, options) : { ids: [workspaceId], more: false };
