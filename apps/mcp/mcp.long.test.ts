@@ -227,7 +227,8 @@ test('what others wrote stands under "untrusted" alone, and hidden characters ar
     const places = placesOf(data, 'Ignore');
     assert.ok(places.length > 0, name);
     for (const place of places) assert.match(place, /\.untrusted\.\w+$/, name);
-    assert.not.match(JSON.stringify(data), /\u{e0041}|\u202e/u, name);
+    assert.not.match(JSON.stringify(data), /\u{e0041}|\u202e|\ufe01|\u{e0100}|\u3164|\u115f|\ufe0f\ufe0f/u, name);
+    if (name === 'balance') assert.match(JSON.stringify(data), /\u2764\ufe0f/u, 'an emoji stays what it is');
   }
 });
 

@@ -43,10 +43,14 @@ export function withUntrusted<Fields extends TProperties, Texts extends TPropert
 
 const MOST_CHARACTERS = 256;
 
+// Format characters, and those that fonts show as nothing: variation selectors carry any bytes, fillers look like spaces. An
+// emoji keeps the one selector that makes it one.
+const hidden = /(?!(?<=\p{ExtPict})\ufe0f)[\p{Cf}\p{DI}]/gu;
+
 /** Such a text as a result has it: not too long, and without characters that nobody sees. */
 export function shown(text: string): string {
   const cut = text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
-  return cut.toWellFormed().replace(/\p{Cf}/gu, '\ufffd');
+  return cut.toWellFormed().replace(hidden, '\ufffd');
 }
 
 /** Says how many there are of each kind, the most first: "3 EXPIRED, 1 DISABLED". */
