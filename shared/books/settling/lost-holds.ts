@@ -7,6 +7,7 @@ import type { ShardedRedis } from '../../stores/redis.ts';
 import { chunks } from '../../values/chunks.ts';
 import type { Balance, FailedRecord } from '../balances.ts';
 import { billingKey } from '../billing-refs.ts';
+import { byHalves } from '../by-halves.ts';
 
 // What Redis has lost of holds, and the books have. docs/accounts-design.md, "Holds".
 
@@ -40,29 +41,40 @@ const WITHIN_MS = 2_000;
 /** Permission to write the holds of a shard. */
 type Grant = (shard: number) => { fence: string; epoch: number };
 
-/** Takes in what the books have of lost holds of some records, whose costs were settled. Gives the records that failed alone. */
+type Stores = { redis: ShardedRedis; books: Books };
+
+/**
+ * Takes in what the books have of lost holds of some records, whose costs were settled. Gives the records that failed alone; throws
+ * where a server fails, which `requireBooks` does where the books can't be read at all.
+ */
 export async function settleHolds(
-  { redis, books }: { redis: ShardedRedis; books: Books },
+  stores: Stores,
   balances: Balance[],
   grant: Grant,
+  requireBooks: () => Promise<void>,
 ): Promise<FailedRecord[]> {
   const failed: FailedRecord[] = [];
+  const takeInAll = async (some: Balance[]) => void failed.push(...(await settleSome(stores, some, grant)));
   for (const some of chunks(balances, RECORDS_AT_ONCE)) {
-    let [rest, after] = [some, new Map<string, string>()];
-    while (rest.length > 0) {
-      const found = await queryLostHolds(books, rest, after).catch((error: unknown) => {
-        failed.push(...rest.map(({ billing }) => ({ billing, error })));
-      });
-      if (!found) break;
-      await mapLimited(rest, SCRIPTS_AT_ONCE, async (balance) => {
-        for (const holds of chunks(found.get(balance.billing.id) ?? [], HOLDS_PER_SCRIPT)) {
-          const error = await takeIn(redis, balance, holds, grant);
-          if (error) failed.push({ billing: balance.billing, error });
-        }
-      });
-      after = new Map([...found].map(([id, holds]) => [id, holds.at(-1)!.id]));
-      rest = rest.filter(({ billing }) => found.get(billing.id)?.length === HOLDS_PER_QUERY);
-    }
+    const alone = await byHalves(some, takeInAll, requireBooks);
+    failed.push(...alone.map(({ item: { billing }, error }) => ({ billing, error })));
+  }
+  return failed;
+}
+
+async function settleSome({ redis, books }: Stores, balances: Balance[], grant: Grant): Promise<FailedRecord[]> {
+  const failed: FailedRecord[] = [];
+  let [rest, after] = [balances, new Map<string, string>()];
+  while (rest.length > 0) {
+    const found = await queryLostHolds(books, rest, after);
+    await mapLimited(rest, SCRIPTS_AT_ONCE, async (balance) => {
+      for (const holds of chunks(found.get(balance.billing.id) ?? [], HOLDS_PER_SCRIPT)) {
+        const error = await takeIn(redis, balance, holds, grant);
+        if (error) failed.push({ billing: balance.billing, error });
+      }
+    });
+    after = new Map([...found].map(([id, holds]) => [id, holds.at(-1)!.id]));
+    rest = rest.filter(({ billing }) => found.get(billing.id)?.length === HOLDS_PER_QUERY);
   }
   return failed;
 }

@@ -12,6 +12,7 @@ import { withTimeout } from '../../runtime/timeout.ts';
 import { chunks } from '../../values/chunks.ts';
 import type { Balance, FailedRecord } from '../balances.ts';
 import { billingKey, type BillingRef } from '../billing-refs.ts';
+import { byHalves } from '../by-halves.ts';
 import { inGroups } from '../sums/day-sums.ts';
 import { readLateKeys, readWindowedSums } from '../sums/windowed-sums.ts';
 
@@ -47,19 +48,11 @@ export async function raiseLimits(
   requireBooks: () => Promise<void>,
 ): Promise<FailedRecord[]> {
   const failed: FailedRecord[] = [];
-  const raise = async (limited: Limited[]): Promise<void> => {
-    try {
-      failed.push(...(await raiseSome(stores, limited, grant)));
-    } catch (error) {
-      if (error instanceof ApiError) throw error;
-      await requireBooks();
-      if (limited.length === 1) return void failed.push({ billing: limited[0]!.balance.billing, error });
-      for (const half of chunks(limited, Math.ceil(limited.length / 2))) await raise(half);
-    }
-  };
+  const raise = async (limited: Limited[]) => void failed.push(...(await raiseSome(stores, limited, grant)));
   for (const some of inGroups(behind, ({ balance }) => balance.sequences.size + 1)) {
     const limited = await recordsWithLimits(stores.sql, some);
-    if (limited.length > 0) await raise(limited);
+    const alone = await byHalves(limited, raise, requireBooks);
+    failed.push(...alone.map(({ item, error }) => ({ billing: item.balance.billing, error })));
   }
   return failed;
 }

@@ -10,6 +10,7 @@ import { chunks } from '../../values/chunks.ts';
 import { newId } from '../../values/ids.ts';
 import { emptyBalance, type Balance, type FailedRecord } from '../balances.ts';
 import { billingKey, type BillingRef } from '../billing-refs.ts';
+import { byHalves } from '../by-halves.ts';
 import { lateUsage, readBooked, sum, type BookedRecord } from '../sums/booked-records.ts';
 import { settleHolds } from './lost-holds.ts';
 import { raiseLimits } from './raise-limits.ts';
@@ -34,7 +35,8 @@ const PROBE_WITHIN_MS = 5_000;
  * and never adds to it. A record that fails alone does not hold up the others; it throws where a server fails.
  */
 export async function settle(stores: SettleStores, balances: Balance[], grant: WriteGrant): Promise<Settled> {
-  const { records, failed } = await readBooks(stores, balances);
+  const probe = () => requireBooks(stores, balances[0]!.epoch);
+  const { records, failed } = await readBooks(stores, balances, probe);
   const asked = [...records].flatMap(([balance, fromBooks]) => toSettle(balance, fromBooks));
   const ofShards = Map.groupBy(asked, ({ billing }) => billing.shard).values();
   const pages = [...ofShards].flatMap((ofShard) => chunks(ofShard, RECORDS_PER_SCRIPT));
@@ -44,10 +46,10 @@ export async function settle(stores: SettleStores, balances: Balance[], grant: W
   const withHolds = [...records]
     .filter(([balance, { booked }]) => mayLackHolds(balance, booked, done))
     .map(([one]) => one);
-  failed.push(...(await settleHolds(stores, withHolds, grant)));
+  failed.push(...(await settleHolds(stores, withHolds, grant, probe)));
   failed.push(...outcomes.filter((one) => 'error' in one).map(({ billing, error }) => ({ billing, error })));
   // After the holds: of those that the books have settled, limits count what they used.
-  failed.push(...(await raiseBehind(stores, records, new Set(failed.map(({ billing }) => billing.id)), grant)));
+  failed.push(...(await raiseBehind(stores, records, new Set(failed.map(({ billing }) => billing.id)), grant, probe)));
   return { changed: changed.map(({ billing, changeMicros = 0 }) => ({ billing, changeMicros })), failed };
 }
 
@@ -57,13 +59,13 @@ async function raiseBehind(
   records: Map<Balance, FromBooks>,
   failed: Set<string>,
   grant: WriteGrant,
+  probe: () => Promise<void>,
 ): Promise<FailedRecord[]> {
   const behind = [...records].flatMap(([balance, { booked }]) => {
     const { events } = lateUsage(balance, booked);
     return events > (balance.raisedEvents ?? 0) && !failed.has(balance.billing.id) ? [{ balance, events }] : [];
   });
-  if (behind.length === 0) return [];
-  return raiseLimits(stores, behind, grant, () => requireBooks(stores, behind[0]!.balance.epoch));
+  return raiseLimits(stores, behind, grant, probe);
 }
 
 /** The permission that open shards give while they are in the epochs of these balances. */
@@ -77,28 +79,20 @@ type FromBooks = { booked: BookedRecord; lastTurn: TurnLine | undefined; hasVoid
 
 type AllFromBooks = { records: Map<Balance, FromBooks>; failed: FailedRecord[] };
 
-/** Reads what the books have of some records. Where that fails, it reads half of them at a time, down to those that fail alone. */
-async function readBooks(stores: SettleStores, balances: Balance[]): Promise<AllFromBooks> {
-  if (balances.length === 0) return { records: new Map(), failed: [] };
-  try {
-    const booked = await readBooked(stores, balances);
-    const turns = await readTurnLines(stores.books, lostTurns(balances, booked));
-    const voids = await findVoids(stores.sql, balances, booked);
-    const records = balances.map((one): [Balance, FromBooks] => {
+/** Reads what the books have of some records; gives those that fail alone. */
+async function readBooks(stores: SettleStores, balances: Balance[], probe: () => Promise<void>): Promise<AllFromBooks> {
+  const records = new Map<Balance, FromBooks>();
+  const read = async (some: Balance[]) => {
+    const booked = await readBooked(stores, some);
+    const turns = await readTurnLines(stores.books, lostTurns(some, booked));
+    const voids = await findVoids(stores.sql, some, booked);
+    for (const one of some) {
       const { id } = one.billing;
-      return [one, { booked: booked.get(id)!, lastTurn: turns.get(id), hasVoids: voids.has(id) }];
-    });
-    return { records: new Map(records), failed: [] };
-  } catch (error) {
-    await requireBooks(stores, balances[0]!.epoch);
-    if (balances.length === 1) return { records: new Map(), failed: [{ billing: balances[0]!.billing, error }] };
-    const half = Math.ceil(balances.length / 2);
-    const [first, second] = [
-      await readBooks(stores, balances.slice(0, half)),
-      await readBooks(stores, balances.slice(half)),
-    ];
-    return { records: new Map([...first.records, ...second.records]), failed: [...first.failed, ...second.failed] };
-  }
+      records.set(one, { booked: booked.get(id)!, lastTurn: turns.get(id), hasVoids: voids.has(id) });
+    }
+  };
+  const alone = await byHalves(balances, read, probe);
+  return { records, failed: alone.map(({ item: { billing }, error }) => ({ billing, error })) };
 }
 
 /** The last turns of accounts that Redis lost. */
