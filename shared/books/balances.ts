@@ -39,7 +39,7 @@ export type Balance = {
   heldAgainMs?: number | undefined;
   /** The last sequence number in each epoch that Redis knows. */
   sequences: Map<number, number>;
-  /** The record is held: it counts nothing, and its balance has yet to be taken from the books. */
+  /** The record is held: some of its balance has yet to be taken from the books, all of it where it counts nothing. */
   held?: boolean;
 };
 
@@ -131,9 +131,12 @@ function addBalance(
   billing: BillingRef,
   atMs: number,
   epoch: number,
-  fields: Record<string, string>,
+  { h: setAside, ...fields }: Record<string, string>,
 ): void {
-  if (fields.u === 'held') return void found.held.push({ ...emptyBalance(billing, epoch), atMs, held: true });
+  const isHeld = fields.u === 'held';
+  if (isHeld && setAside === undefined)
+    return void found.held.push({ ...emptyBalance(billing, epoch), atMs, held: true });
+  if (isHeld) fields.u = setAside!;
   const account = amountsOfAccount(fields.u);
   const texts = new Set(account ? ['s', 't', 'u'] : ['s']);
   const counters = Object.entries(fields).filter(([name]) => !texts.has(name));
@@ -145,7 +148,7 @@ function addBalance(
   const sequences = [...known].flatMap(([name, value]): [number, number][] =>
     /^n\d+$/.test(name) ? [[Number(name.slice(1)), value]] : [],
   );
-  found.balances.push({
+  const balance: Balance = {
     billing,
     atMs,
     epoch,
@@ -159,7 +162,9 @@ function addBalance(
     adjustment: known.get('a') ?? 0,
     heldAgainMs: known.get('y'),
     sequences: new Map(sequences),
-  });
+  };
+  if (isHeld) found.held.push({ ...balance, held: true });
+  else found.balances.push(balance);
 }
 
 type Amounts = Required<Pick<Balance, 'usedMicros' | 'heldMicros' | 'totalMicros' | 'expiredMicros'>>;

@@ -29,8 +29,8 @@ export const keyspace = {
    * Hash: `s` settings (packed record), `u` used micro-credits, `n<epoch>` the last sequence number in each epoch, `a` the
    * number of the last adjustment, `y` when a hold was settled that is of an earlier epoch, in ms, `x` the part of `u` that only the books know, `c` how many events that part sums, `l` by how many of
    * them limits were raised. `u` is
-   * `held` while the balance can't be taken from the books, and of an account (docs/accounts-design.md) a packed text, with `t`
-   * its state after the last turn.
+   * `held` while the balance can't be taken from the books, with what it was before in `h` where it had been set; and of an account
+   * (docs/accounts-design.md) a packed text, with `t` its state after the last turn.
    */
   billing: (shard: number, workspaceId: string, meter: string) => `${tag(shard)}b:${workspaceId}:${meter}`,
   /** Sorted set: the names of billing records whose accounts have a moment to come, by when it comes, in ms. */

@@ -56,11 +56,11 @@ export async function makeBehindWorld(name: string) {
     startApi: (env: Record<string, string> = {}): Promise<Started> =>
       world.start('api', { CLICKHOUSE_URL: refusing.url, ...env }),
     /** A key with a billing record, made by this api. */
-    async newKey(api: Started) {
+    async newKey(api: Started, settings: object = {}) {
       world.api.url = api.url;
-      const key = await customers.meteredKey('1000');
-      const { id } = await customers.billing(key.meter);
-      return { ...key, record: recordOf(id, key.meter) };
+      const meter = await customers.newMeter({ totalCredits: '1000', ...settings });
+      const { id } = await customers.billing(meter);
+      return { ...(await customers.newKey({ externalMeterId: meter })), meter, record: recordOf(id, meter) };
     },
     /** Stores billing records in Postgres, from where an api brings them into force. */
     async newRecords(count: number): Promise<TestRecord[]> {

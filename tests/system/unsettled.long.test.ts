@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { must } from '../helpers/customers.ts';
 import { makeBehindWorld, type BehindWorld } from '../helpers/behind-world.ts';
 import { eventually } from '../helpers/world.ts';
 
@@ -121,6 +122,35 @@ test('an emptied shard opens without a record that can not be settled; its verif
   await own.untilValid(poisoned);
   await own.inForce();
   assert.is((await own.spend(poisoned, '1')).billing.usedCredits, '3.5');
+  await api.stop();
+});
+
+test('a record of which something fails after its balance was set keeps that balance: it is held, and counts it again', async () => {
+  const api = await own.startApi();
+  const limits = [{ name: 'monthly', unit: 'credits', limit: '100', per: 'month' }];
+  const [limited, reserved] = [await own.newKey(api, { limits }), await own.newKey(api)];
+  const consumer = await own.world.start('consumer');
+  await own.spend(limited, '2');
+  await own.spend(reserved, '2');
+  const hold = { usage: '4', hold: { expiresIn: 600, onExpiry: 'release' } };
+  await must(200, own.customers.verify({ key: reserved.key, billing: hold }));
+  await eventually('nothing waits', async () => (await own.waiting()) === 0);
+  // It would settle them from books that refuse nothing.
+  await consumer.stop();
+  const failing = [
+    ['lost holds', 'is_lost', reserved, '4'],
+    ['what its limit counted', 'arrayCount', limited, '0'],
+  ] as const;
+  for (const [what, refused, key, held] of failing) {
+    own.refusing.refuse(refused);
+    await own.redis.admin.flushall();
+    await own.allOpen();
+    own.refusing.refuse(undefined);
+    await own.untilValid(key);
+    await eventually(`${what}: it is whole`, async () => (await own.unsettled()).length === 0);
+    assert.is((await own.spend(key, '1')).billing.usedCredits, '3', what);
+    assert.is((await own.customers.billing(key.meter)).heldCredits, held, what);
+  }
   await api.stop();
 });
 

@@ -37,8 +37,8 @@ end
 
 local function readCounters(name, lastTurn)
   local record = call('HMGET', name, 'u', 'x', 'c', 'a', 'n' .. epoch)
-  -- A record that hold.lua held has no counters: all that it used is in the books.
-  if record[1] == 'held' then record[1] = false end
+  -- Of a record that hold.lua held: what it had set aside. Without that it has no counters, and all that it used is in the books.
+  if record[1] == 'held' then record[1] = call('HGET', name, 'h') end
   local account = accountIn(record, lastTurn)
   if account then record[1] = account.used end
   for i = 1, 5 do record[i] = tonumber(record[i] or '0') or error('a counter of a billing record is no number') end
@@ -94,6 +94,7 @@ local function settle(name, eventStart, lastTurn, late, events, from, to, adjust
   end
   call('HSET', name, 'u', account and usedTextOf(account) or format('%.0f', used), 'x', format('%.0f', before),
     'c', format('%.0f', counted), 'a', format('%.0f', last))
+  call('HDEL', name, 'h')
   -- Its holds come after it. Whoever dies before that is followed by one that looks for them again.
   if account or lastTurn ~= '' then call('HSET', name, 'y', nowText) end
   if account and account.stateText then writeState(account) end
