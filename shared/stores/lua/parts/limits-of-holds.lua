@@ -10,7 +10,7 @@
 --                              counters and the record's. own: the counters that were corrected, by these names, which the caller writes
 --                              where they have changed. kept: those that a batch has read, which stay as they are. A counter that has
 --                              begun anew since, or of which a window has turned, stays
-local UNKNOWN_SETTINGS = '........'
+local UNKNOWN_SETTINGS, MOST_LIMITS = '........', 4
 -- No window of the calendar is longer.
 local CALENDAR_MS = 2764800000
 
@@ -90,6 +90,15 @@ local function ownCounters(name, own, kept)
   return counters
 end
 
+-- The place of one more counter. The text has room for those of four limits, and so many a hold notes at most. Where holds noted
+-- other limits than this one, which were changed between them, one of those makes room: it is a limit no longer, or this one is not.
+local function placeFor(counters, count, noted)
+  if count < MOST_LIMITS then return count + 1 end
+  for i = 1, count do
+    if not string.find(noted, ':' .. sub(counters.head, 8 * i - 7, 8 * i) .. ':', 1, true) then return i end
+  end
+end
+
 local function correctLimits(noted, names, hold, own, kept)
   hold.crossed = {}
   for place, name, window, since, limit, alerts in string.gmatch(noted, '(%d):([^:]+):(%d+):(%d+):(%d+)([^ ]*) ') do
@@ -104,8 +113,8 @@ local function correctLimits(noted, names, hold, own, kept)
     end
     if not found and (noting.window < LONGEST_WINDOW or hold.isLost) and (counters.isNew or counters.isMade) then
       -- All that it had counted has fallen, or is lost.
-      found, counters.isMade = count + 1, true
-      counters.head = sub(counters.head, 1, 8 * count) .. name .. UNKNOWN_SETTINGS
+      found, counters.isMade = placeFor(counters, count, noted), true
+      counters.head = sub(counters.head, 1, 8 * found - 8) .. name .. sub(counters.head, 8 * found + 1, 8 * count) .. UNKNOWN_SETTINGS
       local values = counters.values
       values[2] = values[2] or 0
       values[4 * found - 1], values[4 * found], values[4 * found + 1], values[4 * found + 2] = 0, noting.since, tonumber(limit),
