@@ -30,7 +30,9 @@ test('minute and hour start at what the books have of the last one, calendar win
   const calls = [
     { key: metered.key, billing: { usage: '5', usageName: 'tokens' } },
     { key: metered.key, billing: { usage: '2.5' } },
-    { key: unmetered.key, billing: { usage: '7' } },
+    { key: unmetered.key, billing: { usage: '4' } },
+    // Nothing is held without a meter: it is a verification.
+    { key: unmetered.key, billing: { usage: '3', hold: { expiresIn: 600 } } },
   ];
   const began = performance.now();
   for (const body of calls) assert.is((await must(200, customers.verify(body))).body.status, 'VALID');

@@ -106,11 +106,21 @@ test('a hold takes rate and limits as always', async () => {
 });
 
 test('on an unmetered key: VALID without a hold', async () => {
-  const { key } = await customers.newKey();
+  const limits = [{ name: 'monthly', unit: 'credits', limit: '100', per: 'month' }];
+  const { id, key } = await customers.newKey({ limits });
   const { body } = await must(200, hold(key, '5'));
   assert.is(body.status, 'VALID');
   assert.is(body.hold, undefined);
   assert.is(body.billing, undefined);
+  assert.is(body.limits[0].remaining, '95');
+  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  // As its limit counts it.
+  await eventually('the books have it', async () => {
+    const query = 'select kind, cost_micros from usage_events final where key_id = {id:String}';
+    const answer = await books.client.query({ query, query_params: { id }, format: 'JSONCompactEachRow' });
+    return String(await answer.json()) === 'verification,5000000';
+  });
+  await books.close();
 });
 
 test('capture releases the hold and debits the usage in one step', async () => {

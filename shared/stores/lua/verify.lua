@@ -214,8 +214,8 @@ local function judge(key, packedCall)
     usedText, sequenceText = format('%d', used + costMicros), format('%d', sequence + 1)
     balance, stored = ',"u":' .. usedText .. ',"s":' .. sequenceText .. ',"e":' .. epoch .. '}', usedText
   elseif hold then
-    -- Nothing is held for a key that is not metered: its event is a verification.
-    eventStart = '{' .. sub(eventStart, 13)
+    -- Nothing is held for a key that is not metered: its event is a verification, of all that its limits count.
+    eventStart = '{' .. string.gsub(sub(eventStart, 13), '"c":0', '"c":' .. format('%d', costMicros), 1)
   end
   if limited then
     arrivalText = format('%d', arrival + interval)
