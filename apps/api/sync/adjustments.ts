@@ -29,25 +29,40 @@ const WITHIN_MS = 2_000;
 // Each does a hundred steps of an account that has more due.
 const CALLS = 100;
 const COPIES_AT_ONCE = 4;
+// About half a second; one with more before it waits for the next sweep.
+const EARLIER_AT_ONCE = 500;
 
 /**
  * Applies adjustments in the order of their numbers, including earlier ones that the record in Redis lacks. Gives the ids
- * of those that have to be applied again later, because the balance of their record is not known in Redis.
+ * of those that have to be applied again later, because the balance of their record is not known in Redis, or because many
+ * are missing before them.
  */
 export async function applyAdjustments(sql: Sql, redis: ShardedRedis, ids: string[]): Promise<Set<string>> {
   const notApplied = new Set<string>();
   const adjustments = await load(sql, ids);
-  const applied = [...adjustments];
+  const applied: Adjustment[] = [];
+  // One that waits holds up those after it of its record, and no other record.
+  const waiting = new Set<string>();
   for (const adjustment of adjustments) {
-    const status = await apply(redis, adjustment);
-    if (status === 'UNSETTLED') notApplied.add(adjustment.id);
-    if (status === 'OK' || status === 'UNSETTLED') continue;
-    const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
-    for (const earlier of missing) if ((await apply(redis, earlier)) !== 'OK') throw failure(earlier, 'a gap');
-    applied.push(...missing);
+    if (!waiting.has(adjustment.billingId)) {
+      const done = await applyWithEarlier(sql, redis, adjustment);
+      applied.push(...done);
+      if (done.at(-1)?.id !== adjustment.id) waiting.add(adjustment.billingId);
+    }
+    if (waiting.has(adjustment.billingId)) notApplied.add(adjustment.id);
   }
   await copyVoids(sql, redis, applied);
   return notApplied;
+}
+
+/** Applies an adjustment, after some of those before it that are missing; gives what was applied, up to the first that was not. */
+async function applyWithEarlier(sql: Sql, redis: ShardedRedis, adjustment: Adjustment): Promise<Adjustment[]> {
+  const status = await apply(redis, adjustment);
+  if (status === 'OK') return [adjustment];
+  if (status === 'UNSETTLED') return [];
+  const missing = await load(sql, await idsBetween(sql, adjustment, Number(status)));
+  for (const [i, earlier] of missing.entries()) if ((await apply(redis, earlier)) !== 'OK') return missing.slice(0, i);
+  return missing;
 }
 
 /** What is voided has numbers of its own then. */
@@ -105,6 +120,7 @@ async function load(sql: Sql, ids: string[]): Promise<Adjustment[]> {
 
 async function idsBetween(sql: Sql, { billingId, number }: Adjustment, last: number): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    select id from adjustments where billing_id = ${billingId} and number > ${last} and number <= ${number}`;
+    select id from adjustments where billing_id = ${billingId} and number > ${last} and number <= ${number}
+    order by number limit ${EARLIER_AT_ONCE}`;
   return rows.map((row) => row.id);
 }

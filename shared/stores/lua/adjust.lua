@@ -19,6 +19,18 @@
 --       {"CLOSED" | "LATE", now}
 local number, amount, voided = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[6]
 
+local function whyOf(raised) return type(raised) == 'table' and raised.err or tostring(raised) end
+
+-- The last adjustment, what is used as text and as a number, the last sequence number, and the account. Raises an error where any
+-- of that can't be read.
+local function readBalance(record, epoch)
+  local usedText, used, sequence = readUsed(KEYS[2], 'n' .. epoch)
+  local account = (not used or hasClasses(record[1], KEYS[2])) and openAccount(usedText)
+  if account then usedText = format('%d', account.used) end
+  local last = tonumber(record[2] or '0') or error('a counter of a billing record is no number')
+  return last, usedText, used, sequence, account
+end
+
 -- The same for an account. Where more fell due than one call does, it does that alone.
 local function adjustAccount(account, epoch, sequence)
   local state = call('HMGET', KEYS[2], 't', 's')
@@ -50,16 +62,13 @@ if nowMs > tonumber(ARGV[2]) then return { 'LATE', nowText } end
 local record = redis.pcall('HMGET', KEYS[2], 's', 'a')
 if record.err then return { 'UNSETTLED', nowText, record.err } end
 if not record[1] then return { 'ABSENT', nowText } end
-local read, usedText, used, sequence = pcall(readUsed, KEYS[2], 'n' .. meta[2])
-if not read then return { 'UNSETTLED', nowText, type(usedText) == 'table' and usedText.err or tostring(usedText) } end
-local account = (not used or hasClasses(record[1], KEYS[2])) and openAccount(usedText)
-if account then usedText = format('%d', account.used) end
-local last = tonumber(record[2] or '0')
+local read, last, usedText, used, sequence, account = pcall(readBalance, record, meta[2])
+if not read then return { 'UNSETTLED', nowText, whyOf(last) } end
 if number <= last then return { 'OK', nowText, usedText } end
 if number > last + 1 then return { 'EARLY', nowText, format('%.0f', last) } end
 if account then
   local adjusted, answer = pcall(adjustAccount, account, meta[2], sequence)
-  return adjusted and answer or { 'UNSETTLED', nowText, type(answer) == 'table' and answer.err or tostring(answer) }
+  return adjusted and answer or { 'UNSETTLED', nowText, whyOf(answer) }
 end
 
 used = used + amount
