@@ -3,6 +3,7 @@ import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { checkpointHistoryOf } from '../../../shared/stores/postgres-history.ts';
 import { orGiveUp, type Sql } from '../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
+import { WRITE_WITHIN_MS } from './change.ts';
 import { loadShard } from './entries.ts';
 import { writeEntries } from './sync.ts';
 
@@ -13,6 +14,8 @@ import { writeEntries } from './sync.ts';
 export type Position = { history: string; horizon: number; change: number };
 
 const WITHIN_MS = 1_000;
+// While a batch is written the next one is loaded, and a batch is written in three parts at most.
+const LOADED_AHEAD = 6;
 
 /** Reads how far Postgres has come. */
 export async function postgresPosition(sql: Sql): Promise<Position> {
@@ -62,8 +65,14 @@ export async function adoptHistory(sql: Sql, redis: ShardedRedis): Promise<boole
   if (shard === undefined) return false;
   const runId = redis.node(shard).runId();
   // What is written was read after the position, so it contains every change before the horizon.
-  const grant = { fence: () => runId, change: 0 };
-  for await (const entries of loadShard(sql, shard)) await writeEntries(sql, redis, grant, entries);
+  // The oldest counts from before what is written was loaded.
+  const deadlines = [redis.node(shard).notAfter(WRITE_WITHIN_MS)];
+  const grant = { fence: () => runId, change: 0, notAfter: () => deadlines[0]! };
+  for await (const entries of loadShard(sql, shard)) {
+    await writeEntries(sql, redis, grant, entries);
+    deadlines.push(redis.node(shard).notAfter(WRITE_WITHIN_MS));
+    if (deadlines.length > LOADED_AHEAD) deadlines.shift();
+  }
   await setCheckpoint(redis, shard, runId, position, 'whole');
   return true;
 }
