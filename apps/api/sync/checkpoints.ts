@@ -32,7 +32,7 @@ export async function postgresPosition(sql: Sql): Promise<Position> {
  * Advances the checkpoints to the oldest running transaction (xmin): every transaction below it is over and its rows are
  * visible, so when none of those rows waits, all shards hold every change up to there. Row ids would not do: they become
  * visible in another order than they are assigned. Adjustments may wait for long: every opening finds those that a shard
- * lacks by their numbers. A shard with a checkpoint of another history keeps it: that it holds
+ * lacks by their numbers. So may what was put back: nothing but its own change, which is kept, writes what it is of. A shard with a checkpoint of another history keeps it: that it holds
  * what was changed before is not known.
  */
 export async function moveCheckpoints(
@@ -46,7 +46,7 @@ export async function moveCheckpoints(
     with snapshot as (select pg_snapshot_xmin(pg_current_snapshot()) as horizon)
     select ${checkpointHistoryOf(sql)} as history,
            horizon::text::bigint as horizon,
-           exists (select from changes where applied_at is null and kind <> 'adjustment' and tx < horizon) as waiting,
+           exists (select from changes where applied_at is null and kind <> 'adjustment' and not is_put_back and tx < horizon) as waiting,
            exists (select from changes where tx >= ${String(last.horizon)}::text::xid8 and tx < horizon) as moved
     from snapshot`;
   if (row.waiting || (!row.moved && row.history === last.history)) return last;

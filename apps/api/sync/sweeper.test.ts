@@ -49,6 +49,26 @@ test('adjustments of records that are damaged wait, each, and hold up no other c
   for (const { meter } of records) assert.is((await customers.billing(meter)).usedCredits, '3');
 });
 
+test('a record whose name something else holds is tried again in one change, and no checkpoint waits for it', async () => {
+  const meter = await customers.newMeter({ totalCredits: '10' });
+  const { id } = await customers.billing(meter);
+  const shard = meterShard(workspaceId, meter);
+  const [client, name] = [redis.node(shard).client, keyspace.billing(shard, workspaceId, meter)];
+  await client.rename(name, `${name} set aside`);
+  await client.set(name, 'no hash');
+  await leaveChange(id, shard);
+  await leaveChange(id, shard);
+  const putBack = () => world.sql`select from changes where entity_id = ${id} and applied_at is null and is_put_back`;
+  await eventually('it is put back', async () => (await putBack()).count > 0 && (await waiting('billing')) === 1);
+  await customers.newKey();
+  const [row] = await world.sql<[{ horizon: number }]>`select pg_current_xact_id()::text::bigint as horizon`;
+  const checkpoint = async () => Number(await client.hget(keyspace.meta(shard), 'checkpoint'));
+  await eventually('the checkpoint passes it', async () => (await checkpoint()) > row.horizon);
+  assert.is((await putBack()).count, 1);
+  await client.rename(`${name} set aside`, name);
+  await eventually('it is applied', async () => (await putBack()).count === 0);
+});
+
 test.run();
 
 type Damaged = {
@@ -78,7 +98,13 @@ async function waiting(kind: string): Promise<number> {
   return (await world.sql`select from changes where kind = ${kind} and applied_at is null`).count;
 }
 
-/** What a process leaves that dies after its commit: adjustments by 1, 2, 3… credits. */
+/** What a process leaves that dies after its commit. */
+async function leaveChange(id: string, shard: number): Promise<void> {
+  await world.sql`
+    insert into changes (kind, entity_id, shard, created_at) values ('billing', ${id}, ${shard}, now() - interval '1 minute')`;
+}
+
+/** The same of adjustments by 1, 2, 3… credits. */
 async function leaveAdjustments(id: string, shard: number, count: number): Promise<void> {
   await world.sql`update billing_records set last_adjustment = ${count} where id = ${id}`;
   for (let number = 1; number <= count; number++) {

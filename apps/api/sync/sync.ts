@@ -90,15 +90,18 @@ function writeDeadline(redis: ShardedRedis, changes: StoredChange[]): (shard: nu
 
 /**
  * Puts changes back of entries whose name in Redis something else holds: they are tried again every minute, and hold up
- * nothing meanwhile. Of billing records, whose verifications get 503, the operator is told until they are repaired.
+ * nothing meanwhile, nor the checkpoints. One that waits already waits for all. Of billing records, whose verifications get 503, the operator is told until they are repaired.
  */
 async function putBack(sql: Sql, entries: Entry[]): Promise<void> {
   if (entries.length === 0) return;
   await sql`
-    insert into changes (kind, entity_id, shard, created_at)
-    select kind, id, shard, now() + interval '1 minute'
+    insert into changes (kind, entity_id, shard, created_at, is_put_back)
+    select distinct kind, id, shard, now() + interval '1 minute', true
     from unnest(${entries.map(({ kind }) => kind)}::text[], ${entries.map(({ id }) => id)}::text[],
-                ${entries.map(({ shard }) => shard)}::smallint[]) as entry (kind, id, shard)`;
+                ${entries.map(({ shard }) => shard)}::smallint[]) as entry (kind, id, shard)
+    where not exists (
+      select from changes c
+      where c.entity_id = entry.id and c.kind = entry.kind and c.shard = entry.shard and c.applied_at is null and c.created_at > now())`;
   await noteUnsettled(
     sql,
     entries.filter(({ kind }) => kind === 'billing').map(({ id }) => id),
