@@ -96,6 +96,8 @@ test('an emptied shard opens without a record that can not be settled; its verif
   const api = await own.startApi();
   const [poisoned, other] = [await own.newKey(api), await own.newKey(api)];
   await own.bookTwoEach([poisoned.record, other.record]);
+  // The books hear of neither.
+  for (let i = 0; i < 2; i++) await own.adjust(poisoned, '0.25');
   own.refusing.refuse(poisoned.record.id);
   await own.redis.admin.flushall();
   await own.allOpen();
@@ -103,15 +105,17 @@ test('an emptied shard opens without a record that can not be settled; its verif
   const refused = await own.customers.verify({ key: poisoned.key, billing: { usage: '1' } });
   assert.equal([refused.status, refused.body.error?.code], [503, 50305]);
   assert.is((await own.unsettled()).length, 1);
+  const adjusting = await own.world.sql`select from changes where kind = 'adjustment' and applied_at is null`;
+  assert.is(adjusting.count, 1, 'the last one brings those before it along');
   // It stays held when its shard is opened again with what it has.
   await own.restartRedis();
   await own.allOpen();
   assert.is((await own.customers.verify({ key: poisoned.key })).status, 503);
   // An adjustment waits, and holds up no other change.
   await own.world.sql`
-    with adjusted as (update billing_records set last_adjustment = 1 where id = ${poisoned.record.id} returning *)
+    with adjusted as (update billing_records set last_adjustment = 3 where id = ${poisoned.record.id} returning *)
     insert into adjustments (id, team_id, billing_id, number, amount_micros, usage_name, day, reason, token_id, request_id)
-    select 'evt_adjusted', adjusted.team_id, adjusted.id, 1, 500000, 'default', current_date, 'a test', t.id, 'r'
+    select 'evt_adjusted', adjusted.team_id, adjusted.id, 3, 500000, 'default', current_date, 'a test', t.id, 'r'
     from adjusted, access_tokens t where t.team_id = adjusted.team_id limit 1`;
   await own.world.sql`
     insert into changes (kind, entity_id, shard, created_at)
@@ -121,7 +125,7 @@ test('an emptied shard opens without a record that can not be settled; its verif
   own.refusing.refuse(undefined);
   await own.untilValid(poisoned);
   await own.inForce();
-  assert.is((await own.spend(poisoned, '1')).billing.usedCredits, '3.5');
+  assert.is((await own.spend(poisoned, '1')).billing.usedCredits, '4');
   await api.stop();
 });
 

@@ -6,8 +6,9 @@ import type { Stores } from './settle.ts';
 import type { Claim } from './shard-claims.ts';
 
 /**
- * Puts adjustments that a shard has lost back into `changes`, from where the sweeper applies them: for each record those
- * above the number of the last one that its shard knows. A corrupt record knows none for sure, and gets none.
+ * Puts adjustments that a shard has lost back into `changes`, from where the sweeper applies them: of each record that lacks some
+ * the last one, which brings those before it along. So a record that can't be adjusted yet, because it is held, has one change
+ * that waits, however many it lacks. A corrupt record knows none for sure, and gets none.
  */
 export async function recordLostAdjustments({ sql, redis }: Stores, claims: Claim[], grant: WriteGrant): Promise<void> {
   const shards = claims.map((claim) => claim.shard);
@@ -17,8 +18,8 @@ export async function recordLostAdjustments({ sql, redis }: Stores, claims: Clai
     where shard = any(${shards}) and last_adjustment > 0 and id > ${after} order by id limit ${limit}`,
   );
   for await (const records of batches) {
-    const { balances, corrupt } = await findBalances(redis, records, (shard) => grant(shard).fence);
-    const applied = new Map(balances.map(({ billing, adjustment }) => [billing.id, adjustment]));
+    const { balances, held, corrupt } = await findBalances(redis, records, (shard) => grant(shard).fence);
+    const applied = new Map([...balances, ...held].map(({ billing, adjustment }) => [billing.id, adjustment]));
     for (const { billing } of corrupt) applied.set(billing.id, Infinity);
     const lost = records.filter((record) => (applied.get(record.id) ?? 0) < record.lastAdjustment);
     if (lost.length === 0) continue;
@@ -27,8 +28,8 @@ export async function recordLostAdjustments({ sql, redis }: Stores, claims: Clai
       insert into changes (kind, entity_id, shard, created_at)
       select 'adjustment', a.id, lost.shard, now() - interval '1 minute'
       from unnest(${lost.map((record) => record.id)}::text[], ${lost.map((record) => record.shard)}::smallint[],
-                  ${lost.map((record) => applied.get(record.id) ?? 0)}::int[]) as lost (billing_id, shard, applied)
-      join adjustments a on a.billing_id = lost.billing_id and a.number > lost.applied
-      order by a.billing_id, a.number`;
+                  ${lost.map((record) => record.lastAdjustment)}::int[]) as lost (billing_id, shard, number)
+      join adjustments a on a.billing_id = lost.billing_id and a.number = lost.number
+      order by a.billing_id`;
   }
 }

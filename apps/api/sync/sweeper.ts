@@ -13,6 +13,7 @@ import { applyChanges } from './sync.ts';
 
 const EVERY_MS = 1_000;
 const CHECKPOINT_EVERY_MS = 10_000;
+const CHANGES_AT_ONCE = 500;
 const LOOK_WITHIN_MS = 1_000;
 // After this and the shard at hand it sweeps again, so that changes do not wait for all shards.
 const ADOPT_FOR_MS = 500;
@@ -24,7 +25,8 @@ export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgres
   let epochs = '';
   return startLoop(EVERY_MS, log, 'sweeping changes', () =>
     unlessStale(sql, redis, watch, async () => {
-      while ((await sweep(sql, redis)) > 0);
+      // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
+      while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
       epochs = await copyGrants(sql, redis, epochs);
       if (performance.now() - checkpointed > CHECKPOINT_EVERY_MS) {
         checkpoint = await moveCheckpoints(sql, redis, checkpoint);
@@ -77,7 +79,7 @@ async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
     select id, kind, entity_id, shard from changes
     where applied_at is null and created_at < now() - interval '3 seconds'
       and (shard = any(${[...open.keys()]}) or (shard is null and ${open.size === SHARDS}))
-    order by id limit 500`;
+    order by id limit ${CHANGES_AT_ONCE}`;
   if (waiting.length === 0) return 0;
   const held = new Set((await applyChanges(sql, redis, waiting)).map((change) => change.id));
   const applied = waiting.map((change) => change.id).filter((id) => !held.has(id));
