@@ -158,6 +158,26 @@ test('a record of which something fails after its balance was set keeps that bal
   await api.stop();
 });
 
+test('a shard whose limits can not be filled stays closed, and no other waits for it', async () => {
+  const api = await own.startApi();
+  own.world.api.url = api.url;
+  const limits = [{ name: 'monthly', unit: 'credits', limit: '100', per: 'month' }];
+  const keys: { id: string; key: string }[] = [];
+  for (let i = 0; i < 6; i++) keys.push(await own.customers.newKey({ limits }));
+  // The first two characters of a key's body are its shard.
+  const shardOf = ({ key }: { key: string }) => key.split('_').at(-1)!.slice(0, 2);
+  const failing = keys.toSorted((a, b) => (shardOf(a) < shardOf(b) ? -1 : 1))[0]!;
+  own.refusing.refuse(failing.id);
+  await own.redis.admin.flushall();
+  const others = keys.filter((one) => shardOf(one) !== shardOf(failing));
+  for (const one of others) await own.untilValid({ ...one, meter: '' });
+  assert.is((await own.customers.verify({ key: failing.key })).status, 503);
+  own.refusing.refuse(undefined);
+  await own.untilValid({ ...failing, meter: '' });
+  await own.allOpen();
+  await api.stop();
+});
+
 test('while ClickHouse is unavailable an emptied shard stays closed, and no record is held', async () => {
   const api = await own.startApi();
   const { record, ...key } = await own.newKey(api);

@@ -10,7 +10,8 @@ import {
   type KnownLimit,
 } from '../../../shared/stores/known-limits.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
-import type { WriteGrant } from '../../../shared/books/settling/settle.ts';
+import { requireBooks, type WriteGrant } from '../../../shared/books/settling/settle.ts';
+import { byHalves } from '../../../shared/books/by-halves.ts';
 import { batchesById } from '../sync/batches.ts';
 import type { Stores } from './settle.ts';
 
@@ -19,11 +20,17 @@ const FILL_WITHIN_MS = 2_000;
 /**
  * Sets what limits of keys without a billing record have counted in an emptied shard to what the books have: windows of the calendar
  * to their sum, a minute and an hour to the sum of the last one, which is never less than their level was. A second is over by the
- * time the shard opens. It costs a query for each page of such keys. Without the books the shard stays closed. All other limits are
- * raised as their record is settled (raise-limits.ts).
+ * time the shard opens. It costs a query for each page of such keys, and where the books can't answer that, for halves of it. Without
+ * what they have of a key the shard stays closed: nothing would set the key's limits later. All other limits are raised as their
+ * record is settled (raise-limits.ts).
  */
 export async function fillLimits(stores: Stores, shard: number, grant: WriteGrant): Promise<void> {
-  for await (const keys of keysWithLimits(stores.sql, shard)) await fill(stores, shard, grant, keys);
+  const fillSome = (keys: Owner[]) => fill(stores, shard, grant, keys);
+  const probe = () => requireBooks(stores, grant(shard).epoch);
+  for await (const keys of keysWithLimits(stores.sql, shard)) {
+    const [failed] = await byHalves(keys, fillSome, probe);
+    if (failed) throw new Error(`the limits of key ${failed.item.id} can't be filled`, { cause: failed.error });
+  }
 }
 
 type Owner = { id: string; workspaceId: string; limits: Limit[]; place: 'key' | 'workspace' };

@@ -174,7 +174,9 @@ async function openEmptied(
 ): Promise<void> {
   const { stores, node, token, entryGrant, writeGrant, openUp } = build;
   await wipe(node, token, emptied, EVERYTHING);
-  const rest = [...emptied];
+  // From anywhere on: those that fail must not come before the others each time.
+  const first = Math.floor(Math.random() * emptied.length);
+  const rest = [...emptied.slice(first), ...emptied.slice(0, first)];
   const oneByOne = async () => {
     for (let next = rest.shift(); next; next = rest.shift()) {
       await writeWhole(stores, entryGrant, next.shard, onProgress);
@@ -185,6 +187,9 @@ async function openEmptied(
       await openUp([next]);
     }
   };
-  // After a failure nobody starts another shard.
-  await Promise.all(Array.from({ length: EMPTIED_AT_ONCE }, oneByOne)).finally(() => rest.splice(0));
+  // A shard that fails ends one of these alone: where all would fail, four are tried. The claims are renewed until all have ended:
+  // another round would wipe what is still being filled.
+  const outcomes = await Promise.allSettled(Array.from({ length: EMPTIED_AT_ONCE }, oneByOne));
+  const failed = outcomes.find((one) => one.status === 'rejected');
+  if (failed) throw failed.reason;
 }

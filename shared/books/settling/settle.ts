@@ -126,7 +126,7 @@ async function findVoids(sql: Query, balances: Balance[], booked: Map<string, Bo
 const NOBODY: BillingRef = { id: 'nobody', shard: 0, workspaceId: '', externalMeterId: '' };
 
 /** Throws unless the books can be read at all: of a record that does not exist, in the same way as of others. */
-async function requireBooks(stores: SettleStores, epoch: number): Promise<void> {
+export async function requireBooks(stores: SettleStores, epoch: number): Promise<void> {
   await withTimeout(PROBE_WITHIN_MS, readBooked(stores, [emptyBalance(NOBODY, epoch)]));
 }
 
