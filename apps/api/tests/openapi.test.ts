@@ -36,7 +36,7 @@ test('describes every operation, with its permission, its answers and every erro
   }
   assert.equal(
     Object.keys(document.paths).filter((path) => !routes.some((route) => route.path === path)),
-    ['/healthz', '/readyz', '/metrics', '/openapi.json'],
+    ['/healthz', '/readyz', '/servingz', '/metrics', '/openapi.json'],
   );
 });
 

@@ -66,6 +66,14 @@ test('a webhook is made, tested, changed, rotated, disabled and deleted', async 
     const signature = told.receivers[0]!.got.at(-1)!.headers['webhook-signature'] as string;
     return signature.split(' ').length === 2;
   });
+  await page.getByRole('button', { name: 'Rotate secret' }).click();
+  const again = page.getByRole('dialog', { name: 'Rotate the secret' });
+  await again.getByRole('button', { name: 'Rotate' }).click();
+  await again.getByRole('alert').waitFor();
+  await again.getByLabel('Replace the secret of the last rotation').check();
+  await again.getByRole('button', { name: 'Rotate' }).click();
+  assert.match(await secretIn(page.getByRole('dialog', { name: 'The new secret' })), /^whsec_/);
+  await page.keyboard.press('Escape');
 
   await page.getByRole('button', { name: 'Disable' }).click();
   await page.getByText('Disabled', { exact: true }).waitFor();

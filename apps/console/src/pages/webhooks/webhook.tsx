@@ -3,7 +3,7 @@ import { useLocation, useRoute } from 'preact-iso/router';
 import { call, type Input } from '../../data/call.ts';
 import { useRead } from '../../data/hooks.ts';
 import { useMay } from '../../data/session.ts';
-import { Dialog, Field, Form } from '../../parts/form.tsx';
+import { Check, Dialog, Field, Form } from '../../parts/form.tsx';
 import { Page, usePath } from '../../parts/page.tsx';
 import { Amount, Facts, ProblemNote, Secret, Time } from '../../parts/text.tsx';
 import { EventChoices, WebhookState, WebhookTrouble, type Webhook as One, type WebhookEvents } from './webhooks.tsx';
@@ -115,9 +115,14 @@ function Rotate({ wid, onClose }: { wid: string; onClose(): void }) {
     <Dialog title="Rotate the secret" onClose={onClose}>
       <Form
         submit="Rotate"
-        onSubmit={async () => setSecret((await call('post /api/v1/webhook/{wid}/rotate', { wid })).webhook.secret)}
+        onSubmit={async (value) => {
+          const replaceLatest = value('replace') === 'on';
+          const rotated = await call('post /api/v1/webhook/{wid}/rotate', { wid, replaceLatest });
+          setSecret(rotated.webhook.secret);
+        }}
       >
         <p>For 24 hours the earlier secret signs too: give your receiver the new one until then.</p>
+        <Check label="Replace the secret of the last rotation, which nobody has" name="replace" />
       </Form>
     </Dialog>
   );
