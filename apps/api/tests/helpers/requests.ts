@@ -296,11 +296,12 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   const told = { url: 'https://hooks.example.com', events: ['month.closed'], workspaceId: workspace };
   const { webhook } = await make('/api/v1/webhook', told);
   const { delivery } = await make(`/api/v1/webhook/${webhook.id}/test`, {});
-  // A month that is being closed, long from now; no job ever sees it.
+  // A month that is being closed, long from now, after one that no job looks at: so none closes it.
   await world.sql`
-    insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, tx)
-    select id, ${CLOSING_MONTH}, team_id, 'UTC', ${IN_2100}, ${IN_2100}, '2020-02-01', '2020-03-01', '9223372036854775807'::xid8
-    from workspaces where id = ${workspace}`;
+    insert into workspace_months (workspace_id, month, team_id, timezone, start_ms, end_ms, start_day, end_day, looked_at)
+    select id, month, team_id, 'UTC', ${IN_2100}, ${IN_2100}, '2020-02-01', '2020-03-01', looked_at
+    from workspaces, (values ('2099-11', 'infinity'::timestamptz), (${CLOSING_MONTH}, null)) as months (month, looked_at)
+    where id = ${workspace}`;
   // One event, so that the books are not empty.
   const verify = (body: object) => world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token });
   await must(200, verify({ key: key.apiKey.key }));
