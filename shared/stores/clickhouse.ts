@@ -82,6 +82,16 @@ export const EXPORT_LIMITS: BooksLimits = {
   max_execution_time: 600,
 };
 
+/** The same books for one who waits until `over`: then the queries under way end, and no other begins. */
+export function booksUntil(books: Books, over: AbortSignal): Books {
+  const query: ClickHouseClient['query'] = async (params) => {
+    // The client only listens for it.
+    over.throwIfAborted();
+    return books.client.query({ ...params, abort_signal: over });
+  };
+  return { ...books, client: Object.create(books.client, { query: { value: query } }) as ClickHouseClient };
+}
+
 function withinMemory(bytes: number): BooksLimits {
   const onDisk = String(bytes / 4);
   return {

@@ -2,8 +2,11 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 
-/** A connection to a server that can be cut, and mended again; or silenced, as by a server that vanishes and is replaced. */
-export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void>; silence(): void };
+/**
+ * A connection to a server that can be cut, and mended again; or silenced, as by a server that vanishes and is replaced; or made
+ * to hang, as by a server that does.
+ */
+export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void>; silence(): void; hang(): void };
 
 /**
  * Puts a wire before the server of a URL. While it is cut, the server is unavailable to those who use the wire's URL. `tap` is
@@ -12,7 +15,9 @@ export type Wire = { url: string; cut(): Promise<void>; mend(): Promise<void>; s
 export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): Promise<Wire> {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();
+  let hangs = false;
   const server = createServer((inner) => {
+    if (hangs) return void sockets.add(inner.on('error', () => inner.destroy()).resume());
     const outer = connect(Number(port), hostname);
     inner.pipe(outer).pipe(inner);
     if (tap) inner.on('data', tap());
@@ -23,7 +28,7 @@ export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): 
   await once(server.listen(own, '127.0.0.1'), 'listening');
   const wired = new URL(url);
   wired.host = `127.0.0.1:${own}`;
-  return {
+  const wire: Wire = {
     url: wired.href,
     async cut() {
       const closed = once(server, 'close');
@@ -38,5 +43,11 @@ export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): 
     silence() {
       for (const socket of sockets) socket.unpipe().pause();
     },
+    // New ones are taken, and nothing answers there either.
+    hang() {
+      hangs = true;
+      wire.silence();
+    },
   };
+  return wire;
 }

@@ -7,6 +7,7 @@ import { bodyValidator, parameterValidator } from '../../../shared/contract/vali
 import { idempotencyKey } from '../../../shared/http/idempotency-key.ts';
 import { knowClient } from '../../../shared/http/strangers.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
+import { booksUntil } from '../../../shared/stores/clickhouse.ts';
 import { asPostgresUnavailable, asTeam } from '../../../shared/stores/postgres.ts';
 import { auditClient, operationName } from '../resources/audit.ts';
 import { answerOf, send, type Answer } from './answer.ts';
@@ -35,11 +36,15 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
 
   return async (ctx) => {
     const progress: WriteProgress = { stage: 'begun' };
-    const answering = answerTo(ctx, progress).catch((error: unknown) => {
+    const deadline = startDeadline(options.deadlineMs);
+    const answering = answerTo(ctx, progress, deadline).catch((error: unknown) => {
       noteDenied(ctx, error);
       throw error;
     });
-    const answer = await withTimeout(options.services.deadlineMs, answering, () => tooLate(ctx, progress));
+    const answer = await withTimeout(deadline.leftMs(), answering, () => {
+      deadline.end();
+      return tooLate(ctx, progress);
+    });
     if (progress.cookie !== undefined) ctx.set('Set-Cookie', progress.cookie);
     if (route.alternative) ctx.vary('Accept');
     if (answer instanceof ExportAnswer) return sendExport(ctx, answer);
@@ -54,25 +59,31 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
     });
   }
 
-  async function answerTo(ctx: Koa.Context, progress: WriteProgress): Promise<Answer | CacheableAnswer | ExportAnswer> {
+  async function answerTo(
+    ctx: Koa.Context,
+    progress: WriteProgress,
+    deadline: Deadline,
+  ): Promise<Answer | CacheableAnswer | ExportAnswer> {
     const clientAddress = addressOf(ctx);
     const caller = await authorize(ctx, clientAddress);
     // Strangers choose no traces.
     const traceparent = needsToken ? (ctx.req.headers['traceparent'] as string | undefined) : undefined;
     const asked = { method: ctx.method, route: route.path, traceparent };
-    return options.telemetry.request(asked, () => answerCaller(ctx, progress, { caller, clientAddress }));
+    return options.telemetry.request(asked, () => answerCaller(ctx, progress, { caller, clientAddress, deadline }));
   }
 
   async function answerCaller(
     ctx: Koa.Context,
     progress: WriteProgress,
-    { caller, clientAddress }: { caller: Caller; clientAddress: string },
+    { caller, clientAddress, deadline }: { caller: Caller; clientAddress: string; deadline: Deadline },
   ): Promise<Answer | CacheableAnswer | ExportAnswer> {
     // An optional body that is left out is the same as an empty object.
     const json = validateBody && (await readBody(ctx));
     const body = validateBody?.(json === undefined && route.bodyOptional ? {} : json);
     const call = {
       ...options.services,
+      books: booksUntil(options.services.books, deadline.over),
+      leftMs: deadline.leftMs,
       sql: needsToken ? asTeam(options.teamSql, caller.teamId) : options.sql,
       changed: () => {},
       audit: () => {},
@@ -164,6 +175,14 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
       ? describeRequest(caller, bearerToken(ctx.get('authorization')), key, request)
       : describeRequest(caller, session, `${session} ${key}`, request);
   }
+}
+
+type Deadline = { leftMs(): number; over: AbortSignal; end(): void };
+
+function startDeadline(ms: number): Deadline {
+  const until = performance.now() + ms;
+  const over = new AbortController();
+  return { leftMs: () => Math.max(0, until - performance.now()), over: over.signal, end: () => over.abort() };
 }
 
 // All customers of a team are one in the turns: they never take those of its own servers and people.

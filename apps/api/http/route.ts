@@ -49,13 +49,15 @@ export type Services = {
   portalCookies: SessionCookies;
   /** Sends a cookie with the answer, if that is a success. */
   setCookie(cookie: string): void;
-  /** How long a request may take until its answer. */
-  deadlineMs: number;
+  /** How much time the request has until its deadline, in ms. */
+  leftMs(): number;
 };
 
 /** What `handle` needs to serve the routes. */
 export type HandleOptions = {
-  services: Omit<Services, 'sql' | 'changed' | 'audit' | 'setCookie'>;
+  services: Omit<Services, 'sql' | 'changed' | 'audit' | 'setCookie' | 'leftMs'>;
+  /** How long a request may take until its answer. */
+  deadlineMs: number;
   /** Sees every team: for work that serves all of them. */
   sql: Sql;
   /** Sees the team that a transaction names: for what a request asks. */

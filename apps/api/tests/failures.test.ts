@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
+import { TURNS } from '../http/fair-turns.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
@@ -48,6 +49,30 @@ test('while Postgres is unavailable, its operations are a 503', async () => {
   await wire.cut();
   const answer = await world.call('get', `${api.url}/api/v1/workspace`);
   assert.equal([answer.status, answer.body.error.code], [503, 50302]);
+});
+
+test('while the books hang, a read of them ends at its deadline, and all other operations go on', async () => {
+  const wire = await wireTo(world.env.CLICKHOUSE_URL!);
+  const api = await world.start('api', { CLICKHOUSE_URL: wire.url, REQUEST_DEADLINE_MS: '3000' });
+  wire.hang();
+  const record = { workspaceId: await world.newWorkspace(world.team.id), externalMeterId: 'hung' };
+  const { id } = (await world.call('post', '/api/v1/customer-billing', record)).body.billing;
+  const reads = await Promise.all(Array.from({ length: TURNS.ofToken }, () => read()));
+  assert.equal(new Set(reads.map(({ body }) => body.error?.code)), new Set([50307]));
+  const codes: number[] = [];
+  while (codes.length < 6 && codes.at(-1) !== 200) codes.push(await listWorkspaces());
+  await wire.cut();
+  // While the reads keep their token's turns, none of these is answered.
+  assert.ok(codes.includes(200), codes.join(' '));
+
+  async function listWorkspaces() {
+    const { status, body } = await world.call('get', `${api.url}/api/v1/workspace`);
+    return body.error?.code ?? status;
+  }
+
+  function read() {
+    return world.call('get', `${api.url}/api/v1/usage/${id}`);
+  }
 });
 
 test('a request whose commit is unknown at the deadline says so, and is stored whole or not at all', async () => {

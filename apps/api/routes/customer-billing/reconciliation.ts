@@ -65,7 +65,7 @@ const reconciliation = named(
   }),
 );
 
-// The share of the deadline for which it waits for events that are on their way.
+// The share of the time left for which it waits for events that are on their way.
 const PATIENCE_SHARE = 0.5;
 
 export default route({
@@ -81,9 +81,9 @@ export default route({
   response: object({ reconciliation }),
   errors: ['billing_not_found', 'redis_unavailable', 'usage_unavailable'],
 
-  async handle({ sql, params, caller, redis, books, deadlineMs }) {
+  async handle({ sql, params, caller, redis, books, leftMs }) {
     const record = await requireBilling(sql, caller, params.bid);
-    const [found] = await reconcile({ sql, redis, books }, [record], PATIENCE_SHARE * deadlineMs);
+    const [found] = await reconcile({ sql, redis, books }, [record], PATIENCE_SHARE * leftMs());
     // The record is not in force yet.
     if (!found) throw new ApiError('redis_unavailable');
     return {

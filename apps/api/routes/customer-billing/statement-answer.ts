@@ -9,7 +9,7 @@ import type { BillingRow } from '../../resources/billings/billings.ts';
 import { findSpan } from '../../resources/statements/spans.ts';
 import { monthOf, presentStatement, type StatementAnswer } from '../../resources/statements/statements.ts';
 
-// The share of the deadline for which it waits for events that are on their way.
+// The share of the time left for which it waits for events that are on their way.
 const PATIENCE_SHARE = 0.3;
 
 /** What a request for a statement says. */
@@ -33,7 +33,7 @@ type Asked = Static<typeof statementQuery>;
 
 /** The statement of a record: of a closed month as it was stored, else from the books. */
 export async function readStatement(
-  { sql, redis, books, deadlineMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'deadlineMs'>,
+  { sql, redis, books, leftMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'leftMs'>,
   billing: BillingRow,
   query: Asked,
 ): Promise<StatementAnswer> {
@@ -48,7 +48,7 @@ export async function readStatement(
     billings: [billing],
     span,
     nowMs: Date.now(),
-    patienceMs: PATIENCE_SHARE * deadlineMs,
+    patienceMs: PATIENCE_SHARE * leftMs(),
   };
   const made = row ? lineOf(row) : (await makeStatements({ sql, redis, books }, wanted)).statements[0]!;
   return presentStatement(made, { billing, month: query.month, span, closed: row !== undefined });
