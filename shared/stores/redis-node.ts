@@ -8,10 +8,9 @@ import { makeReplicaWait } from './replica-wait.ts';
 import { callScript, defineScripts, isReplicated, type ScriptName } from './scripts.ts';
 import { makeServerClock } from './server-clock.ts';
 import { makeServerIdentity } from './server-identity.ts';
+import { endSilentConnections } from './silence-watch.ts';
 
 const NOW_WITHIN_MS = 1_000;
-/** A connection that owes an answer and gets nothing for so long is ended. */
-export const SILENT_FOR_MS = 2_000;
 
 /** A connection to one Redis server that knows which one it is and how far that server's clock is from ours. */
 export type RedisNode = {
@@ -112,16 +111,9 @@ function makeClient(url: string): Redis {
     connectTimeout: 2_000,
     maxLoadingRetryTime: 200,
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
-    // A peer that vanished without closing is noticed by its silence.
-    socketTimeout: SILENT_FOR_MS,
     // CLIENT SETINFO: a user with no more rights than it needs may not send it, and Redis 7.0 does not know it.
     disableClientInfo: true,
   });
-  // ioredis 5 leaves the timer of a silence running when its connection closes, and would end the next one by it
-  // (github.com/redis/ioredis/issues/2147).
-  client.on('close', () => {
-    clearTimeout(client['socketTimeoutTimer']);
-    client['socketTimeoutTimer'] = undefined;
-  });
+  endSilentConnections(client);
   return client;
 }
