@@ -170,7 +170,14 @@ test('keys are found by name, customer and masked text, records by meter, and a 
   assert.is(data.keys[0].apiKeyId, id);
   assert.match(text, /only its masked form was looked for/);
   assert.match(await failureOf('find', { text: `Bearer ${key}` }), /holds a whole key/);
-  const given = { apiKeyId: key, workspaceId: `/${key}`, externalMeterId: key, customerId: `c ${key}`, billingId: key };
+  const given = {
+    apiKeyId: key,
+    workspaceId: `/${key}`,
+    externalMeterId: key,
+    customerId: `c ${key}`,
+    billingId: key,
+    cursor: key,
+  };
   const { tools } = await client.listTools();
   for (const { name, inputSchema } of tools) {
     for (const [input, value] of Object.entries(given).filter(([one]) => one in (inputSchema.properties ?? {}))) {

@@ -48,8 +48,10 @@ const INSTEAD = 'give an id, or give find the key alone or its masked form.';
  * text, of letters by which it may look like a key.
  */
 function isSecret({ masks }: Tool, name: string, value: unknown): boolean {
-  if (typeof value !== 'string' || name === 'cursor' || !holdsSecret(value)) return false;
-  return name !== masks || keyShard(value) === undefined;
+  if (typeof value !== 'string' || !holdsSecret(value)) return false;
+  const isKey = keyShard(value) !== undefined;
+  if (name === 'cursor') return isKey;
+  return name !== masks || !isKey;
 }
 
 /** What keytally said: the model can mend a wrong input by it, and a person finds the request by its id. */

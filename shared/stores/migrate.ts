@@ -12,8 +12,9 @@ const BY_WORKSPACE = '0004_workspaces.sql';
 const QUIET = { level: ClickHouseLogLevel.OFF };
 const COPIED_AT_ONCE = 1_000_000;
 const MIGRATED_WITHIN_MS = 6 * 3_600_000;
-// While a statement waits for a table, every later query of that table waits behind it.
-const WAITS_FOR_TABLE_MS = 1_000;
+// While a statement waits for a table, every later query of that table waits behind it. Longer than a second: after that Postgres
+// ends an autovacuum that holds the table (deadlock_timeout), unless the wait is over by then.
+const WAITS_FOR_TABLE_MS = 1_500;
 const TABLE_WITHIN_MS = 15 * 60_000;
 const TRY_AGAIN_MS = 4_000;
 const LOCK_NOT_AVAILABLE = '55P03';

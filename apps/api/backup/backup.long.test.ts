@@ -17,7 +17,7 @@ import { chainSome } from '../audit/chain.ts';
 import { openChainKey, readChainState } from '../audit/chain-key.ts';
 import { proveAuditLog } from '../audit/verify-chain.ts';
 import { recordAudit } from '../resources/audit.ts';
-import { checkBackup, loadBackup, requireMasterKey } from './load.ts';
+import { checkBackup, endLoad, loadBackup, requireMasterKey } from './load.ts';
 import { takeBackup } from './take.ts';
 
 const quiet = () => {};
@@ -124,13 +124,7 @@ test('a load that is cut off leaves no settings, and the next one is whole', asy
 
 test('a load that is cut off after Postgres was whole is finished by the same file, and by no other', async () => {
   const other = await emptyDatabases('other');
-  const proxy = await booksProxy(other.clickhouseUrl, ({ body }) => {
-    if (!body.toString().startsWith('drop table if exists loading_backup')) return 'passed';
-    throw new Error('the machine died');
-  });
-  await assertRefused(loadBackup({ ...other, clickhouseUrl: proxy.url }, stream(backup), quiet), /hang up/);
-  proxy.close();
-  assert.is((await other.sql`select from teams`).length, 1);
+  await loadWithoutEnd(other);
   const later = zstdDecompressSync(backup).toString('latin1').replace('"settingsAt": "2', '"settingsAt": "3');
   const another = stream(zstdCompressSync(Buffer.from(later, 'latin1')));
   await assertRefused(loadBackup(other, another, quiet), /holds the settings of a team already/);
@@ -141,6 +135,26 @@ test('a load that is cut off after Postgres was whole is finished by the same fi
   await assertRefused(loadBackup(other, stream(backup), quiet), /holds the settings of a team already/);
   await Promise.all([other.sql.end(), other.books.close()]);
 });
+
+test('a load that is cut off there is over when the schemas were migrated: no later one empties these books', async () => {
+  const other = await emptyDatabases('other');
+  await loadWithoutEnd(other);
+  await endLoad(other.sql, other.clickhouseUrl, '');
+  await other.sql.unsafe('set session_replication_role = replica; truncate teams cascade');
+  await endLoad(other.sql, other.clickhouseUrl, '');
+  await assertRefused(loadBackup(other, stream(backup), quiet), /the books hold usage already/);
+  await Promise.all([other.sql.end(), other.books.close()]);
+});
+
+async function loadWithoutEnd(other: Awaited<ReturnType<typeof emptyDatabases>>): Promise<void> {
+  const proxy = await booksProxy(other.clickhouseUrl, ({ body }) => {
+    if (!body.toString().startsWith('drop table if exists loading_backup')) return 'passed';
+    throw new Error('the machine died');
+  });
+  await assertRefused(loadBackup({ ...other, clickhouseUrl: proxy.url }, stream(backup), quiet), /hang up/);
+  proxy.close();
+  assert.is((await other.sql`select from teams`).length, 1);
+}
 
 test('the chain of the audit log comes with a backup: it is proved after a load, and goes on', async () => {
   const masterKeys: MasterKeys = [Buffer.from(world.env.MASTER_KEY!, 'base64')];

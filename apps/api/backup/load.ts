@@ -70,6 +70,19 @@ export async function loadBackup(
   }
 }
 
+/**
+ * Ends the last step of a load that was cut off in it, for schemas that are up to date: a stack that goes on with what was loaded
+ * must not keep the note, by which a later load would empty its books.
+ */
+export async function endLoad(sql: Sql, clickhouseUrl: string, cluster: string): Promise<void> {
+  const { client } = connectClickHouse(clickhouseUrl, cluster);
+  try {
+    if (await holdsTeam(sql)) await endBooks(client);
+  } finally {
+    await client.close();
+  }
+}
+
 async function holdsTeam(sql: Sql): Promise<boolean> {
   const [{ exists }] = await sql<[{ exists: boolean }]>`select to_regclass('public.teams') is not null as exists`;
   return exists && (await sql`select from teams limit 1`).length > 0;

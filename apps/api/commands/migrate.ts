@@ -3,6 +3,7 @@ import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { giveRolePassword, migrateClickHouse, migratePostgres } from '../../../shared/stores/migrate.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
+import { endLoad } from '../backup/load.ts';
 import { progressLine } from './tool.ts';
 
 // Brings the schemas of Postgres and ClickHouse up to date: `npm run migrate`. Running it again changes nothing.
@@ -19,6 +20,7 @@ const applied = [
   })),
 ];
 progress.end();
+await endLoad(sql, config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
 await giveRolePassword(sql, 'keytally_api', config.API_DATABASE_PASSWORD);
 await giveRolePassword(sql, 'keytally_consumer', config.CONSUMER_DATABASE_PASSWORD);
 await giveRolePassword(sql, 'keytally_webhooks', config.WEBHOOKS_DATABASE_PASSWORD);

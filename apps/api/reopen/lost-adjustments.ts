@@ -8,9 +8,14 @@ import type { Claim } from './shard-claims.ts';
 /**
  * Puts adjustments that a shard has lost back into `changes`, from where the sweeper applies them: of each record that lacks some
  * the last one, which brings those before it along. So a record that can't be adjusted yet, because it is held, has one change
- * that waits, however many it lacks. A corrupt record knows none for sure, and gets none.
+ * that waits, however many it lacks. The lost voids of grants to come are put back, too: while one waits, no credits are added. A
+ * corrupt record knows none for sure, and gets none.
  */
-export async function recordLostAdjustments({ sql, redis }: Stores, claims: Claim[], grant: WriteGrant): Promise<void> {
+export async function recordLostAdjustments(
+  { sql, redis }: Pick<Stores, 'sql' | 'redis'>,
+  claims: Pick<Claim, 'shard'>[],
+  grant: WriteGrant,
+): Promise<void> {
   const shards = claims.map((claim) => claim.shard);
   const batches = batchesById<BillingRef & { lastAdjustment: number }>(
     (after, limit) => sql`
@@ -28,8 +33,10 @@ export async function recordLostAdjustments({ sql, redis }: Stores, claims: Clai
       insert into changes (kind, entity_id, shard, created_at)
       select 'adjustment', a.id, lost.shard, now() - interval '1 minute'
       from unnest(${lost.map((record) => record.id)}::text[], ${lost.map((record) => record.shard)}::smallint[],
-                  ${lost.map((record) => record.lastAdjustment)}::int[]) as lost (billing_id, shard, number)
-      join adjustments a on a.billing_id = lost.billing_id and a.number = lost.number
-      order by a.billing_id`;
+                  ${lost.map((record) => record.lastAdjustment)}::int[],
+                  ${lost.map((record) => applied.get(record.id) ?? 0)}::int[]) as lost (billing_id, shard, number, applied)
+      join adjustments a on a.billing_id = lost.billing_id
+        and (a.number = lost.number or a.before_micros < 0 and a.number > lost.applied)
+      order by a.billing_id, a.number`;
   }
 }

@@ -67,6 +67,9 @@ test('a record whose name something else holds is tried again in one change, and
   assert.is((await putBack()).count, 1);
   await client.rename(`${name} set aside`, name);
   await eventually('it is applied', async () => (await putBack()).count === 0);
+  const [last] = await world.sql<[{ tx: number }]>`
+    select max(tx)::text::bigint as tx from changes where entity_id = ${id} and is_put_back`;
+  assert.ok(last.tx > row.horizon, 'a reopening that has lost it loads it, for all that the checkpoint has passed');
 });
 
 test.run();

@@ -83,7 +83,10 @@ async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
   if (waiting.length === 0) return 0;
   const held = new Set((await applyChanges(sql, redis, waiting)).map((change) => change.id));
   const applied = waiting.map((change) => change.id).filter((id) => !held.has(id));
-  await sql`update changes set applied_at = now() where id = any(${applied})`;
+  // Checkpoints pass what was put back while it waits. One from before its write vouches for nothing of it: it counts from now.
+  await sql`
+    update changes set applied_at = now(), tx = case when is_put_back then pg_current_xact_id() else tx end
+    where id = any(${applied})`;
   // Those that have to wait come again in some seconds; meanwhile they don't hold up the others.
   if (held.size > 0) await sql`update changes set created_at = now() where id = any(${[...held]})`;
   return waiting.length;

@@ -85,12 +85,17 @@ async function post(path: string, body: string): Promise<unknown> {
   unanswered.set(request, key);
   try {
     const answer = await send('post', path, { body, headers: { 'Idempotency-Key': key } });
-    unanswered.delete(request);
+    answered(request, key);
     return answer;
   } catch (error) {
-    if (error instanceof Problem && isDecided(error)) unanswered.delete(request);
+    if (error instanceof Problem && isDecided(error)) answered(request, key);
     throw error;
   }
+}
+
+// The same may have been asked anew meanwhile, by another key that waits for its own answer.
+function answered(request: string, key: string): void {
+  if (unanswered.get(request) === key) unanswered.delete(request);
 }
 
 const IDEMPOTENCY_BUSY = 40905;
