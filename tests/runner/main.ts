@@ -1,6 +1,7 @@
 // The test runner: node tests/runner/main.ts [part of a path]… [--long] [--jobs N] [--within SECONDS] [--show]
 import '../../shared/runtime/require-node.ts';
 import { globSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errors } from '../../shared/contract/errors.ts';
@@ -18,7 +19,8 @@ const TIMES_FILE = 'node_modules/.keytally-test-times.json';
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '4' },
+    // Each file has a world of half a dozen processes: of more files than cores, deadlines pass while answers wait to be read.
+    jobs: { type: 'string', default: String(Math.min(Math.max(availableParallelism(), 2), 4)) },
     within: { type: 'string', default: '600' },
     show: { type: 'boolean', default: false },
     // What is long, and no other file: a file with a long form runs in it.
