@@ -9,9 +9,12 @@ export function waitedForCore(pid: number | undefined): number {
   }
 }
 
-/** Starts a clock that leaves out the time for which these processes, and this one, wait for a core. Gives the ms since then. */
+/**
+ * Starts a clock that leaves out the longest time for which one of these processes, or this one, waits for a core; gives the ms
+ * since then. All of their waits together may be longer than what they held up.
+ */
 export function startCoreClock(pids: number[]): () => number {
-  const waited = () => [process.pid, ...pids].reduce((sum, pid) => sum + waitedForCore(pid), 0);
-  const [began, before] = [performance.now(), waited()];
-  return () => performance.now() - began - (waited() - before);
+  const all = [process.pid, ...pids];
+  const [began, before] = [performance.now(), all.map(waitedForCore)];
+  return () => performance.now() - began - Math.max(...all.map((pid, i) => waitedForCore(pid) - before[i]!));
 }
