@@ -50,7 +50,7 @@ const STARTED_AFTER_MS = 3_000;
 // No page waits so long but for its next look at the api.
 const POLLS_FROM_MS = 5_000;
 const FASTER = 500;
-const GIVE_UP_AFTER_MS = 60_000;
+const GIVE_UP_AFTER_MS = 300_000;
 const IDLE_FOR_MS = 5_000;
 const IDLE_SHARE = 0.85;
 const VIEWPORT = { width: 1280, height: 800 };

@@ -124,7 +124,7 @@ func TestACallThatHangsIsAskedAgainInTimeAndOneWithoutAnAnswerFails(t *testing.T
 	client := newTestClient(t, Options{URL: verify.url, Token: stack.token})
 	ctx := context.Background()
 	verify.then("hang")
-	decision, err := client.Verify(ctx, Verification{Key: "x"}, WithTimeout(10*time.Second))
+	decision, err := client.Verify(ctx, Verification{Key: "x"}, WithTimeout(40*time.Second))
 	must(t, err)
 	equal(t, decision.Status, StatusInvalid)
 	verify.become("hang")

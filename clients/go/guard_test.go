@@ -198,7 +198,7 @@ func TestAHandlerWithoutAGuardIsToldSo(t *testing.T) {
 func TestAnEndClientThatLeavesDoesNotEndItsVerification(t *testing.T) {
 	acme := newCustomer(t, "10")
 	verify := newProxy(t, requireStack(t).verify)
-	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, VerifyTimeout: 8 * time.Second})
+	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token, VerifyTimeout: 40 * time.Second})
 	reached := make(chan error, 1)
 	handler := func(_ http.ResponseWriter, r *http.Request) { reached <- r.Context().Err() }
 	url := serve(t, client, GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}, handler)

@@ -15,8 +15,10 @@ const runElsewhere = [
   'docs/protect-go.md',
   'clients/node/README.md',
 ];
-// A busy machine may miss verify's deadline of 250 ms, or the two seconds that usage takes.
-const TRIES = 3;
+// A busy machine may miss the two seconds that usage takes. A page is tried again until the file has run for so long, and less
+// often after it.
+const TRIED_UNTIL_MS = 300_000;
+const TRIES_AT_LEAST = 3;
 const SHELLS = isLong ? ['bash', 'sh'] : ['sh'];
 const pages = readPages().filter(({ path }) => isLong || ['README.md', 'docs/verify.md'].includes(path));
 const SEPARATOR = '\u001e';
@@ -70,7 +72,7 @@ test.run();
 
 async function requireWorking(shell: string, blocks: Block[]): Promise<void> {
   let problem: string | undefined;
-  for (let tries = 0; tries < TRIES; tries++) {
+  for (let tries = 0; tries < TRIES_AT_LEAST || performance.now() < TRIED_UNTIL_MS; tries++) {
     problem = await tryBlocks(shell, blocks);
     if (problem === undefined) return;
   }

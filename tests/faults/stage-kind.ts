@@ -8,6 +8,8 @@ export type StageKind = {
   disks?: boolean;
   /** The checkout of the version that it begins with, to be upgraded. Such a stage tells webhooks too. */
   from?: string;
+  /** In how many ms an api answers at the latest. A suite that judges deadlines leaves the default. */
+  requestDeadlineMs?: number;
   /** Half of all requests are traced, so that events with and without a trace mix. A collector gets what programs tell of them. */
   traced?: boolean;
 };

@@ -29,6 +29,7 @@ export const PROGRAMS = 10;
 const OUTBOX_MAX_ENTRIES = 3_500;
 // More than comes while consumers of one version are stopped, schemas migrated, and those of another started.
 const OUTBOX_MAX_ENTRIES_OF_UPGRADES = 200_000;
+const REQUEST_DEADLINE_MS = 6_500;
 const WRONG_CLOCK = ['--import', join(import.meta.dirname, 'breaking/wrong-clock.ts')];
 
 /** Two of each program, each behind proxies of its own and with a clock that can be set. */
@@ -86,7 +87,7 @@ async function environmentOf(which: Which, name: string, options: Options): Prom
     CONSUMER_NAME: name,
     KAFKA_TOPIC_PARTITIONS: '4',
     OUTBOX_MAX_ENTRIES: String(kind.from ? OUTBOX_MAX_ENTRIES_OF_UPGRADES : OUTBOX_MAX_ENTRIES),
-    REQUEST_DEADLINE_MS: '6500',
+    REQUEST_DEADLINE_MS: String(kind.requestDeadlineMs ?? REQUEST_DEADLINE_MS),
     LOG_LEVEL: 'info',
     CLOCK_FILE: join(folder, `${name}.clock`),
     ...(kind.minReplicas !== undefined && { REDIS_MIN_REPLICAS: String(kind.minReplicas) }),

@@ -31,6 +31,8 @@ type Options = {
   openProxyTo(from: string, to: string, port: number): Promise<number>;
 };
 
+// Faults kill servers of a cluster, which is to replace them soon.
+const NODE_TIMEOUT_MS = 1_000;
 const DISK_MB = { postgres: 500, redis: 300, clickhouse: 700, kafka: 700 };
 
 /** Starts the servers of a stage, brings their schemas up to date, and makes a token. */
@@ -40,7 +42,7 @@ export async function startServers(options: Options): Promise<StageServers> {
   const disks = kind.disks ? await mountDisks(folder, kind) : new Map<string, Disk>();
   const servers = await prepareServers({ folder, ports });
   // The servers of a cluster tell clients their own addresses, so there is no proxy in between.
-  const members = cluster ? await startRedisCluster(join(folder, 'logs')) : [];
+  const members = cluster ? await startRedisCluster(join(folder, 'logs'), NODE_TIMEOUT_MS) : [];
   const brokersPort = bus === 'kafka' ? await openProxyTo('all', 'kafka', ports.kafka) : 0;
   const programs = servers.programs.filter(({ name }) => !(cluster && name === 'redis'));
   await Promise.all([

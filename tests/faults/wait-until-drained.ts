@@ -6,33 +6,40 @@ import type { Meter } from './load/participants.ts';
 import { creditsOf, micros } from './load/traffic.ts';
 
 const DRAINED_WITHIN_MS = 45_000;
-// A 503 says that nothing is known yet: of a record with losses the service waits for what is on its way, and on a busy
-// machine every answer may be late.
-const ANSWERED_WITHIN_MS = 180_000;
+// On a busy machine one look may take longer than all of that time.
+const LEAST_LOOKS = 20;
 const LOOK_EVERY_MS = 200;
+const UNKNOWN = 'UNKNOWN';
 
 /** Waits until the books have everything that a record counted; gives what the service says of it then, right or not. */
 export async function drainedRecord(manager: Manager, workspaceId: string, meter: Meter): Promise<Record_> {
-  let record = await ask();
   const until = performance.now() + DRAINED_WITHIN_MS;
+  let record = await ask();
   // They must agree twice: while events are under way they may agree by chance, but not for long.
-  for (let agreed = 0; agreed < 2 && performance.now() < until;) {
+  for (let [looks, agreed] = [1, Number(isDrained(record))]; agreed < 2; looks++) {
+    // What is unknown was looked at for long, and is a finding.
+    const hasTime = performance.now() < until || (looks < LEAST_LOOKS && record.found !== UNKNOWN);
+    if (!hasTime) break;
     await sleep(LOOK_EVERY_MS);
     record = await ask();
-    const inBooks = record.rows.reduce((sum, row) => sum + row.micros, 0);
-    const isProved =
-      record.found === 'EXACT' && record.heldMicros === 0 && !(meter.hasGrants && !('proofMicros' in record));
-    agreed = inBooks === record.usedMicros && isProved ? agreed + 1 : 0;
+    agreed = isDrained(record) ? agreed + 1 : 0;
   }
+  record.refillsMicros = await refills(manager, meter.billing);
   return meter.hasGrants ? { ...record, grants: await grantsOf(manager, meter.billing) } : record;
+
+  function isDrained({ rows, found, usedMicros, heldMicros, proofMicros }: Record_): boolean {
+    const inBooks = rows.reduce((sum, row) => sum + row.micros, 0);
+    const isProved = found === 'EXACT' && heldMicros === 0 && !(meter.hasGrants && proofMicros === undefined);
+    return inBooks === usedMicros && isProved;
+  }
 
   async function ask(): Promise<Record_> {
     const names = new URLSearchParams({ workspaceId, externalMeterId: meter.name });
-    const { billing } = (await manager.look(`/customer-billing?${names.toString()}`, ANSWERED_WITHIN_MS)).body;
-    const { data = [] } = (await manager.look(`/usage/${meter.billing}`, ANSWERED_WITHIN_MS)).body;
+    const { billing } = (await manager.look(`/customer-billing?${names.toString()}`)).body;
+    const { data = [] } = (await manager.look(`/usage/${meter.billing}`)).body;
     const unknown = { usedMicros: NaN, heldMicros: NaN, totalMicros: NaN, limitMicros: NaN };
     const path = `/customer-billing/${meter.billing}/reconciliation`;
-    const { reconciliation } = (await manager.look(path, ANSWERED_WITHIN_MS)).body;
+    const { reconciliation } = (await manager.look(path)).body;
     return {
       type: 'record',
       phase: manager.phase,
@@ -46,10 +53,10 @@ export async function drainedRecord(manager: Manager, workspaceId: string, meter
         micros: micros(totalBillingUsage),
         events,
       })),
-      found: reconciliation?.status ?? 'UNKNOWN',
+      found: reconciliation?.status ?? UNKNOWN,
       reportedLost: reconciliation?.losses.reduce((sum, { events }) => sum + events, 0) ?? 0,
       ...(reconciliation?.grants && { proofMicros: micros(reconciliation.grants.difference) }),
-      refillsMicros: await refills(manager, meter.billing),
+      refillsMicros: [],
     };
   }
 }
@@ -67,10 +74,11 @@ export async function statementLines(
   const usage = new URLSearchParams({ workspaceId, ...days, interval: 'month', groupBy: 'billing', limit: '10000' });
   const list = new URLSearchParams({ workspaceId, ...days, limit: '200' });
   const until = performance.now() + DRAINED_WITHIN_MS;
-  for (;;) {
-    const { data = [] } = (await manager.look(`/usage?${usage.toString()}`, ANSWERED_WITHIN_MS)).body;
-    const { statements = [] } = (await manager.look(`/statements?${list.toString()}`, ANSWERED_WITHIN_MS)).body;
-    if (!statements.some(({ proof }) => proof === 'PENDING') || performance.now() > until)
+  for (let looks = 1; ; looks++) {
+    const { data = [] } = (await manager.look(`/usage?${usage.toString()}`)).body;
+    const { statements = [] } = (await manager.look(`/statements?${list.toString()}`)).body;
+    const isOver = looks >= LEAST_LOOKS && performance.now() > until;
+    if (isOver || !statements.some(({ proof }) => proof === 'PENDING'))
       return new Map(
         statements.map((line) => [
           line.billingId,

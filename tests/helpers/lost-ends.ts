@@ -8,6 +8,7 @@ import { EVENT_FIELD } from '../../shared/events/event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
+import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { makeBehindWorld } from './behind-world.ts';
 import type { TestKey } from './customers.ts';
@@ -35,7 +36,9 @@ export async function makeLostEnds(name: string) {
 
   function hold({ key }: TestKey): Promise<string> {
     const body = { key, billing: { usage: '30', hold: { expiresIn: 600, onExpiry: 'charge' } } };
-    return eventually('it is held', async () => (await own.customers.verify(body)).body.hold?.id as string);
+    const headers = { 'Idempotency-Key': newId('evt') };
+    const held = async () => (await own.customers.verify(body, { headers })).body.hold?.id as string;
+    return eventually('it is held', held);
   }
 
   /** Captures, releases or extends a hold, as soon as its shard is open. */

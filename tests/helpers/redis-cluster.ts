@@ -12,8 +12,11 @@ export type Member = { program: Program; running: Started; client: Redis; addres
 const PRIMARIES = 3;
 const SLOTS = 16_384;
 
+// A server of a busy machine stands still for seconds, and is not to be replaced for it.
+const NODE_TIMEOUT_MS = 10_000;
+
 /** Starts three primaries, each with a replica, as a real Redis Cluster. Members i and i + 3 hold the same slots at first. */
-export async function startRedisCluster(folder: string): Promise<Member[]> {
+export async function startRedisCluster(folder: string, nodeTimeoutMs = NODE_TIMEOUT_MS): Promise<Member[]> {
   const binary = await ensureRedis(() => {});
   const ports: number[] = [];
   while (ports.length < 2 * PRIMARIES) {
@@ -21,7 +24,7 @@ export async function startRedisCluster(folder: string): Promise<Member[]> {
     const [port = 0] = await freePorts(1, [], 22_700);
     if (await reservePort(port + 10_000)) ports.push(port);
   }
-  const members = await Promise.all(ports.map((port) => startMember(binary, folder, port)));
+  const members = await Promise.all(ports.map((port) => startMember(binary, folder, port, nodeTimeoutMs)));
   const [first] = members as [Member];
   // Servers that meet with one epoch settle who has which, but only among primaries. A replica that keeps the epoch of its
   // primary takes no higher one in a takeover, and no other server then gives it the slots.
@@ -87,6 +90,14 @@ export async function isPrimary(member: Member): Promise<boolean> {
   return /role:master/.test(await member.client.info('replication'));
 }
 
+/** Makes a replica the primary, if the cluster has not done so by itself. */
+export async function takeOver(replica: Member): Promise<void> {
+  await replica.client.cluster('FAILOVER', 'TAKEOVER').catch(async (error: unknown) => {
+    if (!(await isPrimary(replica))) throw error;
+  });
+  await until(() => isPrimary(replica));
+}
+
 /** Waits until all members know that this one has slots: otherwise their former primary, started again, may take them back. */
 export async function untilSlotsAreAt(member: Member, members: Member[]): Promise<void> {
   let maps: string[] = [];
@@ -100,7 +111,7 @@ export async function untilSlotsAreAt(member: Member, members: Member[]): Promis
   });
 }
 
-export async function until(look: () => Promise<boolean>, withinMs = 60_000): Promise<void> {
+export async function until(look: () => Promise<boolean>, withinMs = 150_000): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await look().catch(() => false))) {
     if (performance.now() > end) throw new Error(`not within ${withinMs} ms: ${look.toString()}`);
@@ -108,10 +119,10 @@ export async function until(look: () => Promise<boolean>, withinMs = 60_000): Pr
   }
 }
 
-async function startMember(binary: string, folder: string, port: number): Promise<Member> {
+async function startMember(binary: string, folder: string, port: number, nodeTimeoutMs: number): Promise<Member> {
   const plain = redisProgram({ binary, folder: join(folder, String(port)), port });
-  const clusterArgs = ['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000', '--databases', '1'];
-  const more = ['--cluster-replica-validity-factor', '0', '--repl-diskless-sync-delay', '0'];
+  const clusterArgs = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)];
+  const more = ['--cluster-replica-validity-factor', '0', '--repl-diskless-sync-delay', '0', '--databases', '1'];
   const program = { ...plain, args: [...plain.args, ...clusterArgs, ...more] };
   const log = join(folder, `${port}.log`);
   const running = await start(program, log);

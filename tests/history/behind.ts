@@ -5,6 +5,7 @@ import { keyspace, meterShard } from '../../shared/stores/keyspace.ts';
 import { chunks } from '../../shared/values/chunks.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
+import { eventually } from '../helpers/eventually.ts';
 import { testEvent } from '../helpers/events.ts';
 import { untilWritten } from '../helpers/own-redis.ts';
 import type { Operation } from './operations.ts';
@@ -32,7 +33,10 @@ async function makeRecordsBehind(world: HistoryWorld, count: number, signal: Abo
   for (const some of chunks(records, AT_ONCE)) await insertRecords(world, some);
   const { code, output } = await world.command('rebuild', signal);
   if (code !== 0) throw new Error(`rebuild ended with ${code}: ${output.trim()}`);
-  const open = await openShards(world.shards, ASK_WITHIN_MS);
+  const open = await eventually('every shard is open', async () => {
+    const found = await openShards(world.shards, ASK_WITHIN_MS);
+    return found.size === ALL_SHARDS.length ? found : undefined;
+  });
   for (const some of chunks(records, AT_ONCE)) await bookEvents(world, some, (shard) => open.get(shard)!.epoch);
   return records;
 }

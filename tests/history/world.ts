@@ -60,7 +60,7 @@ export async function makeHistoryWorld(plan: HistoryPlan): Promise<HistoryWorld>
     log: { level: ClickHouseLogLevel.OFF },
   });
   const shards = connectRedis(redis.url, makeLogger('history', 'silent'));
-  await shards.connected(5_000);
+  await shards.connected(60_000);
   const others = await startOthers(customers, books, workspace.id, big.shard);
   let { api } = world;
   const [clickhouse] = readRecords(dirname(process.env.TEST_FOLDER!)).filter(({ name }) => name === 'clickhouse');

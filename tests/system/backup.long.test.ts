@@ -78,7 +78,7 @@ test('what is restored is the state of the backup: usage, used credits and recon
 });
 
 test('the restored stack goes on: its token, its keys and its signing keys work, and it takes changes', async () => {
-  assert.is((await fetch(`${stack.apiUrl}/readyz`)).status, 200);
+  await eventually('it is ready', async () => (await fetch(`${stack.apiUrl}/readyz`)).ok);
   for (const key of [settled, busy]) await stack.verifyTimes(key, 1);
   await eventually('it is booked', async () => (await stack.usageOf(settled)) === '101');
   await stack.api('post', '/api/v1/jwt', { payload: {} });

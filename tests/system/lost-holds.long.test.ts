@@ -2,6 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { TestKey } from '../helpers/customers.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
+import { newId } from '../../shared/values/ids.ts';
 import { metric } from '../helpers/metric.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 import { eventually, request, wireTo, type Answer } from '../helpers/world.ts';
@@ -23,8 +24,9 @@ test.after(() => own?.stop());
 /** Holds, as soon as the shard is open and has its keys. */
 async function hold({ key }: TestKey, usage: string, expiresIn = 600, onExpiry = 'release'): Promise<string> {
   const body = { key, billing: { usage, hold: { expiresIn, onExpiry } } };
-  const { id } = await eventually('it is held', async () => (await customers.verify(body)).body.hold as { id: string });
-  return id;
+  const headers = { 'Idempotency-Key': newId('evt') };
+  const held = async () => (await customers.verify(body, { headers })).body.hold?.id as string | undefined;
+  return eventually('it is held', held);
 }
 
 function ask(what: string, body: object): Promise<Answer> {

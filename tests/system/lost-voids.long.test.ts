@@ -164,7 +164,7 @@ async function untilProved(played: Played[]): Promise<void> {
     found = await Promise.all(played.map(restored));
     return found.join() === wanted.join();
   };
-  await eventually('all are as wanted', areAsWanted, SOON_MS).catch(() => assert.equal(found, wanted));
+  await eventually('all are as wanted', areAsWanted).catch(() => assert.equal(found, wanted));
   for (const { id, before, after } of played) {
     await eventually(
       `it is proved: ${before} | ${after}`,

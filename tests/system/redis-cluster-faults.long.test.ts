@@ -14,6 +14,7 @@ import {
   pairOf,
   restart,
   startRedisCluster,
+  takeOver,
   until,
   type Member,
 } from '../helpers/redis-cluster.ts';
@@ -50,14 +51,13 @@ test('a primary that is demoted, and promoted again with older data, is fenced l
 
   // The replica takes over, and the primary may not follow it: it keeps what it had, its fence included.
   await replica.client.call('ACL', 'SETUSER', 'default', '-sync', '-psync', '-replconf');
-  await replica.client.cluster('FAILOVER', 'TAKEOVER');
+  await takeOver(replica);
   await until(async () => !(await isPrimary(primary)));
   const path = `/api/v1/workspace/${workspaceId}/api-key/${id}`;
   const disable = async () => (await world.call('patch', path, { enabled: false })).status === 200;
   await eventually('the key is disabled where it lives now', disable);
   await without(replica, async () => {
-    await primary.client.cluster('FAILOVER', 'TAKEOVER');
-    await until(() => isPrimary(primary));
+    await takeOver(primary);
     assert.is(await runIdOf(primary), runId);
     const decided = async () => {
       const answer = await verify(key);

@@ -56,11 +56,12 @@ test('a traced verification is one trace, from the caller to the insert, and bat
     assert.is(answer.body.status, 'VALID', answer.text);
   }
   await eventually('both are in the books', async () => (await customers.usage(meter)) === '2');
+  const chain = ['POST /api/v1/api-key/verify', 'verify key', 'consume usage event', 'insert usage event'];
+  await untilSent([...chain, 'verify.lua', 'consume usage events', 'insert usage events'], 1);
   await Promise.all([verify.stop(), consumer.stop()]);
 
   const spans = receiver.spans();
   const trace = spans.filter(({ traceId }) => traceId === TRACE);
-  const chain = ['POST /api/v1/api-key/verify', 'verify key', 'consume usage event', 'insert usage event'];
   assert.equal(trace.map(({ name }) => name).toSorted(), [...chain, 'verify.lua'].toSorted());
   const of = (name: string): ReceivedSpan => spans.find((span) => span.name === name)!;
   assert.equal(
@@ -109,6 +110,10 @@ test('what settles or extends a hold is traced like a verification, on verify an
     }
   }
   await eventually('all are in the books', async () => (await customers.usage(meter)) === '2');
+  await untilSent(['settle hold', 'capture.lua'], 8, from);
+  await untilSent(['POST /api/v1/usage/capture'], 4, from);
+  await untilSent(['POST /api/v1/usage/extend', 'POST /api/v1/usage/release'], 2, from);
+  await untilSent(['consume usage event', 'insert usage event'], 6, from);
   await Promise.all(programs.map((one) => one.stop()));
 
   const spans = receiver
@@ -152,6 +157,9 @@ test('gateways, the api and each verification of a batch are traced alike', asyn
     body: { verifications: [{ key }, { key: 'nothing' }] },
   });
   await request(`${api.url}/api/v1/workspace/ws_00000000000000000000000000`, 'get', common);
+  await untilSent(['verify key'], 4, from);
+  const own = () => receiver.spans().slice(from);
+  await eventually('all are told', async () => own().filter((span) => span.parentSpanId === CALLER).length === 4);
   await Promise.all([verify.stop(), api.stop()]);
 
   const spans = receiver.spans().slice(from);
@@ -233,6 +241,7 @@ test('metrics are those that Prometheus reads, by the same names and with the sa
 test('nothing that was sent to the collector holds a secret', async () => {
   const verify = await start('verify', settings);
   const { key } = await customers.newKey();
+  const from = receiver.spans().length;
   const headers = { ...sampled, tracestate: `keytally=${key}`, baggage: `key=${key}`, 'x-request-id': key };
   for (const body of [
     { key, route: key },
@@ -241,9 +250,8 @@ test('nothing that was sent to the collector holds a secret', async () => {
     await customers.verify(body, { url: verify.url, headers });
   const gateway = { ...headers, 'x-keytally-token': world.team.token, 'x-api-key': key };
   assert.is((await fetch(`${verify.url}/gateway/plain/-/${key}?key=${key}`, { headers: gateway })).status, 200);
-  const from = receiver.spans().length;
+  await eventually('they were traced', async () => receiver.spans().length - from >= 9);
   await verify.stop();
-  assert.ok(receiver.spans().length - from >= 9, 'they were traced');
   const sent = receiver.requests.map(({ text }) => text).join('\n');
   for (const secret of [key, world.team.token, world.env.MASTER_KEY!, world.env.REDIS_URL!, 'of ours'])
     assert.not.ok(sent.includes(secret), secret);
@@ -273,6 +281,16 @@ test('a collector that does not answer, or is not there, delays no call and no s
   }
   await silent.stop();
 });
+
+/** Waits for spans with these names. A busy program that stops gives up what it can't send at once. */
+async function untilSent(names: string[], each: number, from = 0): Promise<void> {
+  const count = (wanted: string) =>
+    receiver
+      .spans()
+      .slice(from)
+      .filter(({ name }) => name === wanted).length;
+  await eventually(`${names.join()} are sent`, async () => names.every((name) => count(name) >= each));
+}
 
 async function start(program: Program, env: Record<string, string>): Promise<Started> {
   const one = await world.start(program, env);

@@ -9,6 +9,7 @@ import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import { newId } from '../../shared/values/ids.ts';
 import { backdateRows } from '../helpers/backdate.ts';
 import { testEvent } from '../helpers/events.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
@@ -48,13 +49,16 @@ test.after(async () => {
   await receiver?.stop();
 });
 
-const use = (key: string, usage: string, more: object = {}) => customers.verify({ key, billing: { usage, ...more } });
+const use = (key: string, usage: string, more: object = {}, headers: Record<string, string> = {}) =>
+  customers.verify({ key, billing: { usage, ...more } }, { headers });
 const record = async (meter: string) => (await customers.billing(meter)).id;
 
 /** Verifies until the answer is VALID: verify may not know the key yet. */
 async function used(key: string, usage: string, more: object = {}): Promise<Record<string, any>> {
+  // Undecided it may have been debited, and is not to be debited twice.
+  const headers = { 'Idempotency-Key': newId('evt') };
   return eventually('it is VALID', async () => {
-    const { body } = await use(key, usage, more);
+    const { body } = await use(key, usage, more, headers);
     return body.status === 'VALID' ? body : undefined;
   });
 }

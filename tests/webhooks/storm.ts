@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
-import { makeCustomers, must } from '../helpers/customers.ts';
+import { makeCustomers } from '../helpers/customers.ts';
 import { eventually } from '../helpers/eventually.ts';
 import type { Answer } from '../helpers/request.ts';
 import { makeParties, type Killable, type Parties, type TestReceiver } from './parties.ts';
@@ -112,10 +112,10 @@ async function killEach(parties: Parties, kills: typeof plan, say: Options['say'
 
 async function hasEnded({ world, url }: Parties, billingId: string): Promise<boolean> {
   const base = `${url('api')}/api/v1/customer-billing/${billingId}`;
-  const { holds } = (await must(200, world.call('get', `${base}/holds`))).body;
-  if (holds.length > 0) return false;
-  const { reconciliation } = (await must(200, world.call('get', `${base}/reconciliation`))).body;
-  return reconciliation.status === 'EXACT';
+  const holds = await world.call('get', `${base}/holds`);
+  if (holds.status !== 200 || holds.body.holds.length > 0) return false;
+  const { body } = await world.call('get', `${base}/reconciliation`);
+  return body.reconciliation?.status === 'EXACT';
 }
 
 async function keysOf({ world, workspaceId }: Parties): Promise<string[]> {

@@ -28,7 +28,13 @@ export async function linkCheckout(): Promise<LinkedCheckout> {
     async run(shell, script, env = {}) {
       const file = join(folder, `page.${shell}`);
       writeFileSync(file, script);
-      const own = { STACK: 'native', KEYTALLY_HOME: join(folder, '.keytally'), KEYTALLY_PORT: String(port) };
+      const own = {
+        STACK: 'native',
+        KEYTALLY_HOME: join(folder, '.keytally'),
+        KEYTALLY_PORT: String(port),
+        // A busy machine misses the usual 250 ms.
+        VERIFY_DEADLINE_MS: '5000',
+      };
       const { PATH, HOME } = process.env;
       const child = spawn(shell, ['-e', file], {
         cwd: folder,

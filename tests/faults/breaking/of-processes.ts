@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { kafkaDuplicates, outboxDuplicates } from './duplicates.ts';
+import { waitedForCore } from '../../helpers/core-clock.ts';
 import { untilWritten } from '../../helpers/own-redis.ts';
 import { onKafka, onPlainRedis, type FaultContext, type Fault } from './fault.ts';
 
@@ -164,13 +164,4 @@ async function comesBack({ stage, returned, complain }: FaultContext, name: stri
   }
   const tookMs = performance.now() - killed;
   returned(name, { tookMs: Math.round(tookMs), waitedMs: Math.round(waitedForCore(stage.pid(name))) });
-}
-
-/** How many ms the main thread of a process has waited for a core so far; 0 where the system does not tell. */
-function waitedForCore(pid: number | undefined): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/schedstat`, 'latin1').split(' ')[1]) / 1e6;
-  } catch {
-    return 0;
-  }
 }

@@ -11,6 +11,7 @@ import {
   pairOf,
   refuseReplicas,
   restart,
+  takeOver,
   until,
   untilSlotsAreAt,
   type Member,
@@ -89,8 +90,7 @@ async function failOverBehind({ stage, random, during }: FaultContext): Promise<
       await refuseReplicas(primary);
       await sleep(random.between(500, 1_000));
       await kill(primary);
-      await replica.client.cluster('FAILOVER', 'TAKEOVER');
-      await until(() => isPrimary(replica));
+      await takeOver(replica);
     });
     await untilSlotsAreAt(replica, stage.members);
   });

@@ -15,8 +15,8 @@ export type Setting = {
   /** Between the gateway and verify. */
   wire: Wire;
   gateway: Gateway;
-  /** Starts the same gateway once more, with another access token, or in another way. */
-  startWith(token: string, begin?: BeginGateway): Promise<Gateway>;
+  /** Starts the same gateway once more, with another access token, in another way, or waiting for verify so long. */
+  startWith(token: string, begin?: BeginGateway, timeout?: string): Promise<Gateway>;
   api: Awaited<ReturnType<typeof startApi>>;
   redis: Redis;
 };
@@ -38,7 +38,8 @@ export async function openSetting(setting: Setting, name: string, begin: BeginGa
   setting.api = await startApi();
   setting.redis = new Redis(setting.world.env.REDIS_URL!);
   const to = { verifyUrl: setting.wire.url, apiPort: setting.api.port };
-  setting.startWith = (token, other = begin) => startGateway(name, process.env.TEST_FOLDER!, other, { ...to, token });
+  setting.startWith = (token, other = begin, timeout) =>
+    startGateway(name, process.env.TEST_FOLDER!, other, { ...to, token, ...(timeout !== undefined && { timeout }) });
   setting.gateway = await setting.startWith(setting.clients.token);
 }
 

@@ -20,7 +20,8 @@ export type Visit = { page: Page; complaints: string[]; asked: Set<string>; clos
 export async function launch(): Promise<Browser> {
   const name = process.env.TEST_CHROMIUM ?? '';
   const executablePath = execFileSync('sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).trim();
-  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+  // A busy machine needs more than the usual half minute.
+  return chromium.launch({ executablePath, timeout: 120_000, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
 /** Opens a browser of its own, without cookies. */

@@ -1,0 +1,3 @@
+import { testFaults } from './few-faults.ts';
+
+testFaults('while Redis freezes, every call is debited once or not at all', ['redis frozen']);
