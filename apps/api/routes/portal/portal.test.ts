@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, PATIENT, type Answer, type World } from '../../../../tests/helpers/world.ts';
 import { portalRoutes, routes } from '../index.ts';
 
 const OURS = 'https://app.example.com';
@@ -13,7 +13,7 @@ let world: World;
 let workspaceId: string;
 const test = suite('the portal');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer'], { CORS_ORIGINS: OURS });
+  world = await makeWorld(['verify', 'consumer'], { CORS_ORIGINS: OURS, ...PATIENT });
   workspaceId = await newWorkspace();
 });
 test.after(() => world?.stop());
