@@ -47,7 +47,7 @@ test('two thousand connections that arrive while nobody accepts them are kept, a
 test('a client that does not read its answer is cut off when nothing moves, a slow reader is not', async () => {
   const answer = Buffer.alloc(50_000_000);
   const server = createServer((_request, response) => void response.end(answer));
-  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, stalledMs: 1_000 });
+  const { port, stop } = await listen(server, { host: '127.0.0.1', port: 0, stalledMs: 5_000 });
   const ask = () => {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => {}).write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');

@@ -182,7 +182,6 @@ async function linesOfTwo(meanwhile: (writer: number) => Promise<unknown>): Prom
       client: { address: '::1', userAgent: null },
     });
   await world.sql.begin(async (tx) => {
-    await tx`set local idle_in_transaction_session_timeout = 0`;
     const [holder] = await tx<[{ pid: number }]>`
       select pg_backend_pid() as pid from teams where id = ${caller.teamId} for update`;
     note('first');

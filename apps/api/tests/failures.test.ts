@@ -7,7 +7,7 @@ import { TURNS } from '../http/fair-turns.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
-import { makeCustomers } from '../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import {
   eventually,
@@ -32,9 +32,13 @@ test('a body that does not arrive in time is a 408, and a request that takes too
   const api = await world.start('api', { REQUEST_DEADLINE_MS: '300' });
   const head = `POST /api/v1/workspace HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${world.team.token}\r\n`;
   const slow = `${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
-  const { answers } = await speak(api.url, [slow]);
-  assert.is(JSON.parse(answers[0]!.text).error.code, 40801);
-  assert.is(answers[0]!.headers.get('connection'), 'close');
+  const answer = await eventually('the deadline comes during the body', async () => {
+    const { answers } = await speak(api.url, [slow]);
+    // A busy machine may not have checked the token by then, for which it connects to Postgres the first time.
+    return JSON.parse(answers[0]!.text).error.code === 50307 ? undefined : answers[0]!;
+  });
+  assert.is(JSON.parse(answer.text).error.code, 40801);
+  assert.is(answer.headers.get('connection'), 'close');
 
   await world.sql.begin(async (tx) => {
     await tx`lock table workspaces in access exclusive mode`;
@@ -98,28 +102,34 @@ test('a request whose commit is unknown at the deadline says so, and is stored w
 
 test('a change that Postgres ends in a deadlock is made again, and is stored once', async () => {
   const workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body.workspace.id;
-  const record = { workspaceId, externalMeterId: 'deadlocked' };
-  const { id } = (await world.call('post', '/api/v1/customer-billing', record)).body.billing;
-  const path = `/api/v1/customer-billing/${id}/adjustment`;
-  const headers = { 'Idempotency-Key': 'deadlocked' };
-  const calling = await world.sql.begin(async (tx) => {
-    // The other transaction of the two looks for a deadlock first.
-    await tx`set local deadlock_timeout = '10s'`;
-    await tx`select from billing_records where id = ${id} for update`;
-    const call = world.call('post', path, { amount: '1', reason: 'r' }, { headers });
-    await eventually('it has the workspace, and waits for the record', async () => {
-      const waiting = await world.sql`
-        select from pg_stat_activity where wait_event_type = 'Lock' and query like '%last_adjustment as last%'`;
-      return waiting.length > 0;
+  const body = { amount: '1', reason: 'r' };
+  const pathOf = (id: string) => `/api/v1/customer-billing/${id}/adjustment`;
+  let tries = 0;
+  const { id, headers, answer } = await eventually('the two wait for each other when Postgres looks', async () => {
+    const record = { workspaceId, externalMeterId: `deadlocked-${++tries}` };
+    const { id } = (await must(201, world.call('post', '/api/v1/customer-billing', record))).body.billing;
+    const headers = { 'Idempotency-Key': record.externalMeterId };
+    const calling = await world.sql.begin(async (tx) => {
+      // The other transaction of the two looks for a deadlock, once it has waited for a second.
+      await tx`set local deadlock_timeout = '50s'`;
+      await tx`select from billing_records where id = ${id} for update`;
+      const call = world.call('post', pathOf(id), body, { headers });
+      await eventually('it has the workspace, and waits for the record', async () => {
+        const waiting = await world.sql`
+          select from pg_stat_activity where wait_event_type = 'Lock' and query like '%last_adjustment as last%'`;
+        return waiting.length > 0;
+      });
+      await tx`select from workspaces where id = ${workspaceId} for update`;
+      return { call };
     });
-    await tx`select from workspaces where id = ${workspaceId} for update`;
-    return { call };
+    const answer = await calling.call;
+    // On a busy machine it may have looked too early, which it does once, and waited until its time was over.
+    return answer.status === 503 ? undefined : { id, headers, answer };
   });
-  const answer = await calling.call;
   assert.equal([answer.status, answer.body.adjustment?.number], [201, 1], answer.text);
   const stored = await world.sql`select from adjustments where billing_id = ${id}`;
   assert.is(stored.count, 1);
-  assert.equal((await world.call('post', path, { amount: '1', reason: 'r' }, { headers })).body, answer.body);
+  assert.equal((await world.call('post', pathOf(id), body, { headers })).body, answer.body);
 });
 
 test('a repetition that arrives while the first request runs is a 409 that says when to try again', async () => {

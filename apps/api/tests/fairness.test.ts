@@ -1,6 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld, PATIENT, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
 const WRITES = 200;
@@ -8,7 +8,7 @@ const TRIES = 3;
 let world: World;
 const test = suite('fairness of the api');
 test.before(async () => {
-  world = await makeWorld(['api']);
+  world = await makeWorld(['api'], PATIENT);
 });
 test.after(() => world?.stop());
 

@@ -12,7 +12,7 @@ import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import { makeRandom } from '../../../tests/helpers/random.ts';
-import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, PATIENT, type Started, type World } from '../../../tests/helpers/world.ts';
 import { rebuild } from '../../api/commands/rebuild.ts';
 import { closeMonths } from './close-months.ts';
 import { rollUp } from './rollup.ts';
@@ -208,11 +208,14 @@ test('an adjustment goes into a month before it closes, or is refused with the f
   await backdateRows(world.sql, workspaceId, at('2026-09-05T00:00Z'));
   consumer = await world.start('consumer');
   const { id } = await customers.billing(key.meter);
-  const booked = Array.from({ length: 20 }, () => book(id, { amount: '0.5', reason: 'r', day: '2026-09-30' }));
+  const patient = await world.start('api', PATIENT);
+  const bookHalf = () => book(id, { amount: '0.5', reason: 'r', day: '2026-09-30' }, patient.url);
+  const booked = Array.from({ length: 20 }, bookHalf);
   const closing = close(workspaceId, { month: '2026-09' });
-  const more = Array.from({ length: 20 }, () => book(id, { amount: '0.5', reason: 'r', day: '2026-09-30' }));
+  const more = Array.from({ length: 20 }, bookHalf);
   const answers = await Promise.all([...booked, ...more]);
   assert.is((await closing).status, 200);
+  await patient.stop();
   const codes = new Set(answers.map(({ status, body }) => (status === 201 ? 201 : body.error.code)));
   assert.equal(
     [...codes].filter((code) => code !== 201 && code !== 40970),
@@ -518,9 +521,9 @@ async function spend(customers: Customers, { key }: TestKey, usage: string, usag
   assert.is(body.status, 'VALID');
 }
 
-function book(id: string, body: object) {
+function book(id: string, body: object, url = '') {
   const headers = { 'Idempotency-Key': newId('evt') };
-  return world.call('post', `/api/v1/customer-billing/${id}/adjustment`, body, { headers });
+  return world.call('post', `${url}/api/v1/customer-billing/${id}/adjustment`, body, { headers });
 }
 
 async function adjust(customers: Customers, { meter }: TestKey, body: object): Promise<void> {

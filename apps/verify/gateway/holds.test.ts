@@ -1,12 +1,19 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
+import { eventually } from '../../../tests/helpers/eventually.ts';
 import { bearer, openAsking, type Asking } from './helpers/asking.ts';
 
 let asking: Asking;
 
 const test = suite('holds at a gateway');
-test.before(async () => void (asking = await openAsking()));
+test.before(async () => {
+  asking = await openAsking();
+  const { customers } = asking.clients;
+  const { key } = await customers.meteredKey('1');
+  const hold = () => customers.verify({ key, billing: { usage: '0', hold: { expiresIn: 60 } } });
+  await eventually('the keys of holds are there', async () => (await hold()).status === 200);
+});
 test.after(() => asking?.stop());
 
 test('a policy that holds debits nothing, and its answer has the id with which the API captures', async () => {

@@ -46,7 +46,7 @@ test('a valid token passes, whatever others at its address did, and counts as no
   await useUp({ from });
   for (const url of [world.api.url, world.verify!.url]) assert.is((await verify({ from, url })).status, 200);
   const quiet = '127.2.0.2';
-  for (let i = 0; i < LIMIT + 1; i++) await verify({ from: quiet });
+  await Promise.all(Array.from({ length: LIMIT + 1 }, () => verify({ from: quiet })));
   assert.is((await verify({ from: quiet, token: guess() })).code, 40102);
 });
 
@@ -97,9 +97,12 @@ test('while Redis is unavailable each process counts by itself', async () => {
 });
 
 test('management calls of one token are limited per second, verifications are not', async () => {
-  const calls = await Promise.all(Array.from({ length: 200 }, () => world.call('get', '/api/v1/workspace?limit=1')));
-  const refused = calls.filter((answer) => answer.status === 429);
-  assert.ok(refused.length > 0, 'of 200 calls at once some are above 50 a second');
+  // A busy machine may take seconds for them.
+  const refused = await eventually('of 200 calls at once some are above 50 a second', async () => {
+    const calls = await Promise.all(Array.from({ length: 200 }, () => world.call('get', '/api/v1/workspace?limit=1')));
+    const found = calls.filter((answer) => answer.status === 429);
+    return found.length > 0 ? found : undefined;
+  });
   for (const { body, headers } of refused) assert.equal([body.error.code, headers.get('retry-after')], [42902, '1']);
   const verified = await Promise.all(
     Array.from({ length: 200 }, () => verify({ from: '127.0.0.1', url: world.api.url })),
@@ -123,10 +126,13 @@ type Ask = {
 };
 
 async function useUp({ forwardedFor, ...rest }: Omit<Ask, 'forwardedFor'> & { forwardedFor?: (i: number) => string }) {
-  for (let i = 0; i < LIMIT; i++) {
-    const answer = await verify({ token: guess(), ...rest, ...(forwardedFor && { forwardedFor: forwardedFor(i) }) });
-    assert.is(answer.code, 40102, `failure ${i + 1}`);
-  }
+  // At once: they count for a minute, which a busy machine takes for one after the other.
+  const answers = await Promise.all(
+    Array.from({ length: LIMIT }, (_, i) =>
+      verify({ token: guess(), ...rest, ...(forwardedFor && { forwardedFor: forwardedFor(i) }) }),
+    ),
+  );
+  for (const [i, { code }] of answers.entries()) assert.is(code, 40102, `failure ${i + 1}`);
 }
 
 /** Sends a verification from one of this machine's addresses. */

@@ -6,6 +6,7 @@ import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone } from '../../../shared/stores/records.ts';
 import { hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
 import { must } from '../../../tests/helpers/customers.ts';
+import { inTime } from '../../../tests/helpers/in-time.ts';
 import { untilOpen } from '../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../../../tests/helpers/rebuild-world.ts';
 import { eventually } from '../../../tests/helpers/world.ts';
@@ -46,15 +47,21 @@ test('a key of our own and an imported one cost the same reads, with a meter one
 test('it is disabled, deleted and rotated like one of ours, with and without a meter; its old text ends with the grace', async () => {
   const meter = await own.customers.newMeter({ totalCredits: '100' });
   for (const fields of [{}, { externalMeterId: meter }]) {
-    const [key, deleted] = [foreignOutside(meter), foreignOutside(meter)];
-    const [id, other] = [await importKey(key, fields), await importKey(deleted, fields)];
-    assert.is((await answer(key)).status, 'VALID');
-    await must(200, own.world.call('patch', pathOf(id), { enabled: false }));
-    assert.is((await answer(key)).status, 'DISABLED');
-    await must(200, own.world.call('patch', pathOf(id), { enabled: true }));
-    const rotated = (await must(200, rotate(id, { graceSeconds: 8 }))).body.apiKey;
-    assert.is(keyShard(rotated.key), 'externalMeterId' in fields ? meterShard(own.workspaceId, meter) : homeOf(key));
-    for (const text of [rotated.key, key]) assert.is((await answer(text)).apiKeyId, id);
+    const deleted = foreignOutside(meter);
+    const other = await importKey(deleted, fields);
+    const { key, id, rotated } = await inTime(8_000, async (until) => {
+      const key = foreignOutside(meter);
+      const id = await importKey(key, fields);
+      assert.is((await answer(key)).status, 'VALID');
+      await must(200, own.world.call('patch', pathOf(id), { enabled: false }));
+      assert.is((await answer(key)).status, 'DISABLED');
+      await must(200, own.world.call('patch', pathOf(id), { enabled: true }));
+      const graceSeconds = Math.ceil((until - Date.now()) / 1_000);
+      const rotated = (await must(200, rotate(id, { graceSeconds }))).body.apiKey;
+      assert.is(keyShard(rotated.key), 'externalMeterId' in fields ? meterShard(own.workspaceId, meter) : homeOf(key));
+      for (const text of [rotated.key, key]) assert.is((await answer(text)).apiKeyId, id);
+      return { key, id, rotated };
+    });
     await eventually('the grace has ended', async () => (await answer(key)).status === 'INVALID');
     const again = (await must(200, rotate(id))).body.apiKey;
     assert.equal([(await answer(rotated.key)).status, (await answer(again.key)).status], ['INVALID', 'VALID']);

@@ -130,7 +130,7 @@ test('the refusals of a key are kept one by one, at most ten a second, with the 
   const { id, key } = await customers.newKey({
     limits: [{ name: 'daily', unit: 'requests', limit: 1, per: 'day' }],
   });
-  const began = performance.now();
+  const [began, beganAt] = [performance.now(), Date.now()];
   for (let i = 0; i < 200; i++) await customers.verify({ key, route: 'GET /a' });
   const seconds = (performance.now() - began) / 1_000;
   await untilCounted((one) => one.key_id === id, 199);
@@ -142,7 +142,8 @@ test('the refusals of a key are kept one by one, at most ten a second, with the 
   assert.ok(recent.length <= 10 * (seconds + 2), `${recent.length} in ${seconds} s`);
   assert.equal(JSON.parse(recent[0]!.limited_by!), { on: 'key', name: 'daily', limit: 1 });
   assert.equal([recent[0]!.workspace_id, recent[0]!.reason, recent[0]!.route], [workspaceId, 'RATE_LIMIT', 'GET /a']);
-  assert.ok(Math.abs(Date.parse(`${recent[0]!.time}Z`) - Date.now()) < 60_000, recent[0]!.time);
+  const firstAt = Date.parse(`${recent[0]!.time}Z`);
+  assert.ok(firstAt > beganAt - 1_000 && firstAt < Date.now() + 1_000, recent[0]!.time);
 });
 
 longTest('a verify process that is killed loses the counts of its last second, and no earlier ones', async () => {

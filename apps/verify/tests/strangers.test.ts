@@ -65,9 +65,12 @@ test('no request of a stranger costs the processor more than some refusals', asy
   };
   for (const [server, started] of Object.entries({ verify: world.verify!, api: world.api })) {
     for (const [what, request] of Object.entries(worst)) {
-      let ms = Infinity;
-      for (let i = 0; i < 3 && ms > MOST_MS; i++) ms = Math.min(ms, await processorMs(started, request));
-      assert.ok(ms <= MOST_MS, `${server}, ${what}: ${ms} ms each`);
+      let [ms, most] = [Infinity, 0];
+      for (let i = 0; i < 3 && ms > most; i++) {
+        most = MOST_MS + PLAIN_REQUESTS * (await processorMs(started, head('GET /nothing', '')));
+        ms = await processorMs(started, request);
+      }
+      assert.ok(ms <= most, `${server}, ${what}: ${ms} ms each, more than ${most} ms`);
     }
   }
 });
@@ -117,8 +120,9 @@ test('three hundred requests of strangers that came first do not all go before o
 
 test.run();
 
-// A refusal takes 0.1 ms, and a head of 16 KB some more; a busy machine needs twice as long.
-const MOST_MS = 5;
+// A refusal takes 0.1 ms, and a head of 16 KB some more. A busy machine needs longer, also for the plain request just before.
+const MOST_MS = 4;
+const PLAIN_REQUESTS = 10;
 const REQUESTS = 100;
 
 // What one request costs on average. The kernel counts in hundredths of a second.

@@ -4,11 +4,9 @@ import { permissions } from '../../../../shared/contract/caller.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, keyShard, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, PATIENT, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/access-token';
-// A busy machine needs more time.
-const PATIENT = { REQUEST_DEADLINE_MS: '60000' };
 let world: World;
 const test = suite('revoking access tokens');
 test.before(async () => void (world = await makeWorld(['verify'], PATIENT)));

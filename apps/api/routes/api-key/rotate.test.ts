@@ -4,6 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
+import { inTime } from '../../../../tests/helpers/in-time.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 let world: World;
@@ -55,10 +56,15 @@ test('during a grace, all secrets are the same key with one rate limit', async (
 });
 
 test('a grace ends by itself', async () => {
-  const first = await create();
-  const second = (await rotate(first, { graceSeconds: 8 })).body.apiKey;
-  assert.is((await verify(first.key)).status, 'VALID');
-  await sleep(8_050);
+  const { first, second, endsAt } = await inTime(8_000, async (until) => {
+    const first = await create();
+    const graceSeconds = Math.ceil((until - Date.now()) / 1_000);
+    const second = (await rotate(first, { graceSeconds })).body.apiKey;
+    const endsAt = Date.now() + graceSeconds * 1_000;
+    assert.is((await verify(first.key)).status, 'VALID');
+    return { first, second, endsAt };
+  });
+  await sleep(endsAt + 50 - Date.now());
   assert.is((await verify(first.key)).status, 'INVALID');
   assert.is((await verify(second.key)).status, 'VALID');
 });

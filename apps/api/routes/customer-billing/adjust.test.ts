@@ -2,7 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { meterShard } from '../../../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, wireTo, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, PATIENT, wireTo, type World } from '../../../../tests/helpers/world.ts';
 
 // A correction of used credits counts exactly once in the balance and in the books, whatever is lost in between.
 
@@ -12,7 +12,7 @@ let workspaceId: string;
 let customers: Customers;
 
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
+  world = await makeWorld(['verify', 'consumer'], PATIENT);
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'adjusted' })).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });

@@ -1,14 +1,14 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { MAX_MICROS, formatCredits } from '../../../../shared/values/credits.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { makeWorld, PATIENT, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/customer-billing';
 let world: World;
 let workspaceId: string;
 const test = suite('refills');
 test.before(async () => {
-  world = await makeWorld();
+  world = await makeWorld(['api'], PATIENT);
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body.workspace.id;
 });
 test.after(() => world?.stop());

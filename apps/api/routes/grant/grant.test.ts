@@ -62,7 +62,8 @@ test('a grant begins at once, has the priority 50 and no end unless they are giv
 test('a beginning up to 60 s in the past means now; an older one, and an end that is not after it, are refused', async () => {
   const { id } = await record('0');
   const now = Date.now();
-  const late = (await grant(id, { credits: '1', beginsAt: now - 50_000 })).body.grant;
+  // A busy machine may take some of the minute.
+  const late = (await grant(id, { credits: '1', beginsAt: now - 30_000 })).body.grant;
   assert.ok(late.beginsAt >= now - 1_000);
   for (const body of [
     { credits: '1', beginsAt: now - 70_000 },

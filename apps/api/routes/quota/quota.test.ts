@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
-import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, PATIENT, type World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 
 const LIMITS = {
@@ -19,7 +19,7 @@ const LIMITS = {
 let world: World;
 const test = suite('quotas of a team');
 test.before(async () => {
-  world = await makeWorld(['api', 'verify', 'consumer'], LIMITS);
+  world = await makeWorld(['api', 'verify', 'consumer'], { ...LIMITS, ...PATIENT });
 });
 test.after(() => world?.stop());
 

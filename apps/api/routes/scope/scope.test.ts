@@ -119,12 +119,14 @@ test('whether a scope is granted is one look into an index, however many deleted
   const refused = await world.call('patch', `${workspacePath}/scope/${id}`, { representation: 'few' });
   assert.match(refused.body.error.message, /granted to at least 100 keys/);
   await sql`update api_keys set deleted_at = now() where workspace_id = ${workspaceId}`;
-  await sql`vacuum analyze key_grants`;
-  const [row] = await sql`explain (analyze, buffers, format json) ${grantsOf(sql, id, 100)}`;
-  const plan = JSON.stringify(row);
-  const [{ Plan }] = row!['QUERY PLAN'] as [{ Plan: Record<string, number> }];
-  assert.match(plan, /key_grants_of_scope/);
-  assert.ok(Plan['Shared Hit Blocks']! + Plan['Shared Read Blocks']! < 10, plan);
+  // A vacuum removes only what no transaction sees any more, also one that the api has open.
+  await eventually('it is one look', async () => {
+    await sql`vacuum analyze key_grants`;
+    const [row] = await sql`explain (analyze, buffers, format json) ${grantsOf(sql, id, 100)}`;
+    const [{ Plan }] = row!['QUERY PLAN'] as [{ Plan: Record<string, number> }];
+    assert.match(JSON.stringify(row), /key_grants_of_scope/);
+    return Plan['Shared Hit Blocks']! + Plan['Shared Read Blocks']! < 10;
+  });
   assert.is((await world.call('patch', `${workspacePath}/scope/${id}`, { representation: 'few' })).status, 200);
 });
 

@@ -243,9 +243,11 @@ test('failed tries to sign in, and guessed cookies, are limited like other failu
   const codes = new Map<number, number>();
   const count = ({ body }: { body: { error: { code: number } } }) =>
     void codes.set(body.error.code, (codes.get(body.error.code) ?? 0) + 1);
-  for (let i = 0; i < 60; i++) count(await signIn(unknown, headers, url));
-  for (let i = 0; i < 60; i++)
-    count(await by(`keytally=${'A'.repeat(41)}${10 + i}`, 'get', url + SESSION, undefined, headers));
+  // Sixty at once: they count for a minute, which a busy machine takes for one after the other.
+  const sixty = <T>(ask: (i: number) => Promise<T>) => Promise.all(Array.from({ length: 60 }, (_, i) => ask(i)));
+  for (const answer of await sixty(() => signIn(unknown, headers, url))) count(answer);
+  const guess = (i: number) => by(`keytally=${'A'.repeat(41)}${10 + i}`, 'get', url + SESSION, undefined, headers);
+  for (const answer of await sixty(guess)) count(answer);
   assert.equal(Object.fromEntries(codes), { 40102: 60, 40103: 40, 42901: 20 });
   assert.is((await signIn(world.team.token, headers, url)).status, 201);
 });

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { fillWith } from '../../../../tests/helpers/waiting-deliveries.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
-import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, PATIENT, type World } from '../../../../tests/helpers/world.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { webhookSecretPlace, webhookSealer } from '../../../../shared/values/webhook-secret.ts';
 import { permissions } from '../../../../shared/contract/caller.ts';
@@ -15,7 +15,7 @@ let workspaceId: string;
 const URL = 'https://hooks.example.com/in';
 
 test.before(async () => {
-  world = await makeWorld([], { WEBHOOK_ALLOWED_TARGETS: '127.0.0.1:9443' });
+  world = await makeWorld([], { WEBHOOK_ALLOWED_TARGETS: '127.0.0.1:9443', ...PATIENT });
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
 });
 test.after(() => world?.stop());

@@ -6,7 +6,7 @@ import { keyspace } from '../../../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../../tests/helpers/customers.ts';
 import { untilOpen } from '../../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
-import { eventually, type Answer } from '../../../../tests/helpers/world.ts';
+import { eventually, PATIENT, type Answer } from '../../../../tests/helpers/world.ts';
 
 // This file has a Redis of its own, which restarts, comes back older, and is emptied.
 const test = suite('deletion of workspaces');
@@ -16,7 +16,7 @@ let world: RebuildWorld['world'];
 // The workspace that stays.
 let other: TestKey;
 test.before(async () => {
-  own = await makeRebuildWorld('deletions', { BUS: 'redis' });
+  own = await makeRebuildWorld('deletions', { BUS: 'redis', ...PATIENT });
   ({ world } = own);
   await world.start('consumer');
   other = await own.customers.meteredKey('10');

@@ -94,12 +94,12 @@ test('query parameters arrive unchanged, in the address and in a form', async ()
 test('statements run at the same time, each with settings and parameters of its own', async () => {
   let tookMs = Infinity;
   // A busy machine may take longer now and then.
-  for (let tries = 0; tries < TRIES && tookMs >= 2_000; tries++) {
+  for (let tries = 0; tries < TRIES && tookMs >= 10_000; tries++) {
     const began = performance.now();
     const answers = await Promise.all(
       Array.from({ length: 20 }, async (_, i) => {
         const result = await client.query({
-          query: "select {i:UInt8} as i, getSetting('max_result_rows') as own, sleep(0.2) as slept",
+          query: "select {i:UInt8} as i, getSetting('max_result_rows') as own, sleep(1) as slept",
           query_params: { i },
           format: 'JSONEachRow',
           clickhouse_settings: { max_result_rows: String(100 + i) },
@@ -113,7 +113,7 @@ test('statements run at the same time, each with settings and parameters of its 
     );
     tookMs = performance.now() - began;
   }
-  assert.ok(tookMs < 2_000, `${tookMs} ms: in sequence they would take 4 s`);
+  assert.ok(tookMs < 10_000, `${tookMs} ms: in sequence they would take 20 s`);
 });
 
 test('an answer that is waited for comes from disk: whole, in order, and without memory for it', async () => {
