@@ -16,3 +16,8 @@ export async function inTime<T>(ms: number, act: (until: number) => Promise<T>):
     }
   }
 }
+
+/** The whole seconds until an instant, as a request names them. */
+export function secondsUntil(until: number): number {
+  return Math.ceil((until - Date.now()) / 1_000);
+}

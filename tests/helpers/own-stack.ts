@@ -5,14 +5,12 @@ import { join } from 'node:path';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
+import { errors } from '../../shared/contract/errors.ts';
 import { learnContract } from './contract.ts';
 import { eventually } from './eventually.ts';
 import { request, type Answer } from './request.ts';
 
 export type StackKey = { id: string; key: string; billingId: string; meter: string; valid: number };
-/** The code of a request whose first attempt still runs. */
-const BUSY = 40905;
-
 type Result = { code: number; out: string; err: string };
 
 /** A stack in a home and on ports of its own, through the commands as an operator gives them. */
@@ -45,7 +43,7 @@ export async function makeOwnStack(folder: string) {
     // A busy machine misses deadlines: what was not decided is asked again, and done once.
     return eventually(`${method} ${path} is decided`, async () => {
       const answer = await request(apiUrl + path, method, { token: token(), headers, ...(body && { body }) });
-      const isUndecided = answer.status === 503 || answer.body?.error?.code === BUSY;
+      const isUndecided = answer.status === 503 || answer.body?.error?.code === errors.idempotency_busy[0];
       assert.ok(answer.status < 300 || isUndecided, answer.text);
       return isUndecided ? undefined : answer;
     });

@@ -6,7 +6,7 @@ import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
 import { isGone } from '../../../shared/stores/records.ts';
 import { hashKeyText, hashShard, keyShard, makeKeyText } from '../../../shared/values/key-text.ts';
 import { must } from '../../../tests/helpers/customers.ts';
-import { inTime } from '../../../tests/helpers/in-time.ts';
+import { inTime, secondsUntil } from '../../../tests/helpers/in-time.ts';
 import { untilOpen } from '../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../../../tests/helpers/rebuild-world.ts';
 import { eventually } from '../../../tests/helpers/world.ts';
@@ -56,7 +56,7 @@ test('it is disabled, deleted and rotated like one of ours, with and without a m
       await must(200, own.world.call('patch', pathOf(id), { enabled: false }));
       assert.is((await answer(key)).status, 'DISABLED');
       await must(200, own.world.call('patch', pathOf(id), { enabled: true }));
-      const graceSeconds = Math.ceil((until - Date.now()) / 1_000);
+      const graceSeconds = secondsUntil(until);
       const rotated = (await must(200, rotate(id, { graceSeconds }))).body.apiKey;
       assert.is(keyShard(rotated.key), 'externalMeterId' in fields ? meterShard(own.workspaceId, meter) : homeOf(key));
       for (const text of [rotated.key, key]) assert.is((await answer(text)).apiKeyId, id);

@@ -6,7 +6,7 @@ import { ALL_SHARDS, keyShard } from '../../../shared/values/key-text.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { inTime } from '../../../tests/helpers/in-time.ts';
+import { inTime, secondsUntil } from '../../../tests/helpers/in-time.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../../tests/helpers/world.ts';
 
 // A verify process keeps what the script looked up and uses it for the next call: never after a change, and never for another
@@ -115,7 +115,7 @@ const changes: Change[] = [
       let latest = key.key;
       const endsAt = await inTime(8_000, async (until) => {
         key.key = latest;
-        const graceSeconds = Math.ceil((until - Date.now()) / 1_000);
+        const graceSeconds = secondsUntil(until);
         latest = (await must(200, world.call('post', path, { graceSeconds }))).body.apiKey.key;
         const endsAt = Date.now() + graceSeconds * 1_000;
         assert.is(await answerTo(key), 'VALID');

@@ -1,29 +1,15 @@
-import type { Browser } from 'playwright-core';
-import { suite } from 'uvu';
-import { makeWorld, type World } from '../../helpers/world.ts';
-import { launch, requirePublic, signedIn } from './helpers/browser.ts';
-import { makeShown, type Shown } from './helpers/data.ts';
+import { requirePublic, signedIn } from './helpers/browser.ts';
 import { requireDialogsInAllLooks } from './helpers/dialogs.ts';
+import { shownSuite } from './helpers/shown-suite.ts';
 
 // How dialogs of a customer's credits look.
 
-let world: World;
-let browser: Browser;
-let shown: Shown;
-const test = suite('dialogs of credits in the console');
-test.before(async () => {
-  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
-  shown = await makeShown(world);
-});
-test.after(async () => {
-  await browser?.close();
-  await world?.stop();
-});
+const { test, own } = shownSuite('dialogs of credits in the console');
 
 test('every dialog of credits keeps to WCAG 2.2 AA and fits its window, in light and dark, wide and narrow', async () => {
-  const { page, asked, close } = await signedIn(browser, world);
-  await requireDialogsInAllLooks(page, `${world.api.url}/console/w/${shown.workspaceId}`, {
-    [`customers/${shown.billingId}`]: [
+  const { page, asked, close } = await signedIn(own.browser, own.world);
+  await requireDialogsInAllLooks(page, `${own.world.api.url}/console/w/${own.shown.workspaceId}`, {
+    [`customers/${own.shown.billingId}`]: [
       ['Refill', 'Refill'],
       ['Grant credits', 'Grant credits'],
       ['Overage and cap', 'Overage and cap'],
@@ -32,7 +18,7 @@ test('every dialog of credits keeps to WCAG 2.2 AA and fits its window, in light
       ['Delete the schedule included', 'Delete the schedule'],
     ],
   });
-  await requirePublic(world, asked);
+  await requirePublic(own.world, asked);
   await close();
 });
 

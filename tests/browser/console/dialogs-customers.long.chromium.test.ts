@@ -1,29 +1,15 @@
-import type { Browser } from 'playwright-core';
-import { suite } from 'uvu';
-import { makeWorld, type World } from '../../helpers/world.ts';
-import { launch, requireInAllLooks, requirePublic, signedIn } from './helpers/browser.ts';
-import { makeShown, type Shown } from './helpers/data.ts';
+import { requireInAllLooks, requirePublic, signedIn } from './helpers/browser.ts';
 import { requireDialogsInAllLooks } from './helpers/dialogs.ts';
+import { shownSuite } from './helpers/shown-suite.ts';
 
 // How dialogs of customers look, but those of credits; what is shown once, and an error.
 
-let world: World;
-let browser: Browser;
-let shown: Shown;
-const test = suite('dialogs of customers in the console');
-test.before(async () => {
-  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
-  shown = await makeShown(world);
-});
-test.after(async () => {
-  await browser?.close();
-  await world?.stop();
-});
+const { test, own } = shownSuite('dialogs of customers in the console');
 
 test('every dialog of a customer but those of credits keeps to WCAG 2.2 AA and fits its window, in light and dark, wide and narrow', async () => {
-  const { page, asked, close } = await signedIn(browser, world);
-  const { billingId } = shown;
-  await requireDialogsInAllLooks(page, `${world.api.url}/console/w/${shown.workspaceId}`, {
+  const { page, asked, close } = await signedIn(own.browser, own.world);
+  const { billingId } = own.shown;
+  await requireDialogsInAllLooks(page, `${own.world.api.url}/console/w/${own.shown.workspaceId}`, {
     customers: [['New record', 'New billing record']],
     [`customers/${billingId}`]: [
       ['Portal link', 'New portal link'],
@@ -31,13 +17,13 @@ test('every dialog of a customer but those of credits keeps to WCAG 2.2 AA and f
       ['New alert', 'New alert'],
     ],
   });
-  await requirePublic(world, asked);
+  await requirePublic(own.world, asked);
   await close();
 });
 
 test('what is shown once, limits to fill in, and an error keep to them too', async () => {
-  const { page, close } = await signedIn(browser, world);
-  const at = (path: string) => page.goto(`${world.api.url}/console/w/${shown.workspaceId}/${path}`);
+  const { page, close } = await signedIn(own.browser, own.world);
+  const at = (path: string) => page.goto(`${own.world.api.url}/console/w/${own.shown.workspaceId}/${path}`);
   const send = (button: string) => page.getByRole('dialog').getByRole('button', { name: button }).click();
   await at('keys');
   await page.getByRole('button', { name: 'New key' }).click();
@@ -46,7 +32,7 @@ test('what is shown once, limits to fill in, and an error keep to them too', asy
   await page.getByLabel('Secret of the key').waitFor();
   await requireInAllLooks(page, 'dialog-the-new-key');
 
-  await at(`customers/${shown.billingId}`);
+  await at(`customers/${own.shown.billingId}`);
   await page.getByRole('button', { name: 'Portal link' }).click();
   await send('Make the link');
   await page.getByLabel('Portal link', { exact: true }).waitFor();

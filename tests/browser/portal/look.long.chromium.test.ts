@@ -1,13 +1,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
-import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { connectClickHouse } from '../../../shared/stores/clickhouse.ts';
-import { makeWorld, type World } from '../../helpers/world.ts';
 import {
   inTable,
-  launch,
   requireAccessible,
   requireFits,
   requireInAllLooks,
@@ -16,33 +12,24 @@ import {
   settled,
   visit,
 } from '../console/helpers/browser.ts';
-import { makeShown, type Shown } from '../console/helpers/data.ts';
 import { newLink, opened, TITLE } from './helpers/portal.ts';
+import { shownSuite } from '../console/helpers/shown-suite.ts';
 
 // PICTURES names a folder that keeps wide pictures: docs/images/portal. WHOLE_PICTURES keeps narrow ones.
 const { PICTURES: wide, WHOLE_PICTURES: narrow } = process.env;
 
 const DAY_MS = 86_400_000;
-let world: World;
-let browser: Browser;
-let shown: Shown;
-const test = suite('how the portal looks');
-test.before(async () => {
-  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
-  shown = await makeShown(world);
+const { test, own } = shownSuite('how the portal looks');
+test.before(() => {
   for (const folder of [wide, narrow]) if (folder) mkdirSync(folder, { recursive: true });
 });
-test.after(async () => {
-  await browser?.close();
-  await world?.stop();
-});
 
-const link = (fields: object = {}) => newLink(world, { workspaceId: shown.workspaceId, ...fields });
+const link = (fields: object = {}) => newLink(own.world, { workspaceId: own.shown.workspaceId, ...fields });
 
 for (const colorScheme of ['light', 'dark'] as const)
   test(`the portal in ${colorScheme} fits its window and keeps to WCAG 2.2 AA, opened, empty, closed and asking`, async () => {
     await makeEarlier();
-    const { page, complaints, asked, close } = await visit(browser, { colorScheme });
+    const { page, complaints, asked, close } = await visit(own.browser, { colorScheme });
     const look = async (name: string) => {
       for (const width of [1280, 360]) {
         await page.setViewportSize({ width, height: 800 });
@@ -59,10 +46,10 @@ for (const colorScheme of ['light', 'dark'] as const)
     };
     const go = async (fields: object) => {
       await page.goto('about:blank');
-      await page.goto(`${world.api.url}/portal#${await link(fields)}`);
+      await page.goto(`${own.world.api.url}/portal#${await link(fields)}`);
       await page.getByRole('heading', { level: 1, name: TITLE }).waitFor();
     };
-    await go({ billingId: shown.billingId, permissions: ['rotate'] });
+    await go({ billingId: own.shown.billingId, permissions: ['rotate'] });
     await inTable(page, 'Movements', new Date().toISOString().slice(0, 7));
     await look('portal');
     await page.getByRole('button', { name: 'Rotate Northwind backend' }).click();
@@ -77,14 +64,14 @@ for (const colorScheme of ['light', 'dark'] as const)
     await page.getByRole('alert').waitFor();
     await look('portal-ended');
     assert.equal(complaints, []);
-    await requirePublic(world, asked);
+    await requirePublic(own.world, asked);
     const operations = [...asked].filter((one) => one.includes('/api/v1/'));
     assert.ok(operations.every((one) => one.includes('/api/v1/portal')));
     await close();
   });
 
 test('the new secret of a rotated key keeps to them too', async () => {
-  const { page, close } = await opened(browser, world, await link({ permissions: ['rotate'] }));
+  const { page, close } = await opened(own.browser, own.world, await link({ permissions: ['rotate'] }));
   await page.getByRole('button', { name: 'Rotate Northwind backend' }).click();
   await page.getByRole('button', { name: 'Rotate key' }).click();
   await page.getByLabel('Secret of the key').waitFor();
@@ -96,7 +83,7 @@ test.run();
 
 // A chart of one day shows little. Copies of today's events, as the books store those of keys without a record.
 async function makeEarlier(): Promise<void> {
-  const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
+  const books = connectClickHouse(own.world.env.CLICKHOUSE_URL!);
   const query = `select * from usage_events final where customer_id = 'northwind' and billing_id != '' and kind = 'verification'`;
   const rows = await (
     await books.client.query({ query, format: 'JSONEachRow' })

@@ -1,34 +1,20 @@
-import type { Browser } from 'playwright-core';
-import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers } from '../../helpers/customers.ts';
-import { makeWorld, type World } from '../../helpers/world.ts';
-import { inTable, launch, rowOf, visit } from '../console/helpers/browser.ts';
-import { makeShown, type Shown } from '../console/helpers/data.ts';
+import { inTable, rowOf, visit } from '../console/helpers/browser.ts';
 import { focused, press, tabTo } from '../console/helpers/keyboard.ts';
 import { newLink, opened, TITLE } from './helpers/portal.ts';
+import { shownSuite } from '../console/helpers/shown-suite.ts';
 
 // What a customer does who has opened a link.
 
-let world: World;
-let browser: Browser;
-let shown: Shown;
-const test = suite('the portal in a browser');
-test.before(async () => {
-  [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
-  shown = await makeShown(world);
-});
-test.after(async () => {
-  await browser?.close();
-  await world?.stop();
-});
+const { test, own } = shownSuite('the portal in a browser');
 
-const link = (fields: object = {}) => newLink(world, { workspaceId: shown.workspaceId, ...fields });
+const link = (fields: object = {}) => newLink(own.world, { workspaceId: own.shown.workspaceId, ...fields });
 
-const open = async (fields: object) => opened(browser, world, await link(fields));
+const open = async (fields: object) => opened(own.browser, own.world, await link(fields));
 
 test('a customer finds their own keys, balance by grant, usage by day and the statement, with a file of it', async () => {
-  const { page, complaints, close } = await open({ billingId: shown.billingId });
+  const { page, complaints, close } = await open({ billingId: own.shown.billingId });
   await inTable(page, 'Keys', 'Northwind backend');
   assert.is(await rowOf(page, 'Keys', 'Harbour office').count(), 0, "no other customer's");
   assert.is(await page.getByRole('button', { name: /^Rotate/ }).count(), 0, 'the link does not permit it');
@@ -47,10 +33,10 @@ test('a customer finds their own keys, balance by grant, usage by day and the st
 });
 
 test('a page beside which another link is opened shows nothing more of the one before', async () => {
-  const { page, close } = await open({ billingId: shown.billingId });
+  const { page, close } = await open({ billingId: own.shown.billingId });
   await inTable(page, 'Keys', 'Northwind backend');
   const other = await page.context().newPage();
-  await other.goto(`${world.api.url}/portal#${await link({ customerId: 'somebody else' })}`);
+  await other.goto(`${own.world.api.url}/portal#${await link({ customerId: 'somebody else' })}`);
   await other.getByText('You have no API key yet.').waitFor();
   await page.getByText('somebody else').waitFor();
   await page.getByText('You have no API key yet.').waitFor();
@@ -67,7 +53,7 @@ test('a customer rotates a key by keyboard alone: the new secret is shown once a
   await press(page, 'Rotate key');
   const made = page.getByRole('dialog', { name: 'The new secret' });
   const secret = await made.getByLabel('Secret of the key').inputValue();
-  assert.is((await makeCustomers(world, shown.workspaceId).verify({ key: secret })).body.status, 'VALID');
+  assert.is((await makeCustomers(own.world, own.shown.workspaceId).verify({ key: secret })).body.status, 'VALID');
   await page.keyboard.press('Escape');
   await made.waitFor({ state: 'detached' });
   assert.is(await focused(page), 'Rotate Northwind backend');
@@ -80,7 +66,7 @@ test('a customer rotates a key by keyboard alone: the new secret is shown once a
 });
 
 test('a customer reads another month and saves it by keyboard alone', async () => {
-  const { page, close } = await open({ billingId: shown.billingId });
+  const { page, close } = await open({ billingId: own.shown.billingId });
   await inTable(page, 'Movements', new Date().toISOString().slice(0, 7));
   await page.keyboard.press('Tab');
   assert.is(await focused(page), 'Skip to the page');
@@ -108,12 +94,12 @@ test('a customer without keys and usage is told what to do; without a balance no
 });
 
 test('an error shows what the api said and the id of the request, and another try goes on with the same link', async () => {
-  const { page, close } = await visit(browser);
+  const { page, close } = await visit(own.browser);
   const token = await link();
   await page.route('**/portal/session', (route) => route.abort());
-  await page.goto(`${world.api.url}/portal#${token}`);
+  await page.goto(`${own.world.api.url}/portal#${token}`);
   await page.getByRole('alert').getByText('cannot be reached').waitFor();
-  assert.is(page.url(), `${world.api.url}/portal`);
+  assert.is(page.url(), `${own.world.api.url}/portal`);
   await page.unroute('**/portal/session');
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('heading', { level: 1, name: TITLE }).waitFor();
@@ -122,9 +108,9 @@ test('an error shows what the api said and the id of the request, and another tr
   const other = await link({ customerId: 'harbour' });
   await page.evaluate(`location.hash = '${other}'`);
   await inTable(page, 'Keys', 'Harbour office');
-  assert.is(page.url(), `${world.api.url}/portal`);
+  assert.is(page.url(), `${own.world.api.url}/portal`);
   await page.goto('about:blank');
-  await page.goto(`${world.api.url}/portal#${other.slice(0, -1)}`);
+  await page.goto(`${own.world.api.url}/portal#${other.slice(0, -1)}`);
   const told = page.getByRole('alert');
   await told.getByText('The link has ended, or was never valid').waitFor();
   assert.match(await told.innerText(), /Request \S+/);

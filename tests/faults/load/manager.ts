@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errors } from '../../../shared/contract/errors.ts';
 import { call, type Body, type Reply } from './client.ts';
 import type { ChangeKind, Detail, History } from '../history.ts';
 import type { Random } from '../../helpers/random.ts';
@@ -38,7 +39,6 @@ const WITHIN_MS = 60_000;
 // machine every answer may be late.
 const LOOKED_WITHIN_MS = 180_000;
 const ON_THE_WAY_MS = 10_000;
-const BUSY = 40905;
 
 export function makeManager(stage: Stage, history: History, random: Random, phase: number): Manager {
   let made = 0;
@@ -115,5 +115,5 @@ export function codeOf({ body }: Reply): number {
 }
 
 function isDecided(reply: Reply): boolean {
-  return reply.http !== undefined && reply.http < 500 && codeOf(reply) !== BUSY;
+  return reply.http !== undefined && reply.http < 500 && codeOf(reply) !== errors.idempotency_busy[0];
 }

@@ -4,7 +4,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { hashKeyText, keyShard } from '../../../../shared/values/key-text.ts';
 import { keyspace } from '../../../../shared/stores/keyspace.ts';
-import { inTime } from '../../../../tests/helpers/in-time.ts';
+import { inTime, secondsUntil } from '../../../../tests/helpers/in-time.ts';
 import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
 
 let world: World;
@@ -58,7 +58,7 @@ test('during a grace, all secrets are the same key with one rate limit', async (
 test('a grace ends by itself', async () => {
   const { first, second, endsAt } = await inTime(8_000, async (until) => {
     const first = await create();
-    const graceSeconds = Math.ceil((until - Date.now()) / 1_000);
+    const graceSeconds = secondsUntil(until);
     const second = (await rotate(first, { graceSeconds })).body.apiKey;
     const endsAt = Date.now() + graceSeconds * 1_000;
     assert.is((await verify(first.key)).status, 'VALID');

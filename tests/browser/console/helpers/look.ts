@@ -1,20 +1,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
-import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeWorld, type World } from '../../../helpers/world.ts';
-import {
-  launch,
-  requireAccessible,
-  requireFits,
-  requirePublic,
-  requireWhole,
-  settled,
-  signIn,
-  visit,
-} from './browser.ts';
-import { FAILING, makeShown, type Shown } from './data.ts';
+import { requireAccessible, requireFits, requirePublic, requireWhole, settled, signIn, visit } from './browser.ts';
+import { FAILING } from './data.ts';
+import { shownSuite } from './shown-suite.ts';
 
 // PICTURES names a folder that keeps the upper part of each wide page: docs/images/console. WHOLE_PICTURES keeps whole pages, wide
 // and narrow.
@@ -24,22 +13,13 @@ const KEPT_PX = 1_100;
 
 /** Looks at every page in a theme, wide and narrow. */
 export function testPages(colorScheme: 'light' | 'dark'): void {
-  let world: World;
-  let browser: Browser;
-  let shown: Shown;
-  const test = suite(`pages of the console in ${colorScheme}`);
-  test.before(async () => {
-    [world, browser] = await Promise.all([makeWorld(['verify', 'consumer']), launch()]);
-    shown = await makeShown(world);
+  const { test, own } = shownSuite(`pages of the console in ${colorScheme}`);
+  test.before(() => {
     for (const folder of [kept, whole]) if (folder) mkdirSync(folder, { recursive: true });
-  });
-  test.after(async () => {
-    await browser?.close();
-    await world?.stop();
   });
 
   test(`every page in ${colorScheme} fits its window, keeps to WCAG 2.2 AA, breaks no rule of its own, and asks for what a script can`, async () => {
-    const { page, complaints, asked, close } = await visit(browser, { colorScheme });
+    const { page, complaints, asked, close } = await visit(own.browser, { colorScheme });
     const look = async (name: string, heading: string, level = 1) => {
       await page.getByRole('heading', { level, name: heading }).waitFor();
       for (const width of widths) {
@@ -58,9 +38,9 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
       }
       await page.setViewportSize({ width: widths[0]!, height: 800 });
     };
-    await page.goto(`${world.api.url}/console`);
+    await page.goto(`${own.world.api.url}/console`);
     await look('sign-in', 'keytally');
-    await signIn(page, world.api.url, shown.token);
+    await signIn(page, own.world.api.url, own.shown.token);
     await look('workspaces', 'Choose a workspace');
     await page.getByRole('link', { name: 'Weather, production' }).click();
     await look('overview', 'Overview');
@@ -89,7 +69,7 @@ export function testPages(colorScheme: 'light' | 'dark'): void {
       await look(title.toLowerCase().replace(' ', '-'), title);
     }
     assert.equal(complaints, []);
-    await requirePublic(world, asked);
+    await requirePublic(own.world, asked);
     await close();
   });
 
