@@ -109,10 +109,15 @@ test('as memory fills up, first nothing new is made, then nothing metered goes o
     const answer = await makeKey();
     return answer.body.error?.code ?? answer.status;
   };
-  await fillUp(78);
-  await eventually('nothing new is made', async () => (await make()) === 50312);
+  await eventually('nothing new is made', async () => {
+    await fillUp(78);
+    return (await make()) === 50312;
+  });
   // Holds stay for days: a team that fills Redis with them stops no verification, and may still settle those that it has.
-  await eventually('nothing new is held', async () => (await hold(key)).body.error?.code === 50312);
+  await eventually('nothing new is held', async () => {
+    await fillUp(78);
+    return (await hold(key)).body.error?.code === 50312;
+  });
   await must(200, world.call('post', CAPTURE_PATH, { holdId: open, usage: '1' }));
   assert.is((await spend(key, '1')).body.status, 'VALID');
   await eventually('a metric tells it', async () => {
@@ -121,8 +126,10 @@ test('as memory fills up, first nothing new is made, then nothing metered goes o
     return /keytally_redis_memory_bytes\{[^}]+\} 1[23]\d{6}\n/.test(text);
   });
 
-  await fillUp(87);
-  await eventually('nothing metered goes on', async () => (await spend(key, '1')).body.error?.code === 50306);
+  await eventually('nothing metered goes on', async () => {
+    await fillUp(87);
+    return (await spend(key, '1')).body.error?.code === 50306;
+  });
   assert.is((await verify(plain.key)).body.status, 'VALID');
   assert.ok((await fetch(`${world.verify!.url}/readyz`)).ok, 'what is not metered is served');
   assert.not(await isFull());
@@ -153,13 +160,16 @@ function makeKey() {
 }
 
 /**
- * Appends events until Redis refuses them; returns how many. Fewer at a time towards the end: what Redis keeps of many commands
- * while it answers them is memory too, and leaves room when it is gone.
+ * Appends events until Redis refuses them or has so much memory in use; returns how many. Fewer at a time towards the end. What Redis
+ * keeps of many commands while it answers them is memory too and leaves room when it is gone: a test that needs so much in use for
+ * longer fills it up again.
  */
 async function fillUp(percent = 101): Promise<number> {
   for (let [appended, atOnce] = [0, 1_000]; ;) {
-    const [, used] = /^used_memory:(\d+)/m.exec(await redis.admin.info('memory'))!;
-    if (Number(used) >= (LIMIT * percent) / 100) return appended;
+    const info = await redis.admin.info('memory');
+    const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)![1]);
+    // As Redis counts it for its limit: a disk that is slow keeps some of the append-only file in memory, which goes again.
+    if (bytes('used_memory') - bytes('mem_not_counted_for_evict') >= (LIMIT * percent) / 100) return appended;
     const pipeline = redis.admin.pipeline();
     for (let i = 0; i < atOnce; i++) {
       const event = testEvent({ id: newId('evt'), route: 'r'.repeat(100) });
