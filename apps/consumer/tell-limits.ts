@@ -21,7 +21,7 @@ const slidingMs: Partial<Record<Limit['per'], number>> = { minute: MINUTE_MS, ho
  * A limit is told once for its window, since the id follows from both. This process remembers for which minutes it told a limit of
  * a key: one that refuses all day is looked at once a minute.
  *
- * Refusals one by one say the time, but all teams share their room in a process; of counts there is room for thousands of each team.
+ * Refusals one by one say the time, but all teams share their room in a process; of counts there is room for hundreds of each team.
  */
 export function makeTellLimits(sql: Sql): TellLimits {
   const known = new Set<string>();

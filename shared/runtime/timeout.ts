@@ -9,15 +9,20 @@ export function withTimeout<T>(
   timeoutError = () => new Error(`no answer within ${Math.round(ms)} ms`),
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => setImmediate(() => reject(timeoutError())), ms);
+    let late: NodeJS.Immediate | undefined;
+    const timer = setTimeout(() => (late = setImmediate(() => reject(timeoutError()))), ms);
+    const end = () => {
+      clearTimeout(timer);
+      clearImmediate(late);
+    };
     // No `finally`: every verification would pay for the promises it makes.
     promise.then(
       (answer) => {
-        clearTimeout(timer);
+        end();
         resolve(answer);
       },
       (error: unknown) => {
-        clearTimeout(timer);
+        end();
         reject(error);
       },
     );

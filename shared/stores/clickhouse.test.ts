@@ -1,7 +1,8 @@
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { wireTo } from '../../tests/helpers/wire.ts';
 import { newId } from '../values/ids.ts';
-import { connectClickHouse, inChunks, REQUEST_LIMITS, type Books } from './clickhouse.ts';
+import { booksUntil, connectClickHouse, inChunks, REQUEST_LIMITS, type Books } from './clickhouse.ts';
 
 let books: Books;
 test.before(() => {
@@ -48,6 +49,24 @@ test('a query of a request ends with an error once it takes more memory or time 
     assert.equal(kept, [[12]]);
   } finally {
     await limited.close();
+  }
+});
+
+test('an answer that stops on its way ends with the request that it is for', async () => {
+  const wire = await wireTo(process.env.TEST_CLICKHOUSE_URL!);
+  const wired = connectClickHouse(wire.url, '', REQUEST_LIMITS);
+  const over = new AbortController();
+  try {
+    const { client } = booksUntil(wired, over.signal);
+    // 40 MB: more than is on its way at once.
+    const answer = await client.query({ query: 'select number from numbers(2000000)', format: 'JSONEachRow' });
+    wire.silence();
+    const rows = answer.json().catch((error) => error);
+    over.abort();
+    assert.match(String(await rows), /ResultSet has been closed/);
+  } finally {
+    await wired.close();
+    await wire.cut();
   }
 });
 

@@ -32,6 +32,9 @@ export const exactOnCluster = {
 const CHUNK_BYTES = 64_000;
 // Quotes and comma.
 const BYTES_AROUND_VALUE = 3;
+// No query waits for a connection: whoever asks has a turn already. (The client also ends a connection under another's query where
+// one that was aborted had waited for it.)
+const MOST_CONNECTIONS = 100;
 // ClickHouse's number of an error.
 const MEMORY_LIMIT_EXCEEDED = '241';
 
@@ -85,9 +88,12 @@ export const EXPORT_LIMITS: BooksLimits = {
 /** The same books for one who waits until `over`: then the queries under way end, and no other begins. */
 export function booksUntil(books: Books, over: AbortSignal): Books {
   const query: ClickHouseClient['query'] = async (params) => {
-    // The client only listens for it.
+    // The client only listens for it, and only until the answer begins.
     over.throwIfAborted();
-    return books.client.query({ ...params, abort_signal: over });
+    const answer = await books.client.query({ ...params, abort_signal: over });
+    if (over.aborted) answer.close();
+    over.addEventListener('abort', () => answer.close(), { once: true });
+    return answer;
   };
   return { ...books, client: Object.create(books.client, { query: { value: query } }) as ClickHouseClient };
 }
@@ -125,6 +131,7 @@ export function connectClickHouse(
   const client = createClient({
     url,
     request_timeout: requestTimeoutMs,
+    max_open_connections: MOST_CONNECTIONS,
     // A thousand ids do not fit into a URL (node:http takes 16 KB of it): long parameters go into the body.
     use_multipart_params_auto: true,
     // The client's own log lines go to the console and hold parameters. A failure is logged where it is handled.

@@ -19,7 +19,8 @@ export function endSilentConnections(client: Redis): void {
     silent = isSilent ? silent + 1 : 0;
     watched = stream;
     read = stream?.bytesRead ?? 0;
-    if (silent < LOOKS) return;
+    // The first may have come just after a command was sent.
+    if (silent <= LOOKS) return;
     silent = 0;
     stream.destroy(new Error(`redis has not answered for ${SILENT_FOR_MS} ms`));
   }, SILENT_FOR_MS / LOOKS);
