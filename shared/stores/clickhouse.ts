@@ -32,9 +32,11 @@ export const exactOnCluster = {
 const CHUNK_BYTES = 64_000;
 // Quotes and comma.
 const BYTES_AROUND_VALUE = 3;
-// No query waits for a connection: whoever asks has a turn already. (The client also ends a connection under another's query where
-// one that was aborted had waited for it.)
-const MOST_CONNECTIONS = 100;
+// Each query of a job may take a large part of ClickHouse's memory: more of them wait.
+const CONNECTIONS_OF_JOBS = 10;
+// No request waits for a connection, since it has had its turn. (Where a query that was aborted had waited for one, the client
+// would end that connection under another's query.)
+const CONNECTIONS_OF_REQUESTS = 100;
 // ClickHouse's number of an error.
 const MEMORY_LIMIT_EXCEEDED = '241';
 
@@ -131,7 +133,7 @@ export function connectClickHouse(
   const client = createClient({
     url,
     request_timeout: requestTimeoutMs,
-    max_open_connections: MOST_CONNECTIONS,
+    max_open_connections: limits === JOB_LIMITS ? CONNECTIONS_OF_JOBS : CONNECTIONS_OF_REQUESTS,
     // A thousand ids do not fit into a URL (node:http takes 16 KB of it): long parameters go into the body.
     use_multipart_params_auto: true,
     // The client's own log lines go to the console and hold parameters. A failure is logged where it is handled.
