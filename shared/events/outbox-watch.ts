@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import type { Logger } from '../runtime/log.ts';
@@ -76,19 +77,23 @@ export function watchOutbox(
   };
 }
 
-/** The memory of each server as Redis counts it for `maxmemory`: without the buffers of its replicas and its append-only file. */
 async function readMemories(redis: ShardedRedis): Promise<Memory[]> {
   return Promise.all(
-    [...redis.byNode().keys()].map(async ({ client }) => {
-      const info = await withTimeout(WITHIN_MS, client.info('memory'));
-      const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
-      return {
-        server: `${client.options.host}:${client.options.port}`,
-        usedBytes: bytes('used_memory') - bytes('mem_not_counted_for_evict'),
-        limitBytes: bytes('maxmemory') || Infinity,
-      };
-    }),
+    [...redis.byNode().keys()].map(async ({ client }) => ({
+      server: `${client.options.host}:${client.options.port}`,
+      ...(await withTimeout(WITHIN_MS, readMemory(client))),
+    })),
   );
+}
+
+/** The memory of a server as Redis counts it for `maxmemory`: without the buffers of its replicas and its append-only file. */
+export async function readMemory(client: Redis): Promise<{ usedBytes: number; limitBytes: number }> {
+  const info = await client.info('memory');
+  const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
+  return {
+    usedBytes: bytes('used_memory') - bytes('mem_not_counted_for_evict'),
+    limitBytes: bytes('maxmemory') || Infinity,
+  };
 }
 
 function showMemories(metrics: Metrics, memories: Memory[]): void {

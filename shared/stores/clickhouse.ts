@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import {
   ClickHouseError,
   ClickHouseLogLevel,
@@ -93,8 +94,7 @@ export function booksUntil(books: Books, over: AbortSignal): Books {
     // The client only listens for it, and only until the answer begins.
     over.throwIfAborted();
     const answer = await books.client.query({ ...params, abort_signal: over });
-    if (over.aborted) answer.close();
-    over.addEventListener('abort', () => answer.close(), { once: true });
+    addAbortListener(over, () => answer.close());
     return answer;
   };
   return { ...books, client: Object.create(books.client, { query: { value: query } }) as ClickHouseClient };

@@ -2,6 +2,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { encodeEvent, EVENT_FIELD } from '../../shared/events/event.ts';
+import { readMemory } from '../../shared/events/outbox-watch.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { CAPTURE_PATH } from '../../shared/verification/hold-operations.ts';
@@ -12,6 +13,8 @@ import { makeOwnRedis, type OwnRedis, untilOpen } from '../helpers/own-redis.ts'
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
 const LIMIT = 16 * 1024 * 1024;
+// Percent of the limit: Redis refuses more before it has so much in use.
+const FULL = 101;
 const test = suite('a Redis at its memory limit');
 let redis: OwnRedis;
 let world: World;
@@ -92,8 +95,7 @@ test('a verification that Redis has no memory for is a 503 and costs nothing; on
   });
   assert.equal([...codes], [50306]);
   assert.is((await customers.billing(meter)).usedCredits, '1');
-  await eventually('Redis keeps nothing more', async () => {
-    await fillUp();
+  await eventuallyAt(FULL, 'Redis keeps nothing more', async () => {
     return (await verify(limited.key)).body.error?.code === 50306;
   });
   // Nothing is kept for its key: it costs nothing, whoever repeats it.
@@ -109,15 +111,9 @@ test('as memory fills up, first nothing new is made, then nothing metered goes o
     const answer = await makeKey();
     return answer.body.error?.code ?? answer.status;
   };
-  await eventually('nothing new is made', async () => {
-    await fillUp(78);
-    return (await make()) === 50312;
-  });
+  await eventuallyAt(78, 'nothing new is made', async () => (await make()) === 50312);
   // Holds stay for days: a team that fills Redis with them stops no verification, and may still settle those that it has.
-  await eventually('nothing new is held', async () => {
-    await fillUp(78);
-    return (await hold(key)).body.error?.code === 50312;
-  });
+  await eventuallyAt(78, 'nothing new is held', async () => (await hold(key)).body.error?.code === 50312);
   await must(200, world.call('post', CAPTURE_PATH, { holdId: open, usage: '1' }));
   assert.is((await spend(key, '1')).body.status, 'VALID');
   await eventually('a metric tells it', async () => {
@@ -126,10 +122,7 @@ test('as memory fills up, first nothing new is made, then nothing metered goes o
     return /keytally_redis_memory_bytes\{[^}]+\} 1[23]\d{6}\n/.test(text);
   });
 
-  await eventually('nothing metered goes on', async () => {
-    await fillUp(87);
-    return (await spend(key, '1')).body.error?.code === 50306;
-  });
+  await eventuallyAt(87, 'nothing metered goes on', async () => (await spend(key, '1')).body.error?.code === 50306);
   assert.is((await verify(plain.key)).body.status, 'VALID');
   assert.ok((await fetch(`${world.verify!.url}/readyz`)).ok, 'what is not metered is served');
   assert.not(await isFull());
@@ -160,16 +153,24 @@ function makeKey() {
 }
 
 /**
- * Appends events until Redis refuses them or has so much memory in use; returns how many. Fewer at a time towards the end. What Redis
- * keeps of many commands while it answers them is memory too and leaves room when it is gone: a test that needs so much in use for
- * longer fills it up again.
+ * Waits while so much memory is in use. What Redis keeps of many commands while it answers them is memory too and leaves room when
+ * it is gone, so it is filled up again before each look.
  */
-async function fillUp(percent = 101): Promise<number> {
+function eventuallyAt(percent: number, what: string, look: () => Promise<boolean>) {
+  return eventually(what, async () => {
+    await fillUp(percent);
+    return look();
+  });
+}
+
+/**
+ * Appends events until Redis refuses them or has so much memory in use, as it counts that for its limit; returns how many. Fewer at
+ * a time towards the end.
+ */
+async function fillUp(percent = FULL): Promise<number> {
   for (let [appended, atOnce] = [0, 1_000]; ;) {
-    const info = await redis.admin.info('memory');
-    const bytes = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)![1]);
-    // As Redis counts it for its limit: a disk that is slow keeps some of the append-only file in memory, which goes again.
-    if (bytes('used_memory') - bytes('mem_not_counted_for_evict') >= (LIMIT * percent) / 100) return appended;
+    const { usedBytes } = await readMemory(redis.admin);
+    if (usedBytes >= (LIMIT * percent) / 100) return appended;
     const pipeline = redis.admin.pipeline();
     for (let i = 0; i < atOnce; i++) {
       const event = testEvent({ id: newId('evt'), route: 'r'.repeat(100) });

@@ -1,6 +1,7 @@
 // Refusals are counted while Redis is unavailable, full or emptied, and verify goes on.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readMemory } from '../../shared/events/outbox-watch.ts';
 import { connectClickHouse, type Books } from '../../shared/stores/clickhouse.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
@@ -51,8 +52,8 @@ test('counts wait while Redis is unavailable, none is lost, and none counts twic
 test('counts wait while Redis has no memory to spare, and what needs none is decided', async () => {
   const refused = await customers.newKey({ enabled: false });
   const valid = await customers.newKey();
-  const used = Number(/^used_memory:(\d+)/m.exec(await redis.admin.info('memory'))![1]);
-  await redis.admin.config('SET', 'maxmemory', Math.round(used / 0.92));
+  const { usedBytes } = await readMemory(redis.admin);
+  await redis.admin.config('SET', 'maxmemory', Math.round(usedBytes / 0.92));
   await eventually('verify knows', async () => (await metric(wired.url, 'keytally_redis_memory_limit_bytes')) < LIMIT);
   const seen = async () => metric(wired.url, 'keytally_refusals_total');
   const [before, appended] = [await seen(), await callsOf('xadd')];
