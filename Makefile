@@ -18,8 +18,8 @@ help: ## list the targets
 	  printf '  make %-16s %s\n' "$$name" "$$text"; done
 	@echo
 	@echo '  The stack keeps its data in KEYTALLY_HOME (default .keytally). The api listens on KEYTALLY_PORT (default 8080),'
-	@echo '  verify on the next port. make uses Docker Compose where a Docker engine answers; STACK=docker or STACK=native'
-	@echo '  decides instead.'
+	@echo '  verify on the next port. make stays with the stack that is there. Without one it uses Docker Compose where a'
+	@echo '  Docker engine answers. STACK=docker or STACK=native decides instead.'
 
 up: ## start the stack, or find it running; print addresses, a token and three lines to paste
 	$(stack) up

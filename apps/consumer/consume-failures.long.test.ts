@@ -12,6 +12,7 @@ let own: ConsumerWorld;
 const test = suite('consume through failures');
 test.before(async () => {
   own = await makeConsumerWorld();
+  await own.stopMerges();
 });
 test.after.each(() => own.stopConsuming());
 test.after(() => own?.stop());

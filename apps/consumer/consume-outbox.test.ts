@@ -17,6 +17,7 @@ let own: ConsumerWorld;
 const test = suite('consume the outbox');
 test.before(async () => {
   own = await makeConsumerWorld();
+  await own.stopMerges();
 });
 test.after.each(() => own.stopConsuming());
 test.after(() => own?.stop());
@@ -56,7 +57,7 @@ test('a consumer that died is removed from its groups once others have its entri
   const idle = async (ms: number) => (await consumers()).every((one) => one.idle > ms);
   await eventually('it was not heard of for a while', () => idle(500));
 
-  const looking = own.consume(own.reader('other', 30_000, 500));
+  const looking = own.consume(own.reader('other', 600_000, 500));
   await eventually('another one reads', async () => (await consumers()).length === 2);
   await own.append(billingId, numbered(10));
   await eventually(

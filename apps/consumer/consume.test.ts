@@ -13,6 +13,7 @@ let own: ConsumerWorld;
 const test = suite('consume');
 test.before(async () => {
   own = await makeConsumerWorld();
+  await own.stopMerges();
 });
 test.after.each(() => own.stopConsuming());
 test.after(() => own?.stop());

@@ -25,6 +25,7 @@ import { makeMarkChangedDays } from './changed-days.ts';
 import { startLookingAtCredits } from './look-at-credits.ts';
 import { makeTellLimits } from './tell-limits.ts';
 import { startTellingMoments } from './tell-moments.ts';
+import { watchProofs } from './watch-proofs.ts';
 
 const config = readConfigOrExit(...programs.consumer);
 const log = makeLogger('consumer', config.LOG_LEVEL);
@@ -75,6 +76,7 @@ await run({ log, isHarmless: isPostgresConnectionError }, async () => {
     const reachable = () => allReady(checks);
     running.push(consumeKafka({ ...options, kafka, reachable, watchdogSeconds: config.KAFKA_WATCHDOG_SECONDS, end }));
   }
+  running.push(watchProofs(sql, metrics, log));
   running.push(trackWatermark({ sql, redis, kafka, log }));
   const connect = () => connectPostgres(config.DATABASE_URL, { max: 1 });
   running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log }));

@@ -11,6 +11,7 @@ import { connectClickHouse, IS_COUNTED, IS_USAGE, type Books } from '../../share
 import { knownMigrations, migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
+import { eventually } from '../../tests/helpers/eventually.ts';
 import { makeMarkChangedDays } from './changed-days.ts';
 import { makeFillOwners } from './fill-owners.ts';
 import { makeConsumerWorld, type ConsumerWorld } from './helpers/consumer-world.ts';
@@ -112,6 +113,42 @@ test('a copy that dies at any of its statements goes on, and nothing is lost or 
     await rollUp({ sql, books }, nowMs, never);
     await requireSums(books, [...known.values()], nowMs);
     await requireBalances(books, [...known.values()], made.records);
+  } finally {
+    way.close();
+    await books.client.command({ query: `drop database if exists ${url.pathname.slice(1)}` });
+    await books.close();
+  }
+});
+
+test('a second migrator waits for the copy of the first, and the books are whole', async () => {
+  const url = new URL(own.world.env.CLICKHOUSE_URL!);
+  url.pathname += '_twice';
+  const { sql } = own.world;
+  const books = connectClickHouse(url.href);
+  const way = await dyingBooks(url.href);
+  try {
+    const known = knownMigrations().clickhouse;
+    await migrateClickHouse(url.href, { sql, only: known.filter((name) => name < '0004') });
+    const { events } = await makeRecords(Date.now());
+    await insertAsBefore(books, events);
+    let second: Promise<string[]> | undefined;
+    let said = '';
+    way.before('exchange tables', async () => {
+      second ??= migrateClickHouse(url.href, { sql, say: (text) => (said = text()) });
+      const waits = eventually('the second one waits', async () => /until another program has migrated/.test(said));
+      await Promise.race([waits, second]);
+    });
+    const first = await migrateClickHouse(way.url, { sql, rowsAtOnce: 150 });
+    assert.equal(
+      first,
+      known.filter((name) => name >= '0004'),
+    );
+    assert.equal(await second, []);
+    const copied = await rows<{ id: string }>(books, 'select event_id as id from usage_events final order by id');
+    assert.equal(
+      copied.map(({ id }) => id),
+      events.map(({ id }) => id).toSorted(),
+    );
   } finally {
     way.close();
     await books.client.command({ query: `drop database if exists ${url.pathname.slice(1)}` });

@@ -1,6 +1,6 @@
 import { PREFIX_PATTERN } from '../../shared/values/key-text.ts';
-import { readCsv, type CsvRecord } from './read-csv.ts';
-import { readEntries, readLines, type Entry } from './read-json.ts';
+import { fieldsOf, readCsv, type CsvRecord } from './read-csv.ts';
+import { objectIn, readEntries, readLines, type Entry } from './read-json.ts';
 
 /** A key as the endpoint takes it, without the workspace. */
 export type Item = Record<string, unknown> & { name?: unknown };
@@ -11,14 +11,14 @@ type Read = (pieces: AsyncIterable<string>) => AsyncGenerator<Row>;
 
 /** How each form of file is read. docs/move-here.md says what becomes of each field. */
 export const forms: Record<string, Read> = {
-  unkey: (pieces) => rowsOf(readCsv(pieces), ofUnkey, lineOf),
-  litellm: (pieces) => rowsOf(readCsv(pieces), ofLiteLlm, lineOf),
+  unkey: (pieces) => rowsOf(readCsv(pieces, ['hash', 'key', 'plaintext']), ofUnkey, lineOf),
+  litellm: (pieces) => rowsOf(readCsv(pieces, ['token']), ofLiteLlm, lineOf),
   kong: (pieces) => rowsOf(readEntries(pieces), ofKong, entryOf),
   'api-gateway': (pieces) => rowsOf(readEntries(pieces), ofApiGateway, entryOf),
   keys: (pieces) =>
     rowsOf(
       readLines(pieces),
-      ({ value }) => [{ item: value, lost: [] }],
+      (entry) => [{ item: objectIn(entry), lost: [] }],
       ({ number }) => `line ${number}`,
     ),
 };
@@ -49,10 +49,12 @@ async function* rowsOf<Source>(
 }
 
 // The columns of Unkey's table of keys. A hash is the SHA-256 in base64.
-function ofUnkey({ fields }: CsvRecord): Found[] {
+function ofUnkey(record: CsvRecord): Found[] {
+  const fields = fieldsOf(record);
   const of = (...names: string[]) => firstOf(fields, names);
   if (of('deleted_at_m', 'deleted_at')) return [{ skipped: 'it is deleted', lost: [] }];
-  const perSecond = Number(of('ratelimit_duration') ?? 0) === 1_000 ? Number(of('ratelimit_limit')) : undefined;
+  const limit = of('ratelimit_limit');
+  const perSecond = limit && Number(of('ratelimit_duration')) === 1_000 ? Number(limit) : undefined;
   const start = of('start') ?? '';
   const prefix = start.slice(0, Math.max(0, start.lastIndexOf('_')));
   const plain = of('key', 'plaintext');
@@ -65,21 +67,23 @@ function ofUnkey({ fields }: CsvRecord): Found[] {
       ...given('expiresAt', timeOf('expires', of('expires'))),
       ...given('metadata', objectOf('meta', of('meta'))),
       ...given('rateLimitPerSecond', perSecond),
-      enabled: isTrue(of('enabled') ?? 'true'),
+      enabled: booleanOf('enabled', of('enabled')) ?? true,
     },
     lost: [
       ...['remaining_requests', 'refill_amount'].filter((name) => of(name)),
-      ...(of('ratelimit_limit') && perSecond === undefined ? ['ratelimit_limit'] : []),
+      ...(limit && perSecond === undefined ? ['ratelimit_limit'] : []),
     ],
   });
 }
 
 // The columns of LiteLLM_VerificationToken. A token is the SHA-256 in hex.
-function ofLiteLlm({ fields }: CsvRecord): Found[] {
+function ofLiteLlm(record: CsvRecord): Found[] {
+  const fields = fieldsOf(record);
   const of = (...names: string[]) => firstOf(fields, names);
   const token = of('token') ?? '';
   const [team, metadata] = [of('team_id'), objectOf('metadata', of('metadata'))];
-  const limits = ['max_budget', 'tpm_limit', 'rpm_limit', 'max_parallel_requests', 'models'];
+  const limits = ['max_budget', 'model_max_budget', 'budget_id', 'tpm_limit', 'rpm_limit', 'max_parallel_requests'];
+  const rights = ['models', 'allowed_routes', 'permissions'];
   return orExpired({
     item: {
       name: nameOf(of('key_alias'), of('key_name'), 'LiteLLM key'),
@@ -87,22 +91,25 @@ function ofLiteLlm({ fields }: CsvRecord): Found[] {
       ...given('customerId', of('user_id') ?? team),
       ...given('expiresAt', timeOf('expires', of('expires'))),
       ...((metadata || team) && { metadata: { ...metadata, ...given('team_id', team) } }),
-      enabled: !isTrue(of('blocked') ?? 'false'),
+      enabled: !booleanOf('blocked', of('blocked')),
     },
-    lost: limits.filter((name) => !['', '{}', '[]', '{"{}"}'].includes(of(name) ?? '')),
+    lost: [...limits, ...rights].filter((name) => !['', '{}', '[]', '{"{}"}'].includes(of(name) ?? '')),
   });
 }
 
 // Consumers with their credentials, as decK writes them; or credentials, as the Admin API lists them.
-function ofKong({ list, value }: Entry): Found[] {
+function ofKong(entry: Entry): Found[] {
+  const { list } = entry;
+  if (!['consumers', 'keyauth_credentials', 'data', ''].includes(list)) return [];
+  const value = objectIn(entry);
   if (list === 'consumers') {
     const credentials = value['keyauth_credentials'];
-    const lost = ['basicauth_credentials', 'jwt_secrets', 'hmacauth_credentials', 'oauth2_credentials', 'acls'];
+    const others = ['basicauth', 'hmacauth', 'oauth2', 'mtls_auth'].map((kind) => `${kind}_credentials`);
+    const lost = [...others, 'jwt_secrets', 'acls', 'groups', 'plugins'];
     const found = Array.isArray(credentials) ? credentials.flatMap((one: unknown) => ofKongKey(one, value)) : [];
     found[0]?.lost.push(...lost.filter((name) => value[name] !== undefined));
     return found;
   }
-  if (list !== 'keyauth_credentials' && list !== 'data' && list !== '') return [];
   const { consumer } = value;
   return ofKongKey(
     value,
@@ -127,9 +134,9 @@ function ofKongKey(credential: unknown, consumer: Record<string, unknown>): Foun
 }
 
 // `aws apigateway get-api-keys --include-values`.
-function ofApiGateway({ list, value }: Entry): Found[] {
-  if (list !== 'items' && list !== 'item' && list !== '') return [];
-  const { value: key, name, customerId, description, tags, enabled, stageKeys } = value;
+function ofApiGateway(entry: Entry): Found[] {
+  if (!['items', 'item', ''].includes(entry.list)) return [];
+  const { value: key, name, customerId, description, tags, enabled, stageKeys } = objectIn(entry);
   const metadata = { ...given('description', textOf(description)), ...(tags as object | undefined) };
   return [
     {
@@ -165,16 +172,23 @@ function textOf(value: unknown): string | undefined {
 
 function nameOf(...names: unknown[]): string {
   const name = names.find((one): one is string => textOf(one) !== undefined)!;
+  // By characters: a name that ends in half of one would be refused.
   // oxlint-disable-next-line no-control-regex -- they are what a name may not hold
-  return name.replace(/[\u0000-\u001f\u007f]/g, ' ').slice(0, 128);
+  return Array.from(name.replace(/[\u0000-\u001f\u007f]/g, ' '))
+    .slice(0, 128)
+    .join('');
 }
 
-function isTrue(text: string): boolean {
-  return ['1', 't', 'true', 'yes'].includes(text.toLowerCase());
+// A guess would enable a key that is blocked, or the other way round.
+function booleanOf(column: string, text: string | undefined): boolean | undefined {
+  if (text === undefined) return undefined;
+  if (['1', 't', 'true', 'y', 'yes', 'on'].includes(text.toLowerCase())) return true;
+  if (['0', 'f', 'false', 'n', 'no', 'off'].includes(text.toLowerCase())) return false;
+  throw new Error(`${column} is neither true nor false`);
 }
 
 function objectOf(column: string, text: string | undefined): Record<string, unknown> | undefined {
-  if (text === undefined || text === '{}') return undefined;
+  if (text === undefined || text === '{}' || text === 'null') return undefined;
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
@@ -184,11 +198,19 @@ function objectOf(column: string, text: string | undefined): Record<string, unkn
   throw new Error(`${column} is no JSON object`);
 }
 
-/** Milliseconds since 1970 of a number of them, of seconds, or of a date in UTC as databases write it. */
+// As RFC 3339 and databases write it: a day, a time of day, an offset.
+const instant = /^(\d{4}-\d\d-(\d\d))(?:[Tt ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?(?:[Zz]|([+-]\d\d)(?::?(\d\d))?)?)?$/;
+
+/** Milliseconds since 1970 of a date of ISO 8601, in UTC unless it has an offset; or of so many digits as Unix times have. */
 function timeOf(column: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  if (/^\d+$/.test(text)) return Number(text) < 100_000_000_000 ? Number(text) * 1_000 : Number(text);
-  const time = Date.parse(/(Z|[+-]\d\d(:?\d\d)?)$/.test(text) ? text : `${text.replace(' ', 'T')}Z`);
-  if (Number.isNaN(time)) throw new Error(`${column} is no time`);
-  return time;
+  if (/^\d{10}$/.test(text)) return Number(text) * 1_000;
+  if (/^\d{13}$/.test(text)) return Number(text);
+  const [, day, ofMonth, time = '00:00', hours = '+00', minutes = '00'] = instant.exec(text) ?? [];
+  const at = Date.parse(`${day}T${time}${hours}:${minutes}`);
+  // February 30 would be a day of March.
+  const isDay = new Date(`${day}T00:00Z`).getUTCDate() === Number(ofMonth);
+  if (Number.isNaN(at) || !isDay)
+    throw new Error(`${column} is no time such as 2027-01-31T12:00:00Z, nor Unix seconds or milliseconds`);
+  return at;
 }

@@ -75,16 +75,16 @@ test('what keytally refuses is told with its place, the rest is imported, and no
   assert.not.ok(/foreign-key/.test(out + err + readFileSync(report, 'utf8')));
 });
 
-test('a run that fails says where to go on, and --skip goes on there', async () => {
+test('a file that ends being text is read up to there; the run says where to go on, and --skip goes on there', async () => {
   const line = (i: number) => JSON.stringify({ name: 'n', key: `a-key-of-a-broken-file-${i}` });
   const lines = Array.from({ length: 250 }, (_, i) => line(i));
-  writeFileSync(join(folder, 'keys-broken.ndjson'), [...lines, 'no json', line(250)].join('\n'));
+  writeFileSync(join(folder, 'keys-broken.ndjson'), Buffer.from([...lines, '\u00e9', line(250)].join('\n'), 'latin1'));
   const broken = await runImport('keys-broken.ndjson', '--at-once', '1');
   assert.is(broken.code, 2);
-  assert.match(broken.err, /the first 200 rows are done; go on with --skip 200\nimport: line 251 is no JSON/);
+  assert.match(broken.err, /the first 250 rows are done; go on with --skip 250\nimport: line 251 is not UTF-8/);
   writeFileSync(join(folder, 'keys-broken.ndjson'), [...lines, line(250)].join('\n'));
-  const mended = await runImport('keys-broken.ndjson', '--skip', '200');
-  assert.match(mended.out, /^51 keys read: 51 imported, 0 imported before, 0 refused\n/);
+  const mended = await runImport('keys-broken.ndjson', '--skip', '250');
+  assert.match(mended.out, /^1 keys read: 1 imported, 0 imported before, 0 refused\n/);
 });
 
 test('an unknown form, a missing file and a wrong token are told, and nothing is imported', async () => {

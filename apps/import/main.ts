@@ -1,9 +1,10 @@
 // Imports keys that were made elsewhere: npm run import -- --from unkey.csv --workspace ws_… (docs/move-here.md).
 import '../../shared/runtime/require-node.ts';
-import { closeSync, createReadStream, fstatSync, openSync, writeSync } from 'node:fs';
+import { closeSync, createReadStream, fstatSync, openSync, statSync, writeSync } from 'node:fs';
 import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkKeys } from './check.ts';
+import { decoded } from './decode.ts';
 import { formOf, forms } from './forms.ts';
 import { showProgress } from './progress.ts';
 import { run } from './run.ts';
@@ -27,13 +28,16 @@ async function main(): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
   // Opened and written at once, not by a stream: what fails there ends the run like any failure.
   const file = openSync(options.from, 'r');
-  const report = options.report === undefined ? undefined : openSync(options.report, 'w', 0o600);
+  const { size, ino, dev } = fstatSync(file);
+  const written = options.report === undefined ? undefined : statSync(options.report, { throwIfNoEntry: false });
+  if (written?.ino === ino && written.dev === dev) throw new Error('--report is the file to import');
+  const report =
+    options.report === undefined ? undefined : openSync(options.report, options.skip > 0 ? 'a' : 'w', 0o600);
   const tally = makeTally((line) => report !== undefined && writeSync(report, `${JSON.stringify(line)}\n`));
-  const size = fstatSync(file).size;
-  const stream = createReadStream(options.from, { fd: file, encoding: 'utf8' });
+  const stream = createReadStream(options.from, { fd: file });
   const progress = showProgress(() => ({ share: stream.bytesRead / Math.max(1, size), ...tally.counts() }));
   try {
-    const doneTo = await run(options.read(withoutMark(stream)), { ...options, tally, signal: stopped.signal });
+    const doneTo = await run(options.read(decoded(stream)), { ...options, tally, signal: stopped.signal });
     progress.end();
     if (stopped.signal.aborted) console.error(`stopped; go on with --skip ${doneTo}`);
   } catch (error) {
@@ -49,15 +53,6 @@ async function main(): Promise<number> {
   const nothing = tally.counts().rows === 0 && options.skip === 0 && !stopped.signal.aborted;
   if (nothing) throw new Error(`${basename(options.from)} holds no keys in the form that is read`);
   return tally.counts().failed > 0 || stopped.signal.aborted ? 1 : 0;
-}
-
-/** A text without the byte order mark that some programs begin a file with. */
-async function* withoutMark(pieces: AsyncIterable<string>): AsyncGenerator<string> {
-  let first = true;
-  for await (const piece of pieces) {
-    yield first ? piece.replace(/^\uFEFF/, '') : piece;
-    first = false;
-  }
 }
 
 function readOptions() {
@@ -94,7 +89,7 @@ function sender() {
   const { KEYTALLY_API_URL: url = '', KEYTALLY_TOKEN: token = '' } = process.env;
   if (!URL.canParse(url) || token === '') throw new Error(`KEYTALLY_API_URL or KEYTALLY_TOKEN is not set\n${USAGE}`);
   const target = { url: url.endsWith('/') ? url.slice(0, -1) : url, token };
-  return (items: Parameters<typeof sendKeys>[1]) => sendKeys(target, items);
+  return (items: Parameters<typeof sendKeys>[1], signal: AbortSignal) => sendKeys(target, items, signal);
 }
 
 function numberIn(name: string, text: string, min: number, max: number): number {

@@ -1,47 +1,45 @@
-/** An object that a list of a JSON document holds: the name of the list ('' where the document is one), and its number. */
-export type Entry = { list: string; number: number; value: Record<string, unknown> };
+/** The text of an object in a list of a JSON document: the name of the list ('' where the document is one), and its number. */
+export type Entry = { list: string; number: number; text: string };
 
 const MOST_CHARACTERS = 1_000_000;
 
-/** Reads the objects in the lists of a JSON document, from pieces of text and one at a time, however large the document is. */
+/** Finds the objects in the lists of a JSON document, from pieces of text and one at a time, however large the document is. */
 export async function* readEntries(pieces: AsyncIterable<string>): AsyncGenerator<Entry> {
   const scanner = makeScanner();
   let number = 0;
-  for await (const piece of pieces) {
-    for (const { list, text } of scanner.scan(piece)) {
-      number += 1;
-      yield { list, number, value: parseObject(text, `entry ${number}`) };
-    }
-  }
+  for await (const piece of pieces)
+    for (const { list, text } of scanner.scan(piece)) yield { list, number: (number += 1), text };
   if (!scanner.isWhole()) throw new Error('the file is no whole JSON document');
 }
 
-/** Reads a file of which each line is a JSON object. */
+/** Finds the lines of a file of which each is a JSON object. */
 export async function* readLines(pieces: AsyncIterable<string>): AsyncGenerator<Entry> {
   let [number, rest] = [0, ''];
   for await (const piece of pieces) {
-    const lines = (rest + piece).split('\n');
-    rest = lines.pop()!;
-    if (rest.length > MOST_CHARACTERS)
-      throw new Error(`line ${number + 1} has more than ${MOST_CHARACTERS} characters`);
-    for (const line of lines) {
+    const lines = piece.split('\n');
+    for (const [i, line] of lines.entries()) {
+      // Of a longer one as much as shows that it is.
+      if (rest.length <= MOST_CHARACTERS) rest += line;
+      if (i === lines.length - 1) break;
       number += 1;
-      if (line.trim() !== '') yield { list: '', number, value: parseObject(line, `line ${number}`) };
+      if (rest.trim() !== '') yield { list: '', number, text: rest };
+      rest = '';
     }
   }
-  if (rest.trim() !== '') yield { list: '', number: number + 1, value: parseObject(rest, `line ${number + 1}`) };
+  if (rest.trim() !== '') yield { list: '', number: number + 1, text: rest };
 }
 
-// Its message must not repeat the text, which may hold a secret.
-function parseObject(text: string, where: string): Record<string, unknown> {
+/** The object that an entry holds. The message of what it throws does not repeat the text, which may hold a secret. */
+export function objectIn({ text }: Entry): Record<string, unknown> {
+  if (text.length > MOST_CHARACTERS) throw new Error(`it has more than ${MOST_CHARACTERS} characters`);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw new Error(`${where} is no JSON`);
+    throw new Error('it is no JSON');
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new Error(`${where} is no JSON object`);
+  throw new Error('it is no JSON object');
 }
 
 /** Finds where objects of lists begin and end. A list is the document itself, or a field of it. */
@@ -76,14 +74,18 @@ function makeScanner() {
       } else if (character === '}' || character === ']') {
         depth -= 1;
         if (object !== undefined && depth === inside) {
-          yield { list, text: object + piece.slice(start, at + 1) };
+          keep(piece.slice(start, at + 1));
+          yield { list, text: object };
           object = undefined;
         } else if (inside !== undefined && depth < inside) inside = undefined;
       }
     }
-    if (object === undefined) return;
-    object += piece.slice(start);
-    if (object.length > MOST_CHARACTERS) throw new Error(`an entry has more than ${MOST_CHARACTERS} characters`);
+    if (object !== undefined) keep(piece.slice(start));
+  }
+
+  // Of a longer one as much as shows that it is.
+  function keep(text: string): void {
+    if (object!.length <= MOST_CHARACTERS) object += text;
   }
 
   return { scan, isWhole: () => opened && depth === 0 && !inString };

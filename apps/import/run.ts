@@ -12,7 +12,8 @@ type RunOptions = {
   /** How many rows at the start of the file are left out: they were imported by an earlier run. */
   skip: number;
   atOnce: number;
-  send(items: Item[]): Promise<Result[]>;
+  /** Sends keys; throws the signal's reason where it was stopped before they were answered. */
+  send(items: Item[], signal: AbortSignal): Promise<Result[]>;
   tally: Tally;
   signal: AbortSignal;
 };
@@ -34,7 +35,7 @@ export async function run(rows: AsyncGenerator<Row>, options: RunOptions): Promi
       const { from, rows, items } = next.value;
       open.add(from);
       begunTo = Math.max(begunTo, from + rows.length);
-      const results = items.length > 0 ? await options.send(items) : [];
+      const results = items.length > 0 ? await options.send(items, options.signal) : [];
       if (results.length !== items.length) throw new Error('keytally answered for another number of keys');
       let at = 0;
       for (const row of rows) options.tally.add(row, 'item' in row ? results[at++] : undefined);
@@ -44,7 +45,7 @@ export async function run(rows: AsyncGenerator<Row>, options: RunOptions): Promi
 
   const workers = Array.from({ length: options.atOnce }, () =>
     work().catch((error: unknown) => {
-      failure ??= error;
+      if (error !== options.signal.reason) failure ??= error;
     }),
   );
   await Promise.all(workers);
@@ -57,20 +58,28 @@ export async function run(rows: AsyncGenerator<Row>, options: RunOptions): Promi
 async function* batchesOf(rows: AsyncGenerator<Row>, { workspaceId, skip }: RunOptions): AsyncGenerator<Batch> {
   let batch: Batch = { from: skip, rows: [], items: [] };
   let [seen, bytes] = [0, 0];
-  for await (const row of rows) {
-    seen += 1;
-    if (seen <= skip) continue;
-    const item = 'item' in row ? { ...(workspaceId !== undefined && { workspaceId }), ...row.item } : undefined;
-    const itemBytes = item ? Buffer.byteLength(JSON.stringify(item)) + 1 : 0;
-    if (batch.items.length === MOST_KEYS || batch.rows.length === 10 * MOST_KEYS || bytes + itemBytes > MOST_BYTES) {
-      if (batch.rows.length > 0) yield batch;
-      [batch, bytes] = [{ from: seen - 1, rows: [], items: [] }, 0];
+  try {
+    for await (const row of rows) {
+      seen += 1;
+      if (seen <= skip) continue;
+      const item = 'item' in row ? { ...(workspaceId !== undefined && { workspaceId }), ...row.item } : undefined;
+      const itemBytes = item ? Buffer.byteLength(JSON.stringify(item)) + 1 : 0;
+      if (batch.items.length === MOST_KEYS || batch.rows.length === 10 * MOST_KEYS || bytes + itemBytes > MOST_BYTES) {
+        if (batch.rows.length > 0) yield batch;
+        [batch, bytes] = [{ from: seen - 1, rows: [], items: [] }, 0];
+      }
+      bytes += itemBytes;
+      // One that fits in no request: with it alone the whole request would be refused.
+      const isTooLarge = itemBytes > MOST_BYTES;
+      batch.rows.push(
+        isTooLarge ? { place: row.place, lost: row.lost, refused: 'it takes more than 60000 bytes' } : row,
+      );
+      if (item && !isTooLarge) batch.items.push(item);
     }
-    bytes += itemBytes;
-    // One that fits in no request: with it alone the whole request would be refused.
-    const isTooLarge = itemBytes > MOST_BYTES;
-    batch.rows.push(isTooLarge ? { place: row.place, lost: row.lost, refused: 'it takes more than 60000 bytes' } : row);
-    if (item && !isTooLarge) batch.items.push(item);
+  } catch (error) {
+    // The file can't be read any further. What stood before is sent first.
+    if (batch.rows.length > 0) yield batch;
+    throw error;
   }
   if (batch.rows.length > 0) yield batch;
 }

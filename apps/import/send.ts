@@ -16,16 +16,17 @@ const LONGEST_PAUSE_MS = 5_000;
 
 /**
  * Imports some keys, and repeats the request while keytally is unavailable or asks to wait. No Idempotency-Key: what the first
- * attempt imported is told by the second, and nothing of the answers has to be kept.
+ * attempt imported is told by the second, and nothing of the answers has to be kept. Once `signal` is aborted it makes no further
+ * attempt, and throws the signal's reason.
  */
-export async function sendKeys(target: Target, keys: Item[]): Promise<Result[]> {
+export async function sendKeys(target: Target, keys: Item[], signal: AbortSignal): Promise<Result[]> {
   const until = performance.now() + TRY_FOR_MS;
   for (let attempt = 0; ; attempt++) {
     const answer = await post(target, keys);
     if ('results' in answer) return answer.results;
     const pauseMs = Math.max(Math.min(100 * 2 ** attempt, LONGEST_PAUSE_MS), answer.retryAfterMs);
     if (!answer.mayPass || performance.now() + pauseMs > until) throw new Error(answer.message);
-    await sleep(pauseMs);
+    await sleep(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
 

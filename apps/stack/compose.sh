@@ -12,14 +12,21 @@ if [ -n "${KEYTALLY_PORT:-}" ] && [ -z "${KEYTALLY_VERIFY_PORTS:-}" ]; then
 fi
 in_api() { docker compose exec -T api "$@"; }
 
-# Makes a secret unless it is there. Containers read it as users of their own, through a mount that keeps its mode (Compose
-# ignores uid and mode of a secret from a file), so the folder keeps others out, not the file.
+# Makes a secret unless it is there, whole or not at all, and so that two at once end with the same. Containers read it as users
+# of their own, through a mount that keeps its mode (Compose ignores uid and mode of a secret from a file), so the folder keeps
+# others out, not the file.
 secret() {
   [ ! -s "secrets/$1" ] || return 0
-  printf '%s\n' "$2" >"secrets/$1.new"
-  chmod 644 "secrets/$1.new"
-  mv "secrets/$1.new" "secrets/$1"
+  fresh=secrets/$1.$$.new
+  printf '%s\n' "$2" >"$fresh"
+  chmod 644 "$fresh"
+  on_disk "$fresh"
+  # Unlike mv, it leaves what another has put there.
+  ln "$fresh" "secrets/$1" 2>/dev/null || [ -s "secrets/$1" ] || fail "secrets/$1 can't be written, or is empty: remove it and try again"
+  rm "$fresh"
 }
+# Some systems have a sync that takes no names and writes everything.
+on_disk() { sync "$1" 2>/dev/null || sync; }
 random_hex() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 make_secrets() {
   mkdir -p secrets
@@ -44,6 +51,7 @@ make_secrets() {
     [ "$(cat secrets/clickhouse_url)" = "$owner" ] || url=$(cat secrets/clickhouse_url)
     secret "clickhouse_${role}_url" "$url"
   done
+  on_disk secrets
 }
 
 # The token of the last start if it is still valid (the volumes may be new), else a new one.
@@ -90,12 +98,19 @@ pin_images() {
   done
 }
 
+# Under its name the file is whole and on the disk, or not there. The partial file is made by one of several commands alone
+# (noclobber), so that nobody else writes to it or makes the file meanwhile.
 back_up() {
   [ -n "$1" ] || fail 'name the file to write: make backup FILE=keytally.backup'
+  partial=$1.partial
+  (set -C && : >"$partial") || fail "$partial cannot be made. If it is there, another make backup writes it, or one that was killed has left it: then remove it"
+  trap 'rm -f "$partial"' EXIT
+  trap 'exit 130' HUP INT TERM
   [ ! -e "$1" ] || fail "$1 is there already: name another file"
-  trap 'rm -f "$1.partial"' EXIT
-  as_owner backup >"$1.partial" </dev/null || fail 'nothing was backed up'
-  mv "$1.partial" "$1"
+  as_owner backup >"$partial" </dev/null && on_disk "$partial" || fail 'nothing was backed up'
+  mv "$partial" "$1"
+  trap - EXIT
+  on_disk "$(dirname "$1")"
   echo "in $1"
   echo 'The master key is not in it. Keep a copy of secrets/master_key in another place: signing keys cannot be read without it.'
 }
@@ -105,8 +120,12 @@ back_up() {
 restore() {
   [ -n "$1" ] || fail 'name the file to restore: make restore FILE=keytally.backup'
   [ -f "$1" ] || fail "there is no file $1"
-  [ -z "$(docker compose --profile monitoring ps -q)" ] || fail 'the stack runs: stop it with make down, then restore again'
+  # Both go on after a restore that was cut off; whether they hold a stack, the volumes say.
+  [ -z "$(docker compose --profile monitoring ps --services | grep -vx -e postgres -e clickhouse -e '')" ] ||
+    fail 'the stack runs: stop it with make down, then restore again'
   project=$(docker compose config | sed -n 's/^name: //p')
+  [ -z "$(docker ps -q --filter "label=com.docker.compose.project=$project" --filter label=com.docker.compose.oneoff=True)" ] ||
+    fail 'another command is at work in a container of this stack: see docker ps, and restore again once it has ended'
   for volume in redis kafka; do
     [ -z "$(docker volume ls -q --filter "name=^${project}_$volume\$")" ] ||
       fail "the volumes of the project $project hold a stack. Restore beside it with COMPOSE_PROJECT_NAME=another-name, or remove it first: docker compose --profile monitoring down --volumes"
@@ -137,7 +156,9 @@ up)
   token=$(access_token)
   api=http://$(docker compose port api 8080)
   verify=http://$(docker compose port verify 8081)
-  printf "export %s='%s'\n" KEYTALLY_API_URL "$api" KEYTALLY_VERIFY_URL "$verify" KEYTALLY_TOKEN "$token" >secrets/env
+  fresh=secrets/env.$$.new
+  printf "export %s='%s'\n" KEYTALLY_API_URL "$api" KEYTALLY_VERIFY_URL "$verify" KEYTALLY_TOKEN "$token" >"$fresh"
+  mv "$fresh" secrets/env
   printf '\n  api      %s\n  verify   %s\n  console  %s/console\n  token    %s\n\nTo load them into your shell:  . secrets/env\n' \
     "$api" "$verify" "$api" "$token"
   ;;

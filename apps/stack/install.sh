@@ -26,10 +26,17 @@ built_already() { current && { console_current || build_console; }; }
 
 built_already && exit 0
 
-# Two installations of one checkout at the same moment would spoil each other's work.
+[ -w . ] || fail "the packages are missing or stale, and this user may not write to $(pwd): run make install there as its owner"
+
+# Two installations of one checkout at the same moment would spoil each other's work. The lock is here, for its owner alone: in
+# a folder of all users anyone could hold it, or put a link in its place.
 if command -v flock >/dev/null; then
-  exec 9>"${TMPDIR:-/tmp}/keytally-install-$(id -u)-$(pwd | cksum | cut -d ' ' -f 1).lock"
-  flock 9
+  (umask 077 && : >>.install.lock)
+  exec 9>>.install.lock
+  flock -n 9 || {
+    echo 'waiting for another installation in this checkout'
+    flock 9
+  }
   built_already && exit 0
 fi
 

@@ -3,8 +3,9 @@ import '../../shared/runtime/require-node.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { describeFailure, StackError } from './process/errors.ts';
-import { checkout, findSupervisor, openHome, readEnvFile, type Home } from './process/home.ts';
-import { programEnvironment } from './servers/programs.ts';
+import { checkout, openHome, readEnvFile, type Home } from './process/home.ts';
+import { requireRunning } from './restore/folders.ts';
+import { notTaken, programEnvironment } from './servers/programs.ts';
 
 const [command = '', ...args] = process.argv.slice(2);
 
@@ -22,9 +23,11 @@ try {
 async function run(home: Home): Promise<number> {
   switch (command) {
     case 'up':
+      warnOfNotTaken();
       await (await import('./commands/up.ts')).up(home);
       return 0;
     case 'serve':
+      warnOfNotTaken();
       await (await import('./commands/serve.ts')).serve(home);
       return 0;
     case 'down':
@@ -60,11 +63,19 @@ async function run(home: Home): Promise<number> {
   }
 }
 
+function warnOfNotTaken(): void {
+  const names = notTaken(process.env);
+  if (names.length > 0)
+    console.error(
+      `keytally: the stack of one machine decides these itself, and does not take them from the environment: ${names.join(', ')} (see docs/one-machine.md)`,
+    );
+}
+
 // These commands run on the servers that the environment names; without any, on those of the stack in this home.
 async function runOnStack(home: Home, script: string): Promise<number> {
   let env = process.env;
   if (!env.DATABASE_URL) {
-    if (!findSupervisor(home)) throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
+    requireRunning(home);
     const { DATABASE_URL = '', REDIS_URL = '', CLICKHOUSE_URL = '' } = readEnvFile(home);
     env = programEnvironment(home, { DATABASE_URL, REDIS_URL, CLICKHOUSE_URL });
   }

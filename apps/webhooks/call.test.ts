@@ -112,36 +112,46 @@ test('a name without an address, and one whose servers never answer, end the cal
 
 test('a connection serves again where the check gives the same addresses, and for no other check or name', async () => {
   const own = await startReceiver(certificate);
-  let addresses = ['127.0.0.1', '127.0.0.3'];
+  let addresses: string[] = [];
   const call = makeCall(async () => addresses.map((address) => ({ address, family: 4 })), []);
   const name = (host: string) => ({ url: `https://${host}:${own.port}/`, ...message });
-  const connectionsAfter = async (host: string) => {
-    assert.is((await call(name(host))).status, 200);
-    return own.connections();
+  const newConnections = async (...checked: string[]) => {
+    const before = own.connections();
+    addresses = checked;
+    assert.is((await call(name('hooks.example.com'))).status, 200);
+    return own.connections() - before;
   };
-  assert.is(await connectionsAfter('hooks.example.com'), 1);
-  addresses = ['127.0.0.3', '127.0.0.1'];
-  assert.is(await connectionsAfter('hooks.example.com'), 1, 'the same in another order');
-  addresses = ['127.0.0.1'];
-  assert.is(await connectionsAfter('hooks.example.com'), 2, 'other addresses');
-  addresses = ['127.0.0.1', '127.0.0.3'];
-  assert.match((await call(name('other.example.com'))).error!, /other\.example\.com/);
-  assert.is(await connectionsAfter('hooks.example.com'), 2, 'the first one again');
+  // It is kept for some seconds, which a busy machine may miss.
+  await eventually('the same in another order serve again', async () => {
+    await newConnections('127.0.0.1', '127.0.0.3');
+    return (await newConnections('127.0.0.3', '127.0.0.1')) === 0;
+  });
+  assert.is(await newConnections('127.0.0.1'), 1, 'other addresses');
+  await eventually('the first one serves again', async () => {
+    await newConnections('127.0.0.1', '127.0.0.3');
+    assert.match((await call(name('other.example.com'))).error!, /other\.example\.com/);
+    return (await newConnections('127.0.0.1', '127.0.0.3')) === 0;
+  });
   await own.stop();
 });
 
 test('a kept connection that the receiver has closed is no failure of the receiver', async () => {
-  const asked = new Map<unknown, number>();
+  const asked = new Set<unknown>();
+  let [calls, closed] = [0, 0];
   const closing = await startReceiver(certificate, (_, response) => {
     const { socket } = response;
-    asked.set(socket, (asked.get(socket) ?? 0) + 1);
+    if (!asked.has(socket)) return void (asked.add(socket), response.end());
     // As if it had closed the connection a moment before.
-    if (asked.get(socket) === 2) socket!.destroy();
-    else response.end();
+    closed += 1;
+    socket!.destroy();
   });
   const call = makeCall(makeResolve(), [closing.target]);
-  for (let i = 0; i < 3; i++) assert.is((await call({ url: closing.url, ...message })).status, 200, `call ${i}`);
-  assert.equal([closing.got.length, closing.connections()], [4, 3]);
+  // On a busy machine a connection may not be kept until the next call.
+  await eventually('two that were kept have been closed', async () => {
+    assert.is((await call({ url: closing.url, ...message })).status, 200, `call ${++calls}`);
+    return closed === 2;
+  });
+  assert.is(closing.got.length, calls + closed);
   await closing.stop();
 });
 

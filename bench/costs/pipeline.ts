@@ -32,7 +32,7 @@ export async function startPipeline(stage: Stage, world: World): Promise<Pipelin
   const [verify = 0, consumer = 0] = await freePorts(2);
   const programs = [
     // On a busy machine a verification may take longer than it may elsewhere, and one that is refused ends the run.
-    ourProgram('verify', 'costs-verify', verify, { ...env, VERIFY_DEADLINE_MS: '5000' }),
+    ourProgram('verify', 'costs-verify', verify, { ...env, VERIFY_DEADLINE_MS: '10000' }),
     ourProgram('consumer', 'costs-consumer', consumer, { ...env, CONSUMER_NAME: 'consumer' }),
   ] as const;
   const pids = {

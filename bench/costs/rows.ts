@@ -135,7 +135,7 @@ function verifying({ world, pipeline }: Scene, how: Partial<Load> = {}): Row {
 
 async function traced({ world, pipeline, start, startVerify }: Scene): Promise<Row> {
   const collector = await start('costs-collector', 'bare.ts', { ANSWER: '{}' });
-  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, VERIFY_DEADLINE_MS: '5000' };
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, VERIFY_DEADLINE_MS: '10000' };
   const { url, pid } = await startVerify('costs-traced', env);
   return pipeline.verifying({ pids: { verify: pid }, load: wrkOf(world, url) });
 }

@@ -26,7 +26,8 @@ type Options struct {
 	Timeout time.Duration
 	// VerifyTimeout does the same for a verification, which one of your requests waits for; default 1 s.
 	VerifyTimeout time.Duration
-	// Transport sends the requests; default one of the client's own, which keeps connections open. It must not follow redirects.
+	// Transport sends the requests; default one of the client's own, which keeps connections open. It must neither follow redirects
+	// nor send a request again by itself.
 	Transport http.RoundTripper
 	// OnRetry is called with the error of a failed attempt, before the next attempt.
 	OnRetry func(*Error)
@@ -92,6 +93,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	idempotencyKey, requestID string
 	timeout                   time.Duration
+	failed                    func(error)
 }
 
 // WithIdempotencyKey sends this key: give the same one again when you repeat a call yourself. By default each call gets a new one.
@@ -107,6 +109,11 @@ func WithRequestID(id string) CallOption {
 // WithTimeout ends this call after that time, retries included.
 func WithTimeout(timeout time.Duration) CallOption {
 	return func(options *callOptions) { options.timeout = timeout }
+}
+
+// withFailures hears of each attempt that failed.
+func withFailures(failed func(error)) CallOption {
+	return func(options *callOptions) { options.failed = failed }
 }
 
 // Verify verifies an API key and debits its cost: once, even if the request had to be sent several times. A refusal is no error:
@@ -126,6 +133,9 @@ func (c *Client) Verify(ctx context.Context, verification Verification, options 
 	var decision *Decision
 	err = c.sender.repeat(ctx, given.timeout, func(ctx context.Context) error {
 		decision, err = c.gatherer.verify(ctx, fields, given)
+		if err != nil && given.failed != nil {
+			given.failed(err)
+		}
 		return err
 	})
 	return decision, err
@@ -153,10 +163,10 @@ func (c *Client) VerifyBatch(ctx context.Context, verifications []BatchedVerific
 	return decoded, decode(received, decoded)
 }
 
-// Ready says whether keytally can verify keys now; where its readiness has a port of its own (OPS_PORT), whether verify answers.
+// Ready says whether keytally can verify keys now, if only of some shards; where its readiness has a port of its own (OPS_PORT), whether verify answers.
 // What something other than keytally answers does not count.
 func (c *Client) Ready(ctx context.Context) bool {
-	done := operation{method: "GET", path: "/readyz", accept: "application/json", ofVerify: true}
+	done := operation{method: "GET", path: "/servingz", accept: "application/json", ofVerify: true}
 	body, err := call[map[string]any](ctx, c, done, input{}, []CallOption{WithTimeout(c.verifyTimeout)})
 	var failed *Error
 	if errors.As(err, &failed) {
@@ -223,7 +233,12 @@ func baseURL(option, value string) (string, error) {
 		return "", fmt.Errorf("keytally.New: %s is missing; give %s", option, expectedValues[option])
 	}
 	parsed, err := url.Parse(value)
-	if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+	isAddress := err == nil && parsed.Host != "" && (parsed.Scheme == "http" || parsed.Scheme == "https")
+	// Also without a scheme, where "bob" of bob:secret@host would be taken for one.
+	if strings.Contains(value, "@") && (!isAddress || parsed.User != nil) {
+		return "", fmt.Errorf("keytally.New: %s holds a user name or a password; give the address without them", option)
+	}
+	if !isAddress {
 		// A token that was given as URL by mistake must not end up in a log.
 		shown := fmt.Sprintf("%q", value)
 		if secret.MatchString(value) {

@@ -19,7 +19,7 @@ func TestMakesACustomerVerifiesItsKeyAndReadsItsBooks(t *testing.T) {
 	wanted := []WantedScope{{Representation: "documents", Read: true}}
 	made, err := client.CreateKey(ctx, CreateKeyRequest{
 		Name: "k", WorkspaceID: id, ExternalMeterID: "acme", Scopes: wanted,
-		Limits: []Limit{
+		Limits: &[]Limit{
 			{Name: "calls", Unit: "requests", Limit: Requests(1000), Per: "day"},
 			{Name: "credits", Unit: "credits", Limit: Credits("12.5"), Per: "month"},
 		},
@@ -62,6 +62,27 @@ func TestAFieldThatIsLeftOutStaysAsItIsAndNullClearsIt(t *testing.T) {
 	disabled, err := client.CreateKey(ctx, CreateKeyRequest{Name: "k", WorkspaceID: acme.workspace, Enabled: Ptr(false)})
 	must(t, err)
 	equal(t, disabled.APIKey.Enabled, false)
+}
+
+func TestAnEmptyListIsSentAndANilOneIsLeftOut(t *testing.T) {
+	acme := newCustomer(t, "")
+	client, ctx := acme.client, context.Background()
+	for _, limits := range []*[]Limit{nil, {}} {
+		made, err := client.CreateKey(ctx, CreateKeyRequest{Name: "k", WorkspaceID: acme.workspace, Limits: limits})
+		must(t, err)
+		// Without a list of its own, a key has the limits of its workspace.
+		equal(t, made.APIKey.Limits != nil, limits != nil)
+	}
+	token := CreateAccessTokenRequest{Name: "t", Permissions: []string{"key:verify"}}
+	made, err := client.CreateAccessToken(ctx, token)
+	must(t, err)
+	equal(t, made.AccessToken.WorkspaceIDs == nil, true)
+	// A token for no workspace must not be made for all of them, also where append gave no list at all.
+	for _, none := range [][]string{{}, nil} {
+		token.WorkspaceIDs = &none
+		_, err = client.CreateAccessToken(ctx, token)
+		equal(t, failure(t, err).Details[0].Path, "/workspaceIds")
+	}
 }
 
 func TestAListIsVisitedWholeWhateverThePageSize(t *testing.T) {
@@ -208,19 +229,27 @@ func TestAKeyThatNoHeaderMayHoldIsRefusedBeforeItIsSent(t *testing.T) {
 
 func TestAMissingOrWrongOptionIsNamedAndATokenIsNeverRepeated(t *testing.T) {
 	url, token := "http://127.0.0.1:1", "kt_17aT9cXv3LkQ0eRz8mWn5bUy2dHs6gJpQ1"
+	expect := func(message string, options Options) {
+		t.Helper()
+		_, err := New(options)
+		if err == nil || err.Error() != message {
+			t.Errorf("got %v, and wanted %s", err, message)
+		}
+	}
 	for message, options := range map[string]Options{
 		"keytally.New: URL is missing; give verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else": {Token: token},
 		`keytally.New: URL is "ftp://a"; it must start with http:// or https://`:                                                                    {URL: "ftp://a", Token: token},
 		`keytally.New: URL is "a:8081"; it must start with http:// or https://`:                                                                     {URL: "a:8081", Token: token},
+		`keytally.New: URL holds a user name or a password; give the address without them`:                                                          {URL: "http://bob:secret@a", Token: token},
 		`keytally.New: URL is a token; it must start with http:// or https://`:                                                                      {URL: token, Token: token},
 		`keytally.New: VerifyURL is "b"; it must start with http:// or https://`:                                                                    {URL: url, VerifyURL: "b", Token: token},
 		"keytally.New: Token is missing; give an access token, e.g. KEYTALLY_TOKEN":                                                                 {URL: url},
 		"keytally.New: Token is wrong; it holds a space, a line break or another character that no access token has":                                {URL: url, Token: token + "\n"},
 		"keytally.New: Timeout and VerifyTimeout must not be below 0":                                                                               {URL: url, Token: token, Timeout: -1},
 	} {
-		_, err := New(options)
-		if err == nil || err.Error() != message {
-			t.Errorf("got %v, and wanted %s", err, message)
-		}
+		expect(message, options)
+	}
+	for _, wrong := range []string{"bob:secret@a", "//bob:secret@a", "ftp://bob:secret@a", "http:bob:secret@a", "http://bob:sec ret@a", "secret@a"} {
+		expect("keytally.New: URL holds a user name or a password; give the address without them", Options{URL: wrong, Token: token})
 	}
 }

@@ -319,9 +319,9 @@ type CreateKeyRequest struct {
 	// verifications per second
 	RateLimitPerSecond int64 `json:"rateLimitPerSecond,omitempty"`
 	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
+	Limits *[]Limit `json:"limits,omitempty"`
 	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	AllowedIPs []string `json:"allowedIPs,omitempty"`
+	AllowedIPs *[]string `json:"allowedIPs,omitempty"`
 }
 
 // ImportKeysResult is what ImportKeys answers.
@@ -423,9 +423,9 @@ type ImportKeysKey struct {
 	// verifications per second
 	RateLimitPerSecond int64 `json:"rateLimitPerSecond,omitempty"`
 	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
+	Limits *[]Limit `json:"limits,omitempty"`
 	// IPv4 and IPv6 addresses and CIDR blocks; an empty list allows all
-	AllowedIPs []string `json:"allowedIPs,omitempty"`
+	AllowedIPs *[]string `json:"allowedIPs,omitempty"`
 }
 
 // ImportKeysKeyHash is a part of requests or answers.
@@ -814,7 +814,7 @@ type CreateBillingRequest struct {
 	// most that may be used: decimal text, at most six decimals, at most 9000000000
 	SpendCap string `json:"spendCap,omitempty"`
 	// limits over windows
-	Limits []Limit `json:"limits,omitempty"`
+	Limits *[]Limit `json:"limits,omitempty"`
 	// what is told once it is reached: `usedPercent`, `available`, or `limit` with `usedPercent`
 	Alerts *Nullable[[]Alert] `json:"alerts,omitempty"`
 }
@@ -1720,7 +1720,7 @@ type CreateJWTRequest struct {
 	// lifetime in seconds; default 3600
 	Exp int64 `json:"exp,omitempty"`
 	// the workspaces that the JWT is limited to; absent: those of the access token that signs it
-	WorkspaceIDs []string `json:"workspaceIds,omitempty"`
+	WorkspaceIDs *[]string `json:"workspaceIds,omitempty"`
 }
 
 // VerifyJWTResult is what VerifyJWT answers.
@@ -1932,9 +1932,9 @@ type CreateAccessTokenRequest struct {
 	Name        string   `json:"name"`
 	Permissions []string `json:"permissions"`
 	// the workspaces it is limited to; absent: all of the team
-	WorkspaceIDs []string `json:"workspaceIds,omitempty"`
+	WorkspaceIDs *[]string `json:"workspaceIds,omitempty"`
 	// the addresses and CIDR blocks that it may be used from; absent: those of your own token; an empty list: all
-	AllowedIPs []string `json:"allowedIPs,omitempty"`
+	AllowedIPs *[]string `json:"allowedIPs,omitempty"`
 	// when it expires, in Unix milliseconds; in the future
 	ExpiresAt *int64 `json:"expiresAt,omitempty"`
 }
@@ -2271,7 +2271,7 @@ type Quota struct {
 	AccessTokens QuotaWorkspaces `json:"accessTokens"`
 	// billing records, also those of deleted workspaces
 	BillingRecords QuotaWorkspaces `json:"billingRecords"`
-	// bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments
+	// bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments
 	StoredBytes QuotaWorkspaces `json:"storedBytes"`
 	// link tokens, also revoked ones, until 30 days after they expire
 	LinkTokens QuotaWorkspaces `json:"linkTokens"`
@@ -2363,9 +2363,9 @@ func refused(why string) (int, string) {
 	case "IP_NOT_ALLOWED":
 		return 40311, "Invalid: the API key may not be used from this address."
 	case "RATE_LIMITED":
-		return 42910, "Rate Limited: a temporary block, too many requests in this second."
+		return 42910, "Rate Limited: a temporary block, too many requests."
 	case "USAGE_LIMITED":
-		return 42911, "Usage Limited: a temporary block, the credits do not cover this request."
+		return 42911, "Usage Limited: a temporary block, credits or a limit on credits do not cover this request."
 	case "AWAY":
 		return 50311, "The API key cannot be verified right now; repeat the request in a moment."
 	case "FAILED":

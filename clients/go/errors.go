@@ -55,17 +55,52 @@ func (e *Error) Unavailable() bool {
 	return e.Status == 0 || e.Status == 408 || e.Status == 429 || e.Status >= 500
 }
 
-const firstRequestStillRuns = 40905
+const (
+	firstRequestStillRuns = 40905
+	// What a wrong access token gets after some 401s.
+	tooManyFailures = 42901
+	// A flood of wrong keys can use up the team's quota, and must not let them pass.
+	overQuota        = 42920
+	redisUnavailable = 50301
+	outboxFull       = 50306
+	overloaded       = 50308
+)
 
 // passing says whether the same request may succeed a moment later.
 func (e *Error) passing() bool {
 	return e.Unavailable() || e.Code == firstRequestStillRuns
 }
 
+// refused says whether keytally refused a request for what it is, and would again.
+func (e *Error) refused() bool {
+	return e.Code != 0 && !e.Unavailable() && e.Status != http.StatusConflict
+}
+
+// errorBody is an error of keytally, whose codes begin with their HTTP status.
 type errorBody struct {
-	Code    int      `json:"code"`
-	Message string   `json:"message"`
-	Details []Detail `json:"details"`
+	Code    int
+	Message string
+	Details []Detail
+}
+
+func (b *errorBody) UnmarshalJSON(text []byte) error {
+	var told struct {
+		Code    int             `json:"code"`
+		Message string          `json:"message"`
+		Details json.RawMessage `json:"details"`
+	}
+	if err := json.Unmarshal(text, &told); err != nil {
+		return err
+	}
+	if status := told.Code / 100; status < 400 || status > 599 {
+		return fmt.Errorf("%d is no code of keytally", told.Code)
+	}
+	b.Code, b.Message = told.Code, told.Message
+	// Those of another shape are not keytally's.
+	if json.Unmarshal(told.Details, &b.Details) != nil {
+		b.Details = nil
+	}
+	return nil
 }
 
 // errorOf turns an answer that is not a success into an error.
@@ -79,7 +114,7 @@ func errorOf(status int, header http.Header, text []byte) *Error {
 		failed.RetryAfter = time.Duration(seconds * float64(time.Second))
 	}
 	var envelope struct{ Error *errorBody }
-	if json.Unmarshal(text, &envelope) == nil && envelope.Error != nil {
+	if json.Unmarshal(text, &envelope) == nil && envelope.Error != nil && envelope.Error.Code/100 == status {
 		failed.Code, failed.Message, failed.Details = envelope.Error.Code, envelope.Error.Message, envelope.Error.Details
 	}
 	return failed
@@ -112,7 +147,27 @@ func unanswered(base string, isLate bool, cause error) *Error {
 	return &Error{Message: "keytally cannot be reached at " + base, cause: cause}
 }
 
-func isUnavailable(err error) bool {
+// codeOf is the code of keytally's error; 0 of any other.
+func codeOf(err error) int {
 	var failed *Error
-	return errors.As(err, &failed) && failed.Unavailable()
+	if errors.As(err, &failed) {
+		return failed.Code
+	}
+	return 0
+}
+
+// mayBeDebited says whether an attempt may have been debited, and not refused before.
+func mayBeDebited(err error) bool {
+	switch codeOf(err) {
+	case tooManyFailures, overQuota, redisUnavailable, outboxFull, overloaded:
+		return false
+	}
+	var failed *Error
+	return !errors.As(err, &failed) || !failed.refused()
+}
+
+// isMistake says whether the same request would fail again: this side made a mistake.
+func isMistake(err error) bool {
+	var failed *Error
+	return !errors.As(err, &failed) || !failed.Unavailable() || failed.Code == tooManyFailures
 }

@@ -80,7 +80,7 @@ func ExampleHoldOf() {
 func ExampleClient_KeepUsage() {
 	client := newClient()
 	open, err := client.KeepUsage(keytally.KeepUsageOptions{OnLost: func(lost keytally.Lost) {
-		log.Print("not debited: ", lost.Verification.Billing.Usage, lost.Status, lost.Err)
+		log.Print("lost usage: ", lost.Verification.Billing.Usage, lost.Status, lost.Err)
 	}})
 	if err != nil {
 		log.Fatal(err)

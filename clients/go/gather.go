@@ -289,8 +289,7 @@ func (g *gatherer) requestOf(calls []*verification) *request {
 		}
 		return &request{method: http.MethodPost, url: g.url, header: header, body: calls[0].fields}
 	}
-	// Each call has a key of its own: net/http may send the whole again on another connection.
-	header["Idempotency-Key"] = []string{}
+	// Each call has a key of its own.
 	body := bytes.NewBufferString(`{"verifications":[`)
 	for i, one := range calls {
 		if i > 0 {

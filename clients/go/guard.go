@@ -89,16 +89,15 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 	call := keptCall{verification: asked, idempotencyKey: newID()}
 	open := g.options.Open
 	if open != nil && open.Unavailable() {
-		if open.keep(call) {
+		if open.keep(call, false) {
 			return &passed{identity: &Decision{Status: StatusUndecided}}, ""
 		}
 		tell(errors.New("keytally is unavailable, and no more usage can be kept"))
 		return nil, "AWAY"
 	}
-	call.sentAt = time.Now()
 	// An end client that leaves does not end the call: what it debited or held would stay unknown.
 	ctx := detached{r.Context()}
-	decision, err := g.client.Verify(ctx, asked, WithIdempotencyKey(call.idempotencyKey), WithRequestID(requestID))
+	decision, err := call.send(ctx, g.client, WithRequestID(requestID))
 	if err != nil {
 		return g.failed(err, call, tell)
 	}
@@ -119,11 +118,12 @@ func (g *guard) decide(w http.ResponseWriter, r *http.Request, requestID string)
 // failed decides on a request whose verification failed. The end client did nothing wrong, and must not see the status that the
 // error has for this server.
 func (g *guard) failed(err error, call keptCall, tell func(error)) (*passed, string) {
-	if !isUnavailable(err) {
+	if isMistake(err) {
 		tell(err)
 		return nil, "FAILED"
 	}
-	if open := g.options.Open; open != nil && open.keep(call) {
+	code := codeOf(err)
+	if open := g.options.Open; open != nil && code != overQuota && open.keep(call, code != 0) {
 		return &passed{identity: &Decision{Status: StatusUndecided}}, ""
 	}
 	tell(err)

@@ -2,8 +2,9 @@ package keytally
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 	"sync"
 )
 
@@ -13,8 +14,13 @@ type Held struct {
 	id      string
 	onError func(error)
 
-	mutex     sync.Mutex
-	isSettled bool
+	mutex sync.Mutex
+	// How many captures are under way.
+	capturing int
+	// Whether a capture was made, or may have been.
+	isCaptured bool
+	// Whether the handler has ended, and its hold is yet to be settled.
+	isEnding  bool
 	costAtEnd func() string
 }
 
@@ -28,13 +34,25 @@ func HoldOf(ctx context.Context) *Held {
 }
 
 // Capture debits what a request did cost, and releases the rest. Call it before the handler ends: then what was not captured is
-// released. Of a key without a billing record nothing is held, and nil comes back.
-func (h *Held) Capture(ctx context.Context, usage string) (*CaptureHoldResult, error) {
-	h.settle()
+// released. An end client that leaves does not end the call: its ctx gives values alone. What keytally refuses settles nothing. Of a
+// key without a billing record nothing is held, and nil comes back.
+func (h *Held) Capture(ctx context.Context, usage string) (captured *CaptureHoldResult, err error) {
 	if h.id == "" {
 		return nil, nil
 	}
-	return h.client.CaptureHold(ctx, CaptureHoldRequest{HoldID: h.id, Usage: usage})
+	h.mutex.Lock()
+	h.capturing++
+	h.mutex.Unlock()
+	defer func() {
+		var failed *Error
+		isRefused := errors.As(err, &failed) && failed.refused()
+		h.mutex.Lock()
+		defer h.mutex.Unlock()
+		h.capturing--
+		h.isCaptured = h.isCaptured || !isRefused
+		h.settleIfOver()
+	}()
+	return h.client.CaptureHold(detached{ctx}, CaptureHoldRequest{HoldID: h.id, Usage: usage})
 }
 
 // CaptureAtEnd captures once the handler has ended, also because the end client went away or the handler panicked: for streams, whose
@@ -46,23 +64,26 @@ func (h *Held) CaptureAtEnd(cost func() string) {
 	h.costAtEnd = cost
 }
 
-// settle marks the hold; false if it was marked before.
-func (h *Held) settle() bool {
+// end settles the hold of a handler that has ended.
+func (h *Held) end() {
+	h.client.settling.Add(1)
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if h.isSettled {
-		return false
-	}
-	h.isSettled = true
-	return true
+	h.isEnding = true
+	h.settleIfOver()
 }
 
-// end settles the hold of a handler that has ended. The answer's end must not wait for it.
-func (h *Held) end() {
-	if !h.settle() || h.id == "" {
+// settleIfOver captures the cost at the end, or releases, once the handler has ended and no capture is under way, which keytally may
+// refuse. The answer's end must not wait for it. The mutex is held.
+func (h *Held) settleIfOver() {
+	if !h.isEnding || h.capturing > 0 {
 		return
 	}
-	h.client.settling.Add(1)
+	h.isEnding = false
+	if h.isCaptured || h.id == "" {
+		h.client.settling.Done()
+		return
+	}
 	go func() {
 		defer h.client.settling.Done()
 		if err := h.captureOrRelease(); err != nil {
@@ -100,6 +121,7 @@ func (h *Held) cost() (usage string, err error) {
 	return cost(), nil
 }
 
-func isZero(usage string) bool {
-	return decimal.MatchString(usage) && strings.Trim(usage, "0.") == ""
-}
+// Nothing else is: a cost of "" is a mistake, which keytally refuses.
+var zero = regexp.MustCompile(`^0+(\.0+)?$`)
+
+func isZero(usage string) bool { return zero.MatchString(usage) }

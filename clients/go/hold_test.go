@@ -2,6 +2,7 @@ package keytally
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -46,6 +47,59 @@ func TestDrainWaitsUntilWhatWasHeldIsSettled(t *testing.T) {
 		must(t, acme.client.Drain(context.Background()))
 		return acme.amounts(t) == "4 used 0 held"
 	})
+}
+
+func TestACaptureThatIsRefusedAfterItsHandlerEndedReleasesItsHold(t *testing.T) {
+	asked, refuse := make(chan string, 10), make(chan bool)
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- strings.TrimPrefix(r.URL.Path, "/api/v1/")
+		if strings.HasSuffix(r.URL.Path, "/capture") {
+			<-refuse
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"code":40001,"message":"no usage"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"status":"VALID","hold":{"id":"h-1"}}`)
+	})
+	client := newTestClient(t, Options{URL: url, Token: "x"})
+	options := GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}
+	refused := make(chan error, 1)
+	guarded := serve(t, client, options, func(_ http.ResponseWriter, r *http.Request) {
+		held := HoldOf(r.Context())
+		go func() {
+			_, err := held.Capture(r.Context(), "much")
+			refused <- err
+		}()
+		equal(t, <-asked+" "+<-asked, "api-key/verify usage/capture")
+	})
+	status, _ := get(t, guarded, "key_x")
+	equal(t, status, http.StatusOK)
+	close(refuse)
+	equal(t, failure(t, <-refused).Code, 40001)
+	equal(t, <-asked, "usage/release")
+	must(t, client.Drain(context.Background()))
+}
+
+func TestASecondCaptureThatIsRefusedLeavesTheFirstOneAsItIs(t *testing.T) {
+	acme := newCustomer(t, "100")
+	verify := newProxy(t, requireStack(t).verify)
+	client := newTestClient(t, Options{URL: verify.url, Token: requireStack(t).token})
+	told := make(chan error, 10)
+	options := GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}, OnError: func(err error, _ *http.Request) { told <- err }}
+	url := serve(t, client, options, func(_ http.ResponseWriter, r *http.Request) {
+		held := HoldOf(r.Context())
+		_, err := held.Capture(r.Context(), "3")
+		must(t, err)
+		_, err = held.Capture(r.Context(), "much")
+		equal(t, failure(t, err).Code, 40001)
+	})
+	status, _ := get(t, url, acme.key)
+	equal(t, status, http.StatusOK)
+	must(t, client.Drain(context.Background()))
+	equal(t, verify.paths(), "/api/v1/api-key/verify /api/v1/usage/capture /api/v1/usage/capture")
+	equal(t, len(told), 0)
+	acme.become(t, "3 used 0 held")
 }
 
 func TestWhatAHandlerStreamedBeforeItPanickedIsPaidFor(t *testing.T) {

@@ -26,8 +26,9 @@ type Lost struct {
 	Err error
 }
 
-// ErrDoubtful says that it is no longer known whether a call was debited: keytally keeps an Idempotency-Key for 60 s.
-var ErrDoubtful = errors.New("keytally: it is no longer known whether this usage was debited")
+// ErrDoubtful says that it is not known whether a call was debited: keytally keeps an Idempotency-Key for 60 s, and does not look at it
+// for a key that it refuses for what it is, such as a disabled one.
+var ErrDoubtful = errors.New("keytally: it is not known whether this usage was debited")
 
 // KeptUsage keeps the usage of requests that passed while keytally was unavailable, in memory, and reports it later.
 type KeptUsage struct {
@@ -43,11 +44,22 @@ type KeptUsage struct {
 	isPlanned     bool
 }
 
-// keptCall is a verification without an answer. sentAt is set if it was sent, so that keytally may have debited it.
+// keptCall is a verification without an answer. sentAt is set once keytally may have debited it.
 type keptCall struct {
 	verification   Verification
 	idempotencyKey string
 	sentAt         time.Time
+}
+
+// send verifies a call, and notes when keytally may have debited it. What it surely did not debit may wait for as long as it takes.
+func (k *keptCall) send(ctx context.Context, client *Client, options ...CallOption) (*Decision, error) {
+	began := time.Now()
+	failed := func(err error) {
+		if k.sentAt.IsZero() && mayBeDebited(err) {
+			k.sentAt = began
+		}
+	}
+	return client.Verify(ctx, k.verification, append(options, WithIdempotencyKey(k.idempotencyKey), withFailures(failed))...)
 }
 
 const (
@@ -80,7 +92,8 @@ func (k *KeptUsage) Len() int {
 	return len(k.calls)
 }
 
-// Unavailable says whether keytally was unavailable when last asked. Until it is back, requests do not wait for it.
+// Unavailable says whether nobody of keytally answered when last asked. Until it is back, requests do not wait for it. An error of
+// keytally itself, such as for a part of its keys alone, does not count: other requests go on asking.
 func (k *KeptUsage) Unavailable() bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -94,11 +107,11 @@ func (k *KeptUsage) Flush(ctx context.Context) int {
 	return k.Len()
 }
 
-// keep keeps a call; false if there is no room for it.
-func (k *KeptUsage) keep(call keptCall) bool {
+// keep keeps a call; false if there is no room for it. wasAnswered: keytally itself could not decide it, and is not unavailable.
+func (k *KeptUsage) keep(call keptCall, wasAnswered bool) bool {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.isUnavailable = true
+	k.isUnavailable = k.isUnavailable || !wasAnswered
 	hasRoom := len(k.calls) < k.options.AtMost
 	if hasRoom {
 		k.calls = append(k.calls, &call)
@@ -151,34 +164,42 @@ func (k *KeptUsage) report(ctx context.Context) {
 
 // reportCall sends a call; false if keytally is unavailable, or something else answered.
 func (k *KeptUsage) reportCall(ctx context.Context, call *keptCall) bool {
-	if call.sentAt.IsZero() {
-		call.sentAt = time.Now()
-	}
 	timeout := k.client.verifyTimeout
 	if timeout > longestReport {
 		timeout = longestReport
 	}
-	decision, err := k.client.Verify(ctx, call.verification, WithIdempotencyKey(call.idempotencyKey), WithTimeout(timeout))
+	decision, err := call.send(ctx, k.client, WithTimeout(timeout))
 	if ctx.Err() != nil {
 		return false
 	}
 	var failed *Error
-	if errors.As(err, &failed) && (failed.Unavailable() || failed.Code == 0) {
+	if errors.As(err, &failed) && failed.Code == 0 {
 		k.setUnavailable(true)
 		return false
 	}
 	k.setUnavailable(false)
+	if failed != nil && failed.Unavailable() {
+		// keytally itself could not decide it: the others go on.
+		return true
+	}
 	if err == nil && decision.Status == StatusRateLimited {
-		// There is an answer, and this call was not debited: it may wait.
+		// keytally looked for a debit before, and found none: it may wait.
 		call.sentAt = time.Time{}
 		return true
 	}
 	k.remove(call)
-	if err != nil {
-		k.tellLost(Lost{Verification: call.verification, Err: err})
-	} else if decision.Status != StatusValid {
-		k.tellLost(Lost{Verification: call.verification, Status: decision.Status})
+	if err == nil && decision.Status == StatusValid {
+		return true
 	}
+	lost := Lost{Verification: call.verification, Err: err}
+	if err == nil {
+		lost.Status = decision.Status
+	}
+	if lost.Status != StatusUsageLimited && !call.sentAt.IsZero() {
+		// Whatever else keytally refuses, it refuses before it looks for a debit, and an earlier attempt may have been debited.
+		lost = Lost{Verification: call.verification, Err: ErrDoubtful}
+	}
+	k.tellLost(lost)
 	return true
 }
 

@@ -31,10 +31,10 @@ func TestACallThatIsTooOldToBeRepeatedIsHandedBackNotDebitedTwice(t *testing.T) 
 	must(t, err)
 	old := keptOf(acme.key, "1")
 	old.sentAt = longAgo
-	kept.keep(old)
-	kept.keep(keptOf(acme.key, "2"))
-	kept.keep(keptOf("key_wrong", "4"))
-	kept.keep(keptOf(acme.key, "8"))
+	kept.keep(old, false)
+	kept.keep(keptOf(acme.key, "2"), false)
+	kept.keep(keptOf("key_wrong", "4"), false)
+	kept.keep(keptOf(acme.key, "8"), false)
 	equal(t, kept.Flush(context.Background()), 0)
 	equal(t, fmt.Sprint(lost), "[1true 4INVALIDfalse 8true]")
 	acme.become(t, "2 used 0 held")
@@ -42,7 +42,7 @@ func TestACallThatIsTooOldToBeRepeatedIsHandedBackNotDebitedTwice(t *testing.T) 
 
 func TestAReportOfOneCallEndsSoonHoweverLongAVerificationMayTake(t *testing.T) {
 	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/readyz" {
+		if r.URL.Path == "/servingz" {
 			_, _ = io.WriteString(w, `{}`)
 			return
 		}
@@ -53,7 +53,7 @@ func TestAReportOfOneCallEndsSoonHoweverLongAVerificationMayTake(t *testing.T) {
 	client := newTestClient(t, Options{URL: url, Token: "x", VerifyTimeout: time.Hour, OnRetry: func(*Error) { retried <- true }})
 	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: time.Hour})
 	must(t, err)
-	kept.keep(keptOf("key_x", "1"))
+	kept.keep(keptOf("key_x", "1"), false)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go kept.Flush(ctx)
@@ -73,7 +73,7 @@ func TestFlushEndsWithItsContextWhateverElseReports(t *testing.T) {
 	client := newTestClient(t, Options{URL: url, Token: "x", VerifyTimeout: time.Hour})
 	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: time.Millisecond})
 	must(t, err)
-	kept.keep(keptOf("key_x", "1"))
+	kept.keep(keptOf("key_x", "1"), false)
 	<-asked
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -96,8 +96,8 @@ func TestCallbacksThatPanicEndNeitherReportsNorTheProgram(t *testing.T) {
 	must(t, err)
 	verify.then("refuse")
 	for report := 0; report < 2; report++ {
-		kept.keep(keptOf("key_wrong", "1"))
-		kept.keep(keptOf("key_wrong", "1"))
+		kept.keep(keptOf("key_wrong", "1"), false)
+		kept.keep(keptOf("key_wrong", "1"), false)
 		equal(t, <-lost, StatusInvalid)
 		equal(t, <-lost, StatusInvalid)
 	}
@@ -111,7 +111,7 @@ func TestKeytallyIsAskedAgainAfterAllKeptUsageWasGivenUp(t *testing.T) {
 	verify.become("refuse")
 	old := keptOf("key_x", "1")
 	old.sentAt = time.Now().Add(-repeatableFor)
-	kept.keep(old)
+	kept.keep(old, false)
 	// One report asks less often.
 	eventually(t, "reports go on", func() bool { return len(strings.Fields(verify.paths())) >= 20 })
 	equal(t, fmt.Sprint(kept.Len(), kept.Unavailable()), "0 true")
@@ -122,7 +122,7 @@ func TestKeytallyIsAskedAgainAfterAllKeptUsageWasGivenUp(t *testing.T) {
 func TestUsageStaysKeptWhileSomethingOtherThanKeytallyAnswers(t *testing.T) {
 	var status int
 	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/readyz" {
+		if r.URL.Path != "/servingz" {
 			w.WriteHeader(status)
 		}
 		_, _ = io.WriteString(w, `{}`)
@@ -130,7 +130,7 @@ func TestUsageStaysKeptWhileSomethingOtherThanKeytallyAnswers(t *testing.T) {
 	client := newTestClient(t, Options{URL: url, Token: "x"})
 	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { t.Error(one.Status, one.Err) }, Pause: time.Hour})
 	must(t, err)
-	kept.keep(keptOf("key_x", "1"))
+	kept.keep(keptOf("key_x", "1"), false)
 	for _, status = range []int{http.StatusNotFound, http.StatusOK} {
 		equal(t, kept.Flush(context.Background()), 1)
 		equal(t, kept.Unavailable(), true)
@@ -145,7 +145,7 @@ func TestARateLimitOnlyDelaysKeptUsage(t *testing.T) {
 	kept, err := acme.client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { t.Error(one.Status, one.Err) }, Pause: 100 * time.Millisecond})
 	must(t, err)
 	for i := 0; i < 3; i++ {
-		kept.keep(keptOf(slow.APIKey.Key, "1"))
+		kept.keep(keptOf(slow.APIKey.Key, "1"), false)
 	}
 	eventually(t, "all were reported", func() bool { return kept.Len() == 0 })
 	acme.become(t, "3 used 0 held")

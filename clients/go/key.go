@@ -51,9 +51,14 @@ func keysInAuthorization(authorization string) []string {
 	return nil
 }
 
-// Some senders leave the padding out, so none is asked for.
+// Some senders leave the padding out, so none is asked for. One that is wrong is no base64, as for the other clients and keytally's
+// own gateway, which read as browsers do.
 func userAndPassword(encoded string) []string {
-	text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
+	digits := strings.Join(strings.FieldsFunc(encoded, isSpace), "")
+	if len(digits)%4 == 0 {
+		digits = strings.TrimSuffix(strings.TrimSuffix(digits, "="), "=")
+	}
+	text, err := base64.RawStdEncoding.DecodeString(digits)
 	if err != nil {
 		return nil
 	}

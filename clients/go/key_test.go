@@ -30,6 +30,13 @@ func TestKeysOfFindsTheKeysInThreePlaces(t *testing.T) {
 		{http.Header{"Authorization": {basic("no colon")}}, "[]"},
 		{http.Header{"Authorization": {"Basic !"}}, "[]"},
 		{http.Header{"Authorization": {"Basic YTo"}}, "[a]"},
+		{http.Header{"Authorization": {"Basic YTo="}}, "[a]"},
+		{http.Header{"Authorization": {"Basic YT o="}}, "[a]"},
+		{http.Header{"Authorization": {"Basic YTo=="}}, "[]"},
+		{http.Header{"Authorization": {"Basic YTo==="}}, "[]"},
+		{http.Header{"Authorization": {"Basic YTpi="}}, "[]"},
+		{http.Header{"Authorization": {"Basic YTpiY"}}, "[]"},
+		{http.Header{"Authorization": {"Basic Y"}}, "[]"},
 	} {
 		if keys := fmt.Sprint(KeysOf(one.header)); keys != one.keys {
 			t.Errorf("%v holds %s, and not %s", one.header, one.keys, keys)

@@ -94,8 +94,8 @@ func (c *Client) send(ctx context.Context, done operation, in input, options []C
 		}
 		outgoing.header.Set("Content-Type", "application/json")
 	}
-	if done.method == http.MethodPost {
-		outgoing.header["Idempotency-Key"] = idempotencyKeyOf(done, given)
+	if done.method == http.MethodPost && !done.ofVerify {
+		outgoing.header.Set("Idempotency-Key", idempotencyKeyOf(given))
 	}
 	if given.requestID != "" {
 		outgoing.header.Set("X-Request-Id", given.requestID)
@@ -108,15 +108,11 @@ func (c *Client) send(ctx context.Context, done operation, in input, options []C
 	return received, err
 }
 
-// Without a value the header is not sent, but net/http sees that the request may be sent again on another connection.
-func idempotencyKeyOf(done operation, given callOptions) []string {
-	if done.ofVerify {
-		return []string{}
-	}
+func idempotencyKeyOf(given callOptions) string {
 	if given.idempotencyKey != "" {
-		return []string{given.idempotencyKey}
+		return given.idempotencyKey
 	}
-	return []string{newID()}
+	return newID()
 }
 
 // repeat attempts something with a part of the time that is left, and again while that may help.
@@ -125,6 +121,7 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
+	var answered *Error
 	for attempts := 0; ; attempts++ {
 		// Half of the time left: if this answer is lost, another attempt still has time.
 		limited, cancel := context.WithTimeout(ctx, time.Until(until)/2)
@@ -140,8 +137,15 @@ func (s *sender) repeat(ctx context.Context, timeout time.Duration, attempt func
 		if !errors.As(err, &failed) || !failed.passing() {
 			return err
 		}
+		if failed.Code != 0 {
+			answered = failed
+		}
 		pause := pauseAfter(attempts, failed.RetryAfter)
 		if !time.Now().Add(pause).Before(until) {
+			// The last attempts are short: what keytally itself answered before says more than that they got no answer.
+			if answered != nil {
+				return answered
+			}
 			return err
 		}
 		if s.onRetry != nil {
@@ -173,9 +177,14 @@ func (s *sender) exchange(ctx context.Context, outgoing *request) (*answer, erro
 		return nil, err
 	}
 	sent.Header = outgoing.header
+	// Without GetBody net/http does not send a request with a body again by itself: each attempt that may have debited is heard of.
+	sent.GetBody = nil
 	// The transport follows no redirect, which would send the token elsewhere.
 	received, err := s.transport.RoundTrip(sent)
 	if err != nil {
+		if ctx.Err() == nil {
+			s.forgetConnections()
+		}
 		return nil, err
 	}
 	defer received.Body.Close()
@@ -184,6 +193,13 @@ func (s *sender) exchange(ctx context.Context, outgoing *request) (*answer, erro
 		return nil, err
 	}
 	return &answer{status: received.StatusCode, header: received.Header, text: text}, nil
+}
+
+// forgetConnections has the next attempt open a new connection: those that were kept may have ended, too.
+func (s *sender) forgetConnections() {
+	if keeper, ok := s.transport.(interface{ CloseIdleConnections() }); ok {
+		keeper.CloseIdleConnections()
+	}
 }
 
 func (a *answer) failure() error {

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
@@ -137,6 +140,31 @@ test('an error that keytally answered has its status, code, request id and detai
   assert.is(retried.length, 0);
 });
 
+test("an error of something else is not keytally's, whatever its code, and details of another form are left out", async () => {
+  let answer: { status: number; body: object } | undefined;
+  const server = createServer(
+    (_, response) => void response.writeHead(answer!.status).end(JSON.stringify(answer!.body)),
+  );
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const stranger = keytally({ url: `http://127.0.0.1:${port}`, token: 'x', verifyTimeoutMs: 20_000 });
+  const message = 'Not Found';
+  for (const code of [404, 40001, 4.04e4 + 0.5, '40401', null, 20001]) {
+    answer = { status: code === 20001 ? 200 : 404, body: { error: { code, message } } };
+    const error = await failure(stranger.verify({ key: 'x' }));
+    assert.equal([error.status, error.code], [answer.status, 0], String(code));
+    assert.match(error.message, /not from keytally/);
+    if (answer.status === 404) assert.is(await stranger.ready(), false, String(code));
+  }
+  for (const details of ['wrong', { path: '/key', message }, [null], [{ path: '/key' }], [{ path: 1, message }]]) {
+    answer = { status: 400, body: { error: { code: 40001, message, details } } };
+    const error = await failure(stranger.verify({ key: 'x' }));
+    assert.equal([error.code, error.message, error.details], [40001, message, []], JSON.stringify(details));
+  }
+  server.close();
+  server.closeAllConnections();
+});
+
 test('a call whose answer is lost is repeated and counts once', async () => {
   const { workspace } = await client.workspaces.create({ name: 'w' });
   const meter = { workspaceId: workspace.id, externalMeterId: 'lost' };
@@ -172,6 +200,22 @@ test('a call that hangs is given up early enough for another attempt, and a call
   });
   assert.is(await nobody.ready(), false);
   assert.is(await client.ready(), true);
+});
+
+test('an onRetry that throws ends no call', async () => {
+  const { workspace } = await client.workspaces.create({ name: 'w' });
+  let retries = 0;
+  const telling = keytally({
+    url: api!.url,
+    token: world.team.token,
+    onRetry() {
+      retries += 1;
+      throw new Error('printed by this test');
+    },
+  });
+  api!.next('refuse');
+  assert.is((await telling.workspaces.get({ id: workspace.id })).workspace.name, 'w');
+  assert.ok(retries > 0);
 });
 
 test('a call ends when its signal aborts, between two attempts too', async () => {
@@ -211,6 +255,15 @@ test('a missing, wrong or unknown option is named, and a token is never repeated
     [{ url: 'ftp://a', token }, 'keytally(): url is "ftp://a"; it must start with http:// or https://'],
     [{ url: 'a:8081', token }, 'keytally(): url is "a:8081"; it must start with http:// or https://'],
     [{ url: token, token }, 'keytally(): url is a token; it must start with http:// or https://'],
+    [
+      { url: 'http://me:secret@127.0.0.1:1', token },
+      'keytally(): url holds a user name or a password; leave them out, the token is enough',
+    ],
+    [
+      { url, verifyUrl: 'https://:secret@a', token },
+      'keytally(): verifyUrl holds a user name or a password; leave them out, the token is enough',
+    ],
+    [{ url: 'me:secret@a', token }, 'keytally(): url is wrong; it must start with http:// or https://'],
     [
       { url, verifyUrl: '', token },
       "keytally(): verifyUrl is missing; give verify's address (KEYTALLY_VERIFY_URL), or leave it out",

@@ -2,9 +2,11 @@ import type { Contract } from './contract.ts';
 import type { KeytallyError } from './error.ts';
 import { ofVerify, operations, requestOf, VERIFY, VERIFY_BATCH } from './operations.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
+import { tell } from './tell.ts';
 import { makeGatherer } from './gather.ts';
 import { nodeTransport } from './node-transport.ts';
-import { JSON_TYPE, repeat, send, type CallOptions, type Sender } from './send.ts';
+import { JSON_TYPE, repeat, send, type CallOptions, type Sender, type WatchedCallOptions } from './send.ts';
+import { settled } from './settling.ts';
 import { fetchTransport, type Transport } from './transport.ts';
 
 /** `url` and `token` may be `undefined` in type, as `process.env.NAME` is: `keytally()` throws and names what is missing. */
@@ -54,8 +56,13 @@ export type Keytally = { [Group in keyof typeof operations]: Calls<(typeof opera
     input: Input<typeof VERIFY_BATCH>,
     options?: Omit<CallOptions, 'idempotencyKey'>,
   ): Promise<Contract[typeof VERIFY_BATCH]['output']>;
-  /** Whether keytally can verify keys now; where its readiness has a port of its own (`OPS_PORT`), whether verify answers. */
+  /** Whether keytally can verify keys now, if only of some shards; where its readiness has a port of its own (`OPS_PORT`), whether verify answers. */
   ready(): Promise<boolean>;
+  /**
+   * Waits until what guards held is settled for every request that is over. Call it once your server is closed, before the process
+   * ends; each capture and each release takes `timeoutMs` at most.
+   */
+  drain(): Promise<void>;
 };
 
 const TIMEOUT_MS = 30_000;
@@ -81,7 +88,7 @@ export function keytally(options: ClientOptions): Keytally {
   const sender: Sender = {
     token: checkedToken(options.token),
     transport: transportOf(options.fetch),
-    onRetry: options.onRetry ?? (() => {}),
+    onRetry: (error) => options.onRetry && tell('onRetry', options.onRetry, error),
   };
   const gather = makeGatherer({ ...sender, url: verify + requestOf(VERIFY).path });
 
@@ -102,9 +109,10 @@ export function keytally(options: ClientOptions): Keytally {
     mapValues(group, (operation) => call(operation, ofVerify.has(operation) ? verify : api, timeoutMs)),
   );
 
-  return {
+  const client = {
     ...groups,
-    async verify(input: object = {}, callOptions: CallOptions = {}) {
+    drain: () => settled(client),
+    async verify(input: object = {}, callOptions: WatchedCallOptions = {}) {
       const options = { timeoutMs: verifyTimeoutMs, ...callOptions };
       const { idempotencyKey = crypto.randomUUID(), requestId, signal } = options;
       return repeat(sender, options, (timeoutMs) => gather({ input, idempotencyKey, requestId, timeoutMs, signal }));
@@ -116,7 +124,7 @@ export function keytally(options: ClientOptions): Keytally {
       return send(sender, { ...request, url: verify + path, hasIdempotencyKeys: true }, options);
     },
     async ready() {
-      const probe = { method: 'GET', url: `${verify}/readyz`, accept: JSON_TYPE, body: undefined };
+      const probe = { method: 'GET', url: `${verify}/servingz`, accept: JSON_TYPE, body: undefined };
       return send(sender, probe, { timeoutMs: verifyTimeoutMs }).then(
         () => true,
         // Whatever else answers there is not keytally.
@@ -124,6 +132,7 @@ export function keytally(options: ClientOptions): Keytally {
       );
     },
   } as unknown as Keytally;
+  return client;
 }
 
 type Page = { nextCursor?: string };
@@ -151,11 +160,13 @@ function transportOf(given: typeof fetch | undefined): Transport {
 function baseUrl(option: 'url' | 'verifyUrl', value: string | undefined): string {
   if (!value) throw new TypeError(`keytally(): ${option} is missing; give ${expectedUrl[option]}`);
   if (!URL.canParse(value) || !/^https?:$/.test(new URL(value).protocol)) {
-    // A token that was given as url by mistake must not end up in a log.
-    const shown = /^[A-Za-z]\w*_\w{20,}$/.test(value) ? 'a token' : `"${value}"`;
+    // A token that was given as url by mistake, or a password in it, must not end up in a log.
+    const shown = /^[A-Za-z]\w*_\w{20,}$/.test(value) ? 'a token' : value.includes('@') ? 'wrong' : `"${value}"`;
     throw new TypeError(`keytally(): ${option} is ${shown}; it must start with http:// or https://`);
   }
-  const { href } = new URL(value);
+  const { href, username, password } = new URL(value);
+  if (username || password)
+    throw new TypeError(`keytally(): ${option} holds a user name or a password; leave them out, the token is enough`);
   let end = href.length;
   while (href[end - 1] === '/') end -= 1;
   return href.slice(0, end);

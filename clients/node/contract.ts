@@ -4735,7 +4735,7 @@ export interface Contract {
           /** how many it has */
           used: number;
         };
-        /** bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments */
+        /** bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments */
         storedBytes: {
           /** how many the team may have */
           limit: number;
@@ -4799,8 +4799,8 @@ export const refusals = {
   DELETED: [40115, 'Inactive: the API key was deleted.'],
   INVALID_SCOPES: [40310, 'Invalid Scopes: the API key lacks a scope that this request needs.'],
   IP_NOT_ALLOWED: [40311, 'Invalid: the API key may not be used from this address.'],
-  RATE_LIMITED: [42910, 'Rate Limited: a temporary block, too many requests in this second.'],
-  USAGE_LIMITED: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
+  RATE_LIMITED: [42910, 'Rate Limited: a temporary block, too many requests.'],
+  USAGE_LIMITED: [42911, 'Usage Limited: a temporary block, credits or a limit on credits do not cover this request.'],
   AWAY: [50311, 'The API key cannot be verified right now; repeat the request in a moment.'],
   FAILED: [50001, 'Something went wrong on our side; it was logged with the request id.'],
   MISCONFIGURED: [

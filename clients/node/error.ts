@@ -2,7 +2,7 @@ import type { HttpAnswer } from './transport.ts';
 
 type Details = { path: string; message: string }[];
 type Fields = { status: number; code: number; requestId?: string; details?: Details; retryAfterSeconds?: number };
-export type ErrorInBatch = { code: number; message: string; details?: Details };
+export type ErrorInBody = { code: number; message: string; details: Details };
 
 /** The error of a failed call: keytally answered with an error, or did not answer at all (status and code are 0 then). */
 export class KeytallyError extends Error {
@@ -33,6 +33,21 @@ export class KeytallyError extends Error {
 
 const FIRST_REQUEST_STILL_RUNS = 40905;
 
+// What a wrong access token gets after some 401s.
+export const TOO_MANY_FAILURES = 42901;
+// A flood of wrong keys can use up the team's quota, and must not let them pass.
+export const OVER_QUOTA = 42920;
+const REDIS_UNAVAILABLE = 50301;
+const OUTBOX_FULL = 50306;
+const OVERLOADED = 50308;
+const debitedNothing = [TOO_MANY_FAILURES, OVER_QUOTA, REDIS_UNAVAILABLE, OUTBOX_FULL, OVERLOADED];
+
+/** Whether an attempt may have been debited, and not refused before. */
+export function mayBeDebited(error: unknown): boolean {
+  if (!(error instanceof KeytallyError) || error.code === 0) return true;
+  return isPassing(error) && !debitedNothing.includes(error.code);
+}
+
 /** Whether the same request may succeed a moment later. */
 export function isPassing(error: unknown): error is KeytallyError {
   return error instanceof KeytallyError && (error.isAway || error.code === FIRST_REQUEST_STILL_RUNS);
@@ -40,19 +55,18 @@ export function isPassing(error: unknown): error is KeytallyError {
 
 /** Turns an answer into an error that is not a success, or is not from keytally. */
 export function errorOf({ status, headers, text }: HttpAnswer): KeytallyError {
-  const { error } = envelope(text);
+  const error = errorIn(parsed(text));
+  const { code, message, details } =
+    error && statusOf(error.code) === status
+      ? error
+      : { code: 0, message: `HTTP ${status}, but the answer is not from keytally; check the address`, details: [] };
   const requestId = headers.get('x-request-id') ?? undefined;
   const retryAfter = Number(headers.get('retry-after') ?? NaN);
-  const {
-    code = 0,
-    message = `HTTP ${status}, but the answer is not from keytally; check the address`,
-    details,
-  } = error ?? {};
   return new KeytallyError(message, {
     status,
     code,
+    details,
     ...(requestId && { requestId }),
-    ...(details && { details }),
     ...(retryAfter >= 0 && { retryAfterSeconds: retryAfter }),
   });
 }
@@ -61,21 +75,44 @@ export function errorOf({ status, headers, text }: HttpAnswer): KeytallyError {
 const RETRY_AFTER_SECONDS = 1;
 
 /** The error of one verification of a batch, as it would be if that had been sent alone. */
-export function errorInBatch({ code, message, details }: ErrorInBatch, requestId: string | undefined): KeytallyError {
-  const status = Math.floor(code / 100);
+export function errorInBatch({ code, message, details }: ErrorInBody, requestId: string | undefined): KeytallyError {
+  const status = statusOf(code);
   return new KeytallyError(message, {
     status,
     code,
+    details,
     ...(requestId && { requestId }),
-    ...(details && { details }),
     ...((status === 429 || status === 503) && { retryAfterSeconds: RETRY_AFTER_SECONDS }),
   });
 }
 
-function envelope(text: string): { error?: ErrorInBatch } {
+/** The error that a body, or a result of a batch, holds; `undefined` if it is none of keytally's, whose codes begin with their HTTP status. */
+export function errorIn(body: unknown): ErrorInBody | undefined {
+  const { error } = (body ?? {}) as { error?: Partial<ErrorInBody> | null };
+  const { code, message, details } = error ?? {};
+  if (!Number.isInteger(code) || statusOf(code!) < 400 || statusOf(code!) > 599) return undefined;
+  return {
+    code: code!,
+    message: typeof message === 'string' ? message : `error ${code}`,
+    details: areDetails(details) ? details : [],
+  };
+}
+
+function statusOf(code: number): number {
+  return Math.floor(code / 100);
+}
+
+function areDetails(given: unknown): given is Details {
+  const isText = (value: unknown) => typeof value === 'string';
+  return (
+    Array.isArray(given) && given.every((one: Details[number] | null) => isText(one?.path) && isText(one?.message))
+  );
+}
+
+function parsed(text: string): unknown {
   try {
-    return (JSON.parse(text) as object | null) ?? {};
+    return JSON.parse(text);
   } catch {
-    return {};
+    return undefined;
   }
 }

@@ -1,7 +1,7 @@
 import type { Keytally } from './client.ts';
 import type { GuardOptions } from './guard-options.ts';
 import { makeDecide, type Outcome } from './guard.ts';
-import { watchBody } from './hold.ts';
+import { watchBody, type HoldEvents } from './hold.ts';
 // A guard's functions get the framework's own request. A program has the types of the framework that it uses; the
 // others are not found, become `any`, and are replaced by the few fields below. No framework is a dependency.
 /** @ts-ignore */
@@ -17,9 +17,12 @@ type IfFound<Type, Fields> = [0] extends [1 & Type] ? Fields : Type;
 
 // What the guards use of each framework: any version that has these fields works.
 type Headers = Record<string, string | string[] | undefined>;
+type Raw = { rawHeaders?: readonly string[] };
 type Closing = {
   once?(event: 'close', listener: () => void): unknown;
+  end?(...answer: never[]): unknown;
   headersSent?: boolean;
+  writableEnded?: boolean;
   destroyed?: boolean;
   /** Of HTTP/2. */
   stream?: { destroyed?: boolean };
@@ -31,6 +34,7 @@ export type KoaFields = {
   status: number;
   body: unknown;
   headers: Headers;
+  req?: Raw;
   res?: Closing;
   set(headers: Record<string, string>): void;
 };
@@ -38,6 +42,7 @@ export type NodeFields = {
   method?: string | undefined;
   url?: string | undefined;
   headers: Headers;
+  rawHeaders?: readonly string[];
   socket: { remoteAddress?: string | undefined };
 };
 export type NodeResponse = Closing & {
@@ -45,7 +50,7 @@ export type NodeResponse = Closing & {
   setHeader(name: string, value: string): unknown;
   end(body: string): unknown;
 };
-export type FastifyFields = { method: string; url: string; ip: string; headers: Headers };
+export type FastifyFields = { method: string; url: string; ip: string; headers: Headers; raw?: Raw };
 export type FastifyReply = {
   raw?: Closing;
   hijack?(): unknown;
@@ -66,10 +71,10 @@ export function koaGuard<Context extends KoaFields = IfFound<KoaContext, KoaFiel
 ) {
   const decide = makeDecide(client, options);
   return async (ctx: KoaFields, next: () => Promise<unknown>): Promise<void> => {
-    const { headers, refusal, ended } = await decide(ctx as Context, { ...requestLine(ctx), ip: ctx.ip });
-    if (isOver(ctx.res, ended)) return;
+    const { headers, refusal, hold } = await decide(ctx as Context, { ...seenOf(ctx, ctx.req), ip: ctx.ip });
+    if (isOver(ctx.res, hold)) return;
     ctx.set({ ...headers, ...refusal?.headers });
-    if (!refusal) return void (await next());
+    if (!refusal) return void (await next().finally(hold?.handled));
     ctx.status = refusal.status;
     ctx.body = refusal.body;
   };
@@ -77,7 +82,8 @@ export function koaGuard<Context extends KoaFields = IfFound<KoaContext, KoaFiel
 
 /**
  * Middleware for Express and Connect: `app.use(nodeGuard(client, { cost: '1' }))`. For plain `node:http`, call the guard
- * yourself and say the type: `nodeGuard<IncomingMessage>(client)`. It calls `next()` when a request may pass.
+ * yourself and say the type: `nodeGuard<IncomingMessage>(client)`. It calls `next()` when a request may pass, and `next(error)` when
+ * a function among the options failed: then nothing was decided, and you must answer with 500.
  */
 export function nodeGuard<Request extends NodeFields = IfFound<ExpressRequest, NodeFields>>(
   client: Keytally,
@@ -90,12 +96,12 @@ export function nodeGuard<Request extends NodeFields = IfFound<ExpressRequest, N
     const { method, headers } = request;
     let outcome: Outcome;
     try {
-      outcome = await decide(request as Request, { ...requestLine({ method, url, headers }), ip });
+      outcome = await decide(request as Request, { ...seenOf({ method, url, headers }, request), ip });
     } catch (error) {
       return next(error);
     }
-    const { refusal, ended } = outcome;
-    if (isOver(response, ended)) return;
+    const { refusal, hold } = outcome;
+    if (isOver(response, hold)) return;
     for (const [name, value] of Object.entries({ ...outcome.headers, ...refusal?.headers })) {
       response.setHeader(name, value);
     }
@@ -112,8 +118,11 @@ export function fastifyGuard<Request extends FastifyFields = IfFound<FastifyRequ
 ) {
   const decide = makeDecide(client, options);
   return async (request: FastifyFields, reply: FastifyReply): Promise<unknown> => {
-    const { headers, refusal, ended } = await decide(request as Request, { ...requestLine(request), ip: request.ip });
-    if (isOver(reply.raw, ended)) return reply.hijack?.();
+    const { headers, refusal, hold } = await decide(request as Request, {
+      ...seenOf(request, request.raw),
+      ip: request.ip,
+    });
+    if (isOver(reply.raw, hold)) return reply.hijack?.();
     reply.headers({ ...headers, ...refusal?.headers });
     if (!refusal) return undefined;
     reply.code(refusal.status);
@@ -131,19 +140,19 @@ export function honoGuard<Context extends HonoFields = IfFound<HonoContext, Hono
     const { method, url } = c.req;
     const header = (name: string) => c.req.header(name);
     const path = new URL(url).pathname;
-    const { headers, refusal, ended } = await decide(c as Context, { method, url: path, ip: undefined, header });
+    const { headers, refusal, hold } = await decide(c as Context, { method, url: path, ip: undefined, header });
     if (refusal) {
       return new Response(refusal.body, { status: refusal.status, headers: { ...headers, ...refusal.headers } });
     }
     for (const [name, value] of Object.entries(headers)) c.header(name, value);
     await next().catch((error: unknown) => {
-      ended?.();
+      hold?.answered();
       throw error;
     });
-    if (!ended) return;
+    if (!hold) return;
     // Of an answer to HEAD nobody reads the body.
-    if (c.res.body && method !== 'HEAD') c.res = new Response(watchBody(c.res.body, ended), c.res);
-    else ended();
+    if (c.res.body && method !== 'HEAD') c.res = new Response(watchBody(c.res.body, hold.answered), c.res);
+    else hold.answered();
   };
 }
 
@@ -151,21 +160,31 @@ export function honoGuard<Context extends HonoFields = IfFound<HonoContext, Hono
  * Whether there is nothing more to do: the request was answered while it was verified, or held credits for an end client who has left.
  * Else the credits are settled once the answer has ended.
  */
-function isOver(response: Closing | undefined, ended: (() => void) | undefined): boolean {
+function isOver(response: Closing | undefined, hold: HoldEvents | undefined): boolean {
   const isGone = Boolean(response?.destroyed || response?.stream?.destroyed);
-  if (response?.headersSent || (ended && isGone)) {
-    ended?.();
+  if (response?.headersSent || (hold && isGone)) {
+    hold?.answered();
     return true;
   }
-  if (ended) response?.once?.('close', ended);
+  if (hold) response?.once?.('close', () => (response.writableEnded ? hold.answered() : left(response, hold)));
   return false;
+}
+
+/** The end client of an answer left before its end. Some frameworks say only by a vain `end` that the handler has ended. */
+function left(response: Closing, hold: HoldEvents): void {
+  const { end } = response;
+  response.end = (...answer) => {
+    hold.handled();
+    return end?.apply(response, answer);
+  };
+  hold.left();
 }
 
 type ExpressFields = NodeFields & { ip?: string; originalUrl?: string };
 type RequestLine = { method?: string | undefined; url?: string | undefined; headers: Headers };
 
-function requestLine({ method = '', url = '', headers }: RequestLine) {
+function seenOf({ method = '', url = '', headers }: RequestLine, raw: Raw | undefined) {
   // A header that was sent more than once is joined, so that it cannot be one key.
   const header = (name: string) => [headers[name] ?? []].flat().join(', ');
-  return { method, url, header };
+  return { method, url, header, rawHeaders: raw?.rawHeaders };
 }

@@ -137,7 +137,15 @@ test('each call of a batch has its own deadline, and is ended by its own signal'
 test('one result that is not from keytally fails its batch', async () => {
   const { server, url, requests } = await holdingServer();
   const client = clientOf(url);
-  for (const wrong of [null, {}, 'VALID', { status: 1 }, { error: {} }, { error: { message: 'no' } }]) {
+  for (const wrong of [
+    null,
+    {},
+    'VALID',
+    { status: 1 },
+    { error: {} },
+    { error: { message: 'no' } },
+    { error: { code: 404 } },
+  ]) {
     const calls = Promise.allSettled(many(2, () => client.verify({ key: 'key_a' })));
     await eventually('it is asked', async () => requests.length === 1);
     requests.pop()!.answer({ results: [{ status: 'VALID' }, wrong] });

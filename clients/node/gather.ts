@@ -1,4 +1,4 @@
-import { errorInBatch, errorOf, KeytallyError, type ErrorInBatch } from './error.ts';
+import { errorIn, errorInBatch, errorOf, KeytallyError } from './error.ts';
 import { makeCall, watchDeadlines, type Attempt, type Call } from './gathered-call.ts';
 import { headersOf, JSON_TYPE, resultOf, unanswered } from './send.ts';
 import type { Exchange, HttpAnswer, HttpRequest, Transport } from './transport.ts';
@@ -134,7 +134,7 @@ function countThatFit(calls: readonly Call[]): number {
   return calls.length;
 }
 
-type Result = { status?: string; error?: ErrorInBatch } | null;
+type Result = { status?: string } | null;
 
 /** The answer to one call. What has no status decides nothing, and must let nobody pass. */
 function decisionOf(answer: HttpAnswer): unknown {
@@ -147,15 +147,14 @@ function decisionOf(answer: HttpAnswer): unknown {
 function resultsOf(answer: HttpAnswer, count: number): unknown[] {
   const { results } = (resultOf(answer) ?? {}) as { results?: Result[] };
   const isOurs =
-    Array.isArray(results) && results.length === count && results.every((one) => isError(one) || isDecision(one));
+    Array.isArray(results) && results.length === count && results.every((one) => errorIn(one) || isDecision(one));
   if (!isOurs)
     throw new KeytallyError('the answer to a batch is not from keytally', { status: answer.status, code: 0 });
   const requestId = answer.headers.get('x-request-id') ?? undefined;
-  return results.map((result) => (result?.error ? errorInBatch(result.error, requestId) : result));
-}
-
-function isError(result: Result): boolean {
-  return Number.isInteger(result?.error?.code);
+  return results.map((result) => {
+    const error = errorIn(result);
+    return error ? errorInBatch(error, requestId) : result;
+  });
 }
 
 function isDecision(result: Result): boolean {

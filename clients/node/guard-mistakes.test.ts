@@ -94,15 +94,18 @@ test('an option that is wrong from the start keeps the program from starting', (
 });
 
 test('a misspelt option keeps the program from starting: a guard with `cots` would let every request pass for free', () => {
-  const all = 'the options are cost, scopes, route, ip, open, onError';
+  const all = 'the options are cost, hold, scopes, route, ip, open, onError';
   const guards: ((client: Keytally, options: object) => unknown)[] = [nodeGuard, fastifyGuard, koaGuard, honoGuard];
   for (const guard of guards) {
-    assert.throws(() => guard(client, { cots: '0.25' }), `cots is not an option; ${all}`);
-    assert.throws(() => guard(client, { cost: '0.25', scope: undefined }), `scope is not an option; ${all}`);
-    assert.throws(() => guard(client, { toString: '1' }), `toString is not an option; ${all}`);
+    throws(() => guard(client, { cots: '0.25' }), `cots is not an option; ${all}`);
+    throws(() => guard(client, { cost: '0.25', scope: undefined }), `scope is not an option; ${all}`);
+    throws(() => guard(client, { toString: '1' }), `toString is not an option; ${all}`);
   }
   const kept = { onLost() {}, atmost: 1 };
-  assert.throws(() => keepUsage(client, kept), 'atmost is not an option; the options are onLost, atMost, pauseMs');
+  throws(
+    () => keepUsage(client, kept),
+    'keepUsage(): atmost is not an option; the options are onLost, atMost, pauseMs',
+  );
 });
 
 test('without onError the cause is on the console, at most one line a second', async () => {
@@ -129,6 +132,10 @@ test('without onError the cause is on the console, at most one line a second', a
 });
 
 test.run();
+
+function throws(make: () => unknown, message: string): void {
+  assert.throws(make, (error: Error) => error.message === message, message);
+}
 
 function unreachable(): never {
   throw new Error('the handler was reached');

@@ -15,4 +15,27 @@ test('a long route is cut at a "/", so that keytally never gets a part of a secr
   assert.is((await routeOf('a'.repeat(2_000)))?.length, 1024, 'no "/" to cut at');
 });
 
+test('what is no address allows nothing but a list of all addresses', async () => {
+  const addressOf = async (ip: string | undefined) =>
+    (await verifyInputOf('k', {}, {}, { method: 'GET', url: '/', ip, header: () => undefined })).ip;
+  for (const ip of ['203.0.113.9', '::1', '2001:DB8::1', '::ffff:203.0.113.9']) assert.is(await addressOf(ip), ip);
+  for (const ip of [
+    '::1]@[::1',
+    '::1]:80/[',
+    '::1]#',
+    '[::1]',
+    '::1%eth0',
+    '::1\n',
+    ' ::1',
+    '1::2::3',
+    '203.0.113.9:80',
+    '203.0.113',
+    ':',
+    '',
+    undefined,
+  ]) {
+    assert.is(await addressOf(ip), '0.0.0.0', String(ip));
+  }
+});
+
 test.run();

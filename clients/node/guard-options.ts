@@ -14,7 +14,7 @@ export type GuardOptions<Request> = {
   cost?: Given<Request, string | Cost>;
   /**
    * Holds the cost as the most that the request may cost, for `capture(request, usage)` in the handler. An answer that ends
-   * without a capture releases it. Not together with `open`.
+   * without a capture releases it; where the end client left, a handler that ends does. Not together with `open`.
    */
   hold?: Given<Request, HoldOptions>;
   /** The scopes that the key must have been granted; default none. */
@@ -33,7 +33,13 @@ export type GuardOptions<Request> = {
 };
 
 /** A request as a framework shows it. */
-export type Seen = { method: string; url: string; ip: string | undefined; header: HeaderOf };
+export type Seen = {
+  method: string;
+  url: string;
+  ip: string | undefined;
+  header: HeaderOf;
+  rawHeaders?: readonly string[] | undefined;
+};
 
 /** An option, or what an option's function gave, is not what it must be. */
 export class OptionError extends TypeError {
@@ -131,5 +137,5 @@ function shown(value: unknown): string {
 function addressOf(text = ''): string {
   const octet = '(?:0|[1-9]\\d?|1\\d\\d|2[0-4]\\d|25[0-5])';
   if (new RegExp(`^${octet}(?:\\.${octet}){3}$`).test(text)) return text;
-  return text.includes(':') && URL.canParse(`http://[${text}]`) ? text : '0.0.0.0';
+  return text.includes(':') && /^[\da-f.:]+$/i.test(text) && URL.canParse(`http://[${text}]`) ? text : '0.0.0.0';
 }

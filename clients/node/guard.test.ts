@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -83,6 +85,18 @@ for (const name of Object.keys(frameworks)) {
     assert.is(handled, 0);
   });
 
+  test(`${name}: two Authorization headers are two keys, also where Node shows the first alone`, async () => {
+    const { limited, noScope } = keys;
+    const [first, second] = [`Bearer ${limited}`, `Bearer ${noScope}`];
+    const twice = (...authorizations: string[]) => statusOfRaw(apps[name]!.url, authorizations);
+    proxy.next();
+    assert.is(await twice(first, second), 401);
+    assert.is(await twice(second, first), 401);
+    assert.equal([handled, proxy.seen.length], [0, 0]);
+    // Hono sees both as one text, which is no key.
+    if (name !== 'Hono') assert.is(await twice(first, first), 200, 'the same twice');
+  });
+
   test(`${name}: a key is refused by its status, with the same answer as at the endpoint for gateways`, async () => {
     const policy = 'usage=1,scope=documents.read';
     const asked = (key: string) =>
@@ -145,6 +159,15 @@ test('there is no identity without a guard', () => {
 });
 
 test.run();
+
+/** The status for a request with several Authorization headers, which `fetch` would join. */
+async function statusOfRaw(url: string, authorizations: string[]): Promise<number | undefined> {
+  const sent = request(`${url}/v1/documents/1`);
+  sent.setHeader('Authorization', authorizations);
+  const [answer] = (await once(sent.end(), 'response')) as [IncomingMessage];
+  answer.resume();
+  return answer.statusCode;
+}
 
 // A refusal without its request id.
 async function contentOf(answer: Response) {

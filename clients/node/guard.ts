@@ -1,8 +1,8 @@
 import type { Keytally } from './client.ts';
-import { KeytallyError } from './error.ts';
+import { KeytallyError, OVER_QUOTA, TOO_MANY_FAILURES } from './error.ts';
 import { checkOptions, OptionError, verifyInputOf, type GuardOptions, type Seen } from './guard-options.ts';
-import { noteHold } from './hold.ts';
-import type { VerifyInput } from './kept-usage.ts';
+import { noteHold, type HoldEvents } from './hold.ts';
+import { sendKept, type KeptCall, type VerifyInput } from './kept-usage.ts';
 import { keysOf } from './key.ts';
 import { rateLimitHeaders, refusalOf, refusedFor, type Refusal, type Refused } from './refusal.ts';
 import type { Verification } from './status.ts';
@@ -15,8 +15,8 @@ export type Identity = Omit<Verification, 'status'> & { status: 'VALID' | 'UNDEC
 export type Outcome = {
   headers: Record<string, string>;
   refusal?: Refusal;
-  /** To be called once the answer has ended, where credits are held for it. */
-  ended?: () => void;
+  /** Where credits are held. */
+  hold?: HoldEvents;
 };
 
 const identities = new WeakMap<object, Identity>();
@@ -42,7 +42,7 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
     };
     const note = (message: string, cause: unknown) =>
       tell('onError', onError, new Error(`keytally guard, request ${requestId}: ${message}`, { cause }), request);
-    const [key, another] = keysOf(seen.header);
+    const [key, another] = keysOf(seen.header, seen.rawHeaders);
     if (key === undefined) return refuse('NO_KEY');
     if (another !== undefined) return refuse('TWO_KEYS');
     // No key is longer or has other characters, also none that was imported.
@@ -56,31 +56,36 @@ export function makeDecide<Request extends object>(client: Keytally, options: Gu
       if (error instanceof OptionError) return fail('FAILED', error.message, error);
       throw error;
     }
-    const idempotencyKey = crypto.randomUUID();
-    const keep = (sentAtMs?: number): boolean => {
-      if (!open?.keep({ input, idempotencyKey, ...(sentAtMs !== undefined && { sentAtMs }) })) return false;
+    const call: KeptCall = { input, idempotencyKey: crypto.randomUUID() };
+    const keep = (wasAnswered = false): boolean => {
+      if (!open?.keep(call, wasAnswered)) return false;
       identities.set(request, { status: 'UNDECIDED' });
       return true;
     };
     if (open?.away)
       return keep() ? { headers: {} } : fail('AWAY', 'keytally is unavailable, and no more usage can be kept');
 
-    const sentAtMs = performance.now();
     let answer: Verification;
     try {
-      answer = await client.verify(input, { idempotencyKey, requestId });
+      answer = await sendKept(client, call, { requestId });
     } catch (error) {
       // The end client did nothing wrong, and must not see the status that the error has for this server.
-      if (!(error instanceof KeytallyError) || !error.isAway) return fail('FAILED', describe(error), error);
-      return keep(sentAtMs) ? { headers: {} } : fail('AWAY', describe(error), error);
+      if (!(error instanceof KeytallyError) || isMistake(error)) return fail('FAILED', describe(error), error);
+      const mayPass = error.code !== OVER_QUOTA && keep(error.code !== 0);
+      return mayPass ? { headers: {} } : fail('AWAY', describe(error), error);
     }
     const headers = rateLimitHeaders(answer.rateLimit, Date.now());
     const refused = refusedFor(answer.status, answer.reason);
     if (refused) return { ...refuse(refused), headers };
     identities.set(request, { ...answer, status: 'VALID' });
     if (!options.hold) return { headers };
-    return { headers, ended: noteHold(request, client, answer.hold?.id, (error) => note(describe(error), error)) };
+    return { headers, hold: noteHold(request, client, answer.hold?.id, (error) => note(describe(error), error)) };
   };
+}
+
+/** Whether the same request would fail again: this side made a mistake. */
+function isMistake(error: KeytallyError): boolean {
+  return !error.isAway || error.code === TOO_MANY_FAILURES;
 }
 
 function describe(error: unknown): string {

@@ -72,8 +72,28 @@ test('verify holds, and holds are captured, released, extended and listed by met
 
 const errors: Error[] = [];
 const options = { cost: '10', hold: { expiresIn: 600 }, onError: (error: Error) => void errors.push(error) };
+const gate = { reached: false, open() {} };
 async function finish(path: string, request: object): Promise<void> {
-  if (path === '/capture') await capture(request, '3');
+  if (path.startsWith('/slow/')) {
+    await new Promise<void>((resolve) => {
+      gate.open = resolve;
+      gate.reached = true;
+    });
+  }
+  const refused = async () => {
+    const error = await capture(request, 'much').catch((thrown: unknown) => thrown);
+    assert.is((error as KeytallyError).code, 40001);
+  };
+  if (path.startsWith('/refused')) await refused();
+  if (path === '/unsendable') {
+    const error = await capture(request, 3n as unknown as string).catch((thrown: unknown) => thrown);
+    assert.instance(error, TypeError);
+  }
+  if (path.endsWith('/capture')) await capture(request, '3');
+  if (path === '/captured-and-refused') {
+    await capture(request, '3');
+    await refused();
+  }
   if (path.endsWith('/at-end')) captureAtEnd(request, () => '4');
   if (path === '/nothing-at-end') captureAtEnd(request, () => '0.000000');
   if (path === '/fail-at-end') captureAtEnd(request, () => 'much');
@@ -107,6 +127,7 @@ const frameworks: Record<string, () => Promise<string>> = {
       await finish(request.path, request);
       if (!request.path.startsWith('/stream')) return void response.end('done');
       for await (const text of slowly()) if (!response.write(text) || response.closed) break;
+      return void response.end();
     });
     return listen(app);
   },
@@ -144,20 +165,27 @@ for (const [name, start] of Object.entries(frameworks)) {
       const { usedCredits, heldCredits } = await customers.billing(meter);
       return `${usedCredits} used ${heldCredits} held`;
     };
+    // The amounts are the same where nothing was held.
+    const released = async () => {
+      await asked('verify', 'release');
+      await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+      proxy.next();
+    };
     assert.is(await (await get('/capture')).text(), 'done');
     assert.is(await amounts(), '3 used 0 held');
+    proxy.next();
     assert.is(await (await get('/forgotten')).text(), 'done');
-    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+    await released();
     assert.is((await get('/forgotten', { method: 'HEAD' })).status, 200);
-    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+    await released();
     assert.is((await get('/fail')).status, 500);
-    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+    await released();
     const leaving = new AbortController();
     const { body } = await get('/stream', { signal: leaving.signal });
     await body!.getReader().read();
     assert.is(await amounts(), '3 used 10 held');
     leaving.abort();
-    await eventually('it was released', async () => (await amounts()) === '3 used 0 held');
+    await released();
   });
 }
 
@@ -173,7 +201,9 @@ for (const [name, start] of Object.entries(frameworks)) {
       });
     assert.is(await (await get('/at-end')).text(), 'done');
     await become('4 used 0 held');
+    proxy.next();
     assert.is(await (await get('/nothing-at-end')).text(), 'done');
+    await asked('verify', 'release');
     await become('4 used 0 held');
     const leaving = new AbortController();
     const { body } = await get('/stream/at-end', { signal: leaving.signal });
@@ -210,10 +240,129 @@ for (const name of ['Koa', 'Express', 'Fastify']) {
     await eventually('it has left', async () => (await connections()) === 0);
     proxy.release();
     await eventually('it was released', async () => proxy.seen.some((one) => one.url!.endsWith('/usage/release')));
-    const { usedCredits, heldCredits } = await customers.billing(meter);
-    assert.equal([usedCredits, heldCredits], ['0', '0']);
+    await eventually('nothing is held', async () => (await customers.billing(meter)).heldCredits === '0');
+    assert.is((await customers.billing(meter)).usedCredits, '0');
   });
 }
+
+for (const name of ['Koa', 'Express', 'Fastify']) {
+  test(`${name}: a handler whose end client went away still captures, and what it does not capture is released at its end`, async () => {
+    const { key, meter } = await customers.meteredKey('100');
+    const url = await frameworks[name]!();
+    const server = servers.at(-1)!;
+    const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+    const amounts = async () => {
+      const { usedCredits, heldCredits } = await customers.billing(meter);
+      return `${usedCredits} used ${heldCredits} held`;
+    };
+    for (const [path, before, expected] of [
+      ['/slow/capture', '0 used 10 held', '3 used 0 held'],
+      ['/slow/at-end', '3 used 10 held', '7 used 0 held'],
+      ['/slow/forgotten', '7 used 10 held', '7 used 0 held'],
+    ] as const) {
+      gate.reached = false;
+      proxy.next();
+      const leaving = new AbortController();
+      const left = fetch(url + path, { headers: { 'X-API-Key': key }, signal: leaving.signal }).catch(() => {});
+      await eventually('the handler works', async () => gate.reached);
+      leaving.abort();
+      await left;
+      await eventually('it has left', async () => (await connections()) === 0);
+      assert.is(await amounts(), before);
+      assert.is(proxy.seen.length, 1, 'nothing but the verification');
+      gate.open();
+      await eventually(`${path}: ${expected}`, async () => (await amounts()) === expected);
+    }
+  });
+}
+
+test('a capture that keytally refuses, or that cannot be sent, settles nothing: the handler may try again, and else it is released', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const url = await frameworks['Koa']!();
+  for (const [path, expected] of [
+    ['/unsendable', '0 used 0 held'],
+    ['/refused', '0 used 0 held'],
+    ['/refused/capture', '3 used 0 held'],
+  ] as const) {
+    assert.is(await (await fetch(url + path, { headers: { 'X-API-Key': key } })).text(), 'done');
+    await eventually(expected, async () => {
+      const { usedCredits, heldCredits } = await customers.billing(meter);
+      return `${usedCredits} used ${heldCredits} held` === expected;
+    });
+  }
+});
+
+test('a second capture that is refused leaves the first one as it is', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const url = await frameworks['Koa']!();
+  errors.length = 0;
+  proxy.next();
+  assert.is(await (await fetch(`${url}/captured-and-refused`, { headers: { 'X-API-Key': key } })).text(), 'done');
+  await client.drain();
+  assert.equal(errors, []);
+  await asked('verify', 'capture', 'capture');
+  const { usedCredits, heldCredits } = await customers.billing(meter);
+  assert.equal([usedCredits, heldCredits], ['3', '0']);
+});
+
+test('drain waits for what is captured at the end, also of an answer that was cut off as the last', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const draining = keytally({ url: proxy.url, token: world.team.token, timeoutMs: 60_000, verifyTimeoutMs: 20_000 });
+  const guard = nodeGuard<IncomingMessage>(draining, options);
+  const url = await listen((request, response) => {
+    void guard(request, response, () => {
+      captureAtEnd(request, () => '4');
+      response.write('begun');
+    });
+  });
+  const leaving = new AbortController();
+  const { body } = await fetch(url, { headers: { 'X-API-Key': key }, signal: leaving.signal });
+  await body!.getReader().read();
+  proxy.next();
+  proxy.fate = 'hold';
+  let isDrained = false;
+  const drained = new Promise<void>((resolve) => {
+    servers.at(-1)!.close(() => resolve(draining.drain().finally(() => (isDrained = true))));
+  });
+  leaving.abort();
+  await eventually('it is captured', async () => proxy.seen.length === 1);
+  assert.is(isDrained, false);
+  proxy.release();
+  await drained;
+  const { usedCredits, heldCredits } = await customers.billing(meter);
+  assert.equal([usedCredits, heldCredits], ['4', '0']);
+});
+
+test('drain waits for a capture that is made after the answer, and for the release where it is refused', async () => {
+  const { key, meter } = await customers.meteredKey('100');
+  const amounts = async () => {
+    const { usedCredits, heldCredits } = await customers.billing(meter);
+    return `${usedCredits} used ${heldCredits} held`;
+  };
+  const draining = keytally({ url: proxy.url, token: world.team.token, timeoutMs: 60_000, verifyTimeoutMs: 20_000 });
+  const guard = nodeGuard<IncomingMessage>(draining, options);
+  for (const [usage, before, after] of [
+    ['3', '0 used 10 held', '3 used 0 held'],
+    ['much', '3 used 10 held', '3 used 0 held'],
+  ] as const) {
+    const url = await listen((request, response) => {
+      void guard(request, response, () => {
+        response.end('done');
+        void capture(request, usage).catch(() => {});
+      });
+    });
+    proxy.next('pass', 'hold');
+    assert.is(await (await fetch(url, { headers: { 'X-API-Key': key } })).text(), 'done');
+    await asked('verify', 'capture');
+    let isDrained = false;
+    const drained = draining.drain().finally(() => (isDrained = true));
+    assert.is(await amounts(), before);
+    assert.is(isDrained, false);
+    proxy.release();
+    await drained;
+    assert.is(await amounts(), after);
+  }
+});
 
 test('what was answered while the key was verified stays, and nothing stays held', async () => {
   const { key, meter } = await customers.meteredKey('100');
@@ -230,7 +379,7 @@ test('what was answered while the key was verified stays, and nothing stays held
   }
   await Promise.all(decided);
   await eventually('it was released', async () => proxy.seen.some((one) => one.url!.endsWith('/usage/release')));
-  assert.is((await customers.billing(meter)).heldCredits, '0');
+  await eventually('nothing is held', async () => (await customers.billing(meter)).heldCredits === '0');
 });
 
 test('a key without a billing record holds nothing, and its capture does nothing', async () => {
@@ -252,6 +401,12 @@ test('a wrong hold, and one beside open, end the program at its start', () => {
 });
 
 test.run();
+
+/** Waits until verify was asked for this since the last `proxy.next`, and for nothing else. */
+async function asked(...what: string[]): Promise<void> {
+  const paths = () => proxy.seen.map(({ url }) => url!.split('/').at(-1)).join();
+  await eventually(`${what.join()} were asked for`, async () => paths() === what.join());
+}
 
 async function listen(listener: RequestListener): Promise<string> {
   const server = createServer(listener);

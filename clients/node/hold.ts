@@ -1,54 +1,113 @@
 import type { Keytally } from './client.ts';
 import type { Contract } from './contract.ts';
+import { KeytallyError } from './error.ts';
+import { noteSettling } from './settling.ts';
 
 type Captured = Contract['post /api/v1/usage/capture']['output'];
 
 /** The hold of a request, until it is captured or released. */
-type Held = { id: string | undefined; client: Keytally; isSettled: boolean; costAtEnd?: () => string };
+type Held = {
+  id: string | undefined;
+  client: Keytally;
+  onError: (error: unknown) => void;
+  /** How many captures are under way. */
+  capturing: number;
+  /** It is captured or released, or may be, or the release is on its way. */
+  isSettled?: true;
+  isAnswered?: true;
+  hasLeft?: true;
+  isHandled?: true;
+  costAtEnd?: () => string;
+};
+
+/** What a guard tells of a request with a hold. */
+export type HoldEvents = {
+  /** The answer has ended. */
+  answered(): void;
+  /** The end client went away before that. The handler may still work, and capture. */
+  left(): void;
+  /** The handler has ended. */
+  handled(): void;
+};
 
 const holds = new WeakMap<object, Held>();
 // Nothing else is: a cost of "" is a mistake, which keytally refuses.
 const ZERO = /^0+(\.0+)?$/;
+const CONFLICT = 409;
 
 /**
  * Debits what a request did cost, for a handler behind a guard with `hold`, and releases the rest. It takes what the guard got, as
- * `identityOf` does. Call it before the answer ends: then what was not captured is released. Of a key without a billing record
- * nothing is held, and `undefined` comes back.
+ * `identityOf` does. Call it before the answer ends: then what was not captured is released. It works after the end client went
+ * away, too. Of a key without a billing record nothing is held, and `undefined` comes back.
  */
 export async function capture(request: object, usage: string): Promise<Captured | undefined> {
   const held = heldFor(request, 'capture');
-  held.isSettled = true;
-  return held.id === undefined ? undefined : held.client.holds.capture({ holdId: held.id, usage });
+  if (held.id === undefined) return undefined;
+  const capturing = captureHeld(held, held.id, usage);
+  // A failure is its caller's.
+  noteSettling(held.client, Promise.allSettled([capturing]));
+  return capturing;
 }
 
 /**
  * Captures once the answer has ended, also because the end client went away: for streams, whose cost grows until then. `cost` is
- * called then; a cost of 0 releases. Should it fail, or the capture, the guard's `onError` hears of it, and the hold ends by itself.
+ * called then, or at once where the end client is gone; a cost of 0 releases. Should it fail, or the capture, the guard's `onError`
+ * hears of it, and the hold ends by itself.
  */
 export function captureAtEnd(request: object, cost: () => string): void {
-  heldFor(request, 'captureAtEnd').costAtEnd = cost;
+  const held = heldFor(request, 'captureAtEnd');
+  held.costAtEnd = cost;
+  settleIfOver(held);
 }
 
-/** Notes the hold of a request. Gives what settles it once its answer has ended without a capture. */
+/** Notes the hold of a request, and gives what is to be told of the request. */
 export function noteHold(
   request: object,
   client: Keytally,
   id: string | undefined,
   onError: (error: unknown) => void,
-): () => void {
-  const held: Held = { id, client, isSettled: false };
+): HoldEvents {
+  const held: Held = { id, client, onError, capturing: 0 };
   holds.set(request, held);
-  return () => {
-    if (held.isSettled || id === undefined) return;
-    held.isSettled = true;
-    // Should that fail, the hold ends by itself.
-    settle(client, id, held.costAtEnd).catch(onError);
+  const note = (event: 'isAnswered' | 'hasLeft' | 'isHandled') => () => {
+    held[event] = true;
+    settleIfOver(held);
   };
+  return { answered: note('isAnswered'), left: note('hasLeft'), handled: note('isHandled') };
 }
 
-async function settle(client: Keytally, holdId: string, cost?: () => string): Promise<void> {
-  const usage = cost ? cost() : '0';
+async function captureHeld(held: Held, holdId: string, usage: string): Promise<Captured> {
+  held.capturing += 1;
+  try {
+    const captured = await held.client.holds.capture({ holdId, usage });
+    held.isSettled = true;
+    return captured;
+  } catch (error) {
+    if (!hasCapturedNothing(error)) held.isSettled = true;
+    throw error;
+  } finally {
+    held.capturing -= 1;
+    settleIfOver(held);
+  }
+}
+
+/** Captures the cost at the end, or releases, once no handler can capture any more. Should that fail, the hold ends by itself. */
+function settleIfOver(held: Held): void {
+  const isOver = held.isAnswered || (held.hasLeft && (held.isHandled || held.costAtEnd));
+  // keytally may refuse a capture that is under way.
+  if (!isOver || held.isSettled || held.capturing > 0 || held.id === undefined) return;
+  held.isSettled = true;
+  noteSettling(held.client, captureOrRelease(held, held.id).catch(held.onError));
+}
+
+async function captureOrRelease({ client, costAtEnd }: Held, holdId: string): Promise<void> {
+  const usage = costAtEnd ? costAtEnd() : '0';
   await (ZERO.test(usage) ? client.holds.release({ holdId }) : client.holds.capture({ holdId, usage }));
+}
+
+/** Whether keytally refused a capture for what it is, or it could not be sent, so that the credits are still held. */
+function hasCapturedNothing(error: unknown): boolean {
+  return !(error instanceof KeytallyError) || (error.code !== 0 && !error.isAway && error.status !== CONFLICT);
 }
 
 function heldFor(request: object, caller: string): Held {

@@ -1,20 +1,21 @@
 import type { Keytally } from './client.ts';
 import type { Contract } from './contract.ts';
-import { KeytallyError } from './error.ts';
+import { KeytallyError, mayBeDebited } from './error.ts';
 import { unknownOption, type OptionNames } from './option-names.ts';
-import type { Status } from './status.ts';
+import type { CallOptions, WatchedCallOptions } from './send.ts';
+import type { Status, Verification } from './status.ts';
 import { tell } from './tell.ts';
 
 export type VerifyInput = Contract['post /api/v1/api-key/verify']['input'];
-/** A verification without an answer. `sentAtMs`, by `performance.now()`, is set if it was sent, so that keytally may have debited it. */
+/** A verification without an answer. `sentAtMs`, by `performance.now()`, is set once keytally may have debited it. */
 export type KeptCall = { input: VerifyInput; idempotencyKey: string; sentAtMs?: number };
 type Lost = Exclude<Status, 'VALID'> | 'DOUBTFUL' | KeytallyError;
 
 export type KeptUsageOptions = {
   /**
    * Called with usage that nobody was debited for, and the reason: keytally refused the key (its status), keytally
-   * refused the call (the error; also of one that can't be sent), or it is no longer known whether the call was debited
-   * (`DOUBTFUL`), because keytally keeps an Idempotency-Key for 60 s.
+   * refused the call (the error; also of one that can't be sent), or an attempt may have been debited, and keytally
+   * can't tell any more (`DOUBTFUL`): it keeps an Idempotency-Key for 60 s, and looks at none where it refuses the key.
    */
   onLost: (call: VerifyInput, why: Lost) => void;
   /** How many calls may be kept; beyond that, requests are refused. Default 10,000. */
@@ -25,10 +26,13 @@ export type KeptUsageOptions = {
 
 export type KeptUsage = {
   readonly size: number;
-  /** Whether keytally was unavailable when last asked. Until it is back, requests do not wait for it. */
+  /**
+   * Whether nobody of keytally answered when last asked. Until it is back, requests do not wait for it. An error of keytally itself, such
+   * as for a part of its keys alone, does not count: other requests go on asking.
+   */
   readonly away: boolean;
-  /** Keeps a call; false if there is no room for it. */
-  keep(call: KeptCall): boolean;
+  /** Keeps a call; false if there is no room for it. `wasAnswered`: keytally itself could not decide it, and is not away. */
+  keep(call: KeptCall, wasAnswered?: boolean): boolean;
   /** Reports the kept usage that keytally accepts, and gives how many calls are left. Call it before the process ends. */
   flush(): Promise<number>;
 };
@@ -74,7 +78,7 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
       const outcome = isTooOld(call) ? 'DOUBTFUL' : await reportCall(client, call);
       away = outcome === 'AWAY';
       if (outcome === 'AWAY') return;
-      if (outcome !== 'RATE_LIMITED') drop(call, outcome);
+      if (outcome !== 'RATE_LIMITED' && outcome !== 'UNDECIDED') drop(call, outcome);
     }
     away = false;
   }
@@ -91,8 +95,8 @@ export function keepUsage(client: Keytally, options: KeptUsageOptions): KeptUsag
     get away() {
       return away;
     },
-    keep(call) {
-      away = true;
+    keep(call, wasAnswered = false) {
+      if (!wasAnswered) away = true;
       const hasRoom = calls.size < atMost;
       if (hasRoom) calls.add(call);
       reportLater();
@@ -111,19 +115,37 @@ function isTooOld({ sentAtMs }: KeptCall): boolean {
   return sentAtMs !== undefined && performance.now() - sentAtMs >= REPEATABLE_MS;
 }
 
-async function reportCall(client: Keytally, call: KeptCall): Promise<Status | KeytallyError | 'AWAY'> {
-  call.sentAtMs ??= performance.now();
+/** Verifies a call, and notes when keytally may have debited it. What it surely did not debit may wait for as long as it takes. */
+export async function sendKept(client: Keytally, call: KeptCall, options: CallOptions): Promise<Verification> {
+  const sentAtMs = performance.now();
+  const watched: WatchedCallOptions = {
+    ...options,
+    idempotencyKey: call.idempotencyKey,
+    onFailure(error) {
+      if (mayBeDebited(error)) call.sentAtMs ??= sentAtMs;
+    },
+  };
+  return client.verify(call.input, watched);
+}
+
+// keytally looks for what the Idempotency-Key debited before it decides these, and only then.
+const decidedByDebit: readonly Status[] = ['VALID', 'RATE_LIMITED', 'USAGE_LIMITED'];
+
+async function reportCall(client: Keytally, call: KeptCall): Promise<Status | Lost | 'UNDECIDED' | 'AWAY'> {
   const signal = AbortSignal.timeout(LONGEST_VERIFY_MS);
   try {
-    const { status } = await client.verify(call.input, { idempotencyKey: call.idempotencyKey, signal });
-    // There is an answer: unless it is VALID, this call was not debited.
-    delete call.sentAtMs;
-    return status;
+    const { status } = await sendKept(client, call, { signal });
+    // Unless it is VALID, this call was not debited.
+    if (decidedByDebit.includes(status)) delete call.sentAtMs;
+    return call.sentAtMs === undefined ? status : 'DOUBTFUL';
   } catch (error) {
-    if (signal.aborted) return 'AWAY';
+    // It may have been answered by errors, again and again.
+    if (signal.aborted) return (await client.ready()) ? 'UNDECIDED' : 'AWAY';
     if (!(error instanceof KeytallyError))
       return new KeytallyError(`the call cannot be sent: ${String(error)}`, { status: 0, code: 0 }, { cause: error });
     // What is not from keytally decides nothing.
-    return error.isAway || error.code === 0 ? 'AWAY' : error;
+    if (error.code === 0) return 'AWAY';
+    if (error.isAway) return 'UNDECIDED';
+    return call.sentAtMs === undefined ? error : 'DOUBTFUL';
   }
 }

@@ -10,6 +10,8 @@ export type CallOptions = {
   timeoutMs?: number;
   signal?: AbortSignal;
 };
+/** `onFailure` hears of each attempt that failed. */
+export type WatchedCallOptions = CallOptions & { onFailure?: (error: unknown) => void };
 export type Sender = {
   token: string;
   transport: Transport;
@@ -25,6 +27,7 @@ export type OutgoingRequest = {
   hasIdempotencyKeys?: boolean;
 };
 type Deadline = { timeoutMs: number; signal?: AbortSignal | undefined };
+type Watched = Deadline & Pick<WatchedCallOptions, 'onFailure'>;
 
 export const JSON_TYPE = 'application/json';
 const FIRST_PAUSE_MS = 50;
@@ -51,19 +54,23 @@ export async function send(
 /** Attempts something with a part of the time that is left, and again while that may help. */
 export async function repeat<Result>(
   { onRetry }: Pick<Sender, 'onRetry'>,
-  { timeoutMs, signal }: Deadline,
+  { timeoutMs, signal, onFailure }: Watched,
   attempt: (timeoutMs: number) => Promise<Result>,
 ): Promise<Result> {
   const until = performance.now() + timeoutMs;
+  let answered: KeytallyError | undefined;
   for (let attempts = 0; ; attempts++) {
     try {
       // Half of the time left: if this answer is lost, another attempt still has time.
       return await attempt((until - performance.now()) / 2);
     } catch (error) {
+      onFailure?.(error);
       if (!isPassing(error)) throw error;
+      if (error.code !== 0) answered = error;
       const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** attempts, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
       const pauseMs = Math.max(backoffMs, (error.retryAfterSeconds ?? 0) * 1000);
-      if (performance.now() + pauseMs >= until) throw error;
+      // The last attempts are short: what keytally itself answered before says more than that they got no answer.
+      if (performance.now() + pauseMs >= until) throw answered ?? error;
       onRetry(error);
       await pause(pauseMs, signal);
     }

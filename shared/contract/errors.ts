@@ -1,7 +1,7 @@
 /**
  * The catalogue of every error the service answers. A code is the HTTP status times 100 plus a running number; it is
  * never reused and never changes its meaning. A message says what is wrong and, where it helps, what would be right.
- * After a change run `npm run readme`, which writes the table of errors, and `npm run client`, which copies the refusals
+ * After a change run `npm run reference`, which writes the table of errors, and `npm run client`, which copies the refusals
  * of end clients (`api_key_…`) into the client package, so that its guards and the gateway endpoint answer alike.
  */
 export const errors = {
@@ -168,8 +168,11 @@ export const errors = {
     42902,
     'The access token makes too many management calls per second; wait as long as Retry-After says.',
   ],
-  api_key_rate_limited: [42910, 'Rate Limited: a temporary block, too many requests in this second.'],
-  api_key_usage_limited: [42911, 'Usage Limited: a temporary block, the credits do not cover this request.'],
+  api_key_rate_limited: [42910, 'Rate Limited: a temporary block, too many requests.'],
+  api_key_usage_limited: [
+    42911,
+    'Usage Limited: a temporary block, credits or a limit on credits do not cover this request.',
+  ],
   team_too_many_calls: [
     42920,
     'The team makes more requests per second than its quota allows; wait as long as Retry-After says, or ask the operator for more. GET /api/v1/quota tells the limit.',

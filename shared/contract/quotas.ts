@@ -27,7 +27,7 @@ export const quotaTexts: Record<QuotaName, string> = {
   access_tokens: 'access tokens that are not revoked',
   billing_records: 'billing records, also those of deleted workspaces',
   stored_bytes:
-    'bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments',
+    'bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments',
   link_tokens: 'link tokens, also revoked ones, until 30 days after they expire',
   kept_answer_bytes: 'bytes that the answers kept under Idempotency-Keys take, each for 24 hours',
   verify_per_second: 'verifications per second, on each process',

@@ -16,6 +16,11 @@ export function tracePart(trace: string): string {
   return trace === '' ? '' : `"${FIELD}":"${trace}",`;
 }
 
+/** The beginning of an event's JSON, with its trace. */
+export function withTracePart(json: string, trace: string): string {
+  return trace === '' ? json : json.replace('"r":', `${tracePart(trace)}"r":`);
+}
+
 /** Reads an event from its JSON without the trace, and gives it with the trace; undefined where the JSON has none. */
 export function withoutTrace<Event extends object>(json: string, read: (json: string) => Event) {
   const [part, before, trace] = TRACED.exec(json) ?? [];

@@ -9,7 +9,7 @@ import { connectClickHouse } from '../stores/clickhouse.ts';
 import { keyspace, meterShard } from '../stores/keyspace.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../../tests/helpers/customers.ts';
-import { eventually, makeWorld, request, type World } from '../../tests/helpers/world.ts';
+import { makeWorld, request, type World } from '../../tests/helpers/world.ts';
 
 const WITHIN_MS = 30_000;
 const TEXT = '/a?q=\'"\\é漢';
@@ -103,13 +103,7 @@ test('lines of holds and turns carry their workspace', async () => {
   const { key, billingId, shard } = await meteredKey();
   const post = (path: string, body: object) =>
     must(200, request(world.verify!.url + path, 'post', { token: world.team.token, body }));
-  const hold = async () => {
-    const billing = { usage: '2', hold: { expiresIn: 60 } };
-    return eventually('the keys of holds are there', async () => {
-      const { body } = await customers.verify({ key, billing });
-      return body.hold?.id as string | undefined;
-    });
-  };
+  const hold = () => customers.hold({ key }, '2', { expiresIn: 60 });
   await post('/api/v1/usage/capture', { holdId: await hold(), usage: '1' });
   await post('/api/v1/usage/release', { holdId: await hold() });
   await post('/api/v1/usage/extend', { holdId: await hold(), expiresIn: 90 });

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { Kafka as Client, logLevel, Partitioners } from 'kafkajs';
 import type { ICustomPartitioner, KafkaConfig as Options, LogEntry } from 'kafkajs';
-import type { KafkaConfig } from '../runtime/programs.ts';
+import type { KafkaConfig, KafkaLogin } from '../runtime/programs.ts';
 import type { Logger } from '../runtime/log.ts';
 
 const SAME_LINE_EVERY_MS = 10_000;
@@ -42,12 +42,19 @@ export function makeClient(config: KafkaConfig, program: string, log: Logger): C
 }
 
 /** A client for a broker on this machine that logs nothing. */
-export function makeQuietClient(brokers: string[]): Client {
+export function makeQuietClient(config: KafkaLogin): Client {
   stopEmptyTimers();
-  return new Client({ clientId: 'keytally', brokers, logLevel: logLevel.NOTHING, retry: { retries: 0 } });
+  const brokers = config.KAFKA_BROKERS;
+  return new Client({
+    clientId: 'keytally',
+    brokers,
+    ...saslOf(config),
+    logLevel: logLevel.NOTHING,
+    retry: { retries: 0 },
+  });
 }
 
-function saslOf(config: KafkaConfig): Pick<Options, 'sasl'> {
+function saslOf(config: KafkaLogin): Pick<Options, 'sasl'> {
   const { KAFKA_SASL_MECHANISM: mechanism, KAFKA_SASL_USERNAME: username, KAFKA_SASL_PASSWORD: password } = config;
   switch (mechanism) {
     case '':

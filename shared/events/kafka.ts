@@ -1,6 +1,6 @@
 import type { Admin, Producer } from 'kafkajs';
 import { ConfigError } from '../runtime/config.ts';
-import type { KafkaConfig } from '../runtime/programs.ts';
+import type { KafkaConfig, KafkaLogin } from '../runtime/programs.ts';
 import { makeClient, makePartitioner, makeQuietClient } from './kafka-client.ts';
 import { consumeTopic, type Consuming, type ConsumeHandlers } from './kafka-consumer.ts';
 import type { Logger } from '../runtime/log.ts';
@@ -69,8 +69,8 @@ export function connectKafka(config: KafkaConfig, program: string, log: Logger):
 }
 
 /** Whether a broker on this machine has started and serves requests. */
-export async function kafkaAnswers(brokers: string[]): Promise<boolean> {
-  const admin = reconnecting<Admin>(() => makeQuietClient(brokers).admin());
+export async function kafkaAnswers(config: KafkaLogin): Promise<boolean> {
+  const admin = reconnecting<Admin>(() => makeQuietClient(config).admin());
   return admin
     .use(answers)
     .catch(() => false)

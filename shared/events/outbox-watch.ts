@@ -48,6 +48,7 @@ export function watchOutbox(
   let full = false;
   let usedPercent = 0;
   let waiting = 0;
+  if (Number.isFinite(maxEntries)) metrics.outboxMaxEntries.set(maxEntries);
   const loop = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
     const [{ events, oldestAgeMs }, memories] = await Promise.all([outboxState(redis), readMemories(redis)]);
     usedPercent = Math.max(0, ...memories.map(({ usedBytes, limitBytes }) => (100 * usedBytes) / limitBytes));

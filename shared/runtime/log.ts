@@ -1,4 +1,5 @@
-import { pino, type Logger } from 'pino';
+import { pino, type Logger, type LoggerOptions } from 'pino';
+import { makeLogOutput } from './log-output.ts';
 
 export type { Logger };
 
@@ -7,7 +8,7 @@ export type { Logger };
  * an object carries along in a header or a body.
  */
 export function makeLogger(program: string, level: string): Logger {
-  return pino({
+  const options: LoggerOptions = {
     name: program,
     level,
     base: { program, pid: process.pid },
@@ -23,7 +24,18 @@ export function makeLogger(program: string, level: string): Logger {
       censor: '[redacted]',
     },
     serializers: { error: describeError },
-  });
+  };
+  return pino(options, standardOutput());
+}
+
+let output: ReturnType<typeof makeLogOutput> | undefined;
+
+function standardOutput(): ReturnType<typeof makeLogOutput> {
+  if (!output) {
+    output = makeLogOutput(1);
+    process.on('exit', output.flushSync);
+  }
+  return output;
 }
 
 // Database drivers put query parameters and connection options into their errors, so only these fields are logged.

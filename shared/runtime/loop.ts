@@ -4,23 +4,28 @@ import type { Logger } from './log.ts';
 export type Loop = {
   /** Cuts the pause short; during a run, skips the pause after it. */
   soon(): void;
-  /** Waits for the run in progress and starts no other. */
+  /** Waits for the run in progress, which hears of it, and starts no other. */
   stop(): Promise<void>;
 };
 
 /**
  * Runs `work` at once and then again and again, with a pause after each run, until stopped. A failed run is logged under
- * the name `what`; the next one comes as usual.
+ * the name `what`; the next one comes as usual. A run of many steps looks at its signal between them.
  */
-export function startLoop(pauseMs: number, log: Logger, what: string, work: () => Promise<void>): Loop {
-  let stopped = false;
+export function startLoop(
+  pauseMs: number,
+  log: Logger,
+  what: string,
+  work: (stopping: AbortSignal) => Promise<void>,
+): Loop {
+  const stopping = new AbortController();
   let pause = new AbortController();
 
   async function loop(): Promise<void> {
-    while (!stopped) {
+    while (!stopping.signal.aborted) {
       pause = new AbortController();
-      await work().catch((error: unknown) => log.warn({ error }, `${what} failed; trying again`));
-      if (!stopped) await sleep(pauseMs, undefined, { signal: pause.signal }).catch(() => {});
+      await work(stopping.signal).catch((error: unknown) => log.warn({ error }, `${what} failed; trying again`));
+      if (!stopping.signal.aborted) await sleep(pauseMs, undefined, { signal: pause.signal }).catch(() => {});
     }
   }
   const done = loop();
@@ -28,7 +33,7 @@ export function startLoop(pauseMs: number, log: Logger, what: string, work: () =
   return {
     soon: () => pause.abort(),
     async stop() {
-      stopped = true;
+      stopping.abort();
       pause.abort();
       await done;
     },

@@ -106,6 +106,12 @@ function outboxMetrics(registers: Registry[]) {
       aggregator: 'max',
       registers,
     }),
+    outboxMaxEntries: new Gauge({
+      name: 'keytally_outbox_max_entries',
+      help: 'OUTBOX_MAX_ENTRIES of a program that has it: while more usage events wait, metered verifications get 503',
+      aggregator: 'max',
+      registers,
+    }),
     outboxAgeSeconds: new Gauge({
       name: 'keytally_outbox_age_seconds',
       help: 'Age of the oldest usage event waiting in Redis',
@@ -151,12 +157,17 @@ function booksMetrics(registers: Registry[]) {
     }),
     unlikeRecords: new Gauge({
       name: 'keytally_reconcile_differences',
-      help: 'Billing records whose balance and books differ, as of the last reconciliation',
+      help: 'Billing records whose balance and books differ, as of their last comparison',
       registers,
     }),
     undecidedRecords: new Gauge({
       name: 'keytally_reconcile_undecided',
-      help: 'Billing records that the last reconciliation could not compare because events were still on their way',
+      help: 'Billing records whose last comparison found events still on their way, and so said nothing',
+      registers,
+    }),
+    reconcileAgeSeconds: new Gauge({
+      name: 'keytally_reconcile_age_seconds',
+      help: 'How long ago the last comparison of all billing records with the books began',
       registers,
     }),
     unsettledRecords: new Gauge({

@@ -20,6 +20,11 @@ export const kafkaVariables = [
 ] as const satisfies Names;
 
 export type KafkaConfig = Pick<Config, (typeof kafkaVariables)[number]>;
+/** How a program finds Kafka and logs in there, without TLS. */
+export type KafkaLogin = Pick<
+  KafkaConfig,
+  'KAFKA_BROKERS' | 'KAFKA_SASL_MECHANISM' | 'KAFKA_SASL_USERNAME' | 'KAFKA_SASL_PASSWORD'
+>;
 
 /** Where a program sends traces and metrics, and which. */
 export const telemetryVariables = [

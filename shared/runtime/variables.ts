@@ -19,7 +19,7 @@ const MOST_STORED = 1_000_000_000_000_000;
 /**
  * Every environment variable that the programs read; programs.ts says which program reads which. A variable without a
  * default must be set. `NAME_FILE` may name a file that holds the value instead, for secrets. The texts here are the
- * configuration reference: after a change run `npm run readme`.
+ * configuration reference: after a change run `npm run reference`.
  */
 export const variables = {
   DATABASE_URL: text('PostgreSQL, which holds all settings: `postgres://user:password@host:port/database`'),
@@ -57,10 +57,12 @@ export const variables = {
     'name of the ClickHouse cluster on which the tables are created, replicated; empty: a single server',
     { default: '' },
   ),
-  MASTER_KEY: key('32 random bytes in base64 that encrypt signing keys and the answers kept for an Idempotency-Key'),
+  MASTER_KEY: key(
+    '32 random bytes in base64 that encrypt signing keys, secrets of webhooks, the key of the audit log and the answers kept for an Idempotency-Key, and sign the ids of holds',
+  ),
   MASTER_KEY_PREVIOUS: optional(
     key(
-      'the master key before the current one, 32 bytes in base64; it only decrypts, so that the master key can be changed; empty: none',
+      'the master key before the current one, 32 bytes in base64; it only decrypts, and reads ids of holds, so that the master key can be changed; empty: none',
     ),
   ),
   VAULT_ADDR: url('Vault or OpenBao, whose transit engine decrypts the master key: `https://host:port`'),
@@ -79,7 +81,7 @@ export const variables = {
   PORT: integer('port to listen on; 0: any free port', { default: 0, min: 0, max: 65535 }),
   OPS_PORT: optional(
     integer(
-      'port of `/readyz`, `/servingz` and `/metrics`, for probes and Prometheus alone: clients then reach neither on `PORT`; empty: both are on `PORT`',
+      'port of `/readyz`, `/servingz` and `/metrics`, for probes and Prometheus alone: clients then reach none of them on `PORT`, nor `/openapi.json` and `/docs` of verify; empty: all are on `PORT`',
       { min: 0, max: 65535 },
     ),
   ),

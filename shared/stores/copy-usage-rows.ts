@@ -14,6 +14,8 @@ export type CopyOptions = {
   warn(text: string): void;
   /** How many rows are copied between two notes. */
   rowsAtOnce: number;
+  /** Throws if another program may migrate meanwhile. */
+  requireLock(): Promise<void>;
 };
 
 /** Which rows of a table: a condition with its parameters. */

@@ -45,6 +45,7 @@ engine = ReplacingMergeTree order by id`),
     await copyMonths(options);
     const sinceMs = await copyLatest(options, beganMs);
     await note(client, 'since', sinceMs);
+    await options.requireLock();
     await client.command({ query: onCluster('drop table if exists usage_daily') });
     await client.command({ query: onCluster('exchange tables usage_events and usage_events_next') });
   }
@@ -58,6 +59,7 @@ engine = ReplacingMergeTree order by id`),
     update usage_marks set workspace_id = b.workspace_id from billing_records b
     where usage_marks.workspace_id = '' and b.id = usage_marks.billing_id`;
   await sayOwnerless(options);
+  await options.requireLock();
   for (const table of ['usage_events_next', 'usage_daily', OWNERS, NOTES])
     await client.command({ query: onCluster(`drop table if exists ${table}`) });
 }

@@ -2,7 +2,7 @@ import { createClient } from '@clickhouse/client';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { eventually } from '../../tests/helpers/eventually.ts';
-import { clickHouseStatements, knownMigrations, migratePostgres } from './migrate.ts';
+import { clickHouseStatements, knownMigrations, migrateClickHouse, migratePostgres } from './migrate.ts';
 import { connectPostgres, type Sql } from './postgres.ts';
 
 test('on a cluster every table is a replicated one on all servers, and nothing else differs', async () => {
@@ -59,7 +59,7 @@ test('a migration that fails leaves those before it applied, and the error names
 test('a migration that waits for a table stops nobody else, and goes on once the table is free', async () => {
   await withEmptyDatabase(async (sql, connect) => {
     const all = knownMigrations().postgres;
-    await migratePostgres(sql, all.slice(0, 2));
+    await migratePostgres(sql, { only: all.slice(0, 2) });
     let migrated: Promise<string[]>;
     await sql.begin(async (backup) => {
       await backup`set local idle_in_transaction_session_timeout = 0`;
@@ -82,7 +82,7 @@ test('a migration that waits for a table stops nobody else, and goes on once the
 test('of two migrators one waits, and goes on when the other one dies', async () => {
   await withEmptyDatabase(async (sql, connect) => {
     const all = knownMigrations().postgres;
-    await migratePostgres(sql, all.slice(0, 2));
+    await migratePostgres(sql, { only: all.slice(0, 2) });
     const [first, second] = [connect(), connect()];
     let died: Promise<unknown>;
     let finished: Promise<string[]>;
@@ -98,12 +98,11 @@ test('of two migrators one waits, and goes on when the other one dies', async ()
       });
       const done = await applied(sql);
       assert.ok(done.length > 2 && done.length < all.length, `each file is a transaction: ${done.join(', ')}`);
-      finished = migratePostgres(second);
-      await eventually('the second one waits for the first', async () => {
-        const [row] =
-          await sql`select from pg_stat_activity where wait_event = 'advisory' and datname = current_database()`;
-        return row;
-      });
+      let said = '';
+      finished = migratePostgres(second, { say: (text) => (said = text()) });
+      await eventually('the second one waits for the first', async () =>
+        /until another program has migrated/.test(said),
+      );
       await sql`select pg_terminate_backend(${holder})`;
       assert.match(String(await died), /000\d_\w+\.sql failed: /);
     });
@@ -111,6 +110,27 @@ test('of two migrators one waits, and goes on when the other one dies', async ()
     assert.ok(doneBySecond.length > 0);
     assert.equal(doneBySecond, all.slice(all.length - doneBySecond.length));
     assert.equal(await applied(sql), all);
+  });
+});
+
+test('of two migrators of empty books one makes all tables, and the other finds nothing left to do', async () => {
+  await withEmptyDatabase(async (sql, connect) => {
+    await migratePostgres(sql);
+    const books = new URL(process.env.TEST_CLICKHOUSE_URL!);
+    books.pathname = `/migrate_${process.env.TEST_SLOT}`;
+    const client = createClient({ url: process.env.TEST_CLICKHOUSE_URL! });
+    const drop = () => client.command({ query: `drop database if exists ${books.pathname.slice(1)}` });
+    try {
+      await drop();
+      const done = await Promise.all([connect(), connect()].map((one) => migrateClickHouse(books.href, { sql: one })));
+      assert.equal(
+        done.toSorted((a, b) => a.length - b.length),
+        [[], knownMigrations().clickhouse],
+      );
+    } finally {
+      await drop();
+      await client.close();
+    }
   });
 });
 

@@ -17,6 +17,7 @@ const MIGRATED_WITHIN_MS = 6 * 3_600_000;
 const WAITS_FOR_TABLE_MS = 1_500;
 const TABLE_WITHIN_MS = 15 * 60_000;
 const TRY_AGAIN_MS = 4_000;
+const LOOK_AGAIN_MS = 200;
 const LOCK_NOT_AVAILABLE = '55P03';
 // Lines of progress keep a connection open that says nothing for long.
 const keepAlive = { send_progress_in_http_headers: 1, http_headers_progress_interval_ms: '30000' } as const;
@@ -31,6 +32,8 @@ export type ClickHouseMigration = Pick<CopyOptions, 'sql'> &
     /** As for Postgres. */
     only?: string[] | undefined;
   };
+
+export type PostgresMigration = Partial<Pick<CopyOptions, 'say'>> & Pick<ClickHouseMigration, 'only'>;
 
 /** The migrations that this version of keytally has. */
 export function knownMigrations(): Migrations {
@@ -51,9 +54,9 @@ export async function appliedMigrations(sql: Query, client: ClickHouseClient): P
  * where a long transaction, such as a backup's, keeps it from a table. Gives their names. If one fails, those before it stay applied, and the error names it. With `only`, those among them alone: for a backup of an
  * earlier version, whose rows are migrated after they were loaded.
  */
-export async function migratePostgres(sql: Sql, only?: string[]): Promise<string[]> {
+export async function migratePostgres(sql: Sql, { only, say }: PostgresMigration = {}): Promise<string[]> {
   const files = migrationFiles('postgres', only);
-  return whileNobodyMigrates(sql, async (connection, pid) => {
+  return whileNobodyMigrates({ sql, say }, async (connection, pid) => {
     await connection`create table if not exists schema_migrations (name text primary key, applied_at timestamptz not null default now())`;
     const rows = await connection<{ name: string }[]>`select name from schema_migrations`;
     const applied = new Set(rows.map((row) => row.name));
@@ -81,44 +84,50 @@ export async function giveRolePassword(
 
 /**
  * Runs the numbered files of sql/clickhouse that this database has not seen, and makes the database first. ClickHouse
- * has no transactions: every statement of a file may run again, so that a file that was cut short does. With
- * the name of a cluster, tables are replicated ones on all its servers. Postgres is migrated before: rows that are copied take from
- * it what they lack.
+ * has no transactions: every statement of a file may run again, so that a file that was cut short does. It has no locks either:
+ * one in Postgres keeps others from migrating meanwhile. With the name of a cluster, tables are replicated ones on all its servers.
+ * Postgres is migrated before: rows that are copied take from it what they lack.
  */
 export async function migrateClickHouse(
   url: string,
   { sql, cluster = '', only, say = () => {}, warn = () => {}, rowsAtOnce = COPIED_AT_ONCE }: ClickHouseMigration,
 ): Promise<string[]> {
-  const database = decodeURIComponent(new URL(url).pathname.slice(1));
-  const root = new URL(url);
-  root.pathname = '/';
-  const server = createClient({ url: root, log: QUIET });
-  const createDatabase = onCluster(`create database if not exists ${quote(database)}`, cluster);
-  await server.command({ query: createDatabase }).finally(() => server.close());
-
-  // A migration may read all events.
-  const client = createClient({
-    url,
-    request_timeout: MIGRATED_WITHIN_MS,
-    clickhouse_settings: { ...keepAlive, ...(cluster !== '' && exactOnCluster) },
-    log: QUIET,
-  });
-  try {
-    await client.command({ query: onCluster(createMigrations, cluster) });
-    const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
-    const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
-    const copy = { client, sql, cluster, say, warn, rowsAtOnce, onCluster: (text: string) => onCluster(text, cluster) };
-    const missing = migrationFiles('clickhouse', only).filter(({ name }) => !applied.has(name));
-    for (const { name, text } of missing) {
-      for (const statement of statements(text))
-        await orNamed(name, client.command({ query: onCluster(statement, cluster) }));
-      if (name === BY_WORKSPACE) await orNamed(name, copyUsage(copy));
-      await client.insert({ table: 'schema_migrations', values: [{ name }], format: 'JSONEachRow', columns: ['name'] });
+  return whileNobodyMigrates({ sql, say }, async (connection, pid) => {
+    await makeBooks(url, cluster);
+    // A migration may read all events.
+    const client = createClient({
+      url,
+      request_timeout: MIGRATED_WITHIN_MS,
+      clickhouse_settings: { ...keepAlive, ...(cluster !== '' && exactOnCluster) },
+      log: QUIET,
+    });
+    const requireLock = async () => {
+      const [{ isHeld }] = await connection<[{ isHeld: boolean }]>`select pg_backend_pid() = ${pid} as is_held`;
+      if (!isHeld) throw new Error('the connection to Postgres was lost');
+    };
+    const made = (text: string) => onCluster(text, cluster);
+    const copy = { client, sql: connection, cluster, say, warn, rowsAtOnce, requireLock, onCluster: made };
+    try {
+      await client.command({ query: made(createMigrations) });
+      const result = await client.query({ query: 'select name from schema_migrations final', format: 'JSONEachRow' });
+      const applied = new Set((await result.json<{ name: string }>()).map((row) => row.name));
+      const missing = migrationFiles('clickhouse', only).filter(({ name }) => !applied.has(name));
+      for (const { name, text } of missing) {
+        await orNamed(name, requireLock());
+        for (const statement of statements(text)) await orNamed(name, client.command({ query: made(statement) }));
+        if (name === BY_WORKSPACE) await orNamed(name, copyUsage(copy));
+        await client.insert({
+          table: 'schema_migrations',
+          values: [{ name }],
+          format: 'JSONEachRow',
+          columns: ['name'],
+        });
+      }
+      return missing.map(({ name }) => name);
+    } finally {
+      await client.close();
     }
-    return missing.map(({ name }) => name);
-  } finally {
-    await client.close();
-  }
+  });
 }
 
 /** Every statement that migrateClickHouse runs on an empty database, in order. */
@@ -128,17 +137,31 @@ export function clickHouseStatements(database: string, cluster: string): string[
   return all.map((statement) => onCluster(statement, cluster));
 }
 
+async function makeBooks(url: string, cluster: string): Promise<void> {
+  const root = new URL(url);
+  const database = decodeURIComponent(root.pathname.slice(1));
+  root.pathname = '/';
+  const server = createClient({ url: root, log: QUIET });
+  const query = onCluster(`create database if not exists ${quote(database)}`, cluster);
+  await server.command({ query }).finally(() => server.close());
+}
+
 // One at a time: of two programs that migrate, the second finds nothing left to do. The lock is the session's, so that it
 // lasts over the transactions of all files and ends with the connection.
 async function whileNobodyMigrates<Result>(
-  sql: Sql,
+  { sql, say = () => {} }: { sql: Sql; say: CopyOptions['say'] | undefined },
   work: (connection: Sql, pid: number) => Promise<Result>,
 ): Promise<Result> {
   const connection = await sql.reserve();
   try {
-    const [{ pid }] = await connection<[{ pid: number }]>`
-      select pg_backend_pid() as pid, pg_advisory_lock(hashtext('keytally migrations'))`;
-    return await work(connection, pid);
+    // One query that waited, for hours maybe, would keep Postgres from cleaning up behind all changes meanwhile.
+    for (;;) {
+      const [{ pid, isOurs }] = await connection<[{ pid: number; isOurs: boolean }]>`
+        select pg_backend_pid() as pid, pg_try_advisory_lock(hashtext('keytally migrations')) as is_ours`;
+      if (isOurs) return await work(connection, pid);
+      say(() => 'waiting until another program has migrated');
+      await sleep(LOOK_AGAIN_MS);
+    }
   } finally {
     // A connection that was lost has no lock.
     await connection`select pg_advisory_unlock_all()`.catch(() => {});

@@ -6,9 +6,18 @@ import type postgres from 'postgres';
 
 type Mend = [before: string, after: string];
 
-// What a connection had begun ends with it. The driver keeps it: a buffered write, which the next connection waits behind for
-// ever, and the error of an earlier statement, which the next one gets.
+// What a connection had begun ends with it, and what a statement had with that. The driver keeps it: a buffered write, which the
+// next connection waits behind for ever; the error of an earlier statement, which the next one gets; how many rows came of one that
+// failed, in whose place the next one's rows then have holes; and a connection that each time ends before it is ready is made
+// again for ever, without a pause. Each host gets a turn, and one more: it may have been the last of a server that starts again.
 const endWithTheConnection: Mend[] = [
+  [
+    `query = results = errorResponse = null
+`,
+    `query = results = errorResponse = null
+    rows = 0
+`,
+  ],
   [
     `clearImmediate(nextWriteTimer)
     socket.removeListener('data', data)`,
@@ -18,13 +27,30 @@ const endWithTheConnection: Mend[] = [
     socket.removeListener('data', data)`,
   ],
   [
+    `let socket = null
+`,
+    `let socket = null
+    , ends = 0
+`,
+  ],
+  [
+    `initial = query
+`,
+    `initial = query
+      ends = 0
+`,
+  ],
+  [
     `if (initial)
       return reconnect()
 
     !hadError && (query || sent.length) && error(`,
     `if (initial) {
       query = null
-      return reconnect()
+      if (++ends <= host.length)
+        return reconnect()
+      hadError = true
+      errored(Errors.connection('CONNECTION_CLOSED', options, socket))
     }
 
     ;(query || sent.length) && error(`,
@@ -151,6 +177,49 @@ const stayWithTheConnection: Mend[] = [
   ],
 ];
 
+// A connection that is to end (at the age that the driver allows, say) ends once whoever reserved it gives it back. The driver goes
+// on with it, and ends it between two of the next statements, or never: then its pool doesn't end either.
+const releaseToEnd: Mend[] = [
+  [
+    `cancel,
+    end,
+`,
+    `cancel,
+    end,
+    release() {
+      connection.reserved = null
+      if (!ending)
+        return onopen(connection)
+      onend(connection)
+      query || sent.length || terminate()
+    },
+`,
+  ],
+];
+const releasedByConnection: Mend[] = [
+  [
+    `c.reserved = null
+      onopen(c)
+`,
+    `c.release()
+`,
+  ],
+  // Whoever waits to reserve one is in the queue until it gets one. The driver takes it out for a connection that is made in
+  // place of one that has ended, and then forgets it.
+  [
+    `const query = { reserve: resolve, reject }`,
+    `const query = { reserve: resolve, reject: e => (queries.remove(query), reject(e)) }`,
+  ],
+  [
+    `queries.length && connect(c, queries.shift())`,
+    `if (queries.length) {
+      const next = queries.shift()
+      next.reserve && queries.push(next)
+      connect(c, next)
+    }`,
+  ],
+];
+
 /**
  * The driver postgres 3.4.9, mended: it survives the end of a connection, and notices that of a server that vanished. Unmended, it
  * can end the process, never use a connection again, or run a statement outside of its transaction
@@ -161,8 +230,10 @@ export default loadMended() as typeof postgres;
 function loadMended(): unknown {
   const entry = createRequire(import.meta.url).resolve('postgres');
   const loadOther = createRequire(entry);
-  const connection = load('connection.js', [...endWithTheConnection, ...endInSilence], loadOther);
-  return load('index.js', stayWithTheConnection, (name) => (name === './connection.js' ? connection : loadOther(name)));
+  const connection = load('connection.js', [...endWithTheConnection, ...endInSilence, ...releaseToEnd], loadOther);
+  return load('index.js', [...stayWithTheConnection, ...releasedByConnection], (name) =>
+    name === './connection.js' ? connection : loadOther(name),
+  );
 
   function load(name: string, mends: Mend[], require: (name: string) => unknown): unknown {
     const path = join(dirname(entry), name);

@@ -22,6 +22,15 @@ type PostgresOptions = {
 const STATEMENT_WITHIN_MS = 8_000;
 const ANSWER_WITHIN_MS = 10_000;
 
+// A machine that dies closes nothing. Within a minute Postgres ends its sessions, and with them the locks of its jobs; by the
+// system's defaults, it takes two hours. Over a Unix socket, Postgres ignores these.
+const endOfLostClient = {
+  tcp_keepalives_idle: 30,
+  tcp_keepalives_interval: 10,
+  tcp_keepalives_count: 3,
+  tcp_user_timeout: 60_000,
+};
+
 /** Connects lazily. An int8 is read as a number (counters and micro-credits stay below 2^53), a `date` as text. */
 export function connectPostgres(url: string, options: PostgresOptions = {}): Sql {
   return driver(url, {
@@ -35,6 +44,7 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
       TimeZone: 'UTC',
       statement_timeout: options.statementTimeoutMs ?? STATEMENT_WITHIN_MS,
       idle_in_transaction_session_timeout: 15_000,
+      ...endOfLostClient,
       ...(options.everyTeam && { 'keytally.team': '*' }),
       ...(options.quotas && { 'keytally.quotas': options.quotas }),
     },

@@ -12,10 +12,7 @@ test('what teams had before their quotas counts from the migration on', async ()
   url.pathname = `/${name}`;
   const sql = connectPostgres(url.href, { max: 1 });
   try {
-    await migratePostgres(
-      sql,
-      knownMigrations().postgres.filter((file) => file < '0005'),
-    );
+    await migratePostgres(sql, { only: knownMigrations().postgres.filter((file) => file < '0005') });
     await sql`insert into teams (id, name) values ('a', 'a'), ('b', 'b'), ('none', 'none')`;
     await sql`
       insert into workspaces (id, team_id, name, default_allowed_ips, deleted_at, keys_removed_to, removed_at)

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import { eventually, wireTo } from '../../tests/helpers/world.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { connectNode } from './redis-node.ts';
@@ -34,6 +35,21 @@ test('that falls silent is ended, and a next one made; not one whose answer wait
     assert.is(await answered, 'PONG');
   } finally {
     direct.client.disconnect();
+  }
+});
+
+test('that is waited for may be refused before there is a server', async () => {
+  const own = await makeOwnRedis('late');
+  await own.end('SIGKILL');
+  const node = connectNode(own.url, makeLogger('test', 'silent'));
+  try {
+    const refused = new Promise((resolve) => node.client.once('error', resolve));
+    await Promise.all([node.connected(60_000), refused.then(() => own.start())]);
+    assert.ok(node.runId());
+    assert.is(node.client.listenerCount('known'), 0);
+  } finally {
+    node.client.disconnect();
+    await own.remove();
   }
 });
 

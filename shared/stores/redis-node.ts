@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
 import type { Logger } from '../runtime/log.ts';
@@ -71,7 +70,11 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
     notAfter: clock.notAfter,
     refresh: () => withTimeout(NOW_WITHIN_MS, learn()),
     async connected(withinMs) {
-      if (!identity.isKnown()) await withTimeout(withinMs, once(client, 'known'));
+      if (identity.isKnown()) return;
+      // Not events.once: that rejects at the first failed attempt to connect.
+      const { promise, resolve } = Promise.withResolvers<void>();
+      client.once('known', resolve);
+      await withTimeout(withinMs, promise).finally(() => client.off('known', resolve));
     },
     async script(name, keys, args, withinMs) {
       const sentAt = performance.now();

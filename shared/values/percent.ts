@@ -32,10 +32,12 @@ function hexDigit(code: number): number {
   return letter >= 65 && letter <= 70 ? letter - 55 : decodable.length;
 }
 
-const dotSegment = /(?:^|[/\\]|%2f|%5c)\.{1,2}(?:[/\\;]|%2f|%5c|%3b|$)/i;
+// "\", which some take for "/"; two separators at the start ("//a/b" is "/a/b", or "/b" of the host a); a segment that is "."
+// or "..", or nothing or one of them before ";".
+const ambiguous = /\\|^(?:\/|%2f|%5c){2}|(?:^|\/|%2f|%5c)(?:\.{1,2}(?:\/|%2f|%5c|$)|\.{0,2}(?:;|%3b))/i;
 
-/** Whether a path holds a segment `.` or `..`, or one that some program takes for it: encoded, after `\`, before `;`. */
-export function holdsDotSegment(path: string): boolean {
-  if (!path.includes('.') && !path.includes('%')) return false;
-  return dotSegment.test(decodeUnreserved(path));
+/** Whether two programs may read a path as different ones, however it is encoded: see the pattern. */
+export function isAmbiguousPath(path: string): boolean {
+  if (!/[.%;\\]|^\/\//.test(path)) return false;
+  return ambiguous.test(decodeUnreserved(path));
 }

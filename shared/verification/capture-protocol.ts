@@ -1,4 +1,8 @@
+import { tracePart, withTracePart } from '../events/carried-trace.ts';
+import { beginEvent } from '../events/event.ts';
 import { packFields, readFields } from '../stores/fields.ts';
+import { newId } from '../values/ids.ts';
+import type { HoldFields } from './hold-id.ts';
 
 // What is sent to capture.lua and what it answers, as script-protocol.ts says it of verify.lua.
 
@@ -8,21 +12,29 @@ export const captureFields = [
   'what',
   /** Used micro-credits, or for how many ms the hold is extended from now on. */
   'amount',
-  /** What its line has behind its id: nothing where the call is not traced. */
-  'trace',
-  /** What the hold's id says (hold-id.ts). */
+  /** Of the hold, as its id says it (hold-id.ts). */
   'id',
+  'epoch',
+  /** What was answered with the settings of the record that the caller keeps; empty without any. */
+  'known',
+  /** The JSON of the line of an open hold that is captured or released, without its closing brace; the script adds what only it knows. */
+  'eventStart',
+  /** What any other line has behind its id: nothing where the call is not traced. */
+  'trace',
+  /** The rest of what the hold's id says. */
   'micros',
   'endsAtMs',
   'onExpiry',
   'turn',
   'openedMs',
-  'epoch',
   'keyId',
   'usageName',
 ] as const;
 
-/** What it answers to a call, its fields between `\x1f`; and after them, as an element of its own, the settings of the record. */
+/**
+ * What it answers to a call, its fields between `\x1f`; and after them, as an element of its own, the settings of the record: empty
+ * where the caller keeps them.
+ */
 export const settledFields = [
   /** OK; or why nothing was done: CONFLICT, TOO_LARGE, UNKNOWN, AGAIN, ABSENT, UNSETTLED, OUTBOX_FULL, CLOSED, LATE. */
   'status',
@@ -31,14 +43,29 @@ export const settledFields = [
   /** Used, held, total and expired micro-credits of the record, with spaces between. */
   'amounts',
   'endsAtMs',
+  /** With it the caller keeps the settings, and sends it along the next time; empty: it must not. */
+  'known',
 ] as const;
 
 /** An answer of the capture script to one call. */
 export type CaptureAnswer = Record<(typeof settledFields)[number], string> & { settings: string };
 
-/** Packs a call of the capture script. */
-export function packCapture(values: Readonly<Record<(typeof captureFields)[number], string | number>>): string {
-  return packFields(captureFields, values);
+/** What is done to a hold. */
+export type What = 'capture' | 'release' | 'extend';
+type Settling = { what: What; amount: number; known: string; trace: string };
+type Hold = Omit<HoldFields, 'shard' | 'meter'>;
+
+/** Packs a call of the capture script for a hold. */
+export function packCapture(asked: Settling, hold: Hold): string {
+  const { what, trace } = asked;
+  const eventStart = what === 'extend' ? '' : withTracePart(beginLine(what, asked.amount, hold), trace);
+  return packFields(captureFields, { ...hold, ...asked, eventStart, trace: tracePart(trace) });
+}
+
+function beginLine(kind: 'capture' | 'release', costMicros: number, hold: Hold): string {
+  const { keyId, usageName, billingId, workspaceId, id: holdId } = hold;
+  const said = { usageName, keyId, billingId, workspaceId, holdId, holdMicros: Number(hold.micros) };
+  return beginEvent({ kind, id: newId('evt'), costMicros, ...said });
 }
 
 /** Reads what the capture script answered to so many calls. */

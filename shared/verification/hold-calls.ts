@@ -1,6 +1,6 @@
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, invalidField } from '../contract/errors.ts';
-import { tracePart } from '../events/carried-trace.ts';
+import { bytesOfText, makeByteCache } from '../runtime/byte-cache.ts';
 import { noTelemetry, spans, type Telemetry, type Told } from '../runtime/telemetry.ts';
 import type { Config } from '../runtime/variables.ts';
 import { keyspace } from '../stores/keyspace.ts';
@@ -13,7 +13,7 @@ import type { HoldKeys } from './hold-keys.ts';
 import type { CaptureBody, ExtendBody, ReleaseBody } from './hold-operations.ts';
 import { makePlaces } from './places.ts';
 import { batchScriptCalls, type BatchScript } from './script-batches.ts';
-import { packCapture, readCaptureAnswers, type CaptureAnswer } from './capture-protocol.ts';
+import { packCapture, readCaptureAnswers, type CaptureAnswer, type What } from './capture-protocol.ts';
 
 type HoldCallOptions = {
   redis: ShardedRedis;
@@ -32,13 +32,17 @@ export type HoldCalls = {
   idMaker(teamId: string, shard: number): Promise<(fields: HoldFields) => string>;
 };
 
-type What = 'capture' | 'release' | 'extend';
+type Asked = { team: string; what: What; amount: number };
+/** What answers say of a record's settings, and the mark by which the script sees that they still are those. */
+type Settings = { known: string; answerPart: string; spendCapMicros: number };
 /** What the script says of a hold that it settled or extended, and the billing record after it. */
 type Settled = { hold: HoldFields; late: boolean; endsAtMs: number; overdrawn: boolean; billing: string };
 
 const captureScript: BatchScript<CaptureAnswer> = { name: 'capture', readAnswers: readCaptureAnswers };
 // What one is expected to cost, as in call-cost.ts.
 const COST = 10;
+// Settings of some 10,000 records.
+const MOST_BYTES_OF_SETTINGS = 8_000_000;
 
 /**
  * Captures, releases and extends holds by the capture script. Who may do so follows from the id, which has a MAC, and the token;
@@ -50,6 +54,7 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
   const askAlone = batchScriptCalls(captureScript, { redis, outboxFull, deadlineMs: config.VERIFY_DEADLINE_MS });
   const ask = telemetry.part(spans.captureScript, askAlone);
   const settle = telemetry.part(spans.settleHold, settleAlone, toldOf);
+  const kept = makeByteCache<Settings>(MOST_BYTES_OF_SETTINGS);
 
   return {
     async capture(caller, { holdId, usage }) {
@@ -95,20 +100,29 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
     );
   }
 
-  async function askScript(hold: HoldFields, asked: { team: string; what: What; amount: number }): Promise<Settled> {
+  async function askScript(hold: HoldFields, asked: Asked): Promise<Settled> {
     const { team, what, amount } = asked;
     const shard = Number(hold.shard);
     const key = keyspace.billing(shard, hold.workspaceId, hold.meter);
     const since = performance.now();
-    const packed = packCapture({ what, amount, trace: tracePart(telemetry.trace()), ...hold });
+    const settings = kept.get(key);
+    const packed = packCapture({ what, amount, known: settings?.known ?? '', trace: telemetry.trace() }, hold);
     const call = { shard, key, packed, team, cost: COST, since };
     for (;;) {
       const answer = await ask(call).catch((cause: unknown) => {
         throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
       });
       if (answer.status === 'AGAIN' && performance.now() < since + config.VERIFY_DEADLINE_MS) continue;
-      return readAnswer(hold, answer);
+      return readAnswer(hold, answer, answer.settings === '' ? settings : keep(key, answer));
     }
+  }
+
+  function keep(key: string, { settings, known }: CaptureAnswer): Settings {
+    const { answerPart } = readRecord('billing', settings);
+    const { spendCap } = JSON.parse(`{${answerPart}}`) as { spendCap?: string };
+    const read = { known, answerPart, spendCapMicros: spendCap === undefined ? Infinity : parseCredits(spendCap)! };
+    if (known !== '') kept.set(key, read, bytesOfText(key + known + answerPart));
+    return read;
   }
 }
 
@@ -117,10 +131,14 @@ function toldOf({ hold: { keyId, workspaceId } }: Settled): Told {
   return { 'keytally.key.id': keyId, 'keytally.workspace.id': workspaceId };
 }
 
-function readAnswer(hold: HoldFields, { status, detail, amounts, endsAtMs, settings }: CaptureAnswer): Settled {
+function readAnswer(
+  hold: HoldFields,
+  { status, detail, amounts, endsAtMs }: CaptureAnswer,
+  settings: Settings | undefined,
+): Settled {
   switch (status) {
     case 'OK':
-      return { hold, late: detail === '1', endsAtMs: Number(endsAtMs), ...presentAmounts(amounts, settings) };
+      return { hold, late: detail === '1', endsAtMs: Number(endsAtMs), ...presentAmounts(amounts, settings!) };
     case 'CONFLICT':
       throw new ApiError('hold_settled', { message: conflicts[detail]! });
     case 'UNKNOWN':
@@ -149,12 +167,13 @@ function undecided(cause: unknown): ApiError {
   return new ApiError('undecided', { message, cause });
 }
 
-function presentAmounts(amounts: string, settings: string): Pick<Settled, 'overdrawn' | 'billing'> {
+function presentAmounts(
+  amounts: string,
+  { answerPart, spendCapMicros }: Settings,
+): Pick<Settled, 'overdrawn' | 'billing'> {
   const [usedMicros = 0, heldMicros = 0, totalMicros = 0, expiredMicros = 0] = amounts.split(' ').map(Number);
-  const { answerPart } = readRecord('billing', settings);
-  const { spendCap } = JSON.parse(`{${answerPart}}`) as { spendCap?: string };
   const taken = usedMicros + heldMicros;
-  const overdrawn = taken > totalMicros - expiredMicros || (spendCap !== undefined && taken > parseCredits(spendCap)!);
+  const overdrawn = taken > totalMicros - expiredMicros || taken > spendCapMicros;
   // Settings of an account say less than all of its credits.
   const known = { billingPart: answerPart, totalMicros: NaN };
   return { overdrawn, billing: billingPartOf(known, { usedMicros, heldMicros, totalMicros, expiredMicros }) };

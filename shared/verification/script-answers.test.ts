@@ -393,6 +393,7 @@ test('the limit of the outbox counts events, however many share an entry', async
       await eventually('it has looked', async () =>
         /outbox_entries\{.*\} [1-9]/.test(await metrics.registry.metrics()),
       );
+      assert.match(await metrics.registry.metrics(), /outbox_max_entries\{.*\} 4$/m);
       return watch.full();
     } finally {
       await watch.stop();

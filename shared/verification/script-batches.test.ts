@@ -11,13 +11,14 @@ import { readScriptAnswers } from './script-protocol.ts';
 // Longer than a busy machine takes until the first call is sent.
 const DEADLINE_MS = 1_000;
 const callNow = () => ({ shard: 7, key: 'no key', packed: '', team: 'team', cost: 10, since: performance.now() });
+const url = new URL(process.env.TEST_REDIS_URL!);
 const sockets: { destroy(): void }[] = [];
 let frozen = false;
 let redis: ShardedRedis;
 
 // A way to the real Redis that can be frozen: then requests go nowhere, and the connection stays.
 const way = createServer((inner) => {
-  const { hostname, port } = new URL(process.env.TEST_REDIS_URL!);
+  const { hostname, port } = url;
   const outer = connect(Number(port), hostname);
   inner.on('data', (data) => frozen || outer.write(data));
   outer.pipe(inner);
@@ -30,7 +31,7 @@ const way = createServer((inner) => {
 test.before(async () => {
   await once(way.listen(0, '127.0.0.1'), 'listening');
   const { port } = way.address() as AddressInfo;
-  redis = connectRedis(`redis://127.0.0.1:${port}`, makeLogger('test', 'silent'));
+  redis = connectRedis(`redis://:${url.password}@127.0.0.1:${port}`, makeLogger('test', 'silent'));
   await redis.connected(30_000);
 });
 test.after(async () => {

@@ -2,14 +2,13 @@ import * as fc from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { carryLine } from '../../shared/events/carried-event.ts';
-import { tracePart } from '../../shared/events/carried-trace.ts';
+import { decodeEvent } from '../../shared/events/event.ts';
 import { NEVER, PLAIN_CLASS, packAccountSettings, type CreditClass } from '../../shared/stores/account-settings.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
-import { readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
+import { readCaptureAnswers, type What } from '../../shared/verification/capture-protocol.ts';
 import { scriptArguments } from '../../shared/verification/script-protocol.ts';
 import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
-import { readLine } from './lines.ts';
 import { loadScripts, recordOfProduct } from './product-scripts.ts';
 import { byClock, RUN_ID, setClock, SHARD } from './test-shard.ts';
 
@@ -35,48 +34,71 @@ async function begin() {
   const record = recordOfProduct(own.admin, await loadScripts(own.admin));
   await setClock(own.admin, NOON);
   await record.startPlain(0n);
+  await record.declare(settingsOf(record.billingId, 1));
+  return record;
+}
+type Begun = Awaited<ReturnType<typeof begin>>;
+
+function settingsOf(billingId: string, version: number): string {
   const answerPart = '"totalCredits":"1","allowOverages":false';
   const endsAtMs = NOON + 5_000;
   const soon = classOf({ ref: `c:10:${endsAtMs}`, priority: 10, endsAtMs, begunMicros: 300 });
   const classes = [classOf({ begunMicros: 1_000_000 }), soon];
-  await record.declare(packAccountSettings({ version: 1, billingId: record.billingId, answerPart }, classes));
-  return record;
+  return packAccountSettings({ version, billingId, answerPart }, classes);
 }
-type Begun = Awaited<ReturnType<typeof begin>>;
 
 async function calls(command: string): Promise<number> {
   const stats = await own.admin.info('commandstats');
   return Number(new RegExp(`^cmdstat_${command}:calls=(\\d+)`, 'm').exec(stats)?.[1] ?? 0);
 }
 
-test('sixteen captures on two records read and write each once, and append one entry', async () => {
-  const records = [await begin(), await begin()];
-  const keys: string[] = [];
-  const packed: string[] = [];
-  for (const [i, record] of records.entries()) {
-    const names = Array.from({ length: 8 }, (_, hold) => `${i}.${hold}`);
-    await record.verify(...names.map((name) => ({ name, micros: 10, forMs: 60_000, onExpiry: 'release' as const })));
-    for (const name of names) {
-      keys.push(record.name);
-      packed.push(record.packSettling('capture', name, 7));
-    }
-  }
+/** Asks for captures of these holds, each of a record and with a usage of 7, and says how often each command was called. */
+async function capture(asked: { record: Begun; name: string; known: string }[]) {
+  const packed = asked.map(({ record, name, known }) => record.packSettling('capture', name, 7, { known }));
   await own.admin.del(keyspace.more(SHARD));
   await own.admin.config('RESETSTAT');
   const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, packed);
-  const text = byClock(scriptText('capture'));
-  const answer = (await own.admin.eval(text, keys.length, ...keys, ...args)) as string[];
-  const amounts = readCaptureAnswers(answer, 16).map((one) => `${one.status} ${one.amounts}`);
-  assert.is(amounts[7], 'OK 56 0 1000300 0');
-  assert.is(amounts[8], 'OK 7 70 1000300 0');
-  assert.is(await calls('xadd'), 1);
-  assert.is(await calls('hset'), records.length);
-  assert.is(await calls('zrem'), records.length);
-  // The clock, the fence, and each record.
-  assert.is(await calls('hmget'), 2 + records.length);
-  // The default alerts of the workspace, and each hold.
-  assert.is(await calls('hget'), 1 + keys.length);
+  const keys = asked.map(({ record }) => record.name);
+  const answer = (await own.admin.eval(byClock(scriptText('capture')), keys.length, ...keys, ...args)) as string[];
+  const called = Object.fromEntries(
+    await Promise.all(['xadd', 'hset', 'zrem', 'hmget', 'hget'].map(async (name) => [name, await calls(name)])),
+  ) as Record<string, number>;
+  return { answers: readCaptureAnswers(answer, asked.length), called };
+}
+
+test('sixteen captures on two records read and write each once, append one entry, and read no settings that are known', async () => {
+  const records = [await begin(), await begin()];
+  const hold = { micros: 10, forMs: 60_000, onExpiry: 'release' as const };
+  const names = Array.from({ length: 20 }, (_, i) => String(i));
+  for (const record of records) await record.verify(...names.map((name) => ({ ...hold, name })));
+  const asked = (from: number, to: number, known: string[] = []) =>
+    records.flatMap((record, i) => names.slice(from, to).map((name) => ({ record, name, known: known[i] ?? '' })));
+
+  const first = await capture(asked(0, 8));
+  const amounts = first.answers.map((one) => `${one.status} ${one.amounts}`);
+  assert.is(amounts[7], 'OK 56 120 1000300 0');
+  assert.is(amounts[8], 'OK 7 190 1000300 0');
+  // The clock, the fence, and of each record its counters and its settings; the default alerts of the workspace, and each hold.
+  assert.equal(first.called, { xadd: 1, hset: 2, zrem: 2, hmget: 2 + 4, hget: 1 + 16 });
   assert.is(await own.admin.get(keyspace.more(SHARD)), '15');
+
+  const known = [first.answers[0]!.known, first.answers[8]!.known];
+  const second = await capture(asked(8, 16, known));
+  assert.is(second.answers.map(({ settings }) => settings).join(''), '');
+  assert.equal(second.called, { xadd: 1, hset: 2, zrem: 2, hmget: 2 + 2, hget: 16 });
+
+  // Settings that have changed are taken in, and answered whatever the caller keeps.
+  for (const record of records) await record.declare(settingsOf(record.billingId, 2));
+  const third = await capture(asked(16, 18, known));
+  assert.equal(
+    third.answers.map((answer) => [answer.status, answer.known, answer.settings.slice(0, 2)].join(' ')),
+    Array(4).fill('OK  2\0'),
+    'alone, which tells nobody to keep them',
+  );
+  const fourth = await capture(asked(18, 20, known));
+  assert.is(fourth.answers.filter(({ settings }) => settings.startsWith('2\0')).length, 4);
+  assert.is.not(fourth.answers[0]!.known, '');
+  assert.is.not(fourth.answers[0]!.known, known[0]);
   await clear(records);
 });
 
@@ -92,7 +114,7 @@ test('a hold that two calls of a script capture is captured once, and an extensi
     ['capture', 'a', 8],
     ['release', 'c', 0],
   ] as const;
-  const answers = await record.settleHolds(...asked.map((one) => [...one] as [string, string, number]));
+  const answers = await record.settleHolds(...asked.map((one) => [...one] as [What, string, number]));
   assert.equal(
     answers.map(({ status, detail }) => [status, detail].join(' ').trim()),
     ['OK', 'OK', 'OK', 'CONFLICT captured', 'OK'],
@@ -108,14 +130,53 @@ test('a hold that two calls of a script capture is captured once, and an extensi
   await clear([record]);
 });
 
+test('a damaged hold or record spoils no other one of the script, which is debited as its line says', async () => {
+  const [good, damaged, other] = [await begin(), await begin(), await begin()];
+  const hold = { micros: 10, forMs: 60_000, onExpiry: 'release' as const };
+  for (const record of [good, damaged, other]) await record.verify({ ...hold, name: 'a' }, { ...hold, name: 'b' });
+  const open = `{07}:o:${good.name.slice('{07}:b:'.length)}`;
+  const id = good.holdId('a');
+  await own.admin.hset(open, id, (await own.admin.hget(open, id))!.replace(/^\d+/, 'ten'));
+  const counters = (await own.admin.hget(damaged.name, 'u'))!;
+  await own.admin.hset(damaged.name, 'u', counters.replace(/^(@\0\d+\0)\d+/, '$1many'));
+  await own.admin.del(outbox);
+  const asked = [good, damaged, other].flatMap((record) => ['a', 'b'].map((name) => ({ record, name, known: '' })));
+  const { answers } = await capture(asked);
+  assert.equal(
+    answers.map(({ status }) => status),
+    ['UNSETTLED', 'OK', 'UNSETTLED', 'UNSETTLED', 'OK', 'OK'],
+  );
+  const entries = (await own.admin.xrange(outbox, '-', '+')) as [string, [string, string]][];
+  const lines = entries.flatMap(([, [, told]]) => told.split('\n').map(decodeEvent));
+  assert.equal(
+    lines.map(({ billingId, usedMicros, heldMicros }) => [billingId, usedMicros, heldMicros]),
+    [
+      [good.billingId, 7, 10],
+      [other.billingId, 7, 10],
+      [other.billingId, 14, 0],
+    ],
+  );
+  const amountsIn = async ({ name }: Begun) => (await own.admin.hget(name, 'u'))!.split('\0').slice(1, 3);
+  assert.equal(
+    [await amountsIn(good), await amountsIn(other)],
+    [
+      ['7', '10'],
+      ['14', '0'],
+    ],
+  );
+  assert.equal(await own.admin.hkeys(open), [id]);
+  await own.admin.flushall();
+  for (const record of [good, damaged, other]) await record.remove();
+});
+
 test('a line has the trace of the call that made it, decided together or alone, and no other line has one', async () => {
   const record = await begin();
   const hold = { micros: 10, forMs: 60_000, onExpiry: 'release' as const };
   await record.verify(...['a', 'b', 'c', 'd'].map((name) => ({ ...hold, name })));
   await record.verify({ ...hold, name: 'short', forMs: 1_000, onExpiry: 'charge' });
   const traceOf = (i: number) => `00-0af7651916cd43dd8448eb211c80319c-000000000000000${i}-01`;
-  const tell = async (...asked: [what: string, name: string, amount: number][]) => {
-    const packed = asked.map((one, i) => record.packSettling(...one, tracePart(traceOf(i))));
+  const tell = async (...asked: [what: What, name: string, amount: number][]) => {
+    const packed = asked.map((one, i) => record.packSettling(...one, { trace: traceOf(i) }));
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, packed);
     const keys = asked.map(() => record.name);
     await own.admin.eval(byClock(scriptText('capture')), keys.length, ...keys, ...args);
@@ -140,7 +201,7 @@ test('a line has the trace of the call that made it, decided together or alone, 
   await clear([record]);
 });
 
-type Asked = { what: 'capture' | 'release' | 'extend'; record: number; hold: number; part: number };
+type Asked = { what: What; record: number; hold: number; part: number; knows: boolean };
 const aHold = fc.record({
   micros: fc.integer({ min: 0, max: 400 }),
   forMs: fc.constantFrom(1_000, 4_000, 60_000),
@@ -156,6 +217,7 @@ const scene = fc.record({
       record: fc.nat(1),
       hold: fc.nat(4),
       part: fc.constantFrom(0, 0.5, 1, 2),
+      knows: fc.boolean(),
     }),
     { selector: ({ record, hold }) => `${record} ${hold}`, minLength: 1, maxLength: 8 },
   ),
@@ -163,23 +225,28 @@ const scene = fc.record({
 
 test('captures of one script leave what they leave alone: amounts, open holds, settled ones, and lines', async () => {
   const text = byClock(scriptText('capture'));
-  const decision = 'return settleOpen(record, packedCapture), record.billingRecord';
+  const decision = 'return settleOpen(record, tag, shard[2], packedCapture)\n';
   assert.ok(text.includes(decision));
-  const aloneText = text.replace(decision, 'return nil');
+  const aloneText = text.replace(decision, 'return nil\n');
   let together = 0;
   const compared = fc.asyncProperty(scene, async ({ holds, waitMs, earlier, asked }) => {
     const records = [await begin(), await begin()];
+    const kept: Kept[] = [];
     for (const [i, record] of records.entries()) {
       if (earlier) await record.verify(1);
       await record.verify(...holds[i]!.map((hold, name) => ({ ...hold, name: String(name) })));
+      await record.verify({ name: 'first', micros: 1, forMs: 60_000, onExpiry: 'release' });
+      const [{ known, settings }] = await record.settleHolds(['release', 'first', 0]);
+      assert.is.not(known, '');
+      kept.push({ known, settings });
     }
     await setClock(own.admin, NOON + waitMs);
     const known = asked.filter((one) => one.hold < holds[one.record]!.length);
     if (known.length > 0) {
       const before = await snapshot();
-      const one = await settle(records, holds, known, text);
+      const one = await settle({ records, holds, kept }, known, text);
       await restore(before);
-      const other = await settle(records, holds, known, aloneText);
+      const other = await settle({ records, holds, kept }, known, aloneText);
       assert.equal(one, other);
       together += waitMs === 0 ? 1 : 0;
     }
@@ -189,21 +256,33 @@ test('captures of one script leave what they leave alone: amounts, open holds, s
   assert.ok(together > 20);
 });
 
-async function settle(records: Begun[], holds: { micros: number }[][], asked: Asked[], text: string) {
-  const packed = asked.map(({ what, record, hold, part }) => {
+type Kept = { known: string; settings: string };
+type Scene = { records: Begun[]; holds: { micros: number }[][]; kept: Kept[] };
+
+async function settle({ records, holds, kept }: Scene, asked: Asked[], text: string) {
+  const packed = asked.map(({ what, record, hold, part, knows }) => {
     const amount = what === 'capture' ? Math.floor(holds[record]![hold]!.micros * part) : 90_000;
-    return records[record]!.packSettling(what, String(hold), what === 'release' ? 0 : amount);
+    const known = knows ? kept[record]!.known : '';
+    return records[record]!.packSettling(what, String(hold), what === 'release' ? 0 : amount, { known });
   });
   const keys = asked.map(({ record }) => records[record]!.name);
   const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, packed);
   const answer = (await own.admin.eval(text, keys.length, ...keys, ...args)) as string[];
-  const answers = readCaptureAnswers(answer, asked.length).map(({ status, detail, endsAtMs, settings }) => {
-    return { status, detail, endsAtMs, settings };
+  const answers = readCaptureAnswers(answer, asked.length).map(({ status, detail, endsAtMs, settings }, i) => {
+    const one = asked[i]!;
+    // Known ones are answered by settling it alone only.
+    return { status, detail, endsAtMs, settings: status === 'OK' && one.knows ? kept[one.record]!.settings : settings };
   });
   const entries = (await own.admin.xrange(outbox, '-', '+')) as [string, [string, string]][];
-  const lines = entries.flatMap(([, [, lines]]) => lines.split('\n').map(readLine));
-  const told = lines.map(({ kind, cost, hold }) => `${kind} ${cost} ${hold?.id} ${hold?.change}`).toSorted();
+  const lines = entries.flatMap(([, [, lines]]) => lines.split('\n'));
+  const told = lines.map(withoutOrder).toSorted();
   return { answers, told, state: await stateOf(records) };
+}
+
+/** What a line tells, but for its id and what follows the order in which calls were decided. */
+function withoutOrder(line: string): string {
+  const { id: _id, usedMicros: _used, sequence: _sequence, heldMicros: _held, ...told } = decodeEvent(line);
+  return JSON.stringify(told.kind === 'turn' ? { ...told, detail: '' } : told);
 }
 
 /** All that Redis has of the records but their numbers and turns' lines, which follow the order in which calls were decided. */

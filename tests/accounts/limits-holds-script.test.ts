@@ -183,9 +183,9 @@ test('holds count in limits from the hold on, and what settles them corrects tha
           states.map(({ remaining }) => remaining),
           limits.map((limit) => limit.remaining(now)),
         );
-        if (asked.length === 0) continue;
-        const hold = { call, id: String(asked[0]), heldAt: now, billed: call.micros, isOpen: true, asked };
-        holds.all.push({ ...hold, endsAtMs: Number(asked[2]) });
+        if (!asked) continue;
+        const hold = { call, id: asked.id, heldAt: now, billed: call.micros, isOpen: true, asked };
+        holds.all.push({ ...hold, endsAtMs: Number(asked.endsAtMs) });
       }
     };
     try {

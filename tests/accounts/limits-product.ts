@@ -2,7 +2,6 @@ import type { Redis } from 'ioredis';
 import { plainClass } from '../../apps/api/sync/loaders/classes.ts';
 import type { Limit } from '../../shared/contract/limits.ts';
 import { packAccountSettings, type PackedAlert } from '../../shared/stores/account-settings.ts';
-import { END } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { withLimits, withOwnLimits } from '../../shared/stores/limits.ts';
 import { packRecord } from '../../shared/stores/records.ts';
@@ -10,7 +9,8 @@ import { scriptText } from '../../shared/stores/scripts.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { statesOf, type LimitState } from '../../shared/verification/limit-states.ts';
 import { makeLookupCache, type Lookup } from '../../shared/verification/lookup-cache.ts';
-import { readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
+import { packCapture, readCaptureAnswers } from '../../shared/verification/capture-protocol.ts';
+import type { HoldFields } from '../../shared/verification/hold-id.ts';
 import {
   NO_LOOKUP,
   packCall,
@@ -32,8 +32,8 @@ export type Asked = {
   once?: string;
   hold?: { forMs: number; onExpiry: 'release' | 'charge' };
 };
-/** What the id of a hold says, as the capture script takes it. */
-export type Held = (string | number)[];
+/** What the id of a hold says; undefined where nothing is held. */
+export type Held = Omit<HoldFields, 'shard' | 'meter'> | undefined;
 type More = { rate?: number | ''; alerts?: readonly PackedAlert[] };
 export type Answered = { status: string; reason: string; limitedBy: string; states: LimitState[]; held: Held };
 
@@ -117,14 +117,25 @@ export function limitedKey(redis: Redis, sha: string) {
 
   function heldBy({ costMicros, usageName = 'default', hold }: Asked, usedMicros: string): Held {
     const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = '', turn = ''] = usedMicros.split(' ');
-    if (!hold || id === '') return [];
-    return [id, costMicros, endsAtMs, hold.onExpiry, turn, openedMs, epoch, keyId, usageName];
+    if (!hold || id === '') return undefined;
+    const owners = { keyId, workspaceId, billingId };
+    return {
+      ...owners,
+      id,
+      micros: String(costMicros),
+      endsAtMs,
+      onExpiry: hold.onExpiry,
+      turn,
+      openedMs,
+      epoch,
+      usageName,
+    };
   }
 
   /** Captures or releases a hold of this key. */
-  async function settle(captureSha: string, what: 'capture' | 'release', micros: number, held: Held): Promise<string> {
+  async function settle(captureSha: string, what: 'capture' | 'release', amount: number, held: Held): Promise<string> {
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: 9e15, outboxFull: false }, [
-      [what, micros, '', ...held].join(END) + END,
+      packCapture({ what, amount, known: '', trace: '' }, held!),
     ]);
     const answer = (await redis.evalsha(captureSha, 1, record, ...args)) as string[];
     await takeCrossed();

@@ -5,7 +5,13 @@ import { END } from '../../shared/stores/fields.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { packRecord } from '../../shared/stores/records.ts';
 import { scriptText } from '../../shared/stores/scripts.ts';
-import { readCaptureAnswers, type CaptureAnswer } from '../../shared/verification/capture-protocol.ts';
+import {
+  packCapture,
+  readCaptureAnswers,
+  type CaptureAnswer,
+  type What,
+} from '../../shared/verification/capture-protocol.ts';
+import type { HoldFields } from '../../shared/verification/hold-id.ts';
 import {
   NO_LOOKUP,
   packCall,
@@ -51,9 +57,11 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   const record = keyspace.billing(SHARD, workspaceId, billingId);
   const [meta, outbox, due] = [keyspace.meta(SHARD), keyspace.outbox(SHARD), keyspace.due(SHARD)];
   const lines: Line[] = [];
-  let [lookup, adjustments, sequence, lastTurn, held] = [NO_LOOKUP, 0, 0, '', 0];
+  // What a verify process keeps: a lookup, and that it has the settings for captures.
+  let [lookup, known] = [NO_LOOKUP, ''];
+  let [adjustments, sequence, lastTurn, held] = [0, 0, '', 0];
   // What the id of a hold says, by the name that the test has for it.
-  const holds = new Map<string, (string | number)[]>();
+  const holds = new Map<string, Omit<HoldFields, 'shard' | 'meter'>>();
   const lost = { micros: 0, events: 0 };
   /** What Redis comes back with when it loses its tail. */
   let kept = { fields: {} as Record<string, string>, lines: 0, lastTurn };
@@ -84,7 +92,20 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
       const [, , , , id = '', openedMs = '', endsAtMs = '', epoch = '', turn = ''] =
         answers[i]!.fields.usedMicros.split(' ');
       if (typeof cost === 'number' || id === '') continue;
-      holds.set(cost.name, [id, cost.micros, endsAtMs, cost.onExpiry, turn, openedMs, epoch, keyId, 'default']);
+      const { name, micros, onExpiry } = cost;
+      const told = {
+        id,
+        endsAtMs,
+        onExpiry,
+        turn,
+        openedMs,
+        epoch,
+        keyId,
+        usageName: 'default',
+        workspaceId,
+        billingId,
+      };
+      holds.set(name, { ...told, micros: String(micros) });
     }
     return answers.map(({ fields: { status, reason, usedMicros } }) => {
       return { status, reason, amounts: usedMicros.split(' ').slice(0, 4).join(' ') };
@@ -92,24 +113,31 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
   }
 
   /** Captures, releases or extends a hold. */
-  async function settleHold(what: string, name: string, amount: string | number | bigint): Promise<string> {
+  async function settleHold(what: What, name: string, amount: number): Promise<string> {
     const [{ status }] = await settleHolds([what, name, amount]);
     return status === 'AGAIN' ? settleHold(what, name, amount) : status === 'OK' ? 'DONE' : status;
   }
 
   /** Does so with several, in one script. */
-  async function settleHolds(...calls: [what: string, name: string, amount: string | number | bigint][]) {
-    const packed = calls.map(([what, name, amount]) => packSettling(what, name, amount));
+  async function settleHolds(...calls: [what: What, name: string, amount: number][]) {
+    const packed = calls.map((call) => packSettling(...call, { known }));
     const args = scriptArguments({ runId: RUN_ID, notAfterMs: LATEST, outboxFull: false }, packed);
     const keys = calls.map(() => record);
     const answer = (await redis.evalsha(scripts.capture, keys.length, ...keys, ...args)) as string[];
     await takeLines();
-    return readCaptureAnswers(answer, calls.length) as [CaptureAnswer, ...CaptureAnswer[]];
+    const answers = readCaptureAnswers(answer, calls.length) as [CaptureAnswer, ...CaptureAnswer[]];
+    known = answers.find((one) => one.known !== '')?.known ?? known;
+    return answers;
   }
 
-  /** What the capture script is asked. */
-  function packSettling(what: string, name: string, amount: string | number | bigint, trace = ''): string {
-    return [what, String(amount), trace, ...holds.get(name)!].join(END) + END;
+  /** What the capture script is asked, by a caller that keeps these settings. */
+  function packSettling(
+    what: What,
+    name: string,
+    amount: number,
+    more: { known?: string; trace?: string } = {},
+  ): string {
+    return packCapture({ what, amount, known: '', trace: '', ...more }, holds.get(name)!);
   }
 
   async function adjust(micros: number | bigint, ...voided: (string | number | bigint)[]): Promise<string> {
@@ -169,7 +197,7 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     if (command === 'adjust') return adjust(BigInt(first));
     if (command === 'void') return adjust(0, first, ...rest);
     if (command === 'capture' || command === 'release' || command === 'extend')
-      return settleHold(command, String(first), rest[0] ?? 0);
+      return settleHold(command, String(first), Number(rest[0] ?? 0));
     if (command !== 'verify' && command !== 'hold') return turn();
     // Now and then in a batch, after another call of the record.
     const isBatch = Number(command === 'hold' ? rest[0] : first) % 2 === 1;
@@ -211,6 +239,8 @@ export function recordOfProduct(redis: Redis, scripts: Scripts) {
     settleHold,
     settleHolds,
     packSettling,
+    /** The id of a hold, by the name that the test has for it. */
+    holdId: (name: string) => holds.get(name)!.id,
     turn,
     settle,
     /** All that Redis has of it. */

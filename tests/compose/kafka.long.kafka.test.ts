@@ -81,7 +81,7 @@ test('Kafka serves relay and consumer with their logins, and nobody without one'
   const server = spawn(shell, args, { env, stdio: ['ignore', 'ignore', 'inherit'] });
   const ended = once(server, 'exit');
   try {
-    await eventually('Kafka is healthy', isWell, 120_000);
+    await eventually('Kafka is healthy', isWell);
     for (const name of ['server', 'client'])
       assert.is(statSync(join(folder, `tmp-${name}.properties`)).mode & 0o777, 0o600);
     for (const program of ['relay', 'consumer'] as const) {

@@ -1,7 +1,9 @@
 // What make asks of Docker, as a `docker` that records its calls sees it, and when make does not ask.
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCheckout } from './helpers/checkout.ts';
@@ -12,9 +14,9 @@ const made = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'checkout'));
 const asked = ['info', 'compose version'];
 
 test('make uses Docker Compose where an engine answers, and the stack of one machine where none does', () => {
-  assert.ok(made.run('up').calls.includes('compose up -d --build --wait'));
   const without = made.run('up', { ENGINE: 'no' });
   assert.equal([without.status, without.out], [0, 'native: apps/stack/main.ts up\n']);
+  assert.ok(made.run('up').calls.includes('compose up -d --build --wait'));
 });
 
 test('STACK decides which stack is used, in the environment and on the command line', () => {
@@ -36,17 +38,48 @@ test('STACK=docker without an engine, and another STACK, fail with one line', ()
   assert.match(made.run('up', { STACK: 'podman' }).err, /^keytally: STACK is docker or native, not podman\n/);
 });
 
-test('make stays with a stack of one machine that runs', () => {
+test('make stays with a stack of one machine, whether it runs or not, and asks where Compose has one as well', () => {
   const home = join(made.folder, 'home');
-  made.run('up', { STACK: 'native' });
-  for (const [pid, is] of [
-    [process.pid, 'native'],
-    [2 ** 30, 'docker'],
-  ] as const) {
-    writeFileSync(made.folder + '/supervisor.json', JSON.stringify({ pid, startedAt: 'x', apiPort: 8080 }));
-    const { out } = made.run('down', { KEYTALLY_HOME: made.folder });
-    assert.is(out.startsWith('native'), is === 'native', home);
-  }
+  const down = () => made.run('down', { KEYTALLY_HOME: 'home' });
+  const supervisor = (pid: number) =>
+    writeFileSync(join(home, 'supervisor.json'), JSON.stringify({ pid, startedAt: 'x', apiPort: 8080 }));
+  const key = join(made.folder, 'secrets/master_key');
+  const native = 'native: apps/stack/main.ts down\n';
+
+  mkdirSync(home);
+  supervisor(2 ** 30);
+  assert.ok(down().calls.includes('compose --profile monitoring down'), 'it never held a stack');
+  supervisor(process.pid);
+  assert.is(down().out, native, 'it runs');
+
+  supervisor(2 ** 30);
+  for (const folder of ['home/postgres/data', 'home.restoring'])
+    mkdirSync(join(made.folder, folder), { recursive: true });
+  const { status, err, calls } = down();
+  assert.ok(status);
+  assert.match(
+    err,
+    /^keytally: home holds a stack of one machine, and secrets\/master_key is of one on Docker Compose: set STACK=/,
+  );
+  assert.equal(calls, ['']);
+  renameSync(key, `${key}.away`);
+  assert.is(down().out, native, 'its data is there');
+  rmSync(join(home, 'postgres'), { recursive: true });
+  writeFileSync(join(made.folder, 'home.restoring/restored.json'), '{}');
+  assert.is(down().out, native, 'its restore was cut off between the two moves');
+  mkdirSync(join(made.folder, 'disk'));
+  renameSync(join(made.folder, 'home.restoring'), join(made.folder, 'disk/home.restoring'));
+  symlinkSync('disk/home', join(made.folder, 'linked'));
+  for (const name of ['disk/home/', 'linked'])
+    assert.is(made.run('down', { KEYTALLY_HOME: name }).out, native, `${name} leads to where it stood`);
+  renameSync(`${key}.away`, key);
+});
+
+test('make starts no empty stack of one machine while the engine of the stack on Compose is off', () => {
+  const { status, out, err } = made.run('up', { ENGINE: 'no' });
+  assert.equal([Boolean(status), out], [true, '']);
+  assert.match(err, /^keytally: secrets\/master_key is of a stack on Docker Compose, and no Docker engine answers: /);
+  assert.is(made.run('up', { ENGINE: 'no', STACK: 'native' }).out, 'native: apps/stack/main.ts up\n');
 });
 
 test('token and migrate use the servers that the environment names', () => {
@@ -77,6 +110,28 @@ test('make up makes each secret once, in a folder that only its owner may enter'
   const { clickhouse_api_url: api, clickhouse_consumer_url: consumer } = made.secrets();
   assert.equal([api, consumer], Array(2).fill('http://own:secret@books/keytally'));
   for (const [name, text] of Object.entries(first)) writeFileSync(join(made.folder, 'secrets', name), `${text}\n`);
+});
+
+test('secrets that are made by several at the same moment are those of one, and fit together', async () => {
+  const other = makeCheckout(join(process.env.TEST_FOLDER ?? '', 'at once'));
+  for (let round = 0; round < 3; round++) {
+    rmSync(join(other.folder, 'secrets'), { recursive: true, force: true });
+    const make = () => promisify(execFile)('sh', ['apps/stack/compose.sh', 'secrets'], { cwd: other.folder });
+    await Promise.all(Array.from({ length: 4 }, make));
+    const { postgres_password, database_url, clickhouse_password, clickhouse_url, ...rest } = other.secrets();
+    assert.is(Object.keys(rest).length, 24);
+    assert.is(new URL(database_url!).password, postgres_password);
+    assert.is(new URL(clickhouse_url!).password, clickhouse_password);
+  }
+});
+
+test('a make up in the midst of another one takes nothing from it', () => {
+  const amidst = join(made.folder, 'amidst');
+  mkdirSync(amidst);
+  const script = '[ -n "${AMIDST:-}" ] || AMIDST=yes sh apps/stack/compose.sh up\nexec /bin/mv "$@"';
+  writeFileSync(join(amidst, 'mv'), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  const { status, err } = made.run('up', { PATH: `${amidst}:${join(made.folder, 'bin')}:${process.env.PATH}` });
+  assert.is(status, 0, err);
 });
 
 test('make secrets makes what is missing, also where no engine answers, and starts nothing', () => {
@@ -191,6 +246,18 @@ test('make backup writes the file under its name once it is whole, and never ove
   assert.match(out, 'in a.backup\nThe master key is not in it. Keep a copy of secrets/master_key');
   assert.match(made.run('backup', 'FILE=a.backup').err, /^keytally: a\.backup is there already/);
   assert.match(made.run('backup').err, /^keytally: name the file to write: make backup FILE=/);
+  assert.not.ok(existsSync(`${file}.partial`), 'nothing unfinished stays');
+
+  const other = join(made.folder, 'b.backup');
+  writeFileSync(`${other}.partial`, 'of another make backup');
+  const second = made.run('backup', 'FILE=b.backup');
+  assert.ok(second.status);
+  assert.match(
+    second.err,
+    /^keytally: b\.backup\.partial cannot be made\. If it is there, another make backup writes it/m,
+  );
+  assert.is(readFileSync(`${other}.partial`, 'utf8'), 'of another make backup');
+  assert.not.ok(existsSync(other));
 });
 
 test('make restore refuses a stack that runs, volumes that hold one, and a missing master key, and starts nothing', () => {
@@ -203,7 +270,8 @@ test('make restore refuses a stack that runs, volumes that hold one, and a missi
     );
     return err;
   };
-  assert.match(refusal({ RUNNING: 'yes' }), /^keytally: the stack runs: stop it with make down/);
+  assert.match(refusal({ RUNNING: 'clickhouse postgres api' }), /^keytally: the stack runs: stop it with make down/);
+  assert.match(refusal({ RESTORING: 'yes' }), /^keytally: another command is at work in a container/);
   assert.match(
     refusal({ VOLUMES: 'some' }),
     /^keytally: the volumes of the project keytally hold a stack\. .*COMPOSE_PROJECT_NAME=/,
@@ -241,6 +309,9 @@ test('make restore checks the file before it starts a server, and loads it befor
     'backup-of-everything\n'.repeat(2),
     'the file goes in',
   );
+
+  const again = made.run('restore', 'FILE=a.backup', { RUNNING: 'clickhouse postgres' });
+  assert.equal([again.status, ours(again.calls)], [0, ours(calls)], 'after one that was cut off both servers run');
 });
 
 test.run();

@@ -1,5 +1,5 @@
 // Runs the command and the health command that docker-compose.yml has for Redis.
-import { execFile, spawn } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
@@ -17,6 +17,8 @@ const { command = [], healthcheck } = readComposeFile().services.redis!;
 const [port = 0] = await freePorts(1);
 const password = 'b6e2';
 const users = ['api', 'verify', 'consumer', 'relay'];
+// What the command starts.
+const programs = ['cat', 'sed', 'redis-server'];
 
 // The container's paths and port, mapped to paths and a port of this machine.
 const here = (text: string, on = port) =>
@@ -39,13 +41,20 @@ test.before(() => {
   writeFileSync(join(folder, 'redis_password'), `${password}\n`);
   for (const user of users) writeFileSync(join(folder, `redis_${user}_password`), `${password}+/${user}\n`);
   cpSync(join(checkout, 'sql/redis/users.conf'), join(folder, 'users.conf'));
+  // Each program writes down its arguments first.
+  mkdirSync(join(folder, 'bin'));
+  for (const name of programs) {
+    const real = execFileSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).trim();
+    const text = `#!/bin/sh\nprintf '%s\\n' "${name} $*" >>'${folder}/arguments'\nexec '${real}' "$@"\n`;
+    writeFileSync(join(folder, 'bin', name), text, { mode: 0o755 });
+  }
 });
 
-test('Redis takes its settings and its password, and is healthy while it serves', async () => {
+test('Redis takes its settings and its passwords, which no argument shows, and is healthy while it serves', async () => {
   const server = spawn(
     'sh',
     command.slice(1).map((one) => here(one)),
-    { stdio: 'ignore' },
+    { stdio: 'ignore', env: { ...process.env, PATH: `${join(folder, 'bin')}:${process.env.PATH}` } },
   );
   const ended = once(server, 'exit');
   try {
@@ -63,6 +72,9 @@ test('Redis takes its settings and its password, and is healthy while it serves'
     assert.match(stdout, /appendfsync\neverysec\n/);
     assert.match(stdout, /auto-aof-rewrite-min-size\n134217728\n/);
     assert.is(statSync(join(folder, 'tmp-redis.conf')).mode & 0o777, 0o600);
+    const started = readFileSync(join(folder, 'arguments'), 'utf8');
+    for (const name of programs) assert.match(started, new RegExp(`^${name} `, 'm'));
+    assert.not.match(started, password);
 
     const without = await promisify(execFile)('redis-cli', ['-p', String(port), 'ping']);
     assert.match(without.stdout, 'NOAUTH');

@@ -74,8 +74,8 @@ async function environmentOf(which: Which, name: string, options: Options): Prom
       `127.0.0.1:${await openProxyTo(name, server, serverPorts[server])}`,
     );
   const { DATABASE_URL: _, ...others } = started.env;
-  const login = kind.from ? `keytally_${which}:${redisPassword(`keytally_${which}`)}@` : '';
-  const redisUrl = addresses.REDIS_URL.replace('://', `://${login}`);
+  const login = `keytally_${which}:${redisPassword(`keytally_${which}`)}@`;
+  const redisUrl = kind.from ? addresses.REDIS_URL.replace(/(?<=:\/\/)(.*@)?/, login) : addresses.REDIS_URL;
   return {
     ...others,
     ...options.env,

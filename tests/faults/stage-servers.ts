@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { checkout, type Home } from '../../apps/stack/process/home.ts';
+import { checkout, masterKeyFile, type Home } from '../../apps/stack/process/home.ts';
 import type { Supervisor } from '../../apps/stack/process/supervisor.ts';
 import { prepareKafka } from '../../apps/stack/servers/kafka.ts';
 import { programEnvironment, runOnce, type Addresses } from '../../apps/stack/servers/programs.ts';
@@ -40,6 +40,8 @@ export async function startServers(options: Options): Promise<StageServers> {
   const { folder, kind, supervisor, ports, openProxyTo } = options;
   const { bus, cluster = false, from = checkout } = kind;
   const disks = kind.disks ? await mountDisks(folder, kind) : new Map<string, Disk>();
+  const home: Home = { folder, bus, apiPort: 0, verifyPort: 0, apiUrl: '/', verifyUrl: '/' };
+  masterKeyFile(home);
   const servers = await prepareServers({ folder, ports });
   // The servers of a cluster tell clients their own addresses, so there is no proxy in between.
   const members = cluster ? await startRedisCluster(join(folder, 'logs'), NODE_TIMEOUT_MS) : [];
@@ -57,7 +59,6 @@ export async function startServers(options: Options): Promise<StageServers> {
     CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
     ...(bus === 'kafka' && { KAFKA_BROKERS: `127.0.0.1:${brokersPort}` }),
   };
-  const home: Home = { folder, bus, apiPort: 0, verifyPort: 0, apiUrl: '/', verifyUrl: '/' };
   const env = programEnvironment(home, addresses);
   const never = new AbortController().signal;
   await runOnce(join(from, 'apps/api/commands/migrate.ts'), [], { ...env, ...servers.rolePasswords }, never);

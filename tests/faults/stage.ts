@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { makeReceiverCertificate, startReceiver, type Receiver } from '../../apps/webhooks/helpers/receiver.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { readJson } from '../../apps/stack/process/json-file.ts';
+import { readJson } from '../../apps/stack/process/files.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { answersOk, type Program } from '../../apps/stack/process/program.ts';
 import { makeSupervisor, type Supervisor } from '../../apps/stack/process/supervisor.ts';
@@ -96,8 +96,9 @@ async function startAll(folder: string, kind: StageKind, supervisor: Supervisor)
   const collector = kind.traced ? await startOtlpReceiver({ keeps: KEPT_TRACES }) : undefined;
   const env = { ...told, ...(collector && { ...TRACED, OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }) };
   const programs = await preparePrograms({ folder, kind, started, serverPorts, ports, openProxyTo, env });
-  const redisPorts = kind.cluster ? started.members.map(({ program }) => program.port) : [redis];
-  const redisClients = redisPorts.map(connectPast);
+  const ofCluster = started.members.map(({ address }) => `redis://${address}`);
+  const redisUrls = kind.cluster ? ofCluster : [started.servers.redisUrl];
+  const redisClients = redisUrls.map(connectPast);
   const clients = { receiver, collector, redis: redisClients };
   const stage = makeStage({ folder, kind, supervisor, started, programs, proxies, ...clients });
   if (kind.from) await stage.moves.setRedisUsers(kind.from);
@@ -105,8 +106,8 @@ async function startAll(folder: string, kind: StageKind, supervisor: Supervisor)
   return stage;
 }
 
-function connectPast(port: number): Redis {
-  return new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null }).on('error', () => {});
+function connectPast(url: string): Redis {
+  return new Redis(url, { maxRetriesPerRequest: null }).on('error', () => {});
 }
 
 type Running = {

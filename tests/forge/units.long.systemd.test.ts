@@ -1,7 +1,7 @@
 // The units for one machine: systemd finds nothing wrong with them, and what they start runs in the foreground.
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { test } from 'uvu';
@@ -44,18 +44,27 @@ test('both services have one home, in a folder in which a restore can put anothe
   assert.equal([home, ofBackup], Array(2).fill(`/var/lib/${state}/stack`));
 });
 
+test('the stack starts after the clock is right, where the boot waits for that', () => {
+  assert.match(
+    readFileSync(join(checkout, 'deploy/systemd/keytally.service'), 'utf8'),
+    /^After=.*\btime-sync\.target\b/m,
+  );
+});
+
 test('a kernel that ends one process for want of memory does not stop the stack', () => {
   assert.match(readFileSync(join(checkout, 'deploy/systemd/keytally.service'), 'utf8'), /^OOMPolicy=continue$/m);
 });
 
-test('what a killed backup left is removed before the next one, and backups stay', () => {
+test('what a killed backup left is removed before the next one; backups, and one being made by hand, stay', () => {
   const backups = join(folder, 'backups');
   mkdirSync(backups, { recursive: true });
-  for (const name of ['a.backup', 'b.backup.partial']) writeFileSync(join(backups, name), '');
+  for (const name of ['a.backup', 'b.backup.partial', 'c.backup.partial']) writeFileSync(join(backups, name), '');
+  const yesterday = new Date(Date.now() - 86_400_000);
+  for (const name of ['a.backup', 'b.backup.partial']) utimesSync(join(backups, name), yesterday, yesterday);
   const unit = readFileSync(join(checkout, 'deploy/systemd/keytally-backup.service'), 'utf8');
   const [, command = ''] = /^ExecStartPre=(.*)$/m.exec(unit) ?? [];
   execFileSync('sh', ['-ec', command.replaceAll('/var/lib/keytally-backups', backups)]);
-  assert.equal(readdirSync(backups), ['a.backup']);
+  assert.equal(readdirSync(backups).toSorted(), ['a.backup', 'c.backup.partial']);
 });
 
 test('serve runs the stack in the foreground, ends cleanly when told, and fails when its supervisor dies', async () => {
@@ -83,7 +92,7 @@ test('serve runs the stack in the foreground, ends cleanly when told, and fails 
 test.run();
 
 async function ready(): Promise<void> {
-  await eventually('the stack serves', async () => (await stack.run('status')).code === 0, 120_000);
+  await eventually('the stack serves', async () => (await stack.run('status')).code === 0);
 }
 
 function serve() {

@@ -15,5 +15,5 @@ testGateway(
       'error',
     ],
   }),
-  { envelope: true, rateLimit: true, settles: true },
+  { envelope: true, rateLimit: true, settles: true, takesMalformed: true },
 );

@@ -279,6 +279,15 @@ test('verify is spread over zones and nodes, kept while nodes are drained, and s
   }
 });
 
+test('while a server is away, and so no pod is ready, nodes can be drained', () => {
+  const budgets = [...rendered.values()].flat().filter(({ kind }) => kind === 'PodDisruptionBudget');
+  assert.ok(budgets.length >= 20);
+  for (const { metadata, spec } of budgets) {
+    const { unhealthyPodEvictionPolicy } = spec as { unhealthyPodEvictionPolicy?: string };
+    assert.is(unhealthyPodEvictionPolicy, 'AlwaysAllow', metadata.name);
+  }
+});
+
 test('migrations run before the programs of a release, and with servers of the release after these', () => {
   for (const [name, manifests] of rendered) {
     const { annotations = {} } = manifests.find(({ kind }) => kind === 'Job')!.metadata;

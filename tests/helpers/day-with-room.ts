@@ -4,7 +4,7 @@ import { windowAt } from '../../shared/values/calendar.ts';
 const ROOM_MS = 180_000;
 
 /** For steps that belong to one day of a zone: waits for the next one if this one may end meanwhile. */
-export async function dayWithRoom(timezone = 'UTC'): Promise<void> {
+export async function dayWithRoom(timezone = 'UTC', roomMs = ROOM_MS): Promise<void> {
   const leftMs = windowAt('day', timezone, Date.now()).endMs - Date.now();
-  if (leftMs < ROOM_MS) await sleep(leftMs);
+  if (leftMs < roomMs) await sleep(leftMs);
 }

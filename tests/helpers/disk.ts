@@ -8,10 +8,14 @@ const run = promisify(execFile);
 /** A small in-memory disk for one server. */
 export type Disk = { fill(): Promise<void>; free(): void };
 
-/** Mounts a disk on a folder; fails if this user may not. */
+/** Mounts a disk on a folder; fails, and says so, if this user may not. */
 export async function mountDisk(folder: string, megabytes: number): Promise<Disk> {
   mkdirSync(folder, { recursive: true });
-  await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0711`, 'keytally', folder]);
+  await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0711`, 'keytally', folder]).catch(
+    (cause: unknown) => {
+      throw new Error('NOT TESTED: this user may not mount the small disk that the test needs; root may', { cause });
+    },
+  );
   const filler = join(folder, 'filler');
   return {
     async fill() {
@@ -26,15 +30,19 @@ export async function mountDisk(folder: string, megabytes: number): Promise<Disk
 
 /** Unmounts the disks below a folder, so that it can be removed. */
 export async function unmountBelow(folder: string): Promise<void> {
-  for (const line of mounts()) {
-    const place = line.split(' ')[1] ?? '';
-    if (place.startsWith(`${folder}/`)) await run('umount', ['--lazy', place]);
+  for (const place of mounts().filter((one) => one.startsWith(`${folder}/`))) {
+    await run('umount', ['--lazy', place]).catch((error: unknown) => {
+      // Whoever ended the run, and the run itself, may both clean up.
+      if (mounts().includes(place)) throw error;
+    });
   }
 }
 
 function mounts(): string[] {
   try {
-    return readFileSync('/proc/mounts', 'utf8').split('\n');
+    return readFileSync('/proc/mounts', 'utf8')
+      .split('\n')
+      .map((line) => line.split(' ')[1] ?? '');
   } catch {
     return [];
   }

@@ -6,7 +6,8 @@ import { readConfig } from '../../shared/runtime/config.ts';
 import { kafkaVariables } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
-import { eventually, makeWorld, request, type World } from './world.ts';
+import { must, totalOf } from './customers.ts';
+import { decided, eventually, makeWorld, once, request, type World } from './world.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 
 /** A metered key, and the record that it draws on. */
@@ -45,9 +46,11 @@ export async function makeKafkaWorld() {
       await eventually(`${events} events are in the books`, async () => (await books.line(billingId)).events >= events);
       const wanted = { events, numbers: events, last: events, cost: events * 250_000, balance: events * 250_000 };
       assert.equal(await books.line(billingId), wanted);
-      const { data } = (await world.call('get', `/api/v1/usage/${billingId}`)).body;
-      assert.is(data[0].events, events);
-      assert.is(Number(data[0].totalBillingUsage), events * 0.25);
+      const data: { events: number; totalBillingUsage: string }[] = (
+        await must(200, world.call('get', `/api/v1/usage/${billingId}`))
+      ).body.data;
+      const counted = data.reduce((sum, row) => sum + row.events, 0);
+      assert.equal([counted, Number(totalOf(data))], [events, events * 0.25]);
     },
     /** Lets the next consumer begin at the topic's beginning, once Kafka takes those that have ended for gone. */
     async forgetGroup(): Promise<void> {
@@ -98,7 +101,8 @@ export function signalBroker(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
 }
 
 async function meterMaker(world: World): Promise<() => Promise<Meter>> {
-  const post = async (path: string, body: unknown) => (await world.call('post', `/api/v1${path}`, body)).body;
+  const post = async (path: string, body: unknown) =>
+    (await must(201, world.call('post', `/api/v1${path}`, body, { headers: once() }))).body;
   const { id: workspaceId } = (await post('/workspace', { name: 'kafka' })).workspace;
   let made = 0;
   return async () => {
@@ -112,7 +116,9 @@ async function meterMaker(world: World): Promise<() => Promise<Meter>> {
 async function spend({ verify, team }: World, { key }: Meter, times: number): Promise<void> {
   const body = { key, route: '/r', billing: { usage: '0.25', usageName: 'tokens' } };
   const verifyOnce = async () => {
-    const answer = await request(verify!.url + VERIFY_PATH, 'post', { token: team.token, body });
+    const answer = await decided(
+      request(verify!.url + VERIFY_PATH, 'post', { token: team.token, body, headers: once() }),
+    );
     assert.is(answer.body.status, 'VALID', answer.text);
   };
   for (let done = 0; done < times; done += 50) {

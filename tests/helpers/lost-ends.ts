@@ -8,7 +8,6 @@ import { EVENT_FIELD } from '../../shared/events/event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
-import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { makeBehindWorld } from './behind-world.ts';
 import type { TestKey } from './customers.ts';
@@ -34,12 +33,7 @@ export async function makeLostEnds(name: string) {
 
   const allOpen = () => untilOpen(own.redis, api.url, own.world.verify!.url);
 
-  function hold({ key }: TestKey): Promise<string> {
-    const body = { key, billing: { usage: '30', hold: { expiresIn: 600, onExpiry: 'charge' } } };
-    const headers = { 'Idempotency-Key': newId('evt') };
-    const held = async () => (await own.customers.verify(body, { headers })).body.hold?.id as string;
-    return eventually('it is held', held);
-  }
+  const hold = (key: TestKey) => own.customers.hold(key, '30', { expiresIn: 600, onExpiry: 'charge' });
 
   /** Captures, releases or extends a hold, as soon as its shard is open. */
   function ask(what: string, body: object): Promise<Answer> {

@@ -11,13 +11,21 @@ import { eventually } from './eventually.ts';
 
 export type OwnRedis = Awaited<ReturnType<typeof makeOwnRedis>>;
 
-/** A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. */
+/**
+ * A Redis of a test's own, to be killed, emptied, and brought back as it was before; `settings` are added to ours. It does not wait for
+ * the disk: what it answered outlives its process, but not the machine.
+ */
 export async function makeOwnRedis(name: string, settings: Record<string, string | number> = {}) {
   const folder = mkdtempSync(join(tmpdir(), `keytally-${name}-`));
   const [port = 0] = await freePorts(1);
   const data = join(folder, 'redis');
   const log = join(folder, 'redis.log');
-  const program = redisProgram({ binary: await ensureRedis(() => {}), folder: data, port, settings });
+  const program = redisProgram({
+    binary: await ensureRedis(() => {}),
+    folder: data,
+    port,
+    settings: { appendfsync: 'no', ...settings },
+  });
   // By this the run finds it when the test is cut off.
   program.env.TEST_FOLDER = process.env.TEST_FOLDER;
   let running: Started;

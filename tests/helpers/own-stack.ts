@@ -1,14 +1,14 @@
 import { execFile, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
+import { once as onceEmitted } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
-import { errors } from '../../shared/contract/errors.ts';
 import { learnContract } from './contract.ts';
+import { totalOf } from './customers.ts';
 import { eventually } from './eventually.ts';
-import { request, type Answer } from './request.ts';
+import { decided, once, request, type Answer } from './request.ts';
 
 export type StackKey = { id: string; key: string; billingId: string; meter: string; valid: number };
 type Result = { code: number; out: string; err: string };
@@ -39,14 +39,10 @@ export async function makeOwnStack(folder: string) {
 
   const token = () => /^export KEYTALLY_TOKEN='(.*)'$/m.exec(readFileSync(join(home, 'env'), 'utf8'))?.[1] ?? '';
   async function api(method: 'get' | 'post' | 'patch', path: string, body?: object): Promise<Answer> {
-    const headers: Record<string, string> = method === 'post' ? { 'Idempotency-Key': randomUUID() } : {};
-    // A busy machine misses deadlines: what was not decided is asked again, and done once.
-    return eventually(`${method} ${path} is decided`, async () => {
-      const answer = await request(apiUrl + path, method, { token: token(), headers, ...(body && { body }) });
-      const isUndecided = answer.status === 503 || answer.body?.error?.code === errors.idempotency_busy[0];
-      assert.ok(answer.status < 300 || isUndecided, answer.text);
-      return isUndecided ? undefined : answer;
-    });
+    const headers = method === 'post' ? once() : {};
+    const answer = await decided(request(apiUrl + path, method, { token: token(), headers, ...(body && { body }) }));
+    assert.ok(answer.status < 300, answer.text);
+    return answer;
   }
 
   return {
@@ -72,12 +68,18 @@ export async function makeOwnStack(folder: string) {
       assert.is(result.code, 0, result.err + result.out);
       return result;
     },
-    spawn: (command: string, file: string) =>
-      spawn(process.execPath, argsOf(command, file), {
+    /** Starts a command; `said` gives what it has printed so far. */
+    spawn(command: string, file: string, env: NodeJS.ProcessEnv = {}) {
+      const child = spawn(process.execPath, argsOf(command, file), {
         cwd: checkout,
-        env: environment({}),
-        stdio: ['ignore', 'pipe', 'ignore'],
-      }),
+        env: environment(env),
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      let said = '';
+      for (const output of [child.stdout, child.stderr])
+        output.setEncoding('utf8').on('data', (text: string) => (said += text));
+      return { child, ended: onceEmitted(child, 'close'), said: () => said };
+    },
     /** Starts the stack for the first time, with a workspace. */
     async begin(): Promise<void> {
       await this.must('up');
@@ -104,7 +106,7 @@ export async function makeOwnStack(folder: string) {
     /** Verifies a key so many times, and repeats each call until it is decided: it is valid, and debited once. */
     async verifyTimes(key: StackKey, times: number): Promise<void> {
       for (let i = 0; i < times; i++) {
-        const headers = { 'Idempotency-Key': randomUUID() };
+        const headers = once();
         const { text, body } = await eventually('it is decided', async () => {
           const answer = await this.verify(key, headers);
           return answer.status === 503 ? undefined : answer;
@@ -113,7 +115,7 @@ export async function makeOwnStack(folder: string) {
       }
     },
     async usageOf({ billingId }: StackKey): Promise<string> {
-      return (await api('get', `/api/v1/usage/${billingId}`)).body.data[0]?.totalBillingUsage ?? '0';
+      return totalOf((await api('get', `/api/v1/usage/${billingId}`)).body.data);
     },
     async usedOf({ meter }: StackKey): Promise<string> {
       const query = new URLSearchParams({ workspaceId, externalMeterId: meter });

@@ -2,7 +2,7 @@ import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from './customers.ts';
-import { eventually, makeWorld, type World } from './world.ts';
+import { eventually, makeWorld, once, type World } from './world.ts';
 import { makeOwnRedis, type OwnRedis } from './own-redis.ts';
 
 export type RebuildWorld = Awaited<ReturnType<typeof makeRebuildWorld>>;
@@ -30,18 +30,16 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
 
 /** Ways to move credits. */
 function spending(world: World, customers: Customers) {
-  let adjustments = 0;
   return {
     async spend({ key }: TestKey, usage: string) {
-      const answer = await must(200, customers.verify({ key, billing: { usage } }));
+      const answer = await must(200, customers.verify({ key, billing: { usage } }, { headers: once() }));
       assert.is(answer.body.status, 'VALID', answer.text);
       return answer.body;
     },
     async adjust({ meter }: TestKey, amount: string): Promise<void> {
       const { id } = await customers.billing(meter);
       const path = `/api/v1/customer-billing/${id}/adjustment`;
-      const headers = { 'Idempotency-Key': `key-${adjustments++}` };
-      await must(201, world.call('post', path, { amount, reason: 'a test' }, { headers }));
+      await must(201, world.call('post', path, { amount, reason: 'a test' }, { headers: once() }));
     },
     untilValid({ key }: TestKey): Promise<unknown> {
       const isValid = async () => (await customers.verify({ key })).body.status === 'VALID';
@@ -54,12 +52,7 @@ function spending(world: World, customers: Customers) {
 function looking(world: World, customers: Customers) {
   async function reconciliation({ meter }: TestKey) {
     const { id } = await customers.billing(meter);
-    // A busy machine may miss the deadline of a request.
-    return eventually('it is reconciled', async () => {
-      const { status, body, text } = await world.call('get', `/api/v1/customer-billing/${id}/reconciliation`);
-      assert.ok(status === 200 || status === 503, text);
-      return status === 200 ? body.reconciliation : undefined;
-    });
+    return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body.reconciliation;
   }
 
   return {
@@ -72,7 +65,10 @@ function looking(world: World, customers: Customers) {
     },
     /** The books are exact, and name these losses of credits. */
     async isExact(key: TestKey, lost: string[] = []): Promise<void> {
-      const found = await reconciliation(key);
+      const found = await eventually('nothing is on its way', async () => {
+        const one = await reconciliation(key);
+        return one?.status === 'ON_ITS_WAY' ? undefined : one;
+      });
       const losses = found.losses.map(({ credits }: { credits: string }) => credits);
       // What untilValid verified may be lost: it cost nothing.
       const named = losses.filter((credits: string) => credits !== '0');

@@ -120,7 +120,7 @@ export async function until(look: () => Promise<boolean>, withinMs = 150_000): P
 }
 
 async function startMember(binary: string, folder: string, port: number, nodeTimeoutMs: number): Promise<Member> {
-  const plain = redisProgram({ binary, folder: join(folder, String(port)), port });
+  const plain = redisProgram({ binary, folder: join(folder, String(port)), port, settings: { appendfsync: 'no' } });
   const clusterArgs = ['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)];
   const more = ['--cluster-replica-validity-factor', '0', '--repl-diskless-sync-delay', '0', '--databases', '1'];
   const program = { ...plain, args: [...plain.args, ...clusterArgs, ...more] };

@@ -1,5 +1,5 @@
 import { createClient } from '@clickhouse/client';
-import postgres from 'postgres';
+import postgres from '../../shared/stores/postgres-driver.ts';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
@@ -12,7 +12,7 @@ import { startProgram, type Program, type Started } from './start-program.ts';
 
 // What most test files need beside their world.
 export { eventually } from './eventually.ts';
-export { request, type Answer } from './request.ts';
+export { decided, once, request, type Answer } from './request.ts';
 export { outputListeners, type Started } from './start-program.ts';
 export { wireTo, type Wire } from './wire.ts';
 

@@ -48,13 +48,13 @@ export async function startCluster(folder: string, programs: ControlPlane): Prom
   );
 
   const started: Started[] = [];
-  const run = async (name: string, command: string, args: string[], isReady: Program['isReady']) => {
-    const stops = { stopSignal: 'SIGTERM', stopWithinMs: 10_000 } as const;
+  const run = async (one: Pick<Program, 'name' | 'port' | 'command' | 'args' | 'isReady'>) => {
+    const log = at(`${one.name}.log`);
     // By this name the test folder ends what is left when a run is cut off.
     const env = { ...process.env, TEST_FOLDER: folder };
-    const program: Program = { name, port, command, args, env, isReady, ...stops };
-    started.unshift(await start(program, at(`${name}.log`)));
-    await untilReady(program, started[0]!, at(`${name}.log`), 180_000);
+    const program: Program = { ...one, env, stopSignal: 'SIGTERM', stopWithinMs: 10_000 };
+    started.unshift(await start(program, log));
+    await untilReady(program, started[0]!, log, 180_000);
   };
   const etcd = `http://127.0.0.1:${etcdPort}`;
   const peer = `http://127.0.0.1:${peerPort}`;
@@ -112,11 +112,28 @@ export async function startCluster(folder: string, programs: ControlPlane): Prom
   };
 
   try {
-    await run('etcd', programs.etcd, flags(etcdArgs), () => answersOk(`${etcd}/readyz`));
-    await run('apiserver', programs.apiserver, flags(apiserverArgs), () => answers('/api/v1/namespaces/default'));
-    // A controller makes the account: from then on pods are admitted.
-    const account = '/api/v1/namespaces/default/serviceaccounts/default';
-    await run('controllers', programs.controllers, flags(controllersArgs), () => answers(account));
+    await run({
+      name: 'etcd',
+      port: etcdPort,
+      command: programs.etcd,
+      args: flags(etcdArgs),
+      isReady: () => answersOk(`${etcd}/readyz`),
+    });
+    await run({
+      name: 'apiserver',
+      port,
+      command: programs.apiserver,
+      args: flags(apiserverArgs),
+      isReady: () => answers('/api/v1/namespaces/default'),
+    });
+    await run({
+      name: 'controllers',
+      port: controllersPort,
+      command: programs.controllers,
+      args: flags(controllersArgs),
+      // A controller makes the account: from then on pods are admitted.
+      isReady: () => answers('/api/v1/namespaces/default/serviceaccounts/default'),
+    });
   } catch (error) {
     await stop();
     throw error;

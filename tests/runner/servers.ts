@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { unmountBelow } from '../helpers/disk.ts';
-import { readJson, replaceFile } from '../../apps/stack/process/json-file.ts';
+import { readJson, replaceFile } from '../../apps/stack/process/files.ts';
 import { readRecords, record, stopRecorded, writeRecords, type Recorded } from '../../apps/stack/process/leftovers.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, stopProcess, type ProcessId } from '../../apps/stack/process/processes.ts';

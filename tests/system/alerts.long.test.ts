@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { startCoreClock } from '../helpers/core-clock.ts';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
 
 // Alerts, from a call to the list of what was told, line by line of the contract.
 
@@ -42,20 +42,18 @@ async function newRecord(fields: object, of = workspaceId) {
       const { body } = await must(200, customers.verify({ key: apiKey.key, billing: { usage } }));
       assert.is(body.status, 'VALID');
     },
-    hold: async (usage: string) => {
-      const body = { key: apiKey.key, billing: { usage, hold: { expiresIn: 600 } } };
-      // A process learns soon after its start what ids of holds are signed with.
-      return eventually('it is held', async () => (await customers.verify(body)).body.hold?.id as string | undefined);
-    },
+    hold: (usage: string) => customers.hold(apiKey, usage),
     settle: (what: string, body: object) => must(200, world.call('post', `/api/v1/usage/${what}`, body)),
     refill: (refill: string) =>
-      must(200, world.call('post', `${RECORDS}/refill`, { workspaceId: of, externalMeterId, refill }, once())),
-    adjust: (amount: string) => must(201, world.call('post', `${path}/adjustment`, { amount, reason: 'r' }, once())),
+      must(
+        200,
+        world.call('post', `${RECORDS}/refill`, { workspaceId: of, externalMeterId, refill }, { headers: once() }),
+      ),
+    adjust: (amount: string) =>
+      must(201, world.call('post', `${path}/adjustment`, { amount, reason: 'r' }, { headers: once() })),
     told: async (query = '') => (await must(200, world.call('get', `${path}/alerts${query}`))).body.alerts as Told[],
   };
 }
-
-const once = () => ({ headers: { 'Idempotency-Key': newId('evt') } });
 
 /** Waits until a record's list names these, newest first, and no more. */
 async function toldNames({ told }: Awaited<ReturnType<typeof newRecord>>, wanted: string[]): Promise<Told[]> {

@@ -3,6 +3,8 @@ import { existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { readEnvFile } from '../../apps/stack/process/home.ts';
+import postgres from '../../shared/stores/postgres-driver.ts';
 import { eventually } from '../helpers/eventually.ts';
 import { makeOwnStack, type StackKey } from '../helpers/own-stack.ts';
 
@@ -31,6 +33,8 @@ test('it holds every verification from before it began, while others go on; a re
     }),
   );
   const backup = await stack.run('backup', file);
+  // Surely after what the backup has of it.
+  await stack.verifyTimes(busy, 1);
   stop.abort();
   await load;
   assert.is(backup.code, 0, backup.err);
@@ -40,6 +44,24 @@ test('it holds every verification from before it began, while others go on; a re
 
   const again = await stack.run('backup', file);
   assert.equal([again.code, again.err], [1, `keytally: ${file} is there already: name another file\n`]);
+  const other = join(folder, 'other.backup');
+  writeFileSync(`${other}.partial`, 'of another make backup');
+  const second = await stack.run('backup', other);
+  assert.is(second.code, 1);
+  assert.match(second.err, `keytally: ${other}.partial is there: another make backup writes it`);
+  assert.is(readFileSync(`${other}.partial`, 'utf8'), 'of another make backup');
+  rmSync(`${other}.partial`);
+
+  // Days are being summed up, so that it can't be done before the signal.
+  const sql = postgres(readEnvFile({ folder: stack.home }).DATABASE_URL!, { max: 1 });
+  await sql`select pg_advisory_lock(hashtext('keytally jobs'), hashtext('rollup'))`;
+  const { child, ended, said } = stack.spawn('backup', other);
+  await eventually('it is at work', async () => existsSync(`${other}.partial`) || child.exitCode !== null);
+  child.kill('SIGTERM');
+  assert.equal(await ended, [1, null], said());
+  await sql.end();
+  assert.equal(globSync(`${other}*`), [], 'it removes what it wrote');
+
   const refused = await stack.run('restore', file);
   assert.equal(
     [refused.code, refused.err],

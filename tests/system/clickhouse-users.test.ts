@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -23,7 +24,8 @@ type User = 'keytally' | 'keytally_api' | 'keytally_consumer' | 'grafana_books';
 const folder = join(process.env.TEST_FOLDER ?? '', 'users');
 const usersOfPrograms = readFileSync(join(checkout, 'deploy/clickhouse/users.xml'), 'utf8');
 const [port = 0] = await freePorts(1);
-const CLICKHOUSE_URL = `http://127.0.0.1:${port}/keytally`;
+const password = randomUUID();
+const CLICKHOUSE_URL = `http://default:${password}@127.0.0.1:${port}/keytally`;
 const books = connectClickHouse(CLICKHOUSE_URL);
 let server: Started | undefined;
 let world: World;
@@ -131,7 +133,7 @@ async function serveAs(user: User, file = usersOfPrograms): Promise<void> {
   );
   const config = join(own, 'config.xml');
   writeFileSync(config, `<clickhouse><users_config>${own}/users.xml</users_config></clickhouse>`);
-  const program = clickhouseProgram({ folder: join(folder, 'data'), port });
+  const program = clickhouseProgram({ folder: join(folder, 'data'), port, password });
   const log = join(folder, 'clickhouse.log');
   server = await start({ ...program, args: [...program.args, '--config', config] }, log);
   writeRecords(folder, [record(program, server)]);

@@ -5,11 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { newId } from '../../shared/values/ids.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { startCoreClock } from '../helpers/core-clock.ts';
 import { untilOpen, untilWritten } from '../helpers/own-redis.ts';
-import { eventually, makeWorld, type Answer, type World } from '../helpers/world.ts';
+import { decided, eventually, makeWorld, once, type Answer, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
@@ -30,7 +29,8 @@ let customers: Customers;
 
 test.before(async () => {
   const [port = 0] = await freePorts(1);
-  program = redisProgram({ binary: await ensureRedis(() => {}), folder: join(folder, 'redis'), port });
+  const settings = { appendfsync: 'no' };
+  program = redisProgram({ binary: await ensureRedis(() => {}), folder: join(folder, 'redis'), port, settings });
   await startRedis();
   admin = new Redis(port, '127.0.0.1');
   admin.on('error', () => {});
@@ -94,7 +94,7 @@ test('nothing disabled, rotated or revoked comes back with a Redis that is older
   const rotated = await customers.meteredKey('10');
   const revoked = (await world.call('post', '/api/v1/access-token', { name: 'gateway', permissions: ['key:verify'] }))
     .body.accessToken;
-  assert.is((await decided(disabled.key, { token: revoked.token })).body.status, 'VALID');
+  assert.is((await answerTo(disabled.key, { token: revoked.token })).body.status, 'VALID');
   await stopRedis();
   const old = join(folder, 'old');
   cpSync(join(folder, 'redis'), old, { recursive: true });
@@ -106,18 +106,18 @@ test('nothing disabled, rotated or revoked comes back with a Redis that is older
   const fresh = (await must(200, world.call('post', `${path}/${rotated.id}/rotate`))).body.apiKey.key as string;
   await must(200, world.call('delete', `/api/v1/access-token/${revoked.id}`));
   const later = await customers.meteredKey('10');
-  assert.is((await decided(later.key)).body.status, 'VALID');
+  assert.is((await answerTo(later.key)).body.status, 'VALID');
 
   await killRedis();
   rmSync(join(folder, 'redis'), { recursive: true });
   cpSync(old, join(folder, 'redis'), { recursive: true });
   await startRedis();
   await everyShardIsOpen();
-  assert.is((await decided(fresh)).body.status, 'VALID');
-  assert.is((await decided(disabled.key)).body.status, 'DISABLED');
-  assert.is((await decided(rotated.key)).body.status, 'INVALID');
-  assert.is((await decided(later.key)).body.status, 'VALID');
-  assert.is((await decided(fresh, { token: revoked.token })).status, 401);
+  assert.is((await answerTo(fresh)).body.status, 'VALID');
+  assert.is((await answerTo(disabled.key)).body.status, 'DISABLED');
+  assert.is((await answerTo(rotated.key)).body.status, 'INVALID');
+  assert.is((await answerTo(later.key)).body.status, 'VALID');
+  assert.is((await answerTo(fresh, { token: revoked.token })).status, 401);
 });
 
 test('calls that a frozen Redis kept waiting get 503 and are never debited', async () => {
@@ -153,7 +153,7 @@ test('without Redis the api refuses a change before it stores anything, and stil
 test('the sweeper brings a change into force whose process died before it did', async () => {
   const { key, id } = await customers.meteredKey('10');
   await world.sql`update api_keys set enabled = false, version = version + 1 where id = ${id}`;
-  assert.is((await decided(key)).body.status, 'VALID');
+  assert.is((await answerTo(key)).body.status, 'VALID');
   await world.sql`insert into changes (kind, entity_id, shard) select 'key', id, shard from api_keys where id = ${id}`;
   await eventually('the sweeper has applied it', async () => (await verify(key)).body.status === 'DISABLED');
 });
@@ -174,17 +174,12 @@ function verify(key: string, { token = world.team.token, usage = '0', headers = 
   return customers.verify({ key, billing: { usage } }, { token, headers });
 }
 
-/** Repeats a call that was not decided, as a client would on a busy machine. */
-function decided(key: string, options: Options = {}): Promise<Answer> {
-  const headers = { 'Idempotency-Key': newId('evt') };
-  return eventually('it is decided', async () => {
-    const answer = await verify(key, { ...options, headers });
-    return answer.status === 503 ? undefined : answer;
-  });
+function answerTo(key: string, options: Options = {}): Promise<Answer> {
+  return decided(verify(key, { ...options, headers: once() }));
 }
 
 function spend(key: string, usage: string): Promise<Answer> {
-  return decided(key, { usage });
+  return answerTo(key, { usage });
 }
 
 function untilValid(key: string): Promise<unknown> {

@@ -62,20 +62,16 @@ test('open holds count in limits of a Redis that was emptied, and a capture corr
   const monthly = { name: 'monthly', unit: 'credits', limit: '100', per: 'month' };
   const hourly = { ...monthly, name: 'hourly', per: 'hour' };
   const meter = await customers.newMeter({ totalCredits: '1000', limits: [monthly] });
-  const { key } = await customers.newKey({ externalMeterId: meter, limits: [hourly] });
-  const held = async (usage: string) => {
-    const body = { key, billing: { usage, hold: { expiresIn: 600 } } };
-    return (await eventually('it is held', async () => (await customers.verify(body)).body.hold as { id: string })).id;
-  };
+  const key = await customers.newKey({ externalMeterId: meter, limits: [hourly] });
   const remaining = () =>
     eventually('verified again', async () => {
-      const { body } = await customers.verify({ key });
+      const { body } = await customers.verify({ key: key.key });
       return (
         body.status === 'VALID' &&
         body.limits.map((limit: { remaining: string }) => Math.floor(Number(limit.remaining)))
       );
     });
-  const holds = [await held('30'), await held('20')];
+  const holds = [await customers.hold(key, '30'), await customers.hold(key, '20')];
   assert.equal((await remaining())[1], 50);
   const capture = (holdId: string, usage: string) =>
     must(200, world.call('post', `${world.verify!.url}/api/v1/usage/capture`, { holdId, usage }));

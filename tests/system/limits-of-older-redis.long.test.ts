@@ -42,24 +42,12 @@ function isNear([hour, ...others]: number[], [ofHour, ...wanted]: number[]): boo
   return String(others) === String(wanted) && hour! >= ofHour! && hour! < ofHour! + 10;
 }
 
-/** The credits of a record that the books have. */
-async function inBooks({ meter }: TestKey): Promise<number> {
-  const { body } = await world.call('get', `/api/v1/usage/${(await customers.billing(meter)).id}`);
-  const rows = body.data as { totalBillingUsage: string }[];
-  return rows.reduce((sum, { totalBillingUsage }) => sum + Number(totalBillingUsage), 0);
-}
-
 const booked = (one: TestKey, credits: number) =>
-  eventually(`${credits} are in the books`, async () => (await inBooks(one)) === credits);
+  eventually(`${credits} are in the books`, async () => Number(await customers.usage(one.meter)) === credits);
 
 async function alertsTold({ meter }: TestKey): Promise<string[]> {
   const path = `/api/v1/customer-billing/${(await customers.billing(meter)).id}/alerts`;
   return (await world.call('get', path)).body.alerts.map(({ name }: { name: string }) => name);
-}
-
-async function hold({ key }: TestKey, usage: string): Promise<string> {
-  const body = { key, billing: { usage, hold: { expiresIn: 600 } } };
-  return (await eventually('it is held', async () => (await customers.verify(body)).body.hold as { id: string })).id;
 }
 
 async function capture(holdId: string, usage: string): Promise<void> {
@@ -82,7 +70,7 @@ test('usage that an older Redis lost counts in limits of key and record once it 
     [{ name: 'most', when: { limit: 'monthly', usedPercent: 68 } }],
   );
   await own.spend(one, '1');
-  const twice = await hold(one, '7');
+  const twice = await customers.hold(one, '7');
   await booked(one, 1);
   await nothingWaits();
   await redis.keep('first');
@@ -123,12 +111,12 @@ test('a capture that an older Redis lost counts in limits what it used, not what
     { name: 'most', when: { limit: 'monthly', usedPercent: 70 } },
   ];
   const one = await limitedKey([monthly], [], alerts);
-  const holds = [await hold(one, '40'), await hold(one, '8')];
+  const holds = [await customers.hold(one, '40'), await customers.hold(one, '8')];
   await nothingWaits();
   await redis.keep('second');
   await own.untilValid(one);
   await capture(holds[0]!, '25');
-  const lost = await hold(one, '3');
+  const lost = await customers.hold(one, '3');
   await capture(lost, '2');
   await booked(one, 27);
   await nothingWaits();

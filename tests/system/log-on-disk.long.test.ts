@@ -19,7 +19,7 @@ let world: World;
 let customers: Customers;
 
 test.before(async () => {
-  redis = await makeOwnRedis('disk');
+  redis = await makeOwnRedis('disk', { appendfsync: 'everysec' });
   world = await makeWorld(['verify', 'consumer'], { REDIS_URL: redis.url });
   const { id } = (await world.call('post', '/api/v1/workspace', { name: 'disk' })).body.workspace;
   customers = makeCustomers(world, id);

@@ -2,7 +2,6 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { TestKey } from '../helpers/customers.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
-import { newId } from '../../shared/values/ids.ts';
 import { metric } from '../helpers/metric.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../helpers/rebuild-world.ts';
 import { eventually, request, wireTo, type Answer } from '../helpers/world.ts';
@@ -21,12 +20,8 @@ test.before(async () => {
 });
 test.after(() => own?.stop());
 
-/** Holds, as soon as the shard is open and has its keys. */
-async function hold({ key }: TestKey, usage: string, expiresIn = 600, onExpiry = 'release'): Promise<string> {
-  const body = { key, billing: { usage, hold: { expiresIn, onExpiry } } };
-  const headers = { 'Idempotency-Key': newId('evt') };
-  const held = async () => (await customers.verify(body, { headers })).body.hold?.id as string | undefined;
-  return eventually('it is held', held);
+function hold(key: TestKey, usage: string, expiresIn = 600, onExpiry = 'release'): Promise<string> {
+  return customers.hold(key, usage, { expiresIn, onExpiry });
 }
 
 function ask(what: string, body: object): Promise<Answer> {

@@ -102,12 +102,9 @@ async function doOne(played: Played, act: string): Promise<void> {
     case 'spend':
       await own.spend(key, '2');
       return;
-    case 'hold': {
-      const { key: secret } = key;
-      const body = { key: secret, billing: { usage: '4', hold: { expiresIn: 600, onExpiry: 'release' } } };
-      await eventually('it is held', async () => (await own.customers.verify(body)).body.hold);
+    case 'hold':
+      await own.customers.hold(key, '4', { expiresIn: 600, onExpiry: 'release' });
       return;
-    }
     case 'refill':
       await must(
         200,

@@ -5,7 +5,7 @@ import { readPolicy } from '../../apps/verify/gateway/policy.ts';
 import { keytally } from '../../clients/node/index.ts';
 import { errorOf } from '../../clients/node/error.ts';
 import { verifyInputOf } from '../../clients/node/guard-options.ts';
-import { keysIn, keysOf } from '../../clients/node/key.ts';
+import { keysOf } from '../../clients/node/key.ts';
 import { requestOf } from '../../clients/node/operations.ts';
 import { bearerToken } from '../../shared/auth/access-token.ts';
 import { checkJsonObject } from '../../shared/contract/json-object.ts';
@@ -20,7 +20,7 @@ import { creditsFromNumber, parseCredits, parseSignedCredits } from '../../share
 import { isId } from '../../shared/values/ids.ts';
 import { addressBits, blockBits, isLoopback } from '../../shared/values/ip.ts';
 import { hashKeyText, keyShard, maskKeyText } from '../../shared/values/key-text.ts';
-import { decodeUnreserved, holdsDotSegment } from '../../shared/values/percent.ts';
+import { decodeUnreserved, isAmbiguousPath } from '../../shared/values/percent.ts';
 import { hideSecrets, holdsSecret } from '../../shared/values/secrets.ts';
 import { verifyBody } from '../../shared/verification/operation.ts';
 
@@ -43,8 +43,11 @@ const functions: Record<string, (text: string) => unknown> = {
   // clients/node
   'keysOf, authorization': (text) => keysOf((name) => (name === 'authorization' ? text : undefined)),
   'keysOf, x-api-key': (text) => keysOf((name) => (name === 'x-api-key' ? text : undefined)),
-  'keysIn, half a header of keys and half of lines': (text) =>
-    keysIn(Array<string>(400).fill(text.slice(0, 20)), text.slice(0, LENGTH / 2)),
+  'keysOf, half a header of keys and half of lines': (text) =>
+    keysOf(
+      (name) => (name === 'x-api-key' ? text.slice(0, LENGTH / 2) : undefined),
+      Array.from({ length: 400 }, () => ['Authorization', text.slice(0, 20)]).flat(),
+    ),
   'a request at a guard': (text) => verifyInputOf('k', { ip: () => text }, {}, { ...seen, url: text }),
   'an answer of a wrong server': (text) => errorOf({ status: 500, headers: new Headers(), text }),
   'the address of a client': (text) => keytally({ url: `http://a/${text}`, token: 'kt_x' }),
@@ -69,7 +72,7 @@ const functions: Record<string, (text: string) => unknown> = {
   hideSecrets,
   holdsSecret,
   decodeUnreserved,
-  holdsDotSegment,
+  isAmbiguousPath,
   keyShard,
   hashKeyText,
   maskKeyText,

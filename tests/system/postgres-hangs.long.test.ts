@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
-import postgres from 'postgres';
+import type { Sql } from 'postgres';
+import postgres from '../../shared/stores/postgres-driver.ts';
 import { suite } from 'uvu';
 import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
@@ -7,7 +8,7 @@ import { eventually, makeWorld, type World } from '../helpers/world.ts';
 
 const test = suite('a hanging connection to Postgres');
 let world: World;
-let admin: postgres.Sql;
+let admin: Sql;
 
 test.before(async () => {
   world = await makeWorld(['verify']);

@@ -10,7 +10,7 @@ import { ALL_SHARDS, SHARDS } from '../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { testEvent } from '../helpers/events.ts';
 import { makeOwnRedis, type OwnRedis, untilOpen } from '../helpers/own-redis.ts';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
 
 const LIMIT = 16 * 1024 * 1024;
 // Percent of the limit: Redis refuses more before it has so much in use.
@@ -70,14 +70,15 @@ test('a key is disabled, deleted, rotated and a token revoked at the limit, also
 
 test('a consumer that starts at the limit drains Redis and sets aside what is no event, and metered keys go on', async () => {
   const { key, meter } = await customers.meteredKey('100');
-  await eventually('metered keys go on after the test before', async () => metered(await spend(key, '1')));
+  const [first, last] = [once(), once()];
+  await eventually('metered keys go on after the test before', async () => metered(await spend(key, '1', first)));
   await redis.admin.xadd(keyspace.outbox(7), '*', 'hello', 'world');
   const events = await fillUp();
   assert.ok(events > 10_000, `${events} events`);
   world.consumer = await world.start('consumer');
   await eventually('it is drained', async () => (await waiting()) === 0);
   assert.is(await redis.admin.xlen(keyspace.dead(7)), 1);
-  await eventually('metered keys go on', async () => metered(await spend(key, '1')));
+  await eventually('metered keys go on', async () => metered(await spend(key, '1', last)));
   await eventually('usage', async () => (await customers.usage(meter)) === '2');
 });
 
@@ -86,15 +87,17 @@ test('a verification that Redis has no memory for is a 503 and costs nothing; on
   const plain = await customers.newKey();
   const limited = await customers.newKey({ rateLimitPerSecond: 1 });
   await spend(key, '1');
-  await fillUp();
-  const codes = new Set<number | string>();
-  await eventually('no event is needed', async () => {
+  const codes: number[] = [];
+  let used = 1;
+  await eventuallyAt(FULL, 'no event is needed', async () => {
     const answer = await spend(key, '1');
-    codes.add(answer.body.error?.code ?? answer.status);
-    return (await verify(plain.key)).body.status === 'VALID';
+    // Redis may have found room again since it was filled.
+    if (answer.status === 200) used += 1;
+    else codes.push(answer.body.error?.code);
+    return codes.length > 0 && (await verify(plain.key)).body.status === 'VALID';
   });
-  assert.equal([...codes], [50306]);
-  assert.is((await customers.billing(meter)).usedCredits, '1');
+  assert.equal([...new Set(codes)], [50306]);
+  await eventually('nothing else was debited', async () => (await customers.billing(meter)).usedCredits === `${used}`);
   await eventuallyAt(FULL, 'Redis keeps nothing more', async () => {
     return (await verify(limited.key)).body.error?.code === 50306;
   });
@@ -106,7 +109,7 @@ test('a verification that Redis has no memory for is a 503 and costs nothing; on
 test('as memory fills up, first nothing new is made, then nothing metered goes on, and a reserve is left', async () => {
   const { key } = await customers.meteredKey('1000');
   const plain = await customers.newKey({ rateLimitPerSecond: 100 });
-  const open = await eventually('credits are held', async () => (await hold(key)).body.hold?.id as string | undefined);
+  const open = await customers.hold({ key }, '1');
   const make = async () => {
     const answer = await makeKey();
     return answer.body.error?.code ?? answer.status;
@@ -132,8 +135,8 @@ test('as memory fills up, first nothing new is made, then nothing metered goes o
   await eventually('keys are made', async () => (await make()) === 201);
 });
 
-function spend(key: string, usage: string) {
-  return customers.verify({ key, billing: { usage } });
+function spend(key: string, usage: string, headers: Record<string, string> = {}) {
+  return customers.verify({ key, billing: { usage } }, { headers });
 }
 
 function hold(key: string) {

@@ -13,7 +13,7 @@ import { outboxState } from '../../shared/events/outbox-watch.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { makeCustomers, type Customers, type TestKey } from '../helpers/customers.ts';
-import { eventually, makeWorld, request, type World } from '../helpers/world.ts';
+import { eventually, makeWorld, once, request, type World } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeOwnRedis, untilOpen } from '../helpers/own-redis.ts';
 import { redisRefusals, setRedisUsers } from '../helpers/redis-users.ts';
@@ -60,10 +60,10 @@ test('each program may do everything it needs, also after Redis was emptied', as
   const customers = makeCustomers(world, id);
   const key = await customers.meteredKey('100');
   const body = { key: key.key, billing: { usage: '1' } };
-  const spend = async () => (await customers.verify(body, { headers: { 'Idempotency-Key': `${Math.random()}` } })).body;
+  const spend = async () => (await customers.verify(body, { headers: once() })).body;
   assert.is((await spend()).status, 'VALID');
-  const once = { headers: { 'Idempotency-Key': 'once' } };
-  for (let i = 0; i < 2; i++) assert.is((await customers.verify({ key: key.key }, once)).body.status, 'VALID');
+  const twice = { headers: once() };
+  for (let i = 0; i < 2; i++) assert.is((await customers.verify({ key: key.key }, twice)).body.status, 'VALID');
   assert.is((await customers.verify({ key: 'k' }, { token: null })).status, 401);
   await eventually('usage', async () => (await customers.usage(key.meter)) === '1');
   await world.call('delete', `/api/v1/workspace/${id}/api-key/${(await customers.newKey()).id}`);
@@ -82,19 +82,14 @@ test('each program may do everything it needs, also after Redis was emptied', as
 });
 
 async function holdsWork(customers: Customers, { key, meter }: TestKey): Promise<void> {
-  const post = (url: string, body: object) => request(url, 'post', { token: world.team.token, body });
-  const settle = (what: string, body: object) => post(`${world.verify!.url}/api/v1/usage/${what}`, body);
-  const hold = async (expiresIn: number) => {
-    const body = { key, billing: { usage: '1', hold: { expiresIn } } };
-    const asked = () => post(`${world.verify!.url}/api/v1/api-key/verify`, body);
-    return eventually('it is held', async () => (await asked()).body.hold as { id: string });
-  };
-  const [short, long] = [await hold(1), await hold(600)];
-  assert.is((await settle('extend', { holdId: long.id, expiresIn: 300 })).status, 200);
-  assert.is((await settle('capture', { holdId: long.id, usage: '1' })).status, 200);
+  const settle = (what: string, body: object) =>
+    request(`${world.verify!.url}/api/v1/usage/${what}`, 'post', { token: world.team.token, body });
+  const [short, long] = [await customers.hold({ key }, '1', { expiresIn: 1 }), await customers.hold({ key }, '1')];
+  assert.is((await settle('extend', { holdId: long, expiresIn: 300 })).status, 200);
+  assert.is((await settle('capture', { holdId: long, usage: '1' })).status, 200);
   const heldCredits = async () => (await customers.billing(meter)).heldCredits;
   await eventually('the other one ended', async () => (await heldCredits()) === '0');
-  assert.is((await settle('capture', { holdId: short.id, usage: '1' })).body.capture.late, true);
+  assert.is((await settle('capture', { holdId: short, usage: '1' })).body.capture.late, true);
 }
 
 test('an operator can rebuild Redis with the rights of the api', async () => {

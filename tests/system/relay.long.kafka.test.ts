@@ -66,13 +66,14 @@ test('while a broker dies and comes back verifications go on, relay and consumer
   const [relay, consumer] = await Promise.all([own.world.start('relay'), own.world.start('consumer')]);
   await own.spend(meter, 100);
   await own.booksAreRight(meter, 100);
-  signalBroker('SIGKILL');
-  // The run soon starts it again.
+  // The run soon starts a broker again that has died: until all this was seen it answers as little, and is not dead yet.
+  signalBroker('SIGSTOP');
   await Promise.all([
     own.spend(meter, 400),
     eventually('the relay says that it is not ready', async () => !(await fetch(`${relay.url}/readyz`)).ok),
     eventually('events wait in Redis', async () => (await metric(relay.url, 'keytally_outbox_entries')) > 0),
   ]);
+  signalBroker('SIGKILL');
   await own.booksAreRight(meter, 500);
   assert.is(relay.process.exitCode ?? consumer.process.exitCode, null);
   await eventually('the relay is ready again', async () => (await fetch(`${relay.url}/readyz`)).ok);

@@ -7,7 +7,7 @@ import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { metric } from '../helpers/metric.ts';
 import { backUp, restore, runRestored } from '../helpers/postgres/older-postgres.ts';
-import { eventually, makeWorld, type World } from '../helpers/world.ts';
+import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
 
 // Postgres is restored from an older backup while Redis and the books have gone on: nothing is skipped silently, and
@@ -66,11 +66,7 @@ test('the api refuses changes until an operator has decided; then keys that chan
   );
   await spend(untouched.key, '2');
   await auditLogKept();
-  const bookedDay = async () => {
-    const { body } = await must(200, world.call('get', `/api/v1/usage/${billingId}`));
-    return body.data[0]?.totalBillingUsage as string | undefined;
-  };
-  await eventually('all is booked', async () => (await bookedDay()) === '3.5');
+  await eventually('all is booked', async () => (await customers.usage(untouched.meter)) === '3.5');
   await restore(world);
   // As if the first usage of the day had been booked after the backup. The consumer knows that it has marked the day.
   await world.sql`delete from usage_marks`;
@@ -141,27 +137,21 @@ test('the api refuses changes until an operator has decided; then keys that chan
   assert.equal([found.usedCredits, found.difference], ['4.5', '0']);
 });
 
-let keys = 0;
 async function adjust(billingId: string, amount: string): Promise<void> {
-  const headers = { 'Idempotency-Key': `key-${keys++}` };
+  const headers = once();
   const path = `/api/v1/customer-billing/${billingId}/adjustment`;
   // The api accepts changes again shard by shard, the last shard a moment after it is ready.
   // On a shard that does not accept them yet a change gets 503 after some seconds.
-  const adjusted = async () => {
-    const answer = await world.call('post', path, { amount, reason: 'a test' }, { headers });
-    assert.ok([201, 503].includes(answer.status), answer.text);
-    return answer.status === 201;
-  };
-  await eventually('it is adjusted', adjusted);
+  await must(201, world.call('post', path, { amount, reason: 'a test' }, { headers }));
 }
 
 async function spend(key: string, usage: string): Promise<void> {
-  const { body } = await must(200, customers.verify({ key, billing: { usage } }));
+  const { body } = await must(200, customers.verify({ key, billing: { usage } }, { headers: once() }));
   assert.is(body.status, 'VALID');
 }
 
 async function status(key: string): Promise<string> {
-  return (await must(200, customers.verify({ key }))).body.status;
+  return (await must(200, customers.verify({ key }, { headers: once() }))).body.status;
 }
 
 /** Waits until Redis keeps a head of the audit log that the backup lacks. */

@@ -1,14 +1,16 @@
 // The whole stack as `make up` starts it: real servers and the three programs, in a home and on ports of its own.
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
 import { getPriority } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkout } from '../../apps/stack/process/home.ts';
-import { readJson } from '../../apps/stack/process/json-file.ts';
+import { readJson } from '../../apps/stack/process/files.ts';
 import { freePorts, reservePort } from '../../apps/stack/process/ports.ts';
 import { identify, isAlive, type ProcessId } from '../../apps/stack/process/processes.ts';
 import { startCoreClock } from '../helpers/core-clock.ts';
@@ -73,6 +75,25 @@ test('the env file is readable by its owner alone, and a shell reads all address
   const { out } = await run('sh', ['-c', `set -a; . '${home}/env'; env`]);
   for (const name of wanted) assert.match(out, new RegExp(`^${name}=.+$`, 'm'));
   assert.match(out, new RegExp(`^KEYTALLY_API_URL=http://127.0.0.1:${port}$`, 'm'));
+});
+
+test('another user of the machine reads and writes nothing in the servers, and finds no password in a process list', async () => {
+  const servers = processes();
+  const redis = connect(servers.redis!.port, '127.0.0.1');
+  redis.end('DBSIZE\r\n');
+  assert.match(await text(redis), /^-NOAUTH/);
+  const body = "select * from file('/etc/passwd', 'LineAsString')";
+  const books = await fetch(`http://127.0.0.1:${servers.clickhouse!.port}/`, { method: 'POST', body });
+  assert.is(books.status, 403);
+  const { out: env } = await run('sh', ['-c', `set -a; . '${home}/env'; env`]);
+  const passwords = [...env.matchAll(/^(?:DATABASE|REDIS|CLICKHOUSE)_URL=\w+:\/\/\w*:(.+)@/gm)].map(
+    ([, password]) => password!,
+  );
+  assert.is(passwords.length, 3);
+  const lists = [supervisor(), ...Object.values(servers)].map(({ pid }) =>
+    readFileSync(`/proc/${pid}/cmdline`, 'utf8'),
+  );
+  for (const password of passwords) assert.not.match(lists.join('\n'), password);
 });
 
 test('a second up finds the stack running, changes nothing and prints the same', async () => {
@@ -150,6 +171,38 @@ test('up without KEYTALLY_PORT comes back on the last ports, and says in one lin
   assert.is(code, 0, err);
   assert.match(out, new RegExp(`^the ports change: the api moves from ${port} to ${other}, verify from .*$`, 'm'));
   assert.is(processes().api?.port, other);
+  assert.is((await stack('down')).code, 0);
+});
+
+test('up names the variables that it does not take, and takes the public URLs', async () => {
+  const publicUrls = { PUBLIC_API_URL: 'https://api.example.com', PUBLIC_VERIFY_URL: 'https://verify.example.com' };
+  const { code, err } = await stack('up', { ...publicUrls, MASTER_KEY_COMMAND: 'exit 1', HOST: '192.0.2.1' });
+  assert.is(code, 0, err);
+  assert.match(
+    err,
+    /^keytally: the stack of one machine decides these itself.*: (MASTER_KEY_COMMAND, HOST|HOST, MASTER_KEY_COMMAND) /,
+  );
+  const document = (await (await fetch(`http://127.0.0.1:${port}/openapi.json`)).json()) as {
+    servers: { url: string }[];
+  };
+  assert.equal(
+    document.servers.map(({ url }) => url),
+    Object.values(publicUrls),
+  );
+  assert.is((await stack('down')).code, 0);
+});
+
+test('a master key that takes the place of another encrypts all again, and then needs the old one no more', async () => {
+  const file = join(home, 'master.key');
+  const old = `${home}.master.key.old`;
+  renameSync(file, old);
+  writeFileSync(file, randomBytes(32).toString('base64'), { mode: 0o600 });
+  assert.is((await stack('up', { MASTER_KEY_PREVIOUS_FILE: old })).code, 0);
+  await eventually('the log opens with the new key alone', async () => (await stack('audit-log-verify')).code === 0);
+  assert.is((await stack('down')).code, 0);
+  assert.is((await stack('up')).code, 0);
+  const { code, err } = await stack('audit-log-verify');
+  assert.is(code, 0, err);
   assert.is((await stack('down')).code, 0);
 });
 

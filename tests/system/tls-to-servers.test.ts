@@ -35,10 +35,9 @@ test.after(async () => {
 
 test('api and consumer work over encrypted connections to a Postgres and a ClickHouse whose certificates they check', async () => {
   const { port } = books.address() as AddressInfo;
-  const { pathname } = new URL(world.env.CLICKHOUSE_URL!);
   const encrypted = {
     DATABASE_URL: overTls(world.env.DATABASE_URL!),
-    CLICKHOUSE_URL: `https://127.0.0.1:${port}${pathname}`,
+    CLICKHOUSE_URL: world.env.CLICKHOUSE_URL!.replace(/^http:(.*@).*?(?=\/[^/]*$)/, `https:$1127.0.0.1:${port}`),
     NODE_EXTRA_CA_CERTS: certificate,
   };
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'encrypted' });

@@ -9,14 +9,13 @@ import { carryDecoded } from '../../shared/events/carried-event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
-import { newId } from '../../shared/values/ids.ts';
 import { backdateRows } from '../helpers/backdate.ts';
 import { testEvent } from '../helpers/events.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { fieldsOf, listenToAll } from '../helpers/told-webhooks.ts';
 import { dayWithRoom } from '../helpers/day-with-room.ts';
 import { inTime } from '../helpers/in-time.ts';
-import { connectTestRedis, eventually, makeWorld, type World } from '../helpers/world.ts';
+import { connectTestRedis, eventually, makeWorld, once, type World } from '../helpers/world.ts';
 
 // What makes each type of event, from the call to the row that waits for its webhook, and in the end to the receiver.
 
@@ -56,7 +55,7 @@ const record = async (meter: string) => (await customers.billing(meter)).id;
 /** Verifies until the answer is VALID: verify may not know the key yet. */
 async function used(key: string, usage: string, more: object = {}): Promise<Record<string, any>> {
   // Undecided it may have been debited, and is not to be debited twice.
-  const headers = { 'Idempotency-Key': newId('evt') };
+  const headers = once();
   return eventually('it is VALID', async () => {
     const { body } = await use(key, usage, more, headers);
     return body.status === 'VALID' ? body : undefined;
@@ -157,7 +156,7 @@ test('a grant is told when it begins, when it has expired, and 7 days and 1 day 
     const meter = await customers.newMeter({ totalCredits: '1' });
     const id = await record(meter);
     const grant = async (body: object) => {
-      const headers = { 'Idempotency-Key': String(Math.random()) };
+      const headers = once();
       const path = `/api/v1/customer-billing/${id}/grant`;
       return (await must(201, world.call('post', path, { credits: '5', ...body }, { headers }))).body.grant as {
         id: string;

@@ -67,8 +67,10 @@ test('records that an api could not look up in the books before it died are sett
   const records = await own.newRecords(20);
   await own.bookTwoEach(records);
   own.refusing.refuse('');
+  const refused = own.refusing.count();
   await own.restartRedis();
   await own.allOpen();
+  await eventually('it could not look them up', async () => own.refusing.count() > refused);
   await first.stop('SIGKILL');
   assert.is(await own.settled(records), 0);
   own.refusing.refuse(undefined);
@@ -104,8 +106,10 @@ test('an emptied shard opens without a record that can not be settled; its verif
   // The books hear of neither.
   for (let i = 0; i < 2; i++) await own.adjust(poisoned, '0.25');
   own.refusing.refuse(poisoned.record.id);
+  const tried = own.refusing.count();
   await own.redis.admin.flushall();
   await own.allOpen();
+  assert.ok(own.refusing.count() > tried, 'the books told nothing of it');
   assert.is((await own.spend(other, '1')).billing.usedCredits, '3');
   const refused = await own.customers.verify({ key: poisoned.key, billing: { usage: '1' } });
   assert.equal([refused.status, refused.body.error?.code], [503, 50305]);
@@ -152,8 +156,10 @@ test('a record of which something fails after its balance was set keeps that bal
   ] as const;
   for (const [what, refused, key, held] of failing) {
     own.refusing.refuse(refused);
+    const tried = own.refusing.count();
     await own.redis.admin.flushall();
     await own.allOpen();
+    assert.ok(own.refusing.count() > tried, `${what}: the books told nothing of it`);
     own.refusing.refuse(undefined);
     await own.untilValid(key);
     await eventually(`${what}: it is whole`, async () => (await own.unsettled()).length === 0);
@@ -173,9 +179,11 @@ test('a shard whose limits can not be filled stays closed, and no other waits fo
   const shardOf = ({ key }: { key: string }) => key.split('_').at(-1)!.slice(0, 2);
   const failing = keys.toSorted((a, b) => (shardOf(a) < shardOf(b) ? -1 : 1))[0]!;
   own.refusing.refuse(failing.id);
+  const tried = own.refusing.count();
   await own.redis.admin.flushall();
   const others = keys.filter((one) => shardOf(one) !== shardOf(failing));
   for (const one of others) await own.untilValid({ ...one, meter: '' });
+  await eventually('the books told nothing of it', async () => own.refusing.count() > tried);
   assert.is((await own.customers.verify({ key: failing.key })).status, 503);
   own.refusing.refuse(undefined);
   await own.untilValid({ ...failing, meter: '' });

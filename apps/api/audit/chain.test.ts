@@ -148,10 +148,7 @@ test('lines of an earlier version are chained after the upgrade', async () => {
   const sql = connectPostgres(await emptyPostgres('old'), { max: 2 });
   try {
     const { postgres } = knownMigrations();
-    await migratePostgres(
-      sql,
-      postgres.filter((name) => name < '0008'),
-    );
+    await migratePostgres(sql, { only: postgres.filter((name) => name < '0008') });
     await sql`insert into teams (id, name) values ('t', 't')`;
     for (let i = 0; i < 450; i++)
       await sql`insert into audit_log (id, team_id, operation, resource, resource_id, after)

@@ -4,10 +4,10 @@ import { text } from 'node:stream/consumers';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import postgres from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 import { booksProxy, type Way } from '../../../tests/helpers/books-proxy.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, wireTo, type World } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
@@ -209,10 +209,40 @@ test('a master key that does not open the signing keys is refused before anythin
   );
 });
 
+test('a backup waits for a Redis that is away for a moment', async () => {
+  const wire = await wireTo(world.env.REDIS_URL!);
+  const log = makeLogger('test', 'silent');
+  const wired = connectRedis(wire.url, makeLogger('test', 'silent'));
+  await wired.connected(60_000);
+  await wire.cut();
+  let failures = 0;
+  // It has asked, and got no answer.
+  log.warn = () => void (failures++ === 0 && wire.mend());
+  assert.ok((await take(60_000, books, 60_000, { redis: wired, log })).length > 0);
+  assert.ok(failures > 0);
+  await wired.close();
+  await wire.cut();
+});
+
 test('a backup is refused while a migration of the books is cut short', async () => {
   await books.client.command({ query: 'create table usage_events_next (id UInt8) engine = MergeTree order by id' });
   await assertRefused(take(), /a migration of the books is not done/);
   await books.client.command({ query: 'drop table usage_events_next' });
+});
+
+test('a backup fails, and says who sums up days, while that does not end', async () => {
+  const consumer = await world.sql.reserve();
+  const pid = await eventually('no job holds it', async () => {
+    const rows = await consumer<[{ taken: boolean; pid: number }]>`
+      select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken, pg_backend_pid() as pid`;
+    return rows[0].taken ? rows[0].pid : undefined;
+  });
+  await assertRefused(
+    take(60_000, books, 100),
+    new RegExp(`still being summed up .*, by the session ${pid} of Postgres`),
+  );
+  await consumer`select pg_advisory_unlock_all()`;
+  consumer.release();
 });
 
 test('a backup fails, and says why, while no consumer moves the books on', async () => {
@@ -232,7 +262,7 @@ function stream(bytes: Buffer): Readable {
   );
 }
 
-async function take(patienceMs = 60_000, from = books): Promise<Buffer> {
+async function take(patienceMs = 60_000, from = books, rollupPatienceMs = 60_000, more = {}): Promise<Buffer> {
   const chunks: Buffer[] = [];
   const out = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -242,7 +272,8 @@ async function take(patienceMs = 60_000, from = books): Promise<Buffer> {
   });
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 4, statementTimeoutMs: 0, everyTeam: true });
   try {
-    await takeBackup({ sql, redis, books: from, patienceMs, version: 'test' }, out, quiet);
+    const stores = { sql, redis, books: from, log: makeLogger('test', 'silent'), ...more };
+    await takeBackup({ ...stores, patienceMs, rollupPatienceMs, version: 'test' }, out, quiet);
   } finally {
     await sql.end();
   }

@@ -11,7 +11,8 @@ export type BooksTable = { table: string; columns: string[]; key: { name: string
 /** The table of the events; all others hold what was computed from them. */
 export const EVENTS = 'books/usage_events';
 
-const ROWS_AT_ONCE = 100_000;
+// A page is in memory whole, and an event takes up to 3 KB.
+const ROWS_AT_ONCE = 20_000;
 
 /** All tables of the books. */
 export async function booksTables(client: Client): Promise<BooksTable[]> {

@@ -112,7 +112,7 @@ async function loadTables(
       async begin(first) {
         header = first;
         requireKnown(first.migrations);
-        await migratePostgres(sql, first.migrations.postgres);
+        await migratePostgres(sql, { only: first.migrations.postgres });
         await migrateClickHouse(clickhouseUrl, { sql, cluster, only: first.migrations.clickhouse });
         await beginBooks(client, nameOf(first));
         await prepareLoad(tx, first.tables);

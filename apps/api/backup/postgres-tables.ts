@@ -1,7 +1,10 @@
 import type { Query, Transaction } from '../../../shared/stores/postgres.ts';
 import type { Header, Part } from './archive.ts';
 
+// Rows that one step of a cursor fetches: the driver keeps all of them in memory. A long row, as that of an answer which an
+// Idempotency-Key has kept, comes alone.
 const ROWS_AT_ONCE = 1_000;
+const LONG_ROW_BYTES = 4_000;
 const PART_CHARACTERS = 2_000_000;
 
 /**
@@ -31,26 +34,31 @@ export async function readSequences(sql: Query): Promise<Header['sequences']> {
 }
 
 /**
- * The rows of a table as the transaction sees them, each a line of JSON. COPY would be faster, but the driver (postgres 3.4)
- * never reports why a COPY that writes has failed.
+ * The rows of a table as the transaction sees them, each a line of JSON: the short ones, then the long ones. A part ends with the
+ * row that fills it. COPY would be faster, but the driver (postgres 3.4) never reports why a COPY that writes has failed.
  */
 export async function* readPostgresTable(tx: Query, table: string, columns: string[]): AsyncGenerator<Part> {
-  // A line break in a `json` value can only stand between its parts: inside a string it is written as \n.
-  const rows = tx<{ line: string }[]>`
-    select replace(row_to_json(picked)::text, e'\n', ' ') as line
-    from (select ${tx(columns)} from ${tx(nameOf(table))}) as picked`;
+  // A line break in a `json` value can only stand between its parts: inside a string it is written as \n. Without `offset 0`,
+  // Postgres would make each line twice.
+  const lines = tx`
+    (select replace(row_to_json(picked)::text, e'\n', ' ') as line
+     from (select ${tx(columns)} from ${tx(nameOf(table))}) as picked offset 0) as lines`;
+  const short = tx<Line[]>`select line from ${lines} where octet_length(line) <= ${LONG_ROW_BYTES}`;
+  const long = tx<Line[]>`select line from ${lines} where octet_length(line) > ${LONG_ROW_BYTES}`;
   let held: string[] = [];
   let characters = 0;
-  for await (const some of rows.cursor(ROWS_AT_ONCE)) {
-    for (const { line } of some) {
-      held.push(line);
-      characters += line.length;
+  for (const rows of [short.cursor(ROWS_AT_ONCE), long.cursor(1)]) {
+    for await (const some of rows) {
+      for (const { line } of some) {
+        held.push(line);
+        characters += line.length;
+        if (characters < PART_CHARACTERS) continue;
+        yield partOf(table, held);
+        [held, characters] = [[], 0];
+      }
     }
-    if (characters < PART_CHARACTERS) continue;
-    yield { table, rows: Buffer.from(`${held.join('\n')}\n`) };
-    [held, characters] = [[], 0];
   }
-  if (held.length > 0) yield { table, rows: Buffer.from(`${held.join('\n')}\n`) };
+  if (held.length > 0) yield partOf(table, held);
 }
 
 /** Empties all tables of settings, and lets rows in as they are: no trigger runs, no reference is looked up. */
@@ -76,6 +84,12 @@ export async function setSequences(tx: Transaction, sequences: Header['sequences
 /** Whether a table of a backup is one of Postgres; the others are the books'. */
 export function isOfPostgres(table: string): boolean {
   return table.startsWith('postgres/');
+}
+
+type Line = { line: string };
+
+function partOf(table: string, lines: string[]): Part {
+  return { table, rows: Buffer.from(`${lines.join('\n')}\n`) };
 }
 
 function nameOf(table: string): string {

@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Writable } from 'node:stream';
+import { retry } from '../../../shared/runtime/retry.ts';
+import type { Logger } from '../../../shared/runtime/log.ts';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
 import type { Books } from '../../../shared/stores/clickhouse.ts';
 import { appliedMigrations } from '../../../shared/stores/migrate.ts';
@@ -14,6 +16,8 @@ type OnProgress = (text: () => string) => void;
 export type Backup = { header: Header; rows: Rows };
 
 const LOOK_EVERY_MS = 200;
+// Summing up days takes minutes. Of a consumer that hangs in it, the night's backup must say so.
+const ROLLUP_PATIENCE_MS = 30 * 60_000;
 
 /**
  * Writes a backup to a stream while the stack runs. Redis is left out: an empty one is filled from the rest.
@@ -25,15 +29,17 @@ const LOOK_EVERY_MS = 200;
  * 5. Copy Postgres from the snapshot, end it, then copy the events.
  */
 export async function takeBackup(
-  stores: Stores & { patienceMs: number; version: string },
+  stores: Stores & { log: Logger; patienceMs: number; rollupPatienceMs?: number; version: string },
   out: Writable,
   onProgress: OnProgress,
 ): Promise<Backup> {
-  const { sql, redis, books, patienceMs } = stores;
-  const lock = await holdRollup(sql, onProgress);
+  const { sql, redis, books, log, patienceMs, rollupPatienceMs = ROLLUP_PATIENCE_MS } = stores;
+  const lock = await holdRollup(sql, rollupPatienceMs, onProgress);
   let snapshot: Snapshot | undefined;
   try {
-    const beforeMs = await waitForBooks(sql, await redis.now(), patienceMs, onProgress);
+    // It may pause for seconds while its disk is slow.
+    const nowMs = await retry(AbortSignal.timeout(patienceMs), log, 'the clock of Redis', () => redis.now());
+    const beforeMs = await waitForBooks(sql, nowMs, patienceMs, onProgress);
     const tables = await booksTables(books.client);
     const { tx, end } = (snapshot = await takeSnapshot(sql));
     const header = await makeHeader(
@@ -106,12 +112,20 @@ async function makeHeader(
 }
 
 /** Takes the lock under which the consumers sum up days (apps/consumer/jobs/start-jobs.ts). It ends with its connection. */
-async function holdRollup(sql: Sql, onProgress: OnProgress) {
+async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) {
   const connection = await sql.reserve();
-  for (;;) {
+  for (const beganAt = performance.now(); ;) {
     const [row] = await connection<[{ taken: boolean }]>`
       select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken`;
     if (row.taken) break;
+    if (performance.now() - beganAt > patienceMs) {
+      const holder = await holderOfRollup(connection);
+      connection.release();
+      throw new Error(
+        `days are still being summed up after ${Math.round(patienceMs / 1000)} s, by ${holder}: does that consumer hang, ` +
+          'or is another backup being made? Nothing was backed up',
+      );
+    }
     onProgress(() => 'waiting until the days that are over are summed up');
     await sleep(LOOK_EVERY_MS);
   }
@@ -124,6 +138,18 @@ async function holdRollup(sql: Sql, onProgress: OnProgress) {
     /** Gives the connection back. The command ends after it, and what it may still hold ends with it. */
     drop: () => connection.release(),
   };
+}
+
+/** Names the session that holds the lock, for an operator who looks for it. */
+async function holderOfRollup(sql: Query): Promise<string> {
+  const [holder] = await sql<{ pid: number; address: string | null }[]>`
+    select l.pid, host(a.client_addr) as address
+    from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
+      left join pg_stat_activity a on a.pid = l.pid
+    where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+      and l.classid = hashtext('keytally jobs')::oid and l.objid = hashtext('rollup')::oid`;
+  if (!holder) return 'nobody any more';
+  return `the session ${holder.pid} of Postgres${holder.address === null ? '' : ` from ${holder.address}`}`;
 }
 
 /** Waits until the books hold all events from before a moment; gives up when they stand still for `patienceMs`. */

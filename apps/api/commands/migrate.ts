@@ -11,7 +11,7 @@ const config = readConfigOrExit(...programs.migrate);
 const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0 });
 const progress = progressLine();
 const applied = [
-  ...(await migratePostgres(sql)),
+  ...(await migratePostgres(sql, { say: progress.show })),
   ...(await migrateClickHouse(config.CLICKHOUSE_URL, {
     sql,
     cluster: config.CLICKHOUSE_CLUSTER,

@@ -3,6 +3,7 @@ import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { MissingNumbers } from '../../../shared/books/reconciling/missing-numbers.ts';
 import { reconcile, type Reconciliation } from '../../../shared/books/reconciling/reconcile.ts';
+import { retry } from '../../../shared/runtime/retry.ts';
 import { progressLine, runTool } from './tool.ts';
 
 // Compares all billing records with their books: `npm run reconcile`. Exits with 1 if any differs, else with 2 if events
@@ -19,7 +20,10 @@ await runTool('reconcile', async (stores) => {
   let unknown = 0;
   for (let after = '', more = true; more;) {
     const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
-    const results = await reconcile(stores, refs, PATIENCE_MS);
+    // A store may pause, and right after a start shards are still closed.
+    const results = await retry(AbortSignal.timeout(PATIENCE_MS), stores.log, 'the comparison', () =>
+      reconcile(stores, refs, PATIENCE_MS),
+    );
     for (const result of results) {
       counts[result.status] += 1;
       lines.push(...linesOf(result));

@@ -7,7 +7,8 @@ import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts
 
 export type ToolStores = { sql: Sql; redis: ShardedRedis; books: Books; log: Logger };
 
-const CONNECTED_WITHIN_MS = 5_000;
+// Redis answers nothing while it reads its data after a start, or waits for its disk.
+const CONNECTED_WITHIN_MS = 30_000;
 
 /** Runs an operator's command on the three stores. Its result is the exit code; a failure prints one line. */
 export async function runTool(name: string, work: (stores: ToolStores) => Promise<number>): Promise<void> {

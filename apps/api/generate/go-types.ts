@@ -35,6 +35,8 @@ type Field = { name: string; type: string; tag: string; about: string | undefine
 const initialisms = new Set(['api', 'csv', 'id', 'ip', 'ids', 'ips', 'iss', 'jti', 'jwk', 'jwks', 'jwt', 'uri', 'url']);
 // Its values have constants; elsewhere the comment of a field lists them.
 const enums: Record<string, string> = { 'Decision.status': 'Status' };
+// Lists of requests that mean the same empty as left out. Others may not: a token for no workspace is not one for all of them.
+const sameWhenEmpty = ['permissions', 'requestedScopes', 'scopes'];
 
 /** A name of the document as an exported name of Go: `apiKeyId` becomes `APIKeyID`. */
 export function goName(name: string): string {
@@ -124,7 +126,8 @@ export function makeGoTypes(schemas: Record<string, Schema>): GoTypes {
     const name = goName(property);
     const plain = enums[`${owner}.${property}`] ?? typeOf(schema, owner.replace(/Request$/, '') + name, kind);
     const isNullable = [schema.type].flat().includes('null') || schema.anyOf?.some(({ type }) => type === 'null');
-    const mark = markOf(schema, plain, { kind, isRequired, isNullable: isNullable ?? false });
+    const isSameWhenEmpty = kind === 'answer' || sameWhenEmpty.includes(property);
+    const mark = markOf(schema, plain, { kind, isRequired, isNullable: isNullable ?? false, isSameWhenEmpty });
     const type = mark === 'Nullable' ? `*Nullable[${plain}]` : `${mark}${plain}`;
     const tag = `\`json:"${property}${isRequired ? '' : ',omitempty'}"\``;
     return { name, type, tag, about: aboutField(schema, plain) };
@@ -150,16 +153,17 @@ function shape(schema: Schema): string {
   return JSON.stringify([schema.$ref, schema.type, schema.items, schema.properties, schema.anyOf]);
 }
 
+type Marked = { kind: Kind; isRequired: boolean; isNullable: boolean; isSameWhenEmpty: boolean };
+
 /** What stands before a field's plain type, so that it can be left out, and be null. */
-function markOf(
-  schema: Schema,
-  plain: string,
-  { kind, isRequired, isNullable }: { kind: Kind; isRequired: boolean; isNullable: boolean },
-): '' | '*' | 'Nullable' {
+function markOf(schema: Schema, plain: string, of: Marked): '' | '*' | 'Nullable' {
+  const { kind, isRequired, isNullable, isSameWhenEmpty } = of;
   if (isNullable) return kind === 'answer' || isRequired ? '*' : 'Nullable';
   if (isRequired) return '';
   if (kind === 'change') return '*';
-  if (plain.startsWith('[]') || plain.startsWith('map[')) return '';
+  // encoding/json takes an empty list for one that is left out; its "omitzero", which does not, needs Go 1.24.
+  if (plain.startsWith('[]')) return isSameWhenEmpty ? '' : '*';
+  if (plain.startsWith('map[')) return '';
   if (plain === 'string' || plain === 'Status') return '';
   if (plain === 'bool') return schema.default === true || (kind === 'request' && !('default' in schema)) ? '*' : '';
   if (plain === 'int64') return (schema.minimum ?? 0) > 0 || schema.default === 0 ? '' : '*';

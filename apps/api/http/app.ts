@@ -75,9 +75,8 @@ function observe(log: Logger, metrics: Metrics, headers: FixedHeaders): Koa.Midd
     // Log the route, never the path: a path may hold a link token.
     const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';
     metrics.httpSeconds.observe({ method, route, status }, seconds);
-    // Any stranger can ask for any number of refusals. How many got no line; undefined: this one gets none either.
-    const isRefusedStranger = status >= 400 && ctx.state['caller'] === undefined;
-    const notLogged = isRefusedStranger ? mayLogStranger() : 0;
+    // Any stranger can ask for any number of refusals, pages and probes. How many got no line; undefined: this one gets none either.
+    const notLogged = ctx.state['caller'] === undefined ? mayLogStranger() : 0;
     if (notLogged === undefined) return;
     log.info(
       {

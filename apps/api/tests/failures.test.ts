@@ -82,7 +82,7 @@ test('while the books hang, a read of them ends at its deadline, and all other o
 test('a request whose commit is unknown at the deadline says so, and is stored whole or not at all', async () => {
   const api = await world.start('api', { REQUEST_DEADLINE_MS: '3000' });
   await world.sql.unsafe(`
-    create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(6); return null; end';
+    create function slow_commit() returns trigger language plpgsql as 'begin perform pg_sleep(5); return null; end';
     create constraint trigger slow_commit after insert on workspaces deferrable initially deferred
       for each row execute function slow_commit()`);
   const team = await world.newTeam();
@@ -190,11 +190,17 @@ test('a change is in force with its answer if Redis comes back within seconds of
   const listen = (text: string) => (output += text);
   outputListeners.add(listen);
   try {
-    const { wire, made } = await cutOffAtCommit('comes back');
-    await eventually('it was tried in vain', async () => output.includes('bringing a change into force failed'));
-    await wire.mend();
-    const answer = await made;
-    await wire.cut();
+    let tries = 0;
+    const answer = await eventually('Redis is back within seconds', async () => {
+      output = '';
+      const { wire, made } = await cutOffAtCommit(`comes back ${++tries}`);
+      await eventually('it was tried in vain', async () => output.includes('bringing a change into force failed'));
+      await wire.mend();
+      const answer = await made;
+      await wire.cut();
+      // On a busy machine it may have come back too late.
+      return answer.body.error?.code === 50304 ? undefined : answer;
+    });
     assert.is(answer.status, 201, answer.text);
     const { status } = (await world.call('post', VERIFY_PATH, { key: answer.body.apiKey.key })).body;
     assert.is(status, 'VALID');

@@ -184,14 +184,11 @@ function validatorOf(schema: object): ValidateFunction {
 // Requests always find some things that exist and were not changed or deleted yet.
 async function newThings(): Promise<void> {
   await forgetWebhooks();
-  const made = await eventually(
-    'new things are made',
-    () =>
-      makeThings(world, world.team.token).catch((error: unknown) => {
-        if (/"code":503/.test(String(error))) return undefined;
-        throw error;
-      }),
-    120_000,
+  const made = await eventually('new things are made', () =>
+    makeThings(world, world.team.token).catch((error: unknown) => {
+      if (/"code":503/.test(String(error))) return undefined;
+      throw error;
+    }),
   );
   const add = (value: string, ...names: string[]) => {
     for (const name of names) pool[name] = [value, ...(pool[name] ?? [])].slice(0, 2);

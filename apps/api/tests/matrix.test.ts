@@ -1,11 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions, type Permission } from '../../../shared/contract/caller.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
-import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, once, request, type Answer, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { waitingEvents } from '../../../tests/helpers/outbox.ts';
 import type { ApiRoute } from '../http/route.ts';
@@ -215,7 +214,7 @@ async function send(route: ApiRoute, things: Things, token: string | null): Prom
   const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name]!));
   const asked = query ? `${filled}?${new URLSearchParams(query).toString()}` : filled;
   const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify!.url] : [])];
-  const headers = route.idempotencyKeyRequired ? { 'Idempotency-Key': randomUUID() } : {};
+  const headers = route.idempotencyKeyRequired ? once() : {};
   return Promise.all(servers.map((url) => request(url + asked, route.method, { token, body, headers })));
 }
 

@@ -3,7 +3,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { newId } from '../../../shared/values/ids.ts';
 import { asTeam, connectPostgres, setTeam, type Sql } from '../../../shared/stores/postgres.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { makeWorld, once, type World } from '../../../tests/helpers/world.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 
 // Postgres keeps teams apart too, in case a query forgets its own condition.
@@ -236,12 +236,11 @@ async function teamTables(): Promise<{ name: string; column: string }[]> {
 
 /** Creates a row of the token's team in every table. */
 async function fill(token: string): Promise<void> {
-  const headers = () => ({ 'Idempotency-Key': randomUUID() });
   const make = async (path: string, body: object, status = 201) =>
     (
       await must(
         status,
-        world.call('post', path, body, { token, headers: /(jwt|adjustment|grant)$/.test(path) ? headers() : {} }),
+        world.call('post', path, body, { token, headers: /(jwt|adjustment|grant)$/.test(path) ? once() : {} }),
       )
     ).body;
   const workspaceId = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;

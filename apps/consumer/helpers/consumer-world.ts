@@ -155,6 +155,10 @@ function booksTools({ world, books, log }: Servers) {
       return world.sql<{ day: string; mark: number }[]>`
         select day, mark from usage_marks where billing_id = ${billingId} order by day`;
     },
+    /** From here on no merge makes one of two rows of an event, and nothing can be deleted. */
+    async stopMerges(): Promise<void> {
+      await books.client.command({ query: 'system stop merges usage_events' });
+    },
     /** How many rows, distinct events and micro-credits the books have of a record. */
     async booked(billingId: string): Promise<{ physical: number; events: number; cost: number }> {
       const [row] = await rows<{ physical: number; events: number; cost: number }>(

@@ -12,7 +12,7 @@ import { backdate, backdateRows } from '../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../tests/helpers/customers.ts';
 import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import { makeRandom } from '../../../tests/helpers/random.ts';
-import { eventually, makeWorld, PATIENT, type Started, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, PATIENT, once, type Started, type World } from '../../../tests/helpers/world.ts';
 import { rebuild } from '../../api/commands/rebuild.ts';
 import { closeMonths } from './close-months.ts';
 import { rollUp } from './rollup.ts';
@@ -522,7 +522,7 @@ async function spend(customers: Customers, { key }: TestKey, usage: string, usag
 }
 
 function book(id: string, body: object, url = '') {
-  const headers = { 'Idempotency-Key': newId('evt') };
+  const headers = once();
   return world.call('post', `${url}/api/v1/customer-billing/${id}/adjustment`, body, { headers });
 }
 

@@ -20,27 +20,21 @@ const RECORDS_AT_ONCE = 1_000;
 // As long as a lost shard may take to come back, and its earlier events to arrive.
 const LOOK_BACK_MS = 15 * 60_000;
 
-/** Compares all billing records with the books, and reports differences and losses in the log and the metrics. */
+/** Compares all billing records with the books, and reports differences and losses. */
 export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
-  const count = { differing: 0, undecided: 0 };
   const beganMs = Date.now();
   let after = '';
   for (;;) {
     signal.throwIfAborted();
     const billings = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
-    const results = await reconcile(stores, billings, PATIENCE_MS);
+    const results = await reconcile(stores, billings, PATIENCE_MS, signal);
     await report(stores, results, metrics, log);
     await noteProofs(stores.sql, billings, results);
-    count.differing += results.filter(differs).length;
-    const decided = results.filter((one) => one.status !== 'ON_ITS_WAY').length;
-    count.undecided += billings.length - decided;
     if (results.length < billings.length) await noteHeld(stores, billings);
     after = billings.at(-1)?.id ?? after;
     if (billings.length < RECORDS_AT_ONCE) break;
   }
   await noteProved(stores.sql, beganMs);
-  metrics.unlikeRecords.set(count.differing);
-  metrics.undecidedRecords.set(count.undecided);
 }
 
 /** Compares the records that a loss of Redis may concern, soon after it and not only once an hour. */
@@ -49,7 +43,7 @@ export async function reconcileLost(stores: Stores, metrics: Metrics, log: Logge
   while (ids.length > 0) {
     signal.throwIfAborted();
     const billings = await billingRefsAfter(stores.sql, { ids }, '', RECORDS_AT_ONCE);
-    const results = await reconcile(stores, billings, PATIENCE_MS);
+    const results = await reconcile(stores, billings, PATIENCE_MS, signal);
     await report(stores, results, metrics, log);
     await noteProofs(stores.sql, billings, results);
     ids = ids.length < RECORDS_AT_ONCE ? [] : await lostAfter(stores, ids.at(-1)!);

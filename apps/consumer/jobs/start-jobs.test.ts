@@ -42,4 +42,30 @@ test('a job never runs twice at once and runs again after a failure, and stoppin
   assert.is(runs, after);
 });
 
+test('jobs go on after the clock of the machine was set back', async () => {
+  let runs = 0;
+  const job: Job = { name: 'clock', cron: '* * * * * *', work: async () => void runs++ };
+  const { world, metrics, log } = own;
+  const jobs = startJobs([job], { connect: () => connectPostgres(world.env.DATABASE_URL!, { max: 1 }), metrics, log });
+  await eventually('it runs', async () => runs >= 1);
+  const restore = setBack(3 * 3_600_000);
+  const before = runs;
+  // One may be in progress.
+  await eventually('it runs again', async () => runs >= before + 3);
+  restore();
+  await jobs.stop();
+});
+
+/** Sets this process's clock back until the returned function is called. */
+function setBack(byMs: number): () => void {
+  const RealDate = globalThis.Date;
+  globalThis.Date = class extends RealDate {
+    constructor(...args: unknown[]) {
+      super(...((args.length === 0 ? [RealDate.now() - byMs] : args) as [number]));
+    }
+    static override now = () => RealDate.now() - byMs;
+  } as DateConstructor;
+  return () => void (globalThis.Date = RealDate);
+}
+
 test.run();

@@ -14,6 +14,9 @@ type StartJobsOptions = {
   log: Logger;
 };
 
+const LOOK_AT_CLOCK_EVERY_MS = 1_000;
+const SET_BACK_MS = 5_000;
+
 /**
  * Runs each job at its times, and never twice at once, neither in this process nor in another. A failure is logged, and
  * the job runs again at its next time.
@@ -35,9 +38,18 @@ export function startJobs(jobs: Job[], { connect, metrics, log }: StartJobsOptio
       { timezone: 'UTC', suppressMissedWarning: true },
     ),
   );
+  // node-cron keeps the time that it has planned: after a clock was set back by hours, nothing would run for as long.
+  const stopWatching = watchForSetBack(() => {
+    log.warn({}, 'the clock was set back; the times of all jobs are planned again');
+    for (const task of tasks) {
+      void task.stop();
+      void task.start();
+    }
+  });
   return {
     async stop() {
       stopping.abort();
+      stopWatching();
       for (const task of tasks) await task.destroy();
       await Promise.all(running.values());
     },
@@ -73,4 +85,17 @@ async function runUnlessElsewhere(connect: () => Sql, name: string, work: () => 
   } finally {
     await own.end({ timeout: 0 });
   }
+}
+
+/** Tells when the clock of the machine was set back, by what passed without it, until the returned function is called. */
+function watchForSetBack(tell: () => void): () => void {
+  const ahead = () => Date.now() - performance.now();
+  let furthest = ahead();
+  const timer = setInterval(() => {
+    const now = ahead();
+    const isSetBack = now < furthest - SET_BACK_MS;
+    furthest = isSetBack ? now : Math.max(furthest, now);
+    if (isSetBack) tell();
+  }, LOOK_AT_CLOCK_EVERY_MS);
+  return () => clearInterval(timer);
 }

@@ -1,9 +1,10 @@
 // The process behind `make up`: starts the stack, then watches over it until `make down`.
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import type { KafkaLogin } from '../../../shared/runtime/programs.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
-import { prepareKafka } from '../servers/kafka.ts';
+import { kafkaLogin, prepareKafka } from '../servers/kafka.ts';
 import { countEvents, mayHoldEvents, noteEmpty, noteUsed } from '../servers/kafka-backlog.ts';
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { identify } from '../process/processes.ts';
@@ -25,12 +26,9 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => vo
 // `make up` ended before the stack was up: nobody would know that it runs.
 process.on('disconnect', () => up || void stop('make up ended before the stack was up'));
 
+let leaveHome: homes.LeaveHome = () => {};
 try {
-  homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout, bus: home.bus });
-} catch (error) {
-  await fail(error);
-}
-try {
+  leaveHome = homes.takeHome(home, { ...itself(), apiPort: home.apiPort, checkout: homes.checkout, bus: home.bus });
   await startAll();
   up = true;
   await tell({ ready: true });
@@ -39,8 +37,9 @@ try {
   if (cutOff.signal.aborted) await new Promise(() => {});
   say(`could not start: ${error instanceof StackError ? error.message : ((error as Error).stack ?? String(error))}`);
   await supervisor.stop(stopOrder);
-  homes.leaveHome(home);
-  await fail(error);
+  leaveHome(home);
+  await tell({ failed: describeFailure(error) });
+  process.exit(1);
 }
 
 async function startAll(): Promise<void> {
@@ -50,12 +49,13 @@ async function startAll(): Promise<void> {
       stopRecorded(left, stopOrder),
     );
   }
+  homes.masterKeyFile(home);
   await checkPorts();
   const ports = await homes.choosePorts(home);
   const servers = await step('data folders', () =>
     prepareServers({ folder: home.folder, ports, say: (line) => void tell({ note: line }) }),
   );
-  const [brokers] = await Promise.all([
+  const [kafka] = await Promise.all([
     startKafka(ports),
     ...servers.programs.map((program) => step(program.name, () => supervisor.add(program))),
   ]);
@@ -64,7 +64,7 @@ async function startAll(): Promise<void> {
     DATABASE_URL: servers.postgresUrl('keytally'),
     REDIS_URL: servers.redisUrl,
     CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
-    ...(brokers && { KAFKA_BROKERS: brokers }),
+    ...(kafka && { ...kafka, KAFKA_BROKERS: kafka.KAFKA_BROKERS.join() }),
   };
   const env = programEnvironment(home, addresses);
   await step('migrations', async () => {
@@ -83,9 +83,15 @@ async function startAll(): Promise<void> {
   });
   await Promise.all(
     ourPrograms(home, addresses, ports, (role) => servers.postgresUrl('keytally', role)).map((program) =>
-      step(program.name, () => supervisor.add(program)),
+      step(program.name, () => supervisor.add(program, runsOn)),
     ),
   );
+}
+
+// What others of it serve goes on, and make restored, say, needs a stack that runs.
+function runsOn(why: Error): void {
+  say(why.message);
+  void tell({ note: `${why.message}. It runs on; ask its /readyz what it waits for` });
 }
 
 /** Refuses ports that something listens on, and keeps other starts from choosing them before ours listen. */
@@ -100,23 +106,24 @@ async function checkPorts(): Promise<void> {
   }
 }
 
-/** Starts Kafka if it is the bus or still holds events; gives its address. */
-async function startKafka(ports: homes.InnerPorts): Promise<string | undefined> {
+/** Starts Kafka if it is the bus or still holds events; gives the way to it. */
+async function startKafka(ports: homes.InnerPorts): Promise<KafkaLogin | undefined> {
   const isBus = home.bus === 'kafka';
   if (!isBus && !mayHoldEvents(home)) return undefined;
   const say = (line: string) => void tell({ note: line });
   const folder = join(home.folder, 'kafka');
-  const program = await step("kafka's files", () => prepareKafka({ folder, ports, say }));
+  const password = homes.keepPassword(join(home.folder, 'kafka-password'));
+  const program = await step("kafka's files", () => prepareKafka({ folder, ports, password, say }));
   if (isBus) noteUsed(home);
   await step(program.name, () => supervisor.add(program));
-  const brokers = `127.0.0.1:${ports.kafka}`;
-  if (isBus) return brokers;
-  const left = await countEvents(brokers);
+  const login = kafkaLogin(ports.kafka, password);
+  if (isBus) return login;
+  const left = await countEvents(login);
   if (left > 0) {
     say(
       `Kafka still holds ${left} usage events of a run with BUS=kafka: it runs until the next start, so that they are read`,
     );
-    return brokers;
+    return login;
   }
   noteEmpty(home);
   await supervisor.remove(program.name);
@@ -139,14 +146,9 @@ async function stop(why: string): Promise<void> {
   say(`stopping: ${why}`);
   cutOff.abort(new StackError('stopped before it was ready'));
   await supervisor.stop(stopOrder);
-  homes.leaveHome(home);
+  leaveHome(home);
   say('stopped');
   process.exit(0);
-}
-
-async function fail(error: unknown): Promise<never> {
-  await tell({ failed: describeFailure(error) });
-  process.exit(1);
 }
 
 async function tell(message: Message): Promise<void> {

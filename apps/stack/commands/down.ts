@@ -1,11 +1,13 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findSupervisor, leaveHome, logFile, type Home } from '../process/home.ts';
-import { readJson, replaceFile } from '../process/json-file.ts';
+import { findSupervisor, lockHome, logFile, type Home, type LeaveHome } from '../process/home.ts';
+import { readJson, replaceFile } from '../process/files.ts';
 import { readRecords, stopRecorded, writeRecords } from '../process/leftovers.ts';
 import { isAlive, stopProcess } from '../process/processes.ts';
 import { stopOrder } from '../servers/programs.ts';
 import { StackError } from '../process/errors.ts';
+import { refuseRestoring, restoringHome } from '../restore/folders.ts';
 
 // Longer than all programs together may take, one after the other.
 const WITHIN_MS = 150_000;
@@ -15,6 +17,7 @@ export async function down(home: Home): Promise<void> {
   const began = performance.now();
   const took = () => `${((performance.now() - began) / 1000).toFixed(1)} s`;
   const said = (name: string) => console.log(`  ${`${name} stopped`.padEnd(36)} ${took()}`);
+  refuseRestoring(home);
   const supervisor = findSupervisor(home);
   if (supervisor) {
     console.log(`stopping keytally in ${home.folder}`);
@@ -29,12 +32,15 @@ export async function down(home: Home): Promise<void> {
     }
     for (const name of before.filter((one) => !names(home).includes(one))) said(name);
   }
-  const left = readRecords(home.folder);
-  if (left.length > 0) {
-    console.log('stopping processes whose supervisor is gone');
-    await stopRecorded(left, stopOrder, said);
-    writeRecords(home.folder, []);
-    replaceFile(join(home.folder, 'processes.json'), '{}\n', 0o644);
+  // Nobody starts the stack again before all of it is stopped.
+  const leaveHome: LeaveHome = existsSync(home.folder) ? lockHome(home) : () => {};
+  // A restore that was killed leaves servers in the folder that it loaded into, too.
+  const left = [home, restoringHome(home)].filter(({ folder }) => readRecords(folder).length > 0);
+  for (const { folder } of left) {
+    console.log(`stopping processes of ${folder} whose supervisor is gone`);
+    await stopRecorded(readRecords(folder), stopOrder, said);
+    writeRecords(folder, []);
+    replaceFile(join(folder, 'processes.json'), '{}\n', 0o644);
   }
   leaveHome(home);
   if (readRecords(home.folder).length > 0)

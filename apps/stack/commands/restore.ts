@@ -2,15 +2,25 @@ import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import postgres from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 import { hashKeyText } from '../../../shared/values/key-text.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import * as homes from '../process/home.ts';
 import { checkout, type Home } from '../process/home.ts';
+import { replaceDurably } from '../process/files.ts';
 import { readRecords, stopRecorded } from '../process/leftovers.ts';
 import { identify } from '../process/processes.ts';
 import { describeLost, findLost } from '../restore/lost.ts';
-import { finishSwap, movable, nameForOld, restoringHome, swap } from '../restore/folders.ts';
+import {
+  finishSwap,
+  lostFile,
+  nameForOld,
+  refuseMount,
+  refuseRestoring,
+  removeLoaded,
+  restoringHome,
+  swap,
+} from '../restore/folders.ts';
 import { startServers, type TemporaryServers } from '../restore/temporary-servers.ts';
 import { programEnvironment } from '../servers/programs.ts';
 import { up } from './up.ts';
@@ -21,50 +31,79 @@ type Contents = { usageBefore: string; settingsAt: string };
  * Puts a stack made from a backup in the place of this home's, which is kept.
  * 1. Read the whole file. Until step 4 the old folder stays where it is, and as it is.
  * 2. Load it into a folder beside the old one. A crash leaves that folder, and the next restore removes it.
- * 3. Compare it with the old folder, to say what is lost.
+ * 3. Compare it with the old folder, and say what is lost: the start below may fail, and a second restore finds nothing lost.
  * 4. Swap the folders. A crash between the two moves is finished by the next `make up` or `make restore`.
  * 5. Start the stack, which fills Redis, and compare all balances with the books.
  */
-export async function restore(given: Home, name: string): Promise<number> {
+export async function restore(home: Home, name: string): Promise<number> {
   if (name === '') throw new StackError('name the file to restore: make restore FILE=keytally.backup');
   const file = resolve(name);
   if (!existsSync(file)) throw new StackError(`there is no file ${file}`);
-  const home = movable(given);
+  refuseMount(home);
+  refuseRestoring(home);
   finishSwap(home);
   refuseRunning(home);
+  await untilStopped((cutOff) => replaceByBackup(home, file, cutOff));
+
+  await up(home);
+  const code = await runCommand('apps/api/commands/reconcile.ts', home);
+  if (code !== 0) console.log('it is not proved yet that the balances and the books agree: run make reconcile again');
+  return code;
+}
+
+async function replaceByBackup(home: Home, file: string, cutOff: AbortSignal): Promise<void> {
   const masterKey = findMasterKey(home);
   console.log(`checking ${file}`);
-  const { usageBefore, settingsAt } = await runRestore(file, ['--check'], { MASTER_KEY_FILE: masterKey });
+  const { usageBefore, settingsAt } = await runRestore(file, ['--check'], { MASTER_KEY_FILE: masterKey }, cutOff);
 
   const fresh = await prepareFresh(home);
   const kept = nameForOld(home, new Date());
   const note = { ...itself(), apiPort: home.apiPort, checkout, bus: home.bus };
-  homes.takeHome(fresh, note);
+  const leaveFresh = homes.takeHome(fresh, note);
   const hadOld = existsSync(home.folder);
-  if (hadOld) homes.takeHome(home, note);
-  let lost: string[];
+  const leaveOld = hadOld ? homes.takeHome(home, note) : undefined;
   try {
     homes.copyMasterKey(masterKey, fresh);
-    lost = await loadInto(fresh, file, { home, usageBefore });
-  } finally {
-    homes.leaveHome(fresh);
-    if (hadOld) homes.leaveHome(home);
+    const lost = await loadInto(fresh, file, { home, usageBefore, cutOff });
+    cutOff.throwIfAborted();
+    console.log(['lost since the backup:', ...lost.map((line) => `  ${line}`)].join('\n'));
+    replaceDurably(lostFile(fresh), `${lost.join('\n')}\n`);
+    // Where there was no folder to take, a stack may have begun one.
+    if (!hadOld) refuseRunning(home);
+    swap(home, { from: file, kept });
+  } catch (error) {
+    removeLoaded(home);
+    leaveFresh(fresh);
+    leaveOld?.(home);
+    throw error;
   }
-  swap(home, { from: file, kept });
-
-  await up(home);
+  leaveFresh(home);
+  leaveOld?.({ folder: kept });
   console.log(`restored from ${file}: the settings of ${settingsAt}, and all usage from before ${usageBefore}`);
   if (hadOld) console.log(`the old folder is kept: ${kept}`);
-  console.log(['lost since the backup:', ...lost.map((line) => `  ${line}`)].join('\n'));
-  const code = await runCommand('apps/api/commands/reconcile.ts', home);
-  if (code !== 0) console.log('the balances and the books do not agree yet: run make reconcile again');
-  return code;
+  console.log(`what is lost since the backup is in ${lostFile(home)}`);
+}
+
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Does work that a signal cuts off. Nothing else would stop the servers that it starts: they survive this process. */
+async function untilStopped(work: (cutOff: AbortSignal) => Promise<void>): Promise<void> {
+  const stopped = new AbortController();
+  const stop = (signal: NodeJS.Signals) => stopped.abort(new StackError(`stopped by ${signal}: nothing was restored`));
+  for (const signal of signals) process.on(signal, stop);
+  try {
+    await work(stopped.signal);
+  } catch (error) {
+    stopped.signal.throwIfAborted();
+    throw error;
+  } finally {
+    for (const signal of signals) process.off(signal, stop);
+  }
 }
 
 function refuseRunning(home: Home): void {
   if (homes.findSupervisor(home) || readRecords(home.folder).length > 0)
     throw new StackError(`the stack in ${home.folder} runs: stop it with make down, then restore again`);
-  if (homes.findSupervisor(restoringHome(home))) throw new StackError('another make restore is at work on this stack');
 }
 
 /** The file of the master key: the one named, else that of the old folder. */
@@ -81,6 +120,8 @@ function findMasterKey(home: Home): string {
 
 /** An empty folder to load into, without what a restore that was cut off left there. */
 async function prepareFresh(home: Home): Promise<Home> {
+  // Another one may have begun while this one read its file.
+  refuseRestoring(home);
   const fresh = restoringHome(home);
   await stopRecorded(readRecords(fresh.folder), []);
   rmSync(fresh.folder, { recursive: true, force: true });
@@ -88,12 +129,10 @@ async function prepareFresh(home: Home): Promise<Home> {
   return fresh;
 }
 
-async function loadInto(
-  fresh: Home,
-  file: string,
-  { home, usageBefore }: { home: Home; usageBefore: string },
-): Promise<string[]> {
-  const servers = await startServers(fresh, ['postgres', 'clickhouse']);
+type Loading = { home: Home; usageBefore: string; cutOff: AbortSignal };
+
+async function loadInto(fresh: Home, file: string, { home, usageBefore, cutOff }: Loading): Promise<string[]> {
+  const servers = await startServers(fresh, ['postgres', 'clickhouse'], cutOff);
   try {
     console.log(`loading it into ${fresh.folder}`);
     await servers.createDatabase('keytally');
@@ -101,9 +140,9 @@ async function loadInto(
       DATABASE_URL: servers.postgresUrl('keytally'),
       CLICKHOUSE_URL: `${servers.clickhouseUrl}/keytally`,
     };
-    await runRestore(file, [], addresses);
+    await runRestore(file, [], addresses, cutOff);
     await keepToken(home, fresh, servers);
-    return await compareWithOld(home, servers, usageBefore);
+    return await compareWithOld(servers, { home, usageBefore, cutOff });
   } finally {
     await servers.stop();
   }
@@ -122,12 +161,12 @@ async function keepToken(home: Home, fresh: Home, { postgresUrl }: TemporaryServ
   }
 }
 
-async function compareWithOld(home: Home, servers: TemporaryServers, usageBefore: string): Promise<string[]> {
+async function compareWithOld(servers: TemporaryServers, { home, usageBefore, cutOff }: Loading): Promise<string[]> {
   const later = 'whatever was used, bought and changed after the backup';
   if (!existsSync(join(home.folder, 'postgres/data'))) return [`${later}: there is no old folder to compare with`];
   console.log('comparing it with the old folder');
   try {
-    const old = await startServers(home, ['postgres', 'clickhouse', 'redis']);
+    const old = await startServers(home, ['postgres', 'clickhouse', 'redis'], cutOff);
     try {
       return describeLost(await findLost(old, servers, usageBefore));
     } finally {
@@ -138,12 +177,18 @@ async function compareWithOld(home: Home, servers: TemporaryServers, usageBefore
   }
 }
 
-async function runRestore(file: string, args: string[], env: NodeJS.ProcessEnv): Promise<Contents> {
+async function runRestore(
+  file: string,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  signal: AbortSignal,
+): Promise<Contents> {
   const input = openSync(file, 'r');
-  const { MASTER_KEY: _, ...rest } = process.env;
+  const { MASTER_KEY: _, MASTER_KEY_COMMAND: __, ...rest } = process.env;
   const child = spawn(process.execPath, [join(checkout, 'apps/api/commands/restore.ts'), ...args], {
     env: { ...rest, ...env },
     stdio: [input, 'pipe', 'inherit'],
+    signal,
   });
   closeSync(input);
   const ended = new Promise<number | null>((done, failed) => {

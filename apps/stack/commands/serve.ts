@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { StackError } from '../process/errors.ts';
 import { checkout, findSupervisor, prepareHome, type Home } from '../process/home.ts';
-import { finishSwap } from '../restore/folders.ts';
+import { finishSwap, refuseRestoring } from '../restore/folders.ts';
 import { refuseStaleInstall } from './up.ts';
 
 /** Runs the stack in the foreground, for systemd and its like; returns when it was stopped, and throws when it ended by itself. */
 export async function serve(home: Home): Promise<void> {
+  refuseRestoring(home);
   if (findSupervisor(home)) throw new StackError(`the stack in ${home.folder} runs already: stop it with make down`);
   refuseStaleInstall();
-  const restored = finishSwap(home);
-  if (restored) console.log(`finished the restore from ${restored.from}; the old folder is kept: ${restored.kept}`);
+  finishSwap(home);
   prepareHome(home);
   const daemon = join(checkout, 'apps/stack/commands/daemon.ts');
   const args = [daemon, '--home', home.folder, '--port', String(home.apiPort), '--bus', home.bus];

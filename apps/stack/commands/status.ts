@@ -1,10 +1,12 @@
 import { findSupervisor, type Home } from '../process/home.ts';
 import { readRecords, type Recorded } from '../process/leftovers.ts';
 import { answersOk } from '../process/program.ts';
+import { refuseRestoring } from '../restore/folders.ts';
 import { processNames } from '../servers/programs.ts';
 
 /** Prints a line for each process. Gives whether all of them run and are ready. */
 export async function status(home: Home): Promise<boolean> {
+  refuseRestoring(home);
   const supervisor = findSupervisor(home);
   const records = readRecords(home.folder);
   if (!supervisor && records.length === 0) {

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StackError } from '../process/errors.ts';
@@ -14,21 +14,22 @@ import {
   type Home,
 } from '../process/home.ts';
 import { readRecords } from '../process/leftovers.ts';
+import { openLog } from '../process/log-file.ts';
 import { answersOk } from '../process/program.ts';
 import { processNames, stopOrder } from '../servers/programs.ts';
 import { makeProgress, type Message } from '../process/progress.ts';
-import { finishSwap } from '../restore/folders.ts';
+import { finishSwap, refuseRestoring } from '../restore/folders.ts';
 
 /** Starts the stack, or finds it running; returns when it is ready to serve. */
 export async function up(home: Home): Promise<void> {
   const began = performance.now();
+  refuseRestoring(home);
   if (findSupervisor(home)) {
     await waitForRunning(home);
     console.log('keytally is already running on this machine.');
   } else {
     refuseStaleInstall();
-    const restored = finishSwap(home);
-    if (restored) console.log(`finished the restore from ${restored.from}; the old folder is kept: ${restored.kept}`);
+    finishSwap(home);
     prepareHome(home);
     console.log(`starting keytally on this machine, in ${home.folder}`);
     noteMove(home);
@@ -95,13 +96,13 @@ export function refuseStaleInstall(): void {
   const wanted = join(checkout, 'package-lock.json');
   if (existsSync(installed) && readFileSync(installed, 'utf8') !== readFileSync(wanted, 'utf8')) {
     throw new StackError(
-      'package-lock.json has changed since the packages were installed: run make up, which installs them',
+      `package-lock.json has changed since the packages were installed: run make install in ${checkout} as its owner`,
     );
   }
 }
 
 async function startSupervisor(home: Home): Promise<void> {
-  const log = openSync(logFile(home, 'supervisor'), 'a', 0o600);
+  const log = openLog(logFile(home, 'supervisor'));
   const args = [
     join(import.meta.dirname, 'daemon.ts'),
     '--home',

@@ -1,6 +1,9 @@
 /** A problem that the user can understand and solve: shown as one line, never with a stack trace. */
 export class StackError extends Error {}
 
+/** A program that runs, and was not ready in time. */
+export class NotReadyError extends StackError {}
+
 /** What went wrong, in one line. */
 export function describeFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

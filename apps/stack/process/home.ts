@@ -1,8 +1,22 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { StackError } from './errors.ts';
-import { readJson, replaceFile } from './json-file.ts';
+import {
+  closeSync,
+  existsSync,
+  fchownSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describeFailure, StackError } from './errors.ts';
+import { readJson, replaceDurably, replaceFile, writeOnce } from './files.ts';
 import { freePorts, reservePort } from './ports.ts';
 import { isAlive, type ProcessId } from './processes.ts';
 
@@ -27,7 +41,7 @@ export type Bus = 'redis' | 'kafka';
  * Without BUS a running stack's own is taken.
  */
 export function openHome(environment: NodeJS.ProcessEnv): Home {
-  const folder = resolve(checkout, environment.KEYTALLY_HOME || '.keytally');
+  const folder = followLink(resolve(checkout, environment.KEYTALLY_HOME || '.keytally'));
   const running = findSupervisor({ folder });
   const text = environment.KEYTALLY_PORT || String(running?.apiPort ?? lastApiPort({ folder }) ?? 8080);
   const apiPort = /^\d+$/.test(text) ? Number(text) : 0;
@@ -38,6 +52,17 @@ export function openHome(environment: NodeJS.ProcessEnv): Home {
   const bus = environment.BUS || running?.bus || 'redis';
   if (bus !== 'redis' && bus !== 'kafka') throw new StackError(`BUS must be redis or kafka, not ${bus}`);
   return { folder, apiPort, verifyPort, apiUrl: url(apiPort), verifyUrl: url(verifyPort), bus };
+}
+
+// As many as Linux follows (path_resolution(7)).
+const MOST_LINKS = 40;
+
+// A restore moves what a link leads to, and works beside that. A link that leads nowhere counts too: so does the home's between
+// the two moves of a restore.
+function followLink(path: string, followed = 0): string {
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return path;
+  if (followed === MOST_LINKS) throw new StackError(`KEYTALLY_HOME leads in a circle of links, by ${path}`);
+  return followLink(resolve(realpathSync(dirname(path)), readlinkSync(path)), followed + 1);
 }
 
 export function logFile(home: Home, name: string): string {
@@ -68,24 +93,69 @@ export interface SupervisorNote extends ProcessId {
 
 /** The supervisor of this home, if one is running. */
 export function findSupervisor({ folder }: Pick<Home, 'folder'>): SupervisorNote | undefined {
-  const note = readJson<SupervisorNote>(join(folder, 'supervisor.json'));
+  const note = readJson<SupervisorNote>(noteFile({ folder }));
   return note && isAlive(note) ? note : undefined;
 }
 
-/** Takes the home for one supervisor. The note of a supervisor that was killed doesn't count. */
-export function takeHome(home: Home, note: SupervisorNote): void {
-  const file = join(home.folder, 'supervisor.json');
-  if (existsSync(file) && !findSupervisor(home)) rmSync(file);
+/** Leaves a home that was taken, where its folder is now. */
+export type LeaveHome = (home: Pick<Home, 'folder'>) => void;
+
+/** Takes the home for one supervisor; gives how to leave it. */
+export function takeHome(home: Home, note: SupervisorNote): LeaveHome {
+  // One of a version that did not lock its home.
+  if (findSupervisor(home)) throw taken(home);
+  const leave = lockHome(home);
+  replaceFile(noteFile(home), JSON.stringify(note));
+  return leave;
+}
+
+// The system may need a moment to end the lock of a process that was killed.
+const LOCK_WITHIN_MS = 250;
+
+/**
+ * Keeps all other processes from taking the home, until this one leaves it or ends, however it does: the lock is the kernel's, by way
+ * of SQLite, since Node has none. Who leaves removes the note, which is its own or that of a supervisor that is gone.
+ */
+export function lockHome(home: Home): LeaveHome {
+  const file = join(home.folder, 'lock');
+  makeLockFile(file);
+  let lock: DatabaseSync | undefined;
   try {
-    writeFileSync(file, JSON.stringify(note), { mode: 0o600, flag: 'wx' });
+    lock = new DatabaseSync(file, { timeout: LOCK_WITHIN_MS });
+    // A journal in a file would need space on a full disk.
+    lock.exec('pragma journal_mode = memory; begin exclusive');
+  } catch (error) {
+    lock?.close();
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) throw taken(home);
+    throw new StackError(`${file} could not be locked: ${describeFailure(error)}`);
+  }
+  return (now) => {
+    rmSync(noteFile(now), { force: true });
+    lock.close();
+  };
+}
+
+function makeLockFile(file: string): void {
+  try {
+    // Whoever else could read it could lock it. Never opened where it exists: closing it would end a lock of this process.
+    const made = openSync(file, 'ax', 0o600);
+    // Root may stop a stack of another user, who could never start it again.
+    const { uid, gid } = statSync(dirname(file));
+    if (process.getuid?.() === 0) fchownSync(made, uid, gid);
+    closeSync(made);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    throw new StackError(`${home.folder} was just taken by another stack`);
   }
 }
 
-export function leaveHome({ folder }: Home): void {
-  rmSync(join(folder, 'supervisor.json'), { force: true });
+const SQLITE_BUSY = 5;
+
+function taken({ folder }: Home): StackError {
+  return new StackError(`${folder} was just taken by another stack`);
+}
+
+function noteFile({ folder }: Pick<Home, 'folder'>): string {
+  return join(folder, 'supervisor.json');
 }
 
 const inner = ['postgres', 'redis', 'clickhouse', 'kafka', 'kafkaController', 'relay', 'consumer', 'webhooks'] as const;
@@ -108,16 +178,23 @@ export async function choosePorts({ folder, apiPort, verifyPort }: Home): Promis
   return ports;
 }
 
-/** The file with the key that encrypts signing keys and stored answers; made once. */
+/** The file with the key that encrypts signing keys and stored answers; made once, before there is any data. */
 export function masterKeyFile({ folder }: Home): string {
   const file = join(folder, 'master.key');
-  if (!existsSync(file)) writeFileSync(file, `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+  if (!existsSync(file) && existsSync(join(folder, 'postgres/data')))
+    throw new StackError(`${file} is missing, and another key would open nothing of what is here: put your copy there`);
+  writeOnce(file, `${randomBytes(32).toString('base64')}\n`);
   return file;
+}
+
+/** The password in a file, made up on the first use. */
+export function keepPassword(file: string): string {
+  return writeOnce(file, randomBytes(24).toString('base64url'));
 }
 
 /** Copies a master key into a home, for its owner alone: Compose keeps one that everybody may read, in a closed folder. */
 export function copyMasterKey(file: string, { folder }: Home): void {
-  writeFileSync(join(folder, 'master.key'), readFileSync(file), { mode: 0o600 });
+  replaceDurably(join(folder, 'master.key'), readFileSync(file, 'utf8'));
 }
 
 /**
@@ -129,7 +206,7 @@ export function writeEnvFile({ folder }: Pick<Home, 'folder'>, values: Record<st
     const assignment = `${name}='${value.replaceAll("'", "'\\''")}'`;
     return name.startsWith('KEYTALLY_') ? `export ${assignment}\n` : `${assignment}\n`;
   });
-  replaceFile(envFile({ folder }), lines.join(''), 0o600);
+  replaceDurably(envFile({ folder }), lines.join(''));
 }
 
 /** Reads what `writeEnvFile` wrote, now or before it exported anything; empty before the first start. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { readJson, replaceFile } from './json-file.ts';
+import { readJson, replaceFile } from './files.ts';
 import { isAlive, stopProcess, type ProcessId } from './processes.ts';
 import type { Program, Started } from './program.ts';
 

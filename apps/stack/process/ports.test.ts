@@ -1,11 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { freePorts, reservePort } from './ports.ts';
+import { freePorts, isHeldByUserOf, reservePort } from './ports.ts';
+import { identify } from './processes.ts';
 
 const module = JSON.stringify(import.meta.resolve('./ports.ts'));
 const [FROM, BELOW, COUNT] = [20_000, 20_080, 15];
@@ -63,7 +65,26 @@ test('a folder that somebody else prepared is refused, and a file that is no res
   }
 });
 
+const ofIpv6 = existsSync('/proc/net/tcp6') ? ['::', '::ffff:127.0.0.1'] : [];
+for (const host of ['127.0.0.1', '0.0.0.0', ...ofIpv6]) {
+  test(`who listens on ${host} holds the port of 127.0.0.1, until it listens no more`, async () => {
+    const server = createServer();
+    const port = await listen(server, host);
+    assert.ok(await isHeldByUserOf(identify(process.pid)!, port));
+    server.close();
+    await once(server, 'close');
+    if (existsSync('/proc/net/tcp')) assert.not.ok(await isHeldByUserOf(identify(process.pid)!, port));
+  });
+}
+
 test.run();
+
+async function listen(server: Server, host: string): Promise<number> {
+  const [port = 0] = await freePorts(1);
+  server.listen(port, host);
+  await once(server, 'listening');
+  return port;
+}
 
 /** A process that finds ports, tells them, and lives on. */
 function find() {

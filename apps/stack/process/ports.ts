@@ -1,10 +1,11 @@
 import { randomInt } from 'node:crypto';
-import { lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StackError } from './errors.ts';
-import { identify } from './processes.ts';
+import { identify, type ProcessId } from './processes.ts';
 
 // Below the ports that systems give to outgoing connections (from 32768 on Linux). Else a client that keeps trying to
 // reach a server that is down may be given the server's own port, and take it.
@@ -52,6 +53,26 @@ export async function whyTaken(port: number): Promise<string | undefined> {
   await new Promise((resolve) => server.close(resolve));
   if (code === 'EADDRINUSE') return 'is in use';
   return code === 'EACCES' ? 'may not be used by this user' : code && `cannot be used (${code})`;
+}
+
+const LISTENING = '0A';
+
+/**
+ * Whether the user of a process is the one who listens on this port of 127.0.0.1. Also true where the system does not tell: it
+ * does on Linux.
+ */
+export async function isHeldByUserOf({ pid }: ProcessId, port: number): Promise<boolean> {
+  const tables = ['/proc/net/tcp', '/proc/net/tcp6'].filter((table) => existsSync(table));
+  if (tables.length === 0) return true;
+  const user = statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid;
+  const hex = port.toString(16).toUpperCase().padStart(4, '0');
+  // All addresses, 127.0.0.1, or that as one of IPv6, as Java has it; in the byte order of the machine.
+  const reached = new RegExp(`^(0+|(0{16}FFFF0000)?0100007F|(0{20}FFFF)?7F000001):${hex}$`);
+  const sockets = (await Promise.all(tables.map((table) => readFile(table, 'latin1')))).join('').split('\n');
+  return sockets.some((socket) => {
+    const [, local = '', , state, , , , uid] = socket.trim().split(/\s+/);
+    return state === LISTENING && reached.test(local) && Number(uid) === user;
+  });
 }
 
 // A reservation is an empty file named PORT-PID-START. Two processes that want one port at the same moment both write

@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, fstatSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants, getPriority, setPriority } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeFailure, StackError } from './errors.ts';
+import { describeFailure, NotReadyError, StackError } from './errors.ts';
+import { openLog } from './log-file.ts';
+import { isHeldByUserOf } from './ports.ts';
 import { identify, isAlive, type ProcessId } from './processes.ts';
 
 /** A server or a program of ours: how to start it, how to see that it is ready, how to stop it. */
@@ -64,7 +66,7 @@ export function yieldCores(pid: number, tries = 20): void {
   }
 }
 
-/** Waits until a started program is ready. Throws, with the reason, when it ends or takes too long. */
+/** Waits until a started program is ready. Throws, with the reason, when it ends, or takes too long (NotReadyError). */
 export async function untilReady(
   program: Program,
   started: Started,
@@ -74,13 +76,15 @@ export async function untilReady(
   const deadline = performance.now() + withinMs;
   let ended: string | undefined;
   void started.ended.then((how) => (ended = how));
-  while (!(await program.isReady())) {
+  for (;;) {
+    // Another user of the machine who took the port first must be told no password, nor be taken for the program.
+    const isReady = (await isHeldByUserOf(started, program.port)) && (await program.isReady());
     // `ended` settles a moment after the process is gone.
     if (!isAlive(started)) ended ??= await started.ended;
     if (ended !== undefined) throw new StackError(`${program.name} ${ended}: ${lastLine(logFile)} (${logFile})`);
-    if (performance.now() > deadline) {
-      throw new StackError(`${program.name} was not ready within ${withinMs / 1000} s; see ${logFile}`);
-    }
+    if (isReady) return;
+    if (performance.now() > deadline)
+      throw new NotReadyError(`${program.name} was not ready within ${withinMs / 1000} s; see ${logFile}`);
     await sleep(25);
   }
 }
@@ -94,15 +98,6 @@ export async function answersOk(url: string): Promise<boolean> {
   } catch {
     return false;
   }
-}
-
-// A program's log takes two files at most, so that a stack which runs for months doesn't fill the disk.
-function openLog(file: string): number {
-  const log = openSync(file, 'a', 0o600);
-  if (fstatSync(log).size < 64 * 1024 * 1024) return log;
-  closeSync(log);
-  renameSync(file, `${file}.1`);
-  return openSync(file, 'a', 0o600);
 }
 
 function lastLine(file: string): string {

@@ -1,14 +1,18 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeFailure, StackError } from './errors.ts';
-import { replaceFile } from './json-file.ts';
+import { describeFailure, NotReadyError, StackError } from './errors.ts';
+import { replaceFile } from './files.ts';
+import { shortenLog } from './log-file.ts';
 import { record, stopRecorded, writeRecords, type Recorded } from './leftovers.ts';
 import { stopProcess } from './processes.ts';
 import { start, untilReady, yieldCores, type Program, type Started } from './program.ts';
 
 export interface Supervisor {
-  /** Starts a program and waits until it is ready. From then on the supervisor starts it again whenever it ends. */
-  add(program: Program): Promise<void>;
+  /**
+   * Starts a program and waits until it is ready. From then on the supervisor starts it again whenever it ends. One that takes too
+   * long is stopped, and that is thrown; with `onLate` it runs on, and that is told.
+   */
+  add(program: Program, onLate?: (why: NotReadyError) => void): Promise<void>;
   /** Stops a program for good. */
   remove(name: string): Promise<void>;
   /** Stops all programs: those in `order` one after the other, then the rest together. */
@@ -19,31 +23,37 @@ interface Options {
   folder: string;
   logFile: (name: string) => string;
   say: (line: string) => void;
+  readyWithinMs?: number;
 }
 
 // The pause before a program is started again: short while it may have been an accident, longer when it keeps ending, and
 // always below the two seconds within which it must run again.
 const pausesMs = [50, 200, 500, 1_000, 1_500];
 const STEADY_AFTER_MS = 10_000;
+const LOOK_AT_LOGS_EVERY_MS = 1_000;
 
 /** Keeps programs running, and lists their processes in `processes.json` and `children.json`. */
-export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
+export function makeSupervisor({ folder, logFile, say, readyWithinMs }: Options): Supervisor {
   const running = makeRunningList(folder, say);
+  const logs = keepLogsShort(() => ['supervisor', ...kept.keys()].map(logFile), say);
   const launching = new Set<Promise<unknown>>();
   // The programs to start again when they end. A removed program may be added again before its old process has ended.
   const kept = new Map<string, Program>();
   let stopping = false;
 
   return {
-    async add(program) {
+    async add(program, onLate) {
       kept.set(program.name, program);
       const first = await launch(program);
       try {
-        await untilReady(program, first, logFile(program.name));
+        await untilReady(program, first, logFile(program.name), readyWithinMs);
       } catch (error) {
-        await stopProcess(first, program.stopSignal, program.stopWithinMs);
-        running.remove(program.name);
-        throw error;
+        if (!(error instanceof NotReadyError && onLate)) {
+          await stopProcess(first, program.stopSignal, program.stopWithinMs);
+          running.remove(program.name);
+          throw error;
+        }
+        onLate(error);
       }
       const isOver = () => stopping || kept.get(program.name) !== program;
       void keepRunning({ program, first, isOver, onEnd: () => running.remove(program.name), launch, say });
@@ -64,6 +74,7 @@ export function makeSupervisor({ folder, logFile, say }: Options): Supervisor {
         say(clean ? `${name} stopped` : `${name} did not stop in time and was ended`);
       });
       running.close();
+      await logs.close();
     },
   };
 
@@ -123,10 +134,47 @@ function makePauses(): (ranMs: number) => number {
   };
 }
 
+/** Shortens logs that grow too large, the supervisor's own among them, until closed. */
+function keepLogsShort(files: () => string[], say: (line: string) => void) {
+  let closed = false;
+  let told = '';
+  let working: Promise<void> | undefined;
+
+  const timer = setInterval(() => (working ??= work().finally(() => (working = undefined))), LOOK_AT_LOGS_EVERY_MS);
+  timer.unref();
+  return {
+    async close(): Promise<void> {
+      closed = true;
+      clearInterval(timer);
+      await working;
+    },
+  };
+
+  // A part of each at a time, so that none that grows fast keeps the others waiting.
+  async function work(): Promise<void> {
+    const failures: string[] = [];
+    for (let more = true; more && !closed;) {
+      more = false;
+      for (const file of files()) {
+        try {
+          if (await shortenLog(file)) more = true;
+        } catch (error) {
+          failures.push(`${file} could not be shortened: ${describeFailure(error)}`);
+        }
+      }
+    }
+    // Once, not every second for as long as a disk is full.
+    const failed = failures.join('\n');
+    if (failed !== '' && failed !== told) say(failed);
+    told = failed;
+  }
+}
+
 /** The processes that run, by name, and the two files that list them. */
 function makeRunningList(folder: string, say: (line: string) => void) {
   const running = new Map<string, Recorded>();
   let retry: NodeJS.Timeout | undefined;
+  let closed = false;
 
   return {
     records: () => [...running.values()],
@@ -138,11 +186,16 @@ function makeRunningList(folder: string, say: (line: string) => void) {
       running.delete(name);
       write();
     },
-    close: () => clearTimeout(retry),
+    close() {
+      closed = true;
+      clearTimeout(retry);
+    },
   };
 
   // A full disk must not end the one process that keeps the others running: it tries again until it can write.
   function write(): void {
+    // Another supervisor may have the folder, and a timer would keep this process from ending.
+    if (closed) return;
     clearTimeout(retry);
     try {
       const processes = [...running.values()].map(({ name, pid, port }) => [name, { pid, port }]);

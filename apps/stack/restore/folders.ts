@@ -1,8 +1,8 @@
-import { existsSync, lstatSync, realpathSync, renameSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { StackError } from '../process/errors.ts';
-import type { Home } from '../process/home.ts';
-import { readJson, replaceFile } from '../process/json-file.ts';
+import { findSupervisor, type Home } from '../process/home.ts';
+import { readJson, replaceDurably } from '../process/files.ts';
 
 /** The home in which a backup is loaded; it then takes the place of the stack's own. */
 export function restoringHome(home: Home): Home {
@@ -12,13 +12,30 @@ export function restoringHome(home: Home): Home {
 /** What the last step of a restore needs, written into the folder once everything is loaded. */
 type Restored = { from: string; kept: string };
 
-/** Throws where the stack's folder can't be moved aside. A link is followed: what it leads to is moved. */
-export function movable(home: Home): Home {
-  if (!existsSync(home.folder)) return home;
-  const folder = lstatSync(home.folder).isSymbolicLink() ? realpathSync(home.folder) : home.folder;
-  if (statSync(folder).dev !== statSync(dirname(folder)).dev)
+/** Throws where the stack's folder can't be moved aside. */
+export function refuseMount({ folder }: Home): void {
+  if (existsSync(folder) && statSync(folder).dev !== statSync(dirname(folder)).dev)
     throw new StackError(`${folder} is a mount, which can't be moved aside: set KEYTALLY_HOME to a folder in it`);
-  return { ...home, folder };
+}
+
+/** Throws while a restore is at work. It holds the folder that it loads into until that is the stack's; a new machine has no other. */
+export function refuseRestoring(home: Home): void {
+  const found = findSupervisor(restoringHome(home));
+  if (found)
+    throw new StackError(
+      `make restore is at work on the stack in ${home.folder}: wait until it is done, or end it with kill ${found.pid}`,
+    );
+}
+
+/** Throws unless the stack of this home runs. While a restore is at work, the note of who runs it is that of the restore. */
+export function requireRunning(home: Home): void {
+  refuseRestoring(home);
+  if (!findSupervisor(home)) throw new StackError(`no stack runs in ${home.folder}: start it with make up`);
+}
+
+/** The file that says what a restore has lost: it lasts where what was printed does not. */
+export function lostFile({ folder }: Home): string {
+  return join(folder, 'lost-since-backup.txt');
 }
 
 /** A name beside the stack's folder for what was in it. */
@@ -33,16 +50,35 @@ export function nameForOld({ folder }: Home, now: Date): string {
  * 3. Move the new one to its place. A crash before this step leaves none there: `finishSwap` does the step.
  */
 export function swap(home: Home, restored: Restored): void {
-  replaceFile(join(restoringHome(home).folder, 'restored.json'), `${JSON.stringify(restored)}\n`);
+  replaceDurably(join(restoringHome(home).folder, 'restored.json'), `${JSON.stringify(restored)}\n`);
   if (existsSync(home.folder)) renameSync(home.folder, restored.kept);
   renameSync(restoringHome(home).folder, home.folder);
 }
 
-/** Does the last step of a restore that was cut off between its two moves; gives what it restored. */
-export function finishSwap(home: Home): Restored | undefined {
+/** Does the last step of a restore that was cut off between its two moves. */
+export function finishSwap(home: Home): void {
+  const restored = unfinishedSwap(home);
+  if (!restored) return;
+  renameSync(restoringHome(home).folder, home.folder);
+  console.log(`finished the restore from ${restored.from}; the old folder is kept: ${restored.kept}`);
+  console.log(`what is lost since the backup is in ${lostFile(home)}`);
+}
+
+function unfinishedSwap(home: Home): Restored | undefined {
+  if (existsSync(home.folder)) return undefined;
+  return readJson<Restored>(join(restoringHome(home).folder, 'restored.json'));
+}
+
+// The error may name a log. By the others a restore that begins meanwhile sees that this one is still at work.
+const leftBehind = ['logs', 'lock', 'supervisor.json'];
+
+/**
+ * Removes what a restore that failed has loaded, which may fill the disk of the old folder, unless the next start finishes it. Its
+ * servers must be stopped.
+ */
+export function removeLoaded(home: Home): void {
+  if (unfinishedSwap(home)) return;
   const { folder } = restoringHome(home);
-  const restored = readJson<Restored>(join(folder, 'restored.json'));
-  if (!restored || existsSync(home.folder)) return undefined;
-  renameSync(folder, home.folder);
-  return restored;
+  for (const name of readdirSync(folder))
+    if (!leftBehind.includes(name)) rmSync(join(folder, name), { recursive: true });
 }

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
-import postgres from 'postgres';
+import type { Sql } from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 import { eventsIn } from '../../../shared/events/outbox-watch.ts';
 import { connectClickHouse, IS_COUNTED, IS_USAGE } from '../../../shared/stores/clickhouse.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
@@ -27,7 +28,7 @@ const CHANGES_SHOWN = 100;
 export async function findLost(old: TemporaryServers, restored: TemporaryServers, usageBefore: string): Promise<Lost> {
   const [before, after] = [old, restored].map(({ postgresUrl }) =>
     postgres(postgresUrl('keytally'), { max: 1, onnotice: () => {}, connection: { TimeZone: 'UTC' } }),
-  ) as [postgres.Sql, postgres.Sql];
+  ) as [Sql, Sql];
   try {
     const usage = await usageFrom(`${old.clickhouseUrl}/keytally`, usageBefore);
     const [was, is] = [await countAdded(before), await countAdded(after)];
@@ -86,7 +87,7 @@ async function usageFrom(url: string, usageBefore: string) {
   }
 }
 
-async function countAdded(sql: postgres.Sql): Promise<{ refills: number; micros: number; changes: number }> {
+async function countAdded(sql: Sql): Promise<{ refills: number; micros: number; changes: number }> {
   const [row] = await sql<[{ refills: string; micros: string; changes: string }]>`
     select (select count(*) from credit_ledger) as refills,
            (select coalesce(sum(amount_micros), 0) from credit_ledger) as micros,
@@ -94,7 +95,7 @@ async function countAdded(sql: postgres.Sql): Promise<{ refills: number; micros:
   return { refills: Number(row.refills), micros: Number(row.micros), changes: Number(row.changes) };
 }
 
-async function lastChanges(sql: postgres.Sql, count: number): Promise<Lost['changes']> {
+async function lastChanges(sql: Sql, count: number): Promise<Lost['changes']> {
   const rows = await sql<{ at: string; operation: string; resource_id: string }[]>`
     select to_char(created_at, 'YYYY-MM-DD HH24:MI:SS') as at, operation, resource_id
     from audit_log order by created_at desc limit ${Math.max(0, count)}`;

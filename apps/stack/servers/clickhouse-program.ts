@@ -2,8 +2,10 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { answersOk, type Program } from '../process/program.ts';
 
-/** ClickHouse as a process of its own, on its data folder. */
-export function clickhouseProgram({ folder, port }: { folder: string; port: number }): Program {
+type Options = { folder: string; port: number; password: string };
+
+/** ClickHouse as a process of its own, on its data folder. Its user `default` may do everything. */
+export function clickhouseProgram({ folder, port, password }: Options): Program {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return {
     name: 'clickhouse',
@@ -17,6 +19,7 @@ export function clickhouseProgram({ folder, port }: { folder: string; port: numb
     env: {
       PATH: process.env.PATH,
       TZ: 'UTC',
+      CLICKHOUSE_PASSWORD: password,
       UV_THREADPOOL_SIZE: '16',
       JE_MALLOC_CONF: 'dirty_decay_ms:200,muzzy_decay_ms:0',
     },

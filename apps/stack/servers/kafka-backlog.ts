@@ -1,7 +1,7 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readConfig } from '../../../shared/runtime/config.ts';
-import { kafkaVariables } from '../../../shared/runtime/programs.ts';
+import { kafkaVariables, type KafkaLogin } from '../../../shared/runtime/programs.ts';
 import { connectKafka } from '../../../shared/events/kafka.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
@@ -26,8 +26,8 @@ export function noteUsed(home: Home): void {
 }
 
 /** How many usage events wait in a running Kafka. */
-export async function countEvents(brokers: string): Promise<number> {
-  const config = { ...readConfig(...kafkaVariables), KAFKA_BROKERS: [brokers] };
+export async function countEvents(login: KafkaLogin): Promise<number> {
+  const config = { ...readConfig(...kafkaVariables), KAFKA_TLS: false, ...login };
   const log = makeLogger('stack', 'silent');
   const kafka = connectKafka(config, 'stack', log);
   try {

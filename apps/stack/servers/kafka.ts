@@ -5,15 +5,18 @@ import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { kafkaAnswers } from '../../../shared/events/kafka.ts';
+import type { KafkaLogin } from '../../../shared/runtime/programs.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
 import { ensureJava } from './java.ts';
-import { replaceFile } from '../process/json-file.ts';
+import { replaceFile } from '../process/files.ts';
 import { ensureKafkaJars } from './kafka-jars.ts';
 import type { Program } from '../process/program.ts';
 
 interface Options {
   folder: string;
   ports: { kafka: number; kafkaController: number };
+  /** Without one, everybody on the machine may write events. */
+  password?: string;
   /** More lines of server.properties, and more arguments of the command that formats the data folder. */
   settings?: Record<string, string>;
   formatWith?: string[];
@@ -22,14 +25,22 @@ interface Options {
 
 /** A Kafka broker that is its own controller (KRaft), on its data folder, which the first use makes. */
 export async function prepareKafka(options: Options): Promise<Program> {
-  const { folder, ports, settings, formatWith = [], say = () => {} } = options;
+  const { folder, ports, password, settings, formatWith = [], say = () => {} } = options;
   const java = await ensureJava(say);
   const classes = join(await ensureKafkaJars(say), '*');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const data = join(folder, 'data');
   const properties = join(folder, 'server.properties');
   const write = (dataFolder: string) =>
-    replaceFile(properties, lines({ ...serverProperties(ports), ...settings, 'log.dirs': dataFolder }));
+    replaceFile(
+      properties,
+      lines({
+        ...serverProperties(ports),
+        ...(password !== undefined && loginProperties(ports, password)),
+        ...settings,
+        'log.dirs': dataFolder,
+      }),
+    );
   if (!existsSync(data)) {
     // Formatted under another name and then renamed, so that a half-formatted folder is never used.
     const fresh = `${data}.new`;
@@ -45,12 +56,23 @@ export async function prepareKafka(options: Options): Promise<Program> {
     command: java,
     args: ['-Xmx512m', ...javaOptions, '-cp', classes, 'kafka.Kafka', properties],
     env: { PATH: process.env.PATH, TZ: 'UTC' },
-    isReady: async () => (await listens(ports.kafka)) && (await kafkaAnswers([`127.0.0.1:${ports.kafka}`])),
+    isReady: async () => (await listens(ports.kafka)) && (await kafkaAnswers(kafkaLogin(ports.kafka, password))),
     stopSignal: 'SIGTERM',
     stopWithinMs: 30_000,
   };
 }
 
+/** How programs connect to the Kafka of one machine. */
+export function kafkaLogin(port: number, password?: string): KafkaLogin {
+  return {
+    KAFKA_BROKERS: [`127.0.0.1:${port}`],
+    KAFKA_SASL_MECHANISM: password === undefined ? '' : 'plain',
+    KAFKA_SASL_USERNAME: USER,
+    KAFKA_SASL_PASSWORD: password ?? '',
+  };
+}
+
+const USER = 'keytally';
 const javaOptions = [
   // A process that lost a thread for lack of memory only seems to run. It exits instead, and is started again.
   '-XX:+ExitOnOutOfMemoryError',
@@ -86,6 +108,22 @@ function serverProperties(ports: Options['ports']): Record<string, string> {
     'num.network.threads': '2',
     'num.io.threads': '4',
     'log.cleaner.dedupe.buffer.size': '8388608',
+  };
+}
+
+// The controller takes orders as well. The file is its owner's alone.
+function loginProperties(ports: Options['ports'], password: string): Record<string, string> {
+  const login = `username="${USER}" password="${password}" user_${USER}="${password}"`;
+  const module = `org.apache.kafka.common.security.plain.PlainLoginModule required ${login};`;
+  return {
+    listeners: `CLIENTS://127.0.0.1:${ports.kafka},CONTROLLER://127.0.0.1:${ports.kafkaController}`,
+    'listener.security.protocol.map': 'CLIENTS:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT',
+    'inter.broker.listener.name': 'CLIENTS',
+    'sasl.enabled.mechanisms': 'PLAIN',
+    'sasl.mechanism.inter.broker.protocol': 'PLAIN',
+    'sasl.mechanism.controller.protocol': 'PLAIN',
+    'listener.name.clients.plain.sasl.jaas.config': module,
+    'listener.name.controller.plain.sasl.jaas.config': module,
   };
 }
 

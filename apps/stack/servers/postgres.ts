@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
   chownSync,
@@ -13,8 +12,9 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import postgres from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 import { describeFailure, StackError } from '../process/errors.ts';
+import { keepPassword } from '../process/home.ts';
 import { chooseUser, type PostgresUser } from './postgres-user.ts';
 import type { Program } from '../process/program.ts';
 
@@ -135,11 +135,6 @@ async function restoreLinks(folder: string): Promise<void> {
   const links = JSON.parse(readFileSync(join(folder, 'native/pg-symlinks.json'), 'utf8')) as { target: string }[];
   if (links.every(({ target }) => existsSync(join(folder, target)))) return;
   await run(process.execPath, ['scripts/hydrate-symlinks.js'], { cwd: folder });
-}
-
-function keepPassword(file: string): string {
-  if (!existsSync(file)) writeFileSync(file, randomBytes(24).toString('base64url'), { mode: 0o600 });
-  return readFileSync(file, 'utf8');
 }
 
 interface Initialise {

@@ -13,6 +13,9 @@ export interface Addresses {
   CLICKHOUSE_URL: string;
   /** Only while Kafka runs: with `BUS=kafka`, and afterwards until it is empty. */
   KAFKA_BROKERS?: string;
+  KAFKA_SASL_MECHANISM?: string;
+  KAFKA_SASL_USERNAME?: string;
+  KAFKA_SASL_PASSWORD?: string;
 }
 
 /** The order in which our programs stop: each may need the next one to finish, and all of them need the servers. */
@@ -84,11 +87,19 @@ export function ourProgram(which: keyof typeof scripts, name: string, port: numb
   };
 }
 
-/** The environment of our programs: that of `make up`, with this stack's own addresses. */
+// What the stack decides itself, in all its forms. MASTER_KEY_PREVIOUS is not among it: the file is replaced by hand.
+const decidedHere =
+  /^((DATABASE|REDIS|CLICKHOUSE)_URL|(API|CONSUMER|WEBHOOKS)_DATABASE_PASSWORD|MASTER_KEY|HOST|PORT|OPS_PORT|CONSUMER_NAME|KAFKA_(BROKERS|TLS|TLS_CA|SASL_\w+|TOPIC_REPLICATION))(_FILE|_COMMAND)?$/;
+const notForPrograms = /^(npm_|INIT_CWD$|MAKE|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$)/;
+
+/** The variables of an environment that the programs of a stack do not get, since the stack decides them itself. */
+export function notTaken(environment: NodeJS.ProcessEnv): string[] {
+  return Object.keys(environment).filter((name) => environment[name] && decidedHere.test(name));
+}
+
+/** The environment of our programs: that of `make up`, with what this stack decides itself. */
 export function programEnvironment(home: Home, addresses: Addresses): NodeJS.ProcessEnv {
-  const notOurs =
-    /^(npm_|INIT_CWD$|MASTER_KEY(_COMMAND)?$|MAKE|OPS_PORT$|KEYTALLY_(API_URL|VERIFY_URL|TOKEN)$|KAFKA_(BROKERS|TLS|SASL|TOPIC_REPLICATION))/;
-  const given = Object.entries(process.env).filter(([name]) => !notOurs.test(name));
+  const given = Object.entries(process.env).filter(([name]) => !decidedHere.test(name) && !notForPrograms.test(name));
   return {
     ...Object.fromEntries(given),
     ...addresses,
@@ -97,9 +108,14 @@ export function programEnvironment(home: Home, addresses: Addresses): NodeJS.Pro
     HOST: '127.0.0.1',
     // The same name for consumer and relay: whichever reads the outbox finds the entries that the other left unfinished.
     CONSUMER_NAME: 'consumer-1',
-    PUBLIC_API_URL: home.apiUrl,
-    PUBLIC_VERIFY_URL: home.verifyUrl,
+    ...publicUrls(home),
   };
+}
+
+// Those of the stack itself where the environment has none, nor a file of one.
+function publicUrls(home: Home): NodeJS.ProcessEnv {
+  const own = { PUBLIC_API_URL: home.apiUrl, PUBLIC_VERIFY_URL: home.verifyUrl };
+  return Object.fromEntries(Object.entries(own).filter(([name]) => !process.env[name] && !process.env[`${name}_FILE`]));
 }
 
 /** Runs one of our commands to its end, that of another checkout by its whole path; gives what it printed. */

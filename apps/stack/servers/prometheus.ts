@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
 import { checkout } from '../process/home.ts';
-import { replaceFile } from '../process/json-file.ts';
+import { replaceFile } from '../process/files.ts';
 import { answersOk, type Program } from '../process/program.ts';
 import { installPackage } from './packages.ts';
 

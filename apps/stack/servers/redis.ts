@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { createConnection } from 'node:net';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { StackError } from '../process/errors.ts';
 import { installPackage } from './packages.ts';
+import { replaceFile } from '../process/files.ts';
 import type { Program } from '../process/program.ts';
 
 const run = promisify(execFile);
@@ -20,11 +22,21 @@ export async function ensureRedis(say: (line: string) => void): Promise<string> 
   return installed;
 }
 
-type Options = { binary: string; folder: string; port: number; settings?: Record<string, string | number> };
+type Options = {
+  binary: string;
+  folder: string;
+  port: number;
+  /** Without one, everybody on the machine may write here. */
+  password?: string;
+  settings?: Record<string, string | number>;
+};
 
 /** Redis that writes everything it accepts to its append-only file, and never evicts. */
-export function redisProgram({ binary, folder, port, settings: more }: Options): Program {
+export function redisProgram({ binary, folder, port, password, settings: more }: Options): Program {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
+  // In a file, since all users of the machine can read the arguments of a process.
+  const config = join(folder, 'redis.conf');
+  replaceFile(config, password === undefined ? '' : `requirepass ${password}\n`);
   const settings = {
     bind: '127.0.0.1',
     port,
@@ -41,14 +53,15 @@ export function redisProgram({ binary, folder, port, settings: more }: Options):
     daemonize: 'no',
     ...more,
   };
+  const login = password === undefined ? '' : `AUTH ${password}\r\n`;
   return {
     name: 'redis',
     port,
     command: binary,
-    args: Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]),
+    args: [config, ...Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])],
     env: { PATH: process.env.PATH, TZ: 'UTC' },
     // While Redis loads its file it answers -LOADING.
-    isReady: async () => (await ask(port, 'PING\r\nQUIT\r\n')).startsWith('+PONG'),
+    isReady: async () => (await ask(port, `${login}PING\r\nQUIT\r\n`)).includes('+PONG'),
     stopSignal: 'SIGTERM',
     stopWithinMs: 30_000,
   };

@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { clickhouseProgram } from './clickhouse-program.ts';
+import { keepPassword } from '../process/home.ts';
 import { createDatabase, preparePostgres, type Role } from './postgres.ts';
 import type { Program } from '../process/program.ts';
 import { ensureRedis, redisProgram } from './redis.ts';
@@ -34,8 +35,24 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const binary = await ensureRedis(say);
   const postgres = await preparePostgres({ folder: join(folder, 'postgres'), port: ports.postgres, throwAway });
-  const redis = redisProgram({ binary, folder: join(folder, 'redis'), port: ports.redis });
-  const clickhouse = clickhouseProgram({ folder: join(folder, 'clickhouse'), port: ports.clickhouse });
+  // A slow disk holds Redis up, and so whoever waits for it.
+  const settings = throwAway ? { appendfsync: 'no' } : {};
+  const passwords = {
+    redis: keepPassword(join(folder, 'redis-password')),
+    clickhouse: keepPassword(join(folder, 'clickhouse-password')),
+  };
+  const redis = redisProgram({
+    binary,
+    folder: join(folder, 'redis'),
+    port: ports.redis,
+    password: passwords.redis,
+    settings,
+  });
+  const clickhouse = clickhouseProgram({
+    folder: join(folder, 'clickhouse'),
+    port: ports.clickhouse,
+    password: passwords.clickhouse,
+  });
   return {
     programs: [postgres.program, redis, clickhouse],
     postgresUrl: postgres.url,
@@ -45,7 +62,7 @@ export async function prepareServers({ folder, ports, throwAway = false, say = (
       WEBHOOKS_DATABASE_PASSWORD: postgres.passwords.keytally_webhooks,
     },
     createDatabase: (name) => createDatabase(postgres, name),
-    redisUrl: `redis://127.0.0.1:${ports.redis}`,
-    clickhouseUrl: `http://127.0.0.1:${ports.clickhouse}`,
+    redisUrl: `redis://:${passwords.redis}@127.0.0.1:${ports.redis}`,
+    clickhouseUrl: `http://default:${passwords.clickhouse}@127.0.0.1:${ports.clickhouse}`,
   };
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
-import { keysIn, keysOf } from '../../../clients/node/key.ts';
+import { keysOf } from '../../../clients/node/key.ts';
 import { refusalOf, refusedFor, type Refused } from '../../../clients/node/refusal.ts';
 import type { Verifier, Verify } from '../../../shared/verification/verifier.ts';
 import type { Outcomes } from '../../../shared/verification/outcomes.ts';
@@ -11,7 +11,7 @@ import type { AuthenticateFrom } from '../../../shared/auth/failed-authenticatio
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Telemetry } from '../../../shared/runtime/telemetry.ts';
 import { throttle } from '../../../shared/runtime/throttle.ts';
-import { holdsDotSegment } from '../../../shared/values/percent.ts';
+import { isAmbiguousPath } from '../../../shared/values/percent.ts';
 import { hideSecrets } from '../../../shared/values/secrets.ts';
 import { dialectOf, type Dialect } from './dialect.ts';
 import { limitHeaders, passHeaders, retryHeaders } from './headers.ts';
@@ -46,11 +46,11 @@ export function makeGateway(options: GatewayOptions) {
 
   return async function gateway(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
     // The end client wrote it, where a gateway appends the path. A server before verify could resolve it to another policy.
-    if (holdsDotSegment(path)) throw dotSegments;
+    if (isAmbiguousPath(path)) throw ambiguous;
     try {
       return await decide(request, path, requestId);
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status === 500 || error === dotSegments) throw error;
+      if (!(error instanceof ApiError) || error.status === 500 || error === ambiguous) throw error;
       // End clients may see these answers. They cannot mend the gateway, so only the log has the cause.
       // Nor can they help that the gateway's team asks more often than its quota allows.
       if (error.status === 503 || error.errorName === 'team_too_many_calls')
@@ -67,9 +67,9 @@ export function makeGateway(options: GatewayOptions) {
     const dialect = dialectOf(name);
     const header: HeaderOf = (name) => request.headers[name] as string | undefined;
     const { original } = dialect;
-    const asksFor = pathOf(original ? (header(original.uri) ?? '') : appended || '/');
-    // The gateway may have chosen the policy by what such a path resolves to, and pass it on as it is.
-    if (original && holdsDotSegment(asksFor)) return refuseDots(dialect);
+    const asksFor = pathOf(original ? (header(original.uri) ?? '') : appended.replace(/^\/*/, '/'));
+    // The gateway may have chosen the policy by another reading than that of the API, which gets the path as it is.
+    if (isAmbiguousPath(asksFor)) return refuseAmbiguous(dialect);
     const clientAddress = options.clientAddress(request.socket.remoteAddress, header(dialect.address));
     const caller = await callerOf(header('x-keytally-token'), clientAddress, request.socket.remoteAddress);
     const asked = { method: request.method ?? '', route: GATEWAY_PATH + name, traceparent: header('traceparent') };
@@ -79,7 +79,7 @@ export function makeGateway(options: GatewayOptions) {
       // Only now: a policy takes time to read, and is remembered.
       const policy = readPolicy(segment);
 
-      const [key, another] = keysOfAll(request, header);
+      const [key, another] = keysOf(header, request.rawHeaders);
       if (key === undefined || another !== undefined) {
         const reason = key === undefined ? 'NO_KEY' : 'TWO_KEYS';
         options.noteKeyless(caller.teamId, reason);
@@ -110,7 +110,10 @@ export function makeGateway(options: GatewayOptions) {
   }
 }
 
-const dotSegments = new ApiError('bad_http', { message: 'The path has a segment "." or ".."; send it without.' });
+const ambiguous = new ApiError('bad_http', {
+  message:
+    'Servers read the path differently: send it without a segment "." or "..", "\\", an empty segment at its start or before ";".',
+});
 
 const tokenMessages: Partial<Record<ErrorName, string>> = {
   token_missing: "The gateway's configuration must set X-Keytally-Token to an access token.",
@@ -118,14 +121,6 @@ const tokenMessages: Partial<Record<ErrorName, string>> = {
   address_not_allowed: "The gateway's access token (X-Keytally-Token) may not be used from the gateway's address.",
   permission_missing: "The gateway's access token (X-Keytally-Token) lacks the permission key:verify.",
 };
-
-// Of several Authorization headers Node shows the first, but the API behind the gateway may read another.
-function keysOfAll({ rawHeaders }: IncomingMessage, header: HeaderOf): string[] {
-  const authorizations = rawHeaders.filter(
-    (_, i) => i % 2 === 1 && rawHeaders[i - 1]!.length === 13 && /^authorization$/i.test(rawHeaders[i - 1]!),
-  );
-  return authorizations.length < 2 ? keysOf(header) : keysIn(authorizations, header('x-api-key') ?? '');
-}
 
 function pathOf(uri: string): string {
   return uri.split('?', 1)[0]!;
@@ -135,9 +130,9 @@ function routeOf(method = '', path: string): string {
   return hideSecrets(`${method} ${path}`.replace(/[^ -~]/g, '?')).slice(0, 1024);
 }
 
-function refuseDots({ only401And403 }: Dialect): Answer {
+function refuseAmbiguous({ only401And403 }: Dialect): Answer {
   if (only401And403) return { status: 403, type: 'text/plain', text: '', headers: {} };
-  throw dotSegments;
+  throw ambiguous;
 }
 
 // A key without a billing record holds nothing.

@@ -166,6 +166,21 @@ test('overdrawn when used and held are above the spend cap afterwards', async ()
   await must(200, release(second));
 });
 
+test('changed settings are in force for the next capture, however many there were before', async () => {
+  const meter = await customers.newMeter({ totalCredits: '100', spendCap: '10' });
+  const { key } = await customers.newKey({ externalMeterId: meter });
+  for (const overdrawn of [false, false, true]) {
+    const { body } = await must(200, capture(await held(key, '1'), '4'));
+    assert.equal([body.capture.overdrawn, body.billing.spendCap], [overdrawn, '10']);
+  }
+  const { id } = await customers.billing(meter);
+  await must(200, world.call('patch', `/api/v1/customer-billing/${id}`, { spendCap: '50' }));
+  for (const used of ['16', '20']) {
+    const { body } = await must(200, capture(await held(key, '1'), '4'));
+    assert.equal([body.capture.overdrawn, body.billing.spendCap, body.billing.usedCredits], [false, '50', used]);
+  }
+});
+
 test('a capture past 9000000000 is 400, and the hold stays', async () => {
   const meter = await customers.newMeter({ totalCredits: '9000000000' });
   const { key } = await customers.newKey({ externalMeterId: meter });
@@ -293,7 +308,10 @@ test('late after a charge: one correction of usage less what was charged, either
     assert.is(await amounts(meter), after);
     const { id } = await customers.billing(meter);
     await eventually('the books have it', async () => (await customers.usage(meter)) === usage);
-    const { reconciliation } = (await world.call('get', `/api/v1/customer-billing/${id}/reconciliation`)).body;
+    const reconciliation = await eventually('nothing is on its way', async () => {
+      const found = (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body;
+      return found.reconciliation.status === 'ON_ITS_WAY' ? undefined : found.reconciliation;
+    });
     assert.equal(
       [reconciliation.status, reconciliation.usedCredits, reconciliation.heldCredits],
       ['EXACT', usage, '0'],
@@ -465,7 +483,8 @@ longTest(
     const charged = Number(usedCredits) - [...captured.values()].reduce((all, one) => all + one, 0);
     assert.ok(charged >= 0 && charged % 10 === 0, `${charged} beyond what was captured`);
     await eventually('the books prove it', async () => {
-      const { reconciliation } = (await world.call('get', `/api/v1/customer-billing/${id}/reconciliation`)).body;
+      const path = `/api/v1/customer-billing/${id}/reconciliation`;
+      const { reconciliation } = (await must(200, world.call('get', path))).body;
       return reconciliation.status === 'EXACT' && reconciliation.bookedCredits === usedCredits;
     });
     // What the limits have counted is what the books have: each hold once, and of each what it did cost.

@@ -3,6 +3,7 @@ import * as assert from 'uvu/assert';
 import { windowAt } from '../../../shared/values/calendar.ts';
 import { VERIFY_BATCH_PATH } from '../../../shared/verification/operation.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
+import { dayWithRoom } from '../../../tests/helpers/day-with-room.ts';
 import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
 
 // The section "Limits over any window" of the contract, line by line.
@@ -45,6 +46,7 @@ test('never more than limit + limit × t pass in any t of a sliding window, unde
 
 test('a day, week or month is that of the zone, and ends at the first instant of the next one', async () => {
   for (const timezone of ['UTC', 'Asia/Kathmandu', 'America/St_Johns']) {
+    await dayWithRoom(timezone);
     const limits = (['day', 'week', 'month'] as const).map((per) => requests(5, { name: per, per, timezone }));
     const { key } = await customers.newKey({ limits });
     const answer = await verify({ key });
@@ -123,9 +125,7 @@ test('a cost of 0 counts in limits on requests, passes without credits, and `rem
   const limits = [requests(3), credits('2')];
   const meter = await customers.newMeter({ totalCredits: '2', limits });
   const { key } = await customers.newKey({ externalMeterId: meter });
-  const asked = { key, billing: { usage: '2', hold: { expiresIn: 60 } } };
-  // A process learns soon after its start what ids of holds are signed with.
-  const holdId = await eventually('it is held', async () => (await customers.verify(asked)).body.hold?.id as string);
+  const holdId = await customers.hold({ key }, '2');
   const body = { holdId, usage: '5' };
   await must(200, request(`${world.verify!.url}/api/v1/usage/capture`, 'post', { token: world.team.token, body }));
   const free = await verify({ key, billing: { usage: '0' } });

@@ -158,6 +158,7 @@ longTest('a verify process that is killed loses the counts of its last second, a
     const sum = sumOf(await rowsOf((one) => one.key_id === id));
     return sum >= 57 && sum <= 62;
   });
+  await afterTelling();
   const stopped = await world.start('verify');
   const before = sumOf(await rowsOf((one) => one.key_id === id));
   for (let i = 0; i < 9; i++) await customers.verify({ key }, { url: stopped.url });

@@ -2,10 +2,12 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { eventually, makeWorld, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import { eventually, makeWorld, request, type World } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 const AT_ONCE = 120;
+const REACHED_WITHIN_MS = 3_000;
+const TRIES = 5;
 let world: World;
 const test = suite('requests per second of a team');
 test.before(async () => {
@@ -25,7 +27,7 @@ test('verifications beyond the quota get 429 on verify and on the api, of all to
     assert.ok(refused.length < AT_ONCE, 'some pass');
     for (const { body, headers } of refused) assert.equal([body.error.code, headers.get('retry-after')], [42920, '1']);
     assert.is((await verify(other, url)).status, 200, 'another team');
-    await eventually('it passes again', async () => (await verify(tokens[0]!, url)).status === 200, 5_000);
+    await eventually('it passes again', async () => (await verify(tokens[0]!, url)).status === 200);
   }
 });
 
@@ -71,14 +73,22 @@ test("management calls beyond the team's quota get 429, whichever of its tokens 
 test("a team's own limit reaches verify through its tokens within a second", async () => {
   const { id, token } = await world.newTeam();
   await ready(token);
-  const refusedOf = async (calls: number) => {
-    const answers: Answer[] = await Promise.all(Array.from({ length: calls }, () => verify(token, world.verify!.url)));
-    return answers.filter(({ status }) => status === 429).length;
-  };
-  await setQuota(id, 'verify_per_second=100000');
-  await eventually('no call is refused', async () => (await refusedOf(AT_ONCE)) === 0, 10_000);
-  await setQuota(id, 'verify_per_second=1');
-  await eventually('all but one are refused', async () => (await refusedOf(AT_ONCE)) >= AT_ONCE - 10, 10_000);
+  // A busy machine may take longer now and then.
+  for (let tries = 0, tookMs = Infinity; tookMs >= REACHED_WITHIN_MS; tries++) {
+    assert.ok(tries < TRIES, `${tookMs} ms`);
+    tookMs = Math.max(await reaches(100_000, (refused) => refused === 0), await reaches(1, (refused) => refused > 0));
+  }
+
+  /** How long after its change a limit has that effect on calls that are made at once. */
+  async function reaches(perSecond: number, isReached: (refused: number) => boolean): Promise<number> {
+    await setQuota(id, `verify_per_second=${perSecond}`);
+    const changed = performance.now();
+    await eventually(`${perSecond} a second are in force`, async () => {
+      const answers = await Promise.all(Array.from({ length: AT_ONCE }, () => verify(token, world.verify!.url)));
+      return isReached(answers.filter(({ status }) => status === 429).length);
+    });
+    return performance.now() - changed;
+  }
 });
 
 test.run();

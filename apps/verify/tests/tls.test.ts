@@ -58,7 +58,8 @@ test('connections that never finish their handshake are closed, and hold up no s
 });
 
 test('in production no program starts with plain HTTP on an outside address, or with default passwords', () => {
-  const env = { ...world.env, NODE_ENV: 'production', HOST: '0.0.0.0' };
+  const withoutPassword = world.env.REDIS_URL!.replace(/:[^/]*@/, '');
+  const env = { ...world.env, NODE_ENV: 'production', HOST: '0.0.0.0', REDIS_URL: withoutPassword };
   for (const program of ['api', 'verify']) {
     const script = new URL(`../../${program}/main.ts`, import.meta.url).pathname;
     const { status, stderr } = spawnSync(process.execPath, [script], { env, encoding: 'utf8', timeout: 60_000 });

@@ -95,4 +95,5 @@ async function stream(response: Response): Promise<void> {
     response.write('line\n');
     await sleep(20);
   }
+  response.end();
 }

@@ -81,10 +81,13 @@ async function listen(server: Server): Promise<App> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, stop };
 }
 
-// Does what an edge runtime does: a request in, a response out.
+// Does what an edge runtime does: a request in, a response out. Lines of one name are joined.
 function bridge(handle: (request: Request) => Response | Promise<Response>): RequestListener {
   return async (request, response) => {
-    const { host: _, ...headers } = request.headers as Record<string, string>;
+    const headers = new Headers();
+    for (const [name, values] of Object.entries(request.headersDistinct)) {
+      if (name !== 'host') for (const value of values!) headers.append(name, value);
+    }
     const answer = await handle(new Request(`http://edge${request.url}`, { method: request.method!, headers }));
     response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
   };

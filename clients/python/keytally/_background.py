@@ -5,13 +5,22 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
-_tasks: set[asyncio.Task[Any]] = set()
 
 
-def in_background(work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
-    """Runs something to its end, also when whoever waits for it is cancelled and shields it."""
-    task = asyncio.get_running_loop().create_task(work)
-    # The event loop alone would let go of a task that nobody holds.
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    return task
+class Background:
+    """Work that runs to its end, also when whoever waits for it is cancelled and shields it."""
+
+    def __init__(self) -> None:
+        # The event loop alone would let go of a task that nobody holds.
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, _Result]) -> asyncio.Task[_Result]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def ended(self) -> None:
+        """Waits for all of it, also for what begins meanwhile."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)

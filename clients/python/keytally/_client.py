@@ -12,6 +12,7 @@ import httpx
 from typing_extensions import Self, Unpack
 
 from keytally import types
+from keytally._background import Background
 from keytally._fork import begin_in_each_process
 from keytally._gather import AsyncGatherer, Gatherer
 from keytally._operations import AsyncOperations, Operations
@@ -37,7 +38,7 @@ OnRetry = Callable[[KeytallyError], None]
 _LIMITS = httpx.Limits(
     max_connections=MOST_CONNECTIONS, max_keepalive_connections=MOST_CONNECTIONS, keepalive_expiry=KEEP_SECONDS
 )
-_READINESS = Outgoing("GET", "/readyz", {"Accept": JSON_TYPE}, None)
+_READINESS = Outgoing("GET", "/servingz", {"Accept": JSON_TYPE}, None)
 _EXPECTED_URL = {
     "url": "verify's address (KEYTALLY_VERIFY_URL) for guards, or the api's (KEYTALLY_API_URL) for everything else",
     "verify_url": "verify's address (KEYTALLY_VERIFY_URL), or leave it out",
@@ -65,6 +66,9 @@ class _Settings:
 
     def retry(self, options: CallOptions, seconds: float) -> Retry:
         return Retry(options.get("timeout", seconds), self.on_retry)
+
+    def retry_verify(self, options: CallOptions | None = None) -> Retry:
+        return self.retry(options or {}, self.verify_timeout)
 
     def attempt(self, input: Mapping[str, Any], options: CallOptions) -> tuple[Mapping[str, Any], str, str | None]:
         """What the gatherer takes of a verification."""
@@ -122,8 +126,10 @@ class Client(Operations):
 
     def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
+        return self._verify(input, options, self._settings.retry_verify(options))
+
+    def _verify(self, input: types.VerifyKeyInput, options: CallOptions, retry: Retry) -> types.Decision:
         attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
-        retry = self._settings.retry(options, self._settings.verify_timeout)
         return cast(types.Decision, _repeat(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
 
     def verify_batch(self, input: types.VerifyKeysInput, **options: Unpack[CallOptions]) -> types.VerifyKeysResult:
@@ -131,7 +137,7 @@ class Client(Operations):
         return cast(types.VerifyKeysResult, self._operate(VERIFY_BATCH, _with_keys(input), options))
 
     def ready(self) -> bool:
-        """Whether keytally can verify keys now; where its readiness has a port of its own, whether verify answers."""
+        """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
         try:
             answer = self._exchange(self._settings.verify, _READINESS, self._settings.verify_timeout / 2)
             return isinstance(result_of(_READINESS, answer), dict)
@@ -155,15 +161,38 @@ class Client(Operations):
         return _repeat(retry, lambda seconds: result_of(request, self._exchange(base, request, seconds)))
 
     def _exchange(self, base: str, request: Outgoing, seconds: float) -> Answer:
-        """Sends a request once. The time is that of each step: to connect, to send, to wait for a part of the answer."""
+        """Sends a request once, and reads the answer in parts: a server that sends some now and then holds up nobody."""
         method, path, headers, body = request
+        steps = _Steps(seconds)
+        parts: list[bytes] = []
         try:
-            answer = self._http.request(method, base + path, headers=headers, content=body, timeout=seconds)
-        except httpx.TimeoutException as cause:
-            raise unanswered(base, is_late=True) from cause
+            with self._http.stream(
+                method, base + path, headers=headers, content=body, extensions={"timeout": steps}
+            ) as answer:
+                for part in answer.iter_bytes():
+                    steps.check()
+                    parts.append(part)
         except httpx.HTTPError as cause:
-            raise unanswered(base, is_late=False) from cause
-        return Answer(answer.status_code, answer.headers, answer.text)
+            raise unanswered(base, is_late=isinstance(cause, httpx.TimeoutException)) from cause
+        return Answer(answer.status_code, answer.headers, b"".join(parts).decode("utf-8", "replace"))
+
+
+class _Steps(dict[str, float]):
+    """
+    The timeouts of a request's steps, as httpx takes them; each step has what is left of one deadline when it begins. Headers that come
+    byte by byte can last longer: httpx reads all of them in one step, and gives each read its whole time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(dict.fromkeys(("connect", "read", "write", "pool"), seconds))
+        self._until = time.monotonic() + seconds
+
+    def get(self, *_: object) -> Any:
+        return max(0.001, self._until - time.monotonic())
+
+    def check(self) -> None:
+        if time.monotonic() > self._until:
+            raise httpx.ReadTimeout("the answer did not end in time")
 
 
 class AsyncClient(AsyncOperations):
@@ -183,14 +212,18 @@ class AsyncClient(AsyncOperations):
         self._settings = _Settings(url, token, verify_url, timeout, verify_timeout, on_retry)
         # Each call has its own deadline.
         self._http = http or httpx.AsyncClient(limits=_LIMITS, timeout=None)
+        # What guards settle.
+        self._background = Background()
         verify = self._settings.verify
         self._gatherer = AsyncGatherer(lambda request: self._exchange(verify, request), self._settings.token, verify)
         super().__init__(self._operate)
 
     async def verify(self, input: types.VerifyKeyInput, **options: Unpack[CallOptions]) -> types.Decision:
         """Verifies an API key and debits its cost: once, even if the request had to be sent several times."""
+        return await self._verify(input, options, self._settings.retry_verify(options))
+
+    async def _verify(self, input: types.VerifyKeyInput, options: CallOptions, retry: Retry) -> types.Decision:
         attempt = self._settings.attempt(cast("Mapping[str, Any]", input), options)
-        retry = self._settings.retry(options, self._settings.verify_timeout)
         return cast(types.Decision, await _repeat_async(retry, lambda seconds: self._gatherer.ask(seconds, *attempt)))
 
     async def verify_batch(
@@ -200,7 +233,7 @@ class AsyncClient(AsyncOperations):
         return cast(types.VerifyKeysResult, await self._operate(VERIFY_BATCH, _with_keys(input), options))
 
     async def ready(self) -> bool:
-        """Whether keytally can verify keys now; where its readiness has a port of its own, whether verify answers."""
+        """Whether keytally can verify keys now, if only some; where its readiness has a port of its own, whether verify answers."""
         try:
             seconds = self._settings.verify_timeout / 2
             answer = await self._exchange_within(self._settings.verify, _READINESS, seconds)
@@ -209,8 +242,11 @@ class AsyncClient(AsyncOperations):
             return _is_answer(error)
 
     async def aclose(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
+        """Waits until what guards held is settled for every request that is over, and closes the connections."""
+        try:
+            await self._background.ended()
+        finally:
+            await self._http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -306,6 +342,8 @@ def _with_keys(input: types.VerifyKeysInput) -> dict[str, Any]:
 def _base_url(option: str, value: str | None) -> str:
     if not value:
         raise ValueError(f"{option} is missing; give {_EXPECTED_URL[option]}")
+    if "@" in value:
+        raise ValueError(f"{option} holds a user name or a password; leave them out, the token is enough")
     if not re.match(r"https?://[^/]", value) or not urlsplit(value).hostname:
         # A token that was given as url by mistake must not end up in a log.
         shown = "a token" if re.fullmatch(r"[A-Za-z]\w*_\w{20,}", value) else f'"{value}"'

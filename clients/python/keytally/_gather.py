@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from keytally._background import in_background
+from keytally._background import Background
 from keytally._wire import (
     BATCH_PATH,
     JSON_TYPE,
@@ -108,6 +108,7 @@ class AsyncGatherer:
         self._under_way = 0
         self._timer: asyncio.TimerHandle | None = None
         self._singles = _Singles()
+        self._background = Background()
 
     async def ask(self, seconds: float, *attempt: Any) -> Any:
         call = _Call(asyncio.get_running_loop().create_future(), *attempt)
@@ -153,7 +154,7 @@ class AsyncGatherer:
 
     def _send(self, calls: list[_Call]) -> None:
         self._under_way += 1
-        task = in_background(self._deliver(calls))
+        task = self._background.begin(self._deliver(calls))
 
         def end_if_done(_: object) -> None:
             # Nobody waits for the answer any more.

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from keytally import types
-from keytally._background import in_background
 from keytally._client import AsyncClient, Client
 from keytally._guard_options import UNSET, Options, RequestT, verify_input
 from keytally._hold import AsyncHold, Hold, OnFailure
 from keytally._kept import AsyncKeptUsage, KeptUsage
 from keytally._key import HeaderOf, keys_of
+from keytally._options import CallOptions
 from keytally._refusal import Refusal, rate_limit_headers, refusal_of
-from keytally.errors import KeytallyError, OptionError
+from keytally._tell import tell
+from keytally._wire import Retry
+from keytally.errors import OVER_QUOTA, TOO_MANY_FAILURES, KeytallyError, OptionError
 
 OnError = Callable[[Exception, RequestT], object]
 HoldT = TypeVar("HoldT")
@@ -71,6 +73,10 @@ class _Question(Generic[RequestT]):
     input: types.VerifyKeyInput
     idempotency_key: str
 
+    @property
+    def options(self) -> CallOptions:
+        return {"idempotency_key": self.idempotency_key, "request_id": self.request_id}
+
 
 class _Guard(Generic[RequestT]):
     def __init__(
@@ -113,11 +119,16 @@ class _Guard(Generic[RequestT]):
     def _unanswered(
         self, question: _Question[RequestT], cause: Exception | str, sent_at: float | None = None
     ) -> Outcome[Any]:
-        # The end client did nothing wrong, and must not see the status that the error has for this server.
+        code = cause.code if isinstance(cause, KeytallyError) else 0
         is_away = isinstance(cause, str) or (isinstance(cause, KeytallyError) and cause.is_away)
-        if is_away and self._open and self._open.keep(question.input, question.idempotency_key, sent_at):
-            return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
-        return self._fail("AWAY" if is_away else "FAILED", question.request, question.request_id, cause)
+        # The end client did nothing wrong, and must not see the status that the error has for this server.
+        if not is_away or code == TOO_MANY_FAILURES:
+            return self._fail("FAILED", question.request, question.request_id, cause)
+        if self._open and code != OVER_QUOTA:
+            call = question.input, question.idempotency_key, sent_at
+            if self._open.keep(*call, was_answered=code != 0):
+                return Outcome({}, None, Passed({"status": "UNDECIDED"}, None))
+        return self._fail("AWAY", question.request, question.request_id, cause)
 
     def _answered(
         self, question: _Question[RequestT], answer: types.Decision, hold_of: Callable[[str | None, OnFailure], HoldT]
@@ -130,24 +141,17 @@ class _Guard(Generic[RequestT]):
         hold = None
         if self._options.has_hold:
             id = answer["hold"]["id"] if "hold" in answer else None
-            hold = hold_of(id, lambda error: self._tell_of_hold(question, error))
+            hold = hold_of(id, lambda error: self._tell(question.request, question.request_id, error))
         return Outcome(headers, None, Passed(cast(types.Identity, answer), hold))
 
     def _fail(self, why: str, request: RequestT, request_id: str, cause: Exception | str) -> Outcome[Any]:
         self._tell(request, request_id, cause)
         return _refused(why, request_id)
 
-    def _tell_of_hold(self, question: _Question[RequestT], error: Exception) -> None:
-        """Of what fails at the end of a request, or after it: nobody is there for what `on_error` raises."""
-        try:
-            self._tell(question.request, question.request_id, error)
-        except Exception:
-            _logger.exception("on_error failed")
-
     def _tell(self, request: RequestT, request_id: str, cause: Exception | str) -> None:
         error = GuardError(f"keytally guard, request {request_id}: {_describe(cause)}")
         error.__cause__ = cause if isinstance(cause, Exception) else None
-        self._on_error(error, request)
+        tell("on_error", self._on_error, error, request)
 
 
 class Guard(_Guard[RequestT]):
@@ -173,13 +177,11 @@ class Guard(_Guard[RequestT]):
         question = self._question(request, request_id, key, self._options.values(request), seen)
         if isinstance(question, Outcome):
             return question
-        sent_at = time.monotonic()
+        sent_at, retry = time.monotonic(), self._client._settings.retry_verify()
         try:
-            answer = self._client.verify(
-                question.input, idempotency_key=question.idempotency_key, request_id=request_id
-            )
+            answer = self._client._verify(question.input, question.options, retry)
         except Exception as error:
-            return self._unanswered(question, error, sent_at)
+            return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
         return self._answered(question, answer, lambda id, on_failure: Hold(self._client, id, on_failure))
 
 
@@ -209,32 +211,30 @@ class AsyncGuard(_Guard[RequestT]):
         question = self._question(request, request_id, key, values, seen)
         if isinstance(question, Outcome):
             return question
-        sent_at = time.monotonic()
+        sent_at, retry = time.monotonic(), self._client._settings.retry_verify()
         try:
-            answer = await self._verify(question)
+            answer = await self._verify(question, retry)
         except Exception as error:
-            return self._unanswered(question, error, sent_at)
+            return self._unanswered(question, error, sent_at if retry.may_be_debited else None)
         return self._passes(question, answer)
 
-    async def _verify(self, question: _Question[RequestT]) -> types.Decision:
-        asking = self._client.verify(
-            question.input, idempotency_key=question.idempotency_key, request_id=question.request_id
-        )
+    async def _verify(self, question: _Question[RequestT], retry: Retry) -> types.Decision:
+        asking = self._client._verify(question.input, question.options, retry)
         if not self._options.has_hold:
             return await asking
-        task = in_background(asking)
+        task = self._client._background.begin(asking)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             # keytally may hold credits, or do so soon, and only its answer tells the id.
-            in_background(self._release(question, task))
+            self._client._background.begin(self._release(question, task))
             raise
 
     async def _release(self, question: _Question[RequestT], asking: asyncio.Task[types.Decision]) -> None:
         try:
             passed = self._passes(question, await asking).passed
         except Exception as error:
-            return self._tell_of_hold(question, error)
+            return self._tell(question.request, question.request_id, error)
         if passed and passed.hold:
             await passed.hold.end()
         return None

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from keytally import types
-from keytally._background import in_background
 from keytally._client import AsyncClient, Client
+from keytally.errors import KeytallyError
 
 OnFailure = Callable[[Exception], None]
 
@@ -22,26 +24,55 @@ class _Hold:
         self._is_settled = False
         self.cost_at_end: Callable[[], str] = lambda: "0"
 
-    def _settles(self) -> bool:
-        """Whether the caller is the first to settle what is held."""
-        is_first = not self._is_settled and self.id is not None
-        self._is_settled = True
-        return is_first
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """
+        Notes the outcome of a capture. Of one that keytally refused, or that could not be sent, the hold is as it was: captured again,
+        or released at the end.
+        """
+        is_refused = False
+        try:
+            yield
+        except Exception as error:
+            is_refused = not isinstance(error, KeytallyError) or _is_refusal(error)
+            raise
+        finally:
+            if not is_refused:
+                self._is_settled = True
 
 
 class Hold(_Hold):
     def __init__(self, client: Client, id: str | None, on_failure: OnFailure) -> None:
         super().__init__(id, on_failure)
         self._client = client
+        self._lock = threading.Lock()
+        self._capturing = 0
+        self._is_over = False
 
     def capture(self, usage: str) -> types.CaptureHoldResult | None:
-        self._is_settled = True
-        return None if self.id is None else self._client.holds.capture({"holdId": self.id, "usage": usage})
+        if self.id is None:
+            return None
+        with self._lock:
+            self._capturing += 1
+        try:
+            with self._noting():
+                return self._client.holds.capture({"holdId": self.id, "usage": usage})
+        finally:
+            with self._lock:
+                self._capturing -= 1
+            self._settle_if_over()
 
     def end(self) -> None:
         """Settles what was not captured, once the answer has ended. Should that fail, the hold ends by itself."""
-        if not self._settles() or self.id is None:
-            return
+        self._is_over = True
+        self._settle_if_over()
+
+    def _settle_if_over(self) -> None:
+        with self._lock:
+            # keytally may refuse a capture that another thread has under way.
+            if not self._is_over or self._is_settled or self._capturing or self.id is None:
+                return
+            self._is_settled = True
         try:
             usage = self.cost_at_end()
             if _is_zero(usage):
@@ -56,15 +87,34 @@ class AsyncHold(_Hold):
     def __init__(self, client: AsyncClient, id: str | None, on_failure: OnFailure) -> None:
         super().__init__(id, on_failure)
         self._client = client
+        self._capturing: set[asyncio.Task[types.CaptureHoldResult]] = set()
         self._ending: asyncio.Task[None] | None = None
 
     async def capture(self, usage: str) -> types.CaptureHoldResult | None:
-        self._is_settled = True
-        return None if self.id is None else await self._client.holds.capture({"holdId": self.id, "usage": usage})
+        """It is sent, whatever becomes of the caller."""
+        if self.id is None:
+            return None
+        capturing = self._client._background.begin(self._capture(self.id, usage))
+        self._capturing.add(capturing)
+        capturing.add_done_callback(self._capturing.discard)
+        try:
+            return await asyncio.shield(capturing)
+        except asyncio.CancelledError:
+            capturing.add_done_callback(self._tell_failure)
+            raise
+
+    async def _capture(self, id: str, usage: str) -> types.CaptureHoldResult:
+        with self._noting():
+            return await self._client.holds.capture({"holdId": id, "usage": usage})
+
+    def _tell_failure(self, capturing: asyncio.Task[types.CaptureHoldResult]) -> None:
+        error = None if capturing.cancelled() else capturing.exception()
+        if isinstance(error, Exception):
+            self._on_failure(error)
 
     def begin_end(self) -> None:
         """Settles what was not captured, once the answer has ended. Should that fail, the hold ends by itself."""
-        self._ending = self._ending or in_background(self._settle())
+        self._ending = self._ending or self._client._background.begin(self._settle())
 
     async def end(self) -> None:
         """The same, and waits for it. One that is cancelled, as with its request, waits no longer, but all is settled."""
@@ -73,8 +123,12 @@ class AsyncHold(_Hold):
             await asyncio.shield(self._ending)
 
     async def _settle(self) -> None:
-        if not self._settles() or self.id is None:
+        while self._capturing:
+            # Their callers may be gone, keytally may refuse them, and others may begin meanwhile.
+            await asyncio.wait(self._capturing)
+        if self._is_settled or self.id is None:
             return
+        self._is_settled = True
         try:
             usage = self.cost_at_end()
             if _is_zero(usage):
@@ -83,6 +137,11 @@ class AsyncHold(_Hold):
                 await self._client.holds.capture({"holdId": self.id, "usage": usage})
         except Exception as error:
             self._on_failure(error)
+
+
+def _is_refusal(error: KeytallyError) -> bool:
+    """Whether keytally surely captured nothing. With 409 something was captured or released before."""
+    return error.code != 0 and error.status != 409 and not error.is_away
 
 
 def _is_zero(usage: Any) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from keytally import types
 from keytally._client import AsyncClient, Client
 from keytally._fork import begin_in_each_process
+from keytally._options import CallOptions
+from keytally._tell import tell
 from keytally._wire import to_json
 from keytally.errors import KeytallyError
 
@@ -21,18 +23,30 @@ OnLost = Callable[[types.VerifyKeyInput, Lost], None]
 _REPEATABLE_SECONDS = 50.0
 # A report takes no longer, its repetitions included: the last of them still leaves within the 60 s.
 _REPORT_SECONDS = 9.0
+# What becomes of a report beside a status: nobody of keytally answers, or keytally itself cannot decide the call now.
 _AWAY = "AWAY"
+_UNDECIDED = "UNDECIDED"
 
 _logger = logging.getLogger("keytally")
 
 
 class KeptCall:
-    """A verification without an answer. `sent_at` is set if it was sent, so that keytally may have debited it."""
+    """A verification without an answer. `sent_at` is set once keytally may have debited it."""
 
     def __init__(self, input: types.VerifyKeyInput, idempotency_key: str, sent_at: float | None) -> None:
         self.input = input
         self.idempotency_key = idempotency_key
         self.sent_at = sent_at
+
+    @property
+    def options(self) -> CallOptions:
+        return {"idempotency_key": self.idempotency_key}
+
+    def begin(self) -> float | None:
+        """Notes that it is sent, and gives `sent_at` as it was before."""
+        before = self.sent_at
+        self.sent_at = before or time.monotonic()
+        return before
 
 
 class _Kept:
@@ -48,16 +62,29 @@ class _Kept:
         # After a fork, the parent still has its calls, and reports them.
         self._calls: dict[int, KeptCall] = {}
         self.away = False
-        """Whether keytally was unavailable when last asked. Until it is back, requests do not wait for it."""
+        """
+        Whether nobody of keytally answered when last asked. Until it is back, requests do not wait for it. An error of keytally
+        itself, such as for a part of its keys, does not count: other requests go on asking.
+        """
 
     @property
     def size(self) -> int:
         return len(self._calls)
 
-    def keep(self, input: types.VerifyKeyInput, idempotency_key: str, sent_at: float | None = None) -> bool:
-        """Keeps a call; false if there is no room for it. `sent_at` is by `time.monotonic()`."""
+    def keep(
+        self,
+        input: types.VerifyKeyInput,
+        idempotency_key: str,
+        sent_at: float | None = None,
+        *,
+        was_answered: bool = False,
+    ) -> bool:
+        """
+        Keeps a call; false if there is no room for it. `sent_at` is by `time.monotonic()`. `was_answered`: keytally itself could not
+        decide it, and is not away.
+        """
         with self._lock:
-            self.away = True
+            self.away = self.away or not was_answered
             has_room = len(self._calls) < self._at_most
             if has_room:
                 call = KeptCall(input, idempotency_key, sent_at)
@@ -93,21 +120,20 @@ class _Kept:
             self._calls.pop(id(call), None)
         if why == "VALID":
             return
-        try:
-            self._on_lost(call.input, why)
-        except Exception:
-            _logger.exception("on_lost failed")
+        tell("on_lost", self._on_lost, call.input, why)
 
     def _note(self, call: KeptCall, outcome: Lost) -> bool:
-        """Takes the outcome of a report; false if keytally is still unavailable."""
+        """Takes the outcome of a report; false if nobody of keytally answers."""
         self.away = outcome == _AWAY
-        if self.away:
-            return False
-        if not isinstance(outcome, KeytallyError):
-            # There is an answer: unless it is VALID, this call was not debited.
+        if outcome in (_AWAY, _UNDECIDED):
+            return not self.away
+        if outcome == "RATE_LIMITED":
+            # It was not debited: it may wait.
             call.sent_at = None
-        if outcome != "RATE_LIMITED":
-            self._drop(call, outcome)
+            return True
+        # Of all refusals, keytally decides only RATE_LIMITED and USAGE_LIMITED after it has looked for a debit by an earlier attempt.
+        is_certain = call.sent_at is None or outcome in ("VALID", "USAGE_LIMITED")
+        self._drop(call, outcome if is_certain else "DOUBTFUL")
         return True
 
 
@@ -116,9 +142,9 @@ class KeptUsage(_Kept):
     Keeps the usage of requests that passed while keytally was unavailable, in memory, and reports it later from a thread.
 
     `on_lost` is called with usage that nobody was debited for, and the reason: keytally refused the key (its status), keytally
-    refused the call (the error; also of one that cannot be sent), or it is no longer known whether the call was debited (`DOUBTFUL`),
-    because keytally keeps an Idempotency-Key for 60 s. At most `at_most` calls are kept; beyond that, requests are refused. Between
-    two attempts to reach keytally `pause` seconds go by.
+    refused the call (the error; also of one that cannot be sent), or it is not known whether the call was debited (`DOUBTFUL`), because
+    keytally keeps an Idempotency-Key for 60 s, and does not look at that of a key which is disabled by now, or the like. At most
+    `at_most` calls are kept; beyond that, requests are refused. Between two attempts to reach keytally `pause` seconds go by.
     """
 
     def __init__(self, client: Client, *, on_lost: OnLost, at_most: int = 10_000, pause: float = 1.0) -> None:
@@ -175,12 +201,15 @@ class KeptUsage(_Kept):
         self.away = False
 
     def _report_call(self, call: KeptCall) -> Lost:
-        call.sent_at = call.sent_at or time.monotonic()
+        sent_at, retry = call.begin(), self._client._settings.retry_verify({"timeout": self._seconds})
+        outcome: Lost
         try:
-            decision = self._client.verify(call.input, idempotency_key=call.idempotency_key, timeout=self._seconds)
-            return decision["status"]
+            outcome = self._client._verify(call.input, call.options, retry)["status"]
         except KeytallyError as error:
-            return _outcome_of(error)
+            outcome = _outcome_of(error)
+        # What keytally surely did not debit may wait for as long as it takes.
+        call.sent_at = call.sent_at if retry.may_be_debited else sent_at
+        return outcome
 
 
 class AsyncKeptUsage(_Kept):
@@ -230,16 +259,19 @@ class AsyncKeptUsage(_Kept):
         self.away = False
 
     async def _report_call(self, call: KeptCall) -> Lost:
-        call.sent_at = call.sent_at or time.monotonic()
+        sent_at, retry = call.begin(), self._client._settings.retry_verify({"timeout": self._seconds})
+        outcome: Lost
         try:
-            decision = await self._client.verify(
-                call.input, idempotency_key=call.idempotency_key, timeout=self._seconds
-            )
-            return decision["status"]
+            outcome = (await self._client._verify(call.input, call.options, retry))["status"]
         except KeytallyError as error:
-            return _outcome_of(error)
+            outcome = _outcome_of(error)
+        # What keytally surely did not debit may wait for as long as it takes.
+        call.sent_at = call.sent_at if retry.may_be_debited else sent_at
+        return outcome
 
 
 def _outcome_of(error: KeytallyError) -> Lost:
     # What is not from keytally decides nothing.
-    return _AWAY if error.is_away or error.code == 0 else error
+    if error.code == 0:
+        return _AWAY
+    return _UNDECIDED if error.is_passing else error

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from keytally.errors import KeytallyError
+from keytally._tell import tell
+from keytally.errors import DEBITED_NOTHING, Detail, KeytallyError
 
 VERIFY_PATH = "/api/v1/api-key/verify"
 BATCH_PATH = f"{VERIFY_PATH}/batch"
@@ -112,7 +113,7 @@ def results_of(request: Outgoing, answer: Answer, count: int) -> list[Any]:
     if len(results) != count:
         raise _foreign(request, answer)
     request_id = answer.headers.get("x-request-id")
-    return [_error_in_batch(one["error"], request_id) if _is_error(one) else one for one in results]
+    return [_error_in_batch(one["error"], request_id) if _error_code(one) else one for one in results]
 
 
 def unanswered(url: str, *, is_late: bool) -> KeytallyError:
@@ -130,6 +131,9 @@ class Retry:
         self._until = time.monotonic() + seconds
         self._on_retry = on_retry
         self._attempts = 0
+        self._answer: KeytallyError | None = None
+        self.may_be_debited = False
+        """Whether an attempt that failed may have been debited, and not refused before."""
 
     def attempt_seconds(self) -> float:
         # Half of the time left: if this answer is lost, another attempt still has time.
@@ -137,14 +141,18 @@ class Retry:
 
     def pause_after(self, error: KeytallyError) -> float:
         """How many seconds to wait before the next attempt; raises the error where that does not help."""
+        is_refusal = error.code in DEBITED_NOTHING or (error.code != 0 and not error.is_passing)
+        self.may_be_debited = self.may_be_debited or not is_refusal
         if not error.is_passing:
             raise error
+        self._answer = error if error.code else self._answer
         backoff = min(_FIRST_PAUSE * 2.0**self._attempts, _LONGEST_PAUSE) * (0.5 + random.random() / 2)
         pause = max(backoff, error.retry_after or 0)
         if time.monotonic() + pause >= self._until:
-            raise error
+            # The last attempts are short: what keytally itself answered before says more than that they got no answer.
+            raise self._answer or error
         self._attempts += 1
-        self._on_retry(error)
+        tell("on_retry", self._on_retry, error)
         return pause
 
 
@@ -152,14 +160,25 @@ def _is_decision(told: Any) -> bool:
     return isinstance(told, dict) and isinstance(told.get("status"), str)
 
 
-def _is_error(told: Any) -> bool:
+def _error_code(told: Any) -> int:
+    """The code of an error of keytally, which begins with its HTTP status; 0 if it is none."""
     error = told.get("error") if isinstance(told, dict) else None
-    return isinstance(error, dict) and isinstance(error.get("code"), int)
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if type(code) is int and 400 <= code // 100 <= 599 else 0
+
+
+def _details_of(error: dict[str, Any]) -> list[Detail]:
+    details = error.get("details")
+    return details if isinstance(details, list) and all(map(_is_detail, details)) else []
+
+
+def _is_detail(one: Any) -> bool:
+    return isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("path", "message"))
 
 
 def _is_batch(told: Any) -> bool:
     results = told.get("results") if isinstance(told, dict) else None
-    return isinstance(results, list) and all(_is_error(one) or _is_decision(one) for one in results)
+    return isinstance(results, list) and all(_error_code(one) or _is_decision(one) for one in results)
 
 
 def _foreign(request: Outgoing, answer: Answer) -> KeytallyError:
@@ -183,10 +202,11 @@ def _error_of(answer: Answer) -> KeytallyError:
         "request_id": answer.headers.get("x-request-id"),
         "retry_after": float(retry_after[0]) if retry_after else None,
     }
-    if not _is_error(told):
+    code = _error_code(told)
+    if code // 100 != answer.status:
         return KeytallyError(_foreign_message(answer.status), **fields)
     error = told["error"]
-    return KeytallyError(str(error.get("message")), code=error["code"], details=error.get("details", ()), **fields)
+    return KeytallyError(str(error.get("message")), code=code, details=_details_of(error), **fields)
 
 
 def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyError:
@@ -196,7 +216,7 @@ def _error_in_batch(error: dict[str, Any], request_id: str | None) -> KeytallyEr
         status=status,
         code=error["code"],
         request_id=request_id,
-        details=error.get("details", ()),
+        details=_details_of(error),
         retry_after=_RETRY_AFTER if status in (429, 503) else None,
     )
 

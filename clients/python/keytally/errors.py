@@ -7,6 +7,15 @@ from collections.abc import Sequence
 from typing_extensions import TypedDict
 
 _FIRST_REQUEST_STILL_RUNS = 40905
+TOO_MANY_FAILURES = 42901
+"""What a wrong access token gets after many a 401."""
+OVER_QUOTA = 42920
+"""A flood of wrong keys can use up the team's quota, and must not let them pass."""
+_REDIS_UNAVAILABLE = 50301
+_OUTBOX_FULL = 50306
+_OVERLOADED = 50308
+DEBITED_NOTHING = frozenset({TOO_MANY_FAILURES, OVER_QUOTA, _REDIS_UNAVAILABLE, _OUTBOX_FULL, _OVERLOADED})
+"""Codes of attempts that keytally refused before it could debit anything."""
 
 
 class Detail(TypedDict):

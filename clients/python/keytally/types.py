@@ -2015,7 +2015,7 @@ class QuotaBillingRecords(TypedDict):
 
 
 class QuotaStoredBytes(TypedDict):
-    """bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments"""
+    """bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments"""
     limit: int
     """How many the team may have"""
     used: int
@@ -2062,7 +2062,7 @@ class Quota(TypedDict):
     billingRecords: QuotaBillingRecords
     """Billing records, also those of deleted workspaces"""
     storedBytes: QuotaStoredBytes
-    """Bytes that all of these take, also deleted keys and revoked tokens, whose records stay, and grants, refills and adjustments"""
+    """Bytes that all of these take, also deleted keys, whose records stay, and grants, refills and adjustments"""
     linkTokens: QuotaLinkTokens
     """Link tokens, also revoked ones, until 30 days after they expire"""
     keptAnswerBytes: QuotaKeptAnswerBytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
@@ -118,14 +119,22 @@ def _request_of(environ: Environ) -> Request:
     for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         if environ.get(name):
             headers[name.replace("_", "-").lower()] = environ[name]
-    # WSGI hands bytes over as Latin-1.
+    # WSGI hands bytes over as Latin-1, and decoded: "%2F" is a "/" there.
     path = (environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")).encode("latin-1")
     return Request(
         method=environ["REQUEST_METHOD"],
         path=path.decode("utf-8", "replace"),
-        raw_path=quote(path),
+        raw_path=_sent_path(environ) or quote(path),
         query_string=environ.get("QUERY_STRING", ""),
         headers=headers,
         ip=environ.get("REMOTE_ADDR"),
         raw=environ,
     )
+
+
+def _sent_path(environ: Environ) -> str | None:
+    """The path as it was sent, of servers that tell it: RAW_URI is Gunicorn's, REQUEST_URI that of uWSGI and mod_wsgi."""
+    uri = environ.get("RAW_URI") or environ.get("REQUEST_URI") or ""
+    # A proxy may be sent a whole address.
+    found = re.match(r"(?:https?://[^/?#]*)?(/[^?#]*)", uri)
+    return found and found[1]

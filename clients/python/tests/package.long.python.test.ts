@@ -140,6 +140,14 @@ test('the example of the other operations makes a workspace and lists its keys',
   assert.is(python(['server.py'], folder, { KEYTALLY_API_URL, ...more }), 'first\n');
 });
 
+test('the example of asyncio lists the workspaces', () => {
+  write(
+    'server.py',
+    blocksOf(PAGE, 'python').find((block) => block.includes('each_async('))!,
+  );
+  assert.match(python(['server.py'], folder, addresses()), /^w$/m);
+});
+
 test.run();
 
 function uvicorn(port: string): string[] {

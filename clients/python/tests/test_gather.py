@@ -227,7 +227,14 @@ class OneTurn(unittest.IsolatedAsyncioTestCase):
                 self.assertTrue(first.cancelled())
 
     async def test_an_answer_that_is_no_batch_is_an_error_of_each_call(self) -> None:
-        wrong: list[Any] = [[VALID], [VALID, None], [VALID, {"status": 1}], [VALID, {"error": 1}], None]
+        wrong: list[Any] = [
+            [VALID],
+            [VALID, None],
+            [VALID, {"status": 1}],
+            [VALID, {"error": 1}],
+            [VALID, {"error": {"code": 404}}],
+            None,
+        ]
         bodies = [*({"results": results} for results in wrong), None, "<h1>Welcome</h1>"]
         with serving(lambda asked: asked.answer(200, bodies[0])) as (url, _):
             async with new_async_client(url) as client:

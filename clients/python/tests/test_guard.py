@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
 import unittest
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest import mock
 
 import httpx
 from fastapi import Request, Response
-from stack import VERIFY_URL, Asked, as_valid, eventually, hold_up, metered_key, new_async_client, new_client, serving
+from stack import (
+    VERIFY_URL,
+    Asked,
+    as_valid,
+    eventually,
+    hold_up,
+    metered_key,
+    new_async_client,
+    new_client,
+    serving,
+)
 
 from keytally import AsyncKeptUsage, KeptUsage, KeytallyError, OptionError, asgi, keys_of, wsgi
+from keytally._hold import AsyncHold, Hold
 from keytally.fastapi import Guard
 
 
@@ -112,6 +127,9 @@ class KeptCalls(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((left, used(), lost.pop(), lost), (0, "2", "DOUBTFUL", []))
 
 
+WRONG_TOKEN = {"error": {"code": 40102, "message": "wrong token"}}
+
+
 class Kept(NamedTuple):
     """What keeps usage, what it has lost, and what flushes it."""
 
@@ -136,7 +154,7 @@ class Reports(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_call_that_grows_too_old_while_others_are_reported_is_not_sent(self) -> None:
         def decide(asked: Asked) -> None:
-            while asked.path != "/readyz" and time.monotonic() < sent_at + 50:
+            while asked.path != "/servingz" and time.monotonic() < sent_at + 50:
                 time.sleep(0.01)
             as_valid(asked)
 
@@ -146,7 +164,7 @@ class Reports(unittest.IsolatedAsyncioTestCase):
             kept.usage.keep({"key": "a"}, "a")
             kept.usage.keep({"key": "b"}, "b", sent_at)
             left = await kept.flush()
-            sent = [one.keys for one in asked if one.path != "/readyz"]
+            sent = [one.keys for one in asked if one.path != "/servingz"]
             self.assertEqual((left, sent, kept.lost), (0, [["a"]], ["DOUBTFUL"]))
 
     async def test_a_callback_that_raises_and_inputs_that_cannot_be_sent_stop_none(self) -> None:
@@ -157,7 +175,7 @@ class Reports(unittest.IsolatedAsyncioTestCase):
                 kept.usage.keep({"key": key}, "b")
             kept.usage.keep({"key": "good"}, "c")
             self.assertEqual(await kept.flush(), 0)
-            self.assertEqual([one.keys for one in asked if one.path != "/readyz"], [["good"]])
+            self.assertEqual([one.keys for one in asked if one.path != "/servingz"], [["good"]])
             kinds = [one if isinstance(one, str) else type(one) for one in kept.lost]
             self.assertEqual((kinds, len(logs.output)), (["DOUBTFUL", KeytallyError, KeytallyError], 3))
 
@@ -166,6 +184,119 @@ class Reports(unittest.IsolatedAsyncioTestCase):
             kept = self.make(url, pause=60)
             kept.usage.keep({"key": "a"}, "a")
             self.assertEqual((await kept.flush(), kept.lost, kept.usage.away), (1, [], True))
+
+    async def test_what_keytally_cannot_decide_now_stays_kept_and_the_others_are_reported(self) -> None:
+        for code in (50301, 50306, 42901, 42920, 40905):
+            error = {"error": {"code": code, "message": "not now"}}
+
+            def decide(asked: Asked, error: object = error, status: int = code // 100) -> None:
+                if asked.path == "/servingz" or asked.keys != ["closed"]:
+                    as_valid(asked)
+                else:
+                    asked.answer(status, error, 60)
+
+            with serving(decide) as (url, asked):
+                kept = self.make(url, pause=60)
+                for key in ("closed", "open"):
+                    kept.usage.keep({"key": key}, key)
+                self.assertEqual((await kept.flush(), kept.lost, kept.usage.away), (1, [], False), code)
+                sent = [one.keys for one in asked if one.path != "/servingz"]
+                self.assertEqual((sent[0], sent[-1]), (["closed"], ["open"]))
+                await kept.close()
+
+    async def test_what_keytally_surely_did_not_debit_is_sent_again_however_long_that_takes(self) -> None:
+        for code, why in [(42901, []), (42920, []), (50301, []), (50306, []), (50308, []), (50305, ["DOUBTFUL"])]:
+            back = threading.Event()
+            refused = (code // 100, {"error": {"code": code, "message": "not now"}}, 60)
+
+            def decide(asked: Asked, back: threading.Event = back, refused: tuple[int, Any, int] = refused) -> None:
+                if asked.path == "/servingz" or back.is_set():
+                    as_valid(asked)
+                else:
+                    asked.answer(*refused)
+
+            with serving(decide) as (url, asked):
+                kept = self.make(url, pause=60)
+                for key in "abc":
+                    kept.usage.keep({"key": key}, key, was_answered=True)
+                await self.report_together(kept.usage, asked)
+                self.assertEqual(await kept.flush(), 3)
+                back.set()
+                self.assertEqual((await self.flush_later(kept), kept.lost), (0, why * 3), code)
+                await kept.close()
+
+    async def test_one_whose_first_attempt_got_no_answer_is_doubtful_whatever_the_next_one_got(self) -> None:
+        def decide(asked: Asked) -> None:
+            if asked.path == "/servingz":
+                asked.answer(200, {})
+            elif sum(one.path == asked.path for one in sent) == 1:
+                asked.answer(502, "<h1>Bad Gateway</h1>")
+            else:
+                asked.answer(503, {"error": {"code": 50308, "message": "not now"}}, 60)
+
+        with serving(decide) as (url, sent):
+            kept = self.make(url, pause=60)
+            kept.usage.keep({"key": "a"}, "a", was_answered=True)
+            self.assertEqual(await kept.flush(), 1)
+            self.assertEqual((await self.flush_later(kept), kept.lost), (0, ["DOUBTFUL"]))
+
+    async def test_a_refusal_says_nothing_of_an_earlier_attempt_unless_keytally_looked_for_its_debit(self) -> None:
+        def decide(asked: Asked) -> None:
+            status = asked.body.get("key")
+            asked.answer(*((401, WRONG_TOKEN) if status == "wrong token" else (200, {"status": status})))
+
+        refusals = ("EXPIRED", "DISABLED", "DELETED", "INVALID_SCOPES", "INVALID", "wrong token")
+        for refusal in (*refusals, "USAGE_LIMITED", "RATE_LIMITED"):
+            with serving(decide) as (url, _):
+                kept = self.make(url, pause=60)
+                kept.usage.keep({"key": refusal}, "a")
+                kept.usage.keep({"key": refusal}, "b", time.monotonic())
+                await kept.flush()
+                lost = [str(one) for one in kept.lost]
+                sent_at = [one.sent_at for one in kept.usage._calls.values()]
+                looked = {"USAGE_LIMITED": (["USAGE_LIMITED"] * 2, []), "RATE_LIMITED": ([], [None] * 2)}
+                self.assertEqual((lost, sent_at), looked.get(refusal, ([refusal, "DOUBTFUL"], [])))
+                await kept.close()
+
+    async def test_a_refusal_says_nothing_of_the_attempt_before_it_that_got_no_answer(self) -> None:
+        for refusal in ((200, {"status": "DISABLED"}), (401, WRONG_TOKEN)):
+
+            def decide(asked: Asked, refusal: tuple[int, Any] = refusal) -> None:
+                if asked.path == "/servingz":
+                    asked.answer(200, {})
+                elif sum(one.path == asked.path for one in sent) == 1:
+                    asked.answer(502, "<h1>Bad Gateway</h1>")
+                else:
+                    asked.answer(*refusal)
+
+            with serving(decide) as (url, sent):
+                kept = self.make(url, pause=60)
+                kept.usage.keep({"key": "a"}, "a", was_answered=True)
+                self.assertEqual((await kept.flush(), kept.lost), (0, ["DOUBTFUL"]))
+
+    async def flush_later(self, kept: Kept) -> int:
+        """Reports as if a minute had passed."""
+        later = SimpleNamespace(monotonic=lambda: time.monotonic() + 60)
+        with mock.patch("keytally._kept.time", later):
+            return await kept.flush()
+
+    async def report_together(self, usage: Any, asked: list[Asked]) -> None:
+        await asyncio.gather(*map(usage._report_call, usage._calls.values()))
+        self.assertEqual([one.path for one in asked], ["/api/v1/api-key/verify/batch"])
+
+    async def test_one_that_nobody_answers_ends_and_the_calls_after_it_are_not_sent(self) -> None:
+        def decide(asked: Asked) -> None:
+            if asked.path == "/servingz":
+                asked.answer(200, {})
+            else:
+                asked.answer(502, "<h1>Bad Gateway</h1>", 60)
+
+        with serving(decide) as (url, asked):
+            kept = self.make(url, pause=60)
+            for key in "ab":
+                kept.usage.keep({"key": key}, key, was_answered=True)
+            self.assertEqual((kept.usage.away, await kept.flush(), kept.usage.away), (False, 2, True))
+            self.assertNotIn(["b"], [one.keys for one in asked if one.path != "/servingz"])
 
     async def test_one_that_fails_is_planned_again_and_loses_nothing(self) -> None:
         with self.assertLogs("keytally", "ERROR") as logs:
@@ -198,6 +329,9 @@ class ReportsOfThreads(Reports):
         client = new_client(url)
         usage = KeptUsage(client, on_lost=noting(lost, error), **options)
         return Kept(usage, lost, partial(asyncio.to_thread, usage.flush), partial(asyncio.to_thread, client.close))
+
+    async def report_together(self, usage: Any, asked: list[Asked]) -> None:
+        """Which calls of threads leave together is up to the machine."""
 
     async def test_one_takes_no_longer_than_an_idempotency_key_allows(self) -> None:
         seconds: list[float] = []
@@ -234,6 +368,103 @@ def noting(lost: list[Any], error: Exception | None) -> Callable[..., None]:
 
 def is_back(kept: Any) -> bool:
     return not kept.away
+
+
+class Raising(list[str]):
+    def append(self, _: str) -> None:
+        raise RuntimeError("on_error is wrong")
+
+
+class Open(unittest.IsolatedAsyncioTestCase):
+    """What a guard with `open` does with keytally's errors, by a client for asyncio."""
+
+    kept: Any
+
+    async def pass_by(self, url: str, told: list[str], **options: Any) -> tuple[int, str]:
+        """The status of the answer, and whose request the application saw; the client has these options."""
+        seen, sent = "", 0
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            nonlocal seen
+            seen = asgi.identity_of(scope)["status"]
+            await send({"type": "http.response.start", "status": 200})
+
+        async def send(message: Any) -> None:
+            nonlocal sent
+            sent = message.get("status", sent)
+
+        scope = {"type": "http", "path": "/", "headers": [(b"x-api-key", b"k")]}
+        async with new_async_client(url, **options) as client:
+            self.kept = AsyncKeptUsage(client, on_lost=lambda *_: None, pause=60)
+            guard = {"open": self.kept, "on_error": lambda error, _: told.append(str(error))}
+            await asgi.KeytallyMiddleware(app, client, cost="1", **guard)(scope, receive, send)
+        return sent, seen
+
+    async def test_requests_pass_only_where_keytally_cannot_decide(self) -> None:
+        # The fourth says of what is kept whether it may have been debited.
+        cases: list[tuple[int, Any, tuple[int, str], list[bool], bool]] = [
+            # What wrong keys or a wrong access token can cause opens nothing.
+            (401, {"error": {"code": 40102, "message": "wrong"}}, (500, ""), [], False),
+            (429, {"error": {"code": 42901, "message": "wrong"}}, (500, ""), [], False),
+            (429, {"error": {"code": 42920, "message": "wrong"}}, (503, ""), [], False),
+            # keytally cannot decide this one; other requests go on asking.
+            (503, {"error": {"code": 50305, "message": "wrong"}}, (200, "UNDECIDED"), [True], False),
+            (503, {"error": {"code": 50308, "message": "wrong"}}, (200, "UNDECIDED"), [False], False),
+            (429, "<h1>Too many requests</h1>", (200, "UNDECIDED"), [True], True),
+            (502, {"error": {"code": 502, "message": "wrong"}}, (200, "UNDECIDED"), [True], True),
+        ]
+        for status, body, passed, doubtful, away in cases:
+            told: list[str] = []
+
+            def decide(asked: Asked, status: int = status, body: object = body) -> None:
+                asked.answer(status, body, 60)
+
+            with serving(decide) as (url, _):
+                self.assertEqual(await self.pass_by(url, told), passed, body)
+            self.assertEqual([one.sent_at is not None for one in self.kept._calls.values()], doubtful, body)
+            self.assertEqual((self.kept.away, len(told)), (away, 1 - len(doubtful)), body)
+
+    async def test_what_keytally_answered_opens_nothing_where_the_last_attempts_got_no_answer(self) -> None:
+        error = {"error": {"code": 42920, "message": "over quota"}}
+        retried: list[KeytallyError] = []
+        told: list[str] = []
+
+        def decide(asked: Asked) -> None:
+            # Silent as soon as the client has read it.
+            if not any(one.code == 42920 for one in retried):
+                asked.answer(429, error, 1)
+
+        with serving(decide) as (url, _):
+            passed = await self.pass_by(url, told, verify_timeout=2, on_retry=retried.append)
+        self.assertEqual((passed, self.kept.size, len(told)), ((503, ""), 0, 1))
+        self.assertRegex(told[0], "42920")
+
+    async def test_an_on_error_that_raises_leaves_the_answer_as_it_is(self) -> None:
+        error = {"error": {"code": 40102, "message": "wrong"}}
+        with serving(lambda asked: asked.answer(401, error)) as (url, _), self.assertLogs("keytally", "ERROR") as logs:
+            self.assertEqual(await self.pass_by(url, Raising()), (500, ""))
+        self.assertEqual([one.getMessage() for one in logs.records], ["on_error failed"])
+
+
+class OpenOfThreads(Open):
+    """The same by a client for threads."""
+
+    async def pass_by(self, url: str, told: list[str], **options: Any) -> tuple[int, str]:
+        seen: list[str] = []
+        sent: list[str] = []
+
+        def app(environ: Any, start: Any) -> list[bytes]:
+            seen.append(wsgi.identity_of(environ)["status"])
+            start("200 OK", [])
+            return []
+
+        with new_client(url, **options) as client:
+            self.kept = KeptUsage(client, on_lost=lambda *_: None, pause=60)
+            guard = {"open": self.kept, "on_error": lambda error, _: told.append(str(error))}
+            guarded = wsgi.KeytallyMiddleware(app, client, cost="1", **guard)
+            environ = {"REQUEST_METHOD": "GET", "HTTP_X_API_KEY": "k"}
+            await asyncio.to_thread(guarded, environ, lambda status, _: sent.append(status))
+        return int(sent[0][:3]), "".join(seen)
 
 
 HELD = {"status": "VALID", "hold": {"id": "h-1"}}
@@ -284,8 +515,177 @@ class Cancelled(unittest.IsolatedAsyncioTestCase):
                 self.assertRegex(str(told), "no such hold")
 
 
+REFUSED = {"error": {"code": 40001, "message": "usage is no decimal number"}}
+CAPTURE, RELEASE = "/api/v1/usage/capture", "/api/v1/usage/release"
+
+
+class HoldsOfTasks(unittest.IsolatedAsyncioTestCase):
+    """Of requests that may be cancelled, and of a client that may be closed."""
+
+    async def asked(self, asked: list[Asked], count: int) -> Asked:
+        await asyncio.to_thread(eventually, f"{count} requests", lambda: len(asked) == count)
+        return asked[-1]
+
+    async def cancel_capture(self, hold: AsyncHold, usage: str, asked: list[Asked]) -> Asked:
+        """Begins a capture and cancels its caller, whose request then ends. Gives the capture's first request."""
+        capturing = asyncio.ensure_future(hold.capture(usage))
+        first = await self.asked(asked, 1)
+        capturing.cancel()
+        await asyncio.wait([capturing])
+        hold.begin_end()
+        return first
+
+    async def test_a_capture_whose_caller_is_cancelled_is_sent_all_the_same(self) -> None:
+        told: list[Exception] = []
+        with serving(hold_up) as (url, asked):
+            async with new_async_client(url) as client:
+                first = await self.cancel_capture(AsyncHold(client, "h-1", told.append), "3", asked)
+                first.answer(503, {})
+                second = await self.asked(asked, 2)
+                second.answer(200, {})
+            self.assertEqual([(one.path, one.body["usage"]) for one in asked], [(CAPTURE, "3")] * 2)
+            self.assertEqual(told, [])
+
+    async def test_a_capture_that_is_refused_after_its_caller_was_cancelled_is_told_and_releases(self) -> None:
+        told: list[Exception] = []
+        with serving(hold_up) as (url, asked):
+            async with new_async_client(url) as client:
+                first = await self.cancel_capture(AsyncHold(client, "h-1", told.append), "1e-07", asked)
+                first.answer(400, REFUSED)
+                (await self.asked(asked, 2)).answer(200, {})
+            self.assertEqual(([one.path for one in asked], len(told)), ([CAPTURE, RELEASE], 1))
+
+    async def test_the_end_waits_for_a_capture_that_begins_while_it_waits_for_another(self) -> None:
+        told: list[Exception] = []
+
+        def decide(asked: Asked) -> None:
+            if asked.path == RELEASE:
+                asked.answer(200, {})
+
+        with serving(decide) as (url, asked):
+            async with new_async_client(url) as client:
+                hold = AsyncHold(client, "h-1", told.append)
+                refused = asyncio.ensure_future(hold.capture("much"))
+                first = await self.asked(asked, 1)
+                hold.begin_end()
+                made = asyncio.ensure_future(hold.capture("3"))
+                second = await self.asked(asked, 2)
+                first.answer(400, REFUSED)
+                with self.assertRaisesRegex(KeytallyError, "no decimal number"):
+                    await refused
+                second.answer(200, {})
+                await made
+                await hold.end()
+            self.assertEqual(([one.path for one in asked], told), ([CAPTURE, CAPTURE], []))
+
+    async def test_a_client_that_is_closed_settles_what_is_held_first(self) -> None:
+        told: list[Exception] = []
+        with serving(hold_up) as (url, asked):
+            client = new_async_client(url)
+            AsyncHold(client, "h-1", told.append).begin_end()
+            first = await self.asked(asked, 1)
+            closing = asyncio.ensure_future(client.aclose())
+            await asyncio.wait([closing], timeout=0.01)
+            first.answer(503, {})
+            (await self.asked(asked, 2)).answer(200, {})
+            await closing
+            self.assertEqual(told, [])
+
+
+class Holds(unittest.IsolatedAsyncioTestCase):
+    """Of an `AsyncClient`."""
+
+    async def test_a_capture_that_is_refused_or_cannot_be_sent_leaves_the_hold_to_be_released(self) -> None:
+        await self.check_end(400, REFUSED, "1e-07", [CAPTURE, RELEASE])
+        await self.check_end(404, {"error": {"code": 40407, "message": "no such hold"}}, "1", [CAPTURE, RELEASE])
+        await self.check_end(200, {}, math.nan, [RELEASE])
+
+    async def test_a_capture_that_may_have_been_made_releases_nothing(self) -> None:
+        await self.check_end(409, {"error": {"code": 40901, "message": "settled"}}, "1", [CAPTURE])
+        await self.check_end(503, {"error": {"code": 50301, "message": "not now"}}, "1", [CAPTURE])
+        await self.check_end(404, "<h1>Not found</h1>", "1", [CAPTURE])
+        await self.check_end(200, {}, "1", [CAPTURE])
+
+    async def test_a_second_capture_that_is_refused_leaves_the_first_one_as_it_is(self) -> None:
+        def decide(asked: Asked) -> None:
+            asked.answer(*((400, REFUSED) if asked.body.get("usage") == "much" else (200, {})))
+
+        told: list[Exception] = []
+        with serving(decide) as (url, asked):
+            await self.capture_and_end(url, ["1", "much"], told.append)
+            self.assertEqual(([one.path for one in asked], told), ([CAPTURE, CAPTURE], []))
+            await self.capture_and_end(url, ["much", "1"], told.append)
+            self.assertEqual(([one.path for one in asked[2:]], told), ([CAPTURE, CAPTURE], []))
+
+    async def check_end(self, status: int, body: object, usage: Any, paths: list[str]) -> None:
+        """Checks what is sent of a request whose capture is answered so, until its end."""
+
+        def decide(asked: Asked) -> None:
+            asked.answer(*((status, body, 60) if asked.path == CAPTURE else (200, {}, None)))
+
+        told: list[Exception] = []
+        with serving(decide) as (url, asked):
+            await self.capture_and_end(url, [usage], told.append)
+            self.assertEqual(([one.path for one in asked], told), (paths, []))
+
+    async def capture_and_end(self, url: str, usages: list[Any], on_failure: Callable[[Exception], None]) -> None:
+        async with new_async_client(url) as client:
+            hold = AsyncHold(client, "h-1", on_failure)
+            for one in usages:
+                with suppress(KeytallyError, ValueError):
+                    await hold.capture(one)
+            await hold.end()
+
+
+class HoldsOfThreads(Holds):
+    """Of a `Client`."""
+
+    async def capture_and_end(self, url: str, usages: list[Any], on_failure: Callable[[Exception], None]) -> None:
+        def act() -> None:
+            with new_client(url, timeout=30) as client:
+                hold = Hold(client, "h-1", on_failure)
+                for one in usages:
+                    with suppress(KeytallyError, ValueError):
+                        hold.capture(one)
+                hold.end()
+
+        await asyncio.to_thread(act)
+
+    async def test_a_capture_of_another_thread_that_is_refused_after_the_end_releases(self) -> None:
+        with serving(hold_up) as (url, asked), new_client(url) as client:
+            hold = Hold(client, "h-1", lambda _: None)
+            capturing = asyncio.ensure_future(asyncio.to_thread(hold.capture, "much"))
+            await asyncio.to_thread(eventually, "it is captured", lambda: len(asked) == 1)
+            hold.end()
+            asked[0].answer(400, REFUSED)
+            await asyncio.to_thread(eventually, "it is released", lambda: len(asked) == 2)
+            asked[1].answer(200, {})
+            with self.assertRaisesRegex(KeytallyError, "no decimal number"):
+                await capturing
+            self.assertEqual([one.path for one in asked], [CAPTURE, RELEASE])
+
+
 async def no_app(*_: object) -> None:
     raise AssertionError("it was cancelled")
+
+
+class Wsgi(unittest.TestCase):
+    def test_the_route_is_the_path_as_it_was_sent_where_the_server_tells_it(self) -> None:
+        decoded = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": "/v1", "PATH_INFO": "/documents/a/\xc3\xa4 b"}
+        sent = "/v1/documents/a%2F%C3%A4%20b"
+        cases: list[tuple[dict[str, str], str]] = [
+            ({"RAW_URI": f"{sent}?n=1"}, sent),
+            ({"REQUEST_URI": f"{sent}?n=/2"}, sent),
+            ({"REQUEST_URI": f"http://api.example.com:80{sent}?n=1"}, sent),
+            ({"RAW_URI": "//v1/documents"}, "//v1/documents"),
+            ({"RAW_URI": "*"}, "/v1/documents/a/%C3%A4%20b"),
+            ({}, "/v1/documents/a/%C3%A4%20b"),
+        ]
+        with serving(as_valid) as (url, asked), new_client(url) as client:
+            guarded = wsgi.KeytallyMiddleware(lambda *_: [], client)
+            for told, route in cases:
+                guarded({**decoded, **told, "HTTP_X_API_KEY": "k"}, lambda *_: None)
+                self.assertEqual(asked[-1].body["route"], f"GET {route}")
 
 
 class Asgi(unittest.IsolatedAsyncioTestCase):

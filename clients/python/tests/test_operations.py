@@ -1,15 +1,30 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import subprocess
 import sys
 import unittest
 import uuid
 from typing import Any
 
-from stack import API_URL, TOKEN, VERIFY_URL, WORKSPACE, as_valid, metered_key, new_async_client, new_client, serving
+import httpx
+from stack import (
+    API_URL,
+    TOKEN,
+    VALID,
+    VERIFY_URL,
+    WORKSPACE,
+    Asked,
+    as_valid,
+    metered_key,
+    new_async_client,
+    new_client,
+    serving,
+)
 
 from keytally import Client, KeytallyError, each, each_async
+from keytally._wire import Retry
 
 # A process that forks after its client has a connection, and ends as its child does.
 FORKING = """
@@ -117,6 +132,10 @@ class Operations(unittest.TestCase):
             ({"url": "localhost:8080"}, 'url is "localhost:8080"; it must start with http'),
             ({"url": TOKEN}, "url is a token"),
             ({"verify_url": "ftp://a"}, 'verify_url is "ftp://a"'),
+            ({"url": f"https://user:{TOKEN}@a"}, "url holds a user name or a password; leave them out"),
+            ({"verify_url": f"https://{TOKEN}@a/"}, "verify_url holds a user name or a password"),
+            ({"url": f"https://user:p/{TOKEN}@a"}, "url holds a user name or a password"),
+            ({"url": f"user:{TOKEN}@a"}, "url holds a user name or a password"),
             ({"token": None}, "token is missing"),
             ({"token": f"{TOKEN}\n"}, "token is wrong; it holds a space, a line break"),
         ]
@@ -139,6 +158,8 @@ class OtherServers(unittest.IsolatedAsyncioTestCase):
             (200, "<h1>Welcome</h1>", False),
             (200, ["ready"], False),
             (404, "<h1>Not found</h1>", False),
+            (404, {"error": {"code": 404, "message": "no route"}}, False),
+            (404, {"error": {"code": 40001, "message": ""}}, False),
         ]
         with serving(lambda asked: asked.answer(*cases[0][:2])) as (url, _), new_client(url) as client:
             async with new_async_client(url) as async_client:
@@ -167,3 +188,76 @@ class OtherServers(unittest.IsolatedAsyncioTestCase):
             with self.assertRaises(KeytallyError) as caught:
                 client.holds.release({"holdId": "h"})
             check(caught.exception)
+
+    async def test_an_error_without_one_of_keytallys_codes_is_none_of_keytallys(self) -> None:
+        codes: list[Any] = [404, 40001, 404_001, -1, True, "40401", 40401.0, None]
+
+        def decide(asked: Asked) -> None:
+            asked.answer(404, {"error": {"code": codes[0], "message": "no"}})
+
+        with serving(decide) as (url, _), new_client(url) as client:
+            while codes:
+                with self.assertRaisesRegex(KeytallyError, "HTTP 404, but the answer is not from keytally") as caught:
+                    client.verify({"key": "k"})
+                self.assertEqual((caught.exception.status, caught.exception.code), (404, 0), codes.pop(0))
+
+    async def test_an_answer_that_comes_in_parts_must_be_whole_in_time(self) -> None:
+        def decide(asked: Asked) -> None:
+            # It takes three seconds.
+            asked.part_seconds = 0.1
+            as_valid(asked)
+            asked.answer(200, '{"status": "VALID"}' + " " * 11)
+
+        with serving(decide) as (url, _), new_client(url) as client:
+            self.assertEqual(client.verify({"key": "k"}), VALID)
+            with self.assertRaisesRegex(KeytallyError, "in time"):
+                client.verify({"key": "k"}, timeout=1)
+            with self.assertRaisesRegex(KeytallyError, "in time"):
+                client.holds.release({"holdId": "h"}, timeout=1)
+            async with new_async_client(url) as async_client:
+                with self.assertRaisesRegex(KeytallyError, "in time"):
+                    await async_client.verify({"key": "k"}, timeout=1)
+
+    async def test_an_on_retry_that_raises_ends_no_call(self) -> None:
+        statuses = [503, 503, 200, 200]
+
+        def on_retry(_: object) -> None:
+            raise RuntimeError("on_retry is wrong")
+
+        with serving(lambda asked: asked.answer(statuses.pop(0), VALID)) as (url, _):
+            with new_client(url, on_retry=on_retry) as client, self.assertLogs("keytally", "ERROR") as logs:
+                self.assertEqual(client.verify({"key": "k"}), VALID)
+            self.assertEqual([one.getMessage() for one in logs.records], ["on_retry failed"] * 2)
+
+    async def test_a_compressed_answer_is_read(self) -> None:
+        def answer(_: httpx.Request) -> httpx.Response:
+            body = gzip.compress('{"status": "VALID", "name": "ä"}'.encode())
+            return httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=body)
+
+        with new_client("http://a", http=httpx.Client(transport=httpx.MockTransport(answer))) as client:
+            self.assertEqual(client.verify({"key": "k"}), {**VALID, "name": "ä"})
+
+    async def test_what_keytally_answered_is_told_where_the_last_attempts_got_no_answer(self) -> None:
+        retry = Retry(3600, lambda _: None)
+        retry.pause_after(KeytallyError("closed", status=503, code=50301))
+        with self.assertRaisesRegex(KeytallyError, "closed"):
+            retry.pause_after(KeytallyError("late", status=0, retry_after=3600))
+
+    async def test_details_of_another_form_are_left_out(self) -> None:
+        good = {"path": "/key", "message": "too long"}
+        wrong: list[Any] = [[{"message": "no path"}], [good, {"path": 1, "message": ""}], [None], "all", {}, None]
+        cases = [*((details, []) for details in wrong), ([good], [good])]
+
+        def decide(asked: Asked) -> None:
+            error = {"error": {"code": 40001, "message": "wrong", "details": cases[0][0]}}
+            is_batch = "verifications" in asked.body
+            asked.answer(*((200, {"results": [error] * 2}) if is_batch else (400, error)))
+
+        with serving(decide) as (url, _):
+            async with new_async_client(url) as client:
+                while cases:
+                    for keys in ("a", "ab"):
+                        calls = (client.verify({"key": key}) for key in keys)
+                        errors: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
+                        self.assertEqual([one.details for one in errors], [cases[0][1]] * len(keys))
+                    cases.pop(0)

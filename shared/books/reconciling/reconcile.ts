@@ -49,9 +49,14 @@ const LOOK_EVERY_MS = 250;
  * Compares the balances of some records in Redis, used and reserved, with the sum of their distinct events, what `/usage`
  * bills, the last balance in the books and the sequence numbers of the events. Traffic may go on: a balance is compared with the events up
  * to its own last one. Where it differs, it is compared again once the books hold all events from before it was read, or
- * after `patienceMs`.
+ * after `patienceMs`. Throws once `signal` is aborted.
  */
-export async function reconcile(stores: Stores, billings: BillingRef[], patienceMs: number): Promise<Reconciliation[]> {
+export async function reconcile(
+  stores: Stores,
+  billings: BillingRef[],
+  patienceMs: number,
+  signal?: AbortSignal,
+): Promise<Reconciliation[]> {
   const { sql, redis } = stores;
   const until = performance.now() + patienceMs;
   const first = await compare(stores, await readSettled(stores, billings));
@@ -59,7 +64,8 @@ export async function reconcile(stores: Stores, billings: BillingRef[], patience
   if (differing.length === 0) return first.map(({ result }) => result);
 
   const readMs = Math.max(...differing.map(({ balance }) => balance.atMs));
-  while ((await booksWatermark(sql)) <= readMs && performance.now() < until) await sleep(LOOK_EVERY_MS);
+  while ((await booksWatermark(sql)) <= readMs && performance.now() < until)
+    await sleep(LOOK_EVERY_MS, undefined, { signal });
   const arrived = (await booksWatermark(sql)) > readMs;
   const balances = differing.map(({ balance }) => balance);
   // Events that arrived late meanwhile are in the books and not yet in these balances.

@@ -1,4 +1,4 @@
-import { eachOf, type Query } from '../../stores/postgres.ts';
+import { eachOf, orGiveUp, type Query } from '../../stores/postgres.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import type { Reconciliation } from './reconcile.ts';
 
@@ -49,11 +49,23 @@ export async function noteProofs(
       since = case when known.status = excluded.status then known.since else excluded.since end`;
 }
 
-/** Notes that all records were compared by a run that began at a moment. */
+/** Notes that all records were compared by a run that began at a moment: the last run, also where a clock was ahead before. */
 export async function noteProved(sql: Query, beganMs: number): Promise<void> {
   await sql`
-    insert into job_watermarks as known (job, at) values ('reconciled', ${beganMs})
-    on conflict (job) do update set at = greatest(known.at, excluded.at)`;
+    insert into job_watermarks (job, at) values ('reconciled', ${beganMs})
+    on conflict (job) do update set at = excluded.at`;
+}
+
+/** How many records the last comparisons found to differ or could not decide, and how long ago the last one of all began. */
+export async function countUnproved(
+  sql: Query,
+): Promise<{ different: number; undecided: number; ageSeconds: number | null }> {
+  const [row] = await orGiveUp(sql<[{ different: number; undecided: number; ageSeconds: number | null }]>`
+    select count(*) filter (where status <> 'ON_ITS_WAY') as different,
+           count(*) filter (where status = 'ON_ITS_WAY') as undecided,
+           (select extract(epoch from now())::float8 - at / 1000.0::float8 from job_watermarks where job = 'reconciled') as age_seconds
+    from unproved_records`);
+  return row;
 }
 
 /** What the last comparisons say of a workspace, with its first records that differ. */

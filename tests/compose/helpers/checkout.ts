@@ -35,7 +35,9 @@ info | 'compose version') [ "\${ENGINE:-yes}" = yes ] ;;
 'compose port api 8080') echo 127.0.0.1:8080 ;;
 'compose port verify 8081') echo 127.0.0.1:8081 ;;
 'compose config') echo 'name: keytally' ;;
-*' ps -q') [ "\${RUNNING:-no}" = no ] || echo container ;;
+*' ps --services') printf '%s\\n' \${RUNNING:-} ;;
+'ps -q --filter label=com.docker.compose.project=keytally --filter label=com.docker.compose.oneoff=True')
+  [ "\${RESTORING:-no}" = no ] || echo container ;;
 'volume ls -q --filter name=^keytally_redis$') [ "\${VOLUMES:-none}" = none ] || echo keytally_redis ;;
 *restore.ts*) cat >>'${folder}/restored'; [ "\${RESTORE:-good}" = good ] ;;
 *backup.ts*) echo backup-of-everything; [ "\${BACKUP:-good}" = good ] ;;

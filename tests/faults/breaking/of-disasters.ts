@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import postgres from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 import { readEvents } from '../../../shared/events/event.ts';
 import { isOutcome } from '../../../shared/events/outcome.ts';
 import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readMemory } from '../../../shared/events/outbox-watch.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { makeKey, type Key } from '../load/participants.ts';
@@ -25,8 +26,8 @@ async function fillMemory(context: FaultContext): Promise<void> {
   const readers = random.chance(0.7) ? stage.programs.filter((name) => /^(consumer|relay)/.test(name)) : [];
   for (const name of readers) stage.signal(name, 'SIGSTOP');
   try {
-    const used = Number(/^used_memory:(\d+)/m.exec(await redis!.info('memory'))![1]);
-    await redis!.config('SET', 'maxmemory', used);
+    const { usedBytes } = await readMemory(redis!);
+    await redis!.config('SET', 'maxmemory', usedBytes);
     await sleep(random.between(2_000, 3_000));
     if (revoked) await revoke(context, revoked);
     await closeShards(context, random.shuffled(ALL_SHARDS).slice(0, 4));

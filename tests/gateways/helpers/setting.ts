@@ -27,6 +27,8 @@ export type Quirks = {
   rateLimit?: boolean;
   /** The gateway captures what the API says that a request did cost. */
   settles?: boolean;
+  /** The gateway takes a path with a "%" without two hex digits, and leaves it as it is. */
+  takesMalformed?: boolean;
 };
 export type Test = ReturnType<typeof suite>;
 

@@ -25,7 +25,7 @@ export function testGateway(
     Object.assign(setting.api.answering, { cost: undefined, never: false });
   });
   testPasses(test, setting, quirks);
-  testPolicies(test, setting);
+  testPolicies(test, setting, quirks);
   if (quirks.settles) testHolds(test, setting);
   testIdentity(test, setting);
   testSmuggling(test, setting);

@@ -1,4 +1,5 @@
-import postgres from 'postgres';
+import type { Sql } from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 
 const ROWS_AT_ONCE = 500;
 
@@ -7,10 +8,7 @@ const ROWS_AT_ONCE = 500;
  * COPY, which the driver (postgres 3.4) now and then never begins on a connection that has just ended another one.
  */
 export async function copyPostgres(fromUrl: string, toUrl: string): Promise<void> {
-  const [from, to] = [fromUrl, toUrl].map((url) => postgres(url, { max: 1, onnotice: () => {} })) as [
-    postgres.Sql,
-    postgres.Sql,
-  ];
+  const [from, to] = [fromUrl, toUrl].map((url) => postgres(url, { max: 1, onnotice: () => {} })) as [Sql, Sql];
   try {
     // Rows come in any order of their tables, and none of them is a change.
     await to`set session_replication_role = replica`;

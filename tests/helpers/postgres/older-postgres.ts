@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import postgres from 'postgres';
+import type { Sql } from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 import { eventually } from '../eventually.ts';
 import type { World } from '../world.ts';
 
@@ -32,7 +33,7 @@ export async function runRestored(world: World, databaseUrl = world.env.DATABASE
   return (await promisify(execFile)(process.execPath, [command], { env })).stdout;
 }
 
-async function onServer(world: World, work: (server: postgres.Sql, name: string) => Promise<void>): Promise<void> {
+async function onServer(world: World, work: (server: Sql, name: string) => Promise<void>): Promise<void> {
   const url = new URL(world.env.DATABASE_URL!);
   const name = url.pathname.slice(1);
   url.pathname = '/postgres';
@@ -42,7 +43,7 @@ async function onServer(world: World, work: (server: postgres.Sql, name: string)
 }
 
 // Postgres copies a database only without connections to it, and our programs reconnect at once unless they may not.
-async function disconnect(server: postgres.Sql, name: string): Promise<void> {
+async function disconnect(server: Sql, name: string): Promise<void> {
   await server`alter database ${server(name)} with allow_connections false`;
   await server`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${name}`;
   await eventually('nobody is connected', async () => {

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import postgres from 'postgres';
+import postgres from '../../../shared/stores/postgres-driver.ts';
 import { record, writeRecords } from '../../../apps/stack/process/leftovers.ts';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { start, untilReady, type Started } from '../../../apps/stack/process/program.ts';

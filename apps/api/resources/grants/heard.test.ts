@@ -2,7 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { inTime } from '../../../../tests/helpers/in-time.ts';
-import { eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { connectTestRedis, eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
+import { makeLogger } from '../../../../shared/runtime/log.ts';
+import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
+import { connectPostgres } from '../../../../shared/stores/postgres.ts';
+import { startScheduling } from './schedule-job.ts';
 
 // A change that Redis has yet to hear of: it is said so afterwards, and that the sweeper leaves it alone.
 
@@ -47,15 +51,36 @@ test('the next period of a schedule is made once Redis has heard of the void, an
     await unhear(await voided(both[0], await granted(both[0], HOUR)));
     return both;
   });
-  const periods = async (of: Made) => (await grantsOf(of)).filter(({ scheduleId }) => scheduleId !== undefined).length;
-  await eventually('the other one is made', async () => (await periods(other)) === 4);
+  await eventually('the other one is made', async () => (await periodsOf(other)) === 4);
   const isDue = async () =>
     (await world.sql`select from grant_schedules where billing_id = ${one.id} and next_at < ${Date.now() - 2_000}`)
       .length;
   await eventually('it is due for some rounds', isDue);
-  assert.is(await periods(one), 3);
+  assert.is(await periodsOf(one), 3);
   await hear(one);
-  await eventually('it is made', async () => (await periods(one)) === 4);
+  await eventually('it is made', async () => (await periodsOf(one)) === 4);
+});
+
+test('however many schedules must wait or fail, those behind them get their periods', async () => {
+  const [one, other] = [await record(), await record()];
+  const { id } = (await must(201, schedule(one, Date.now() - 5.5 * DAY))).body.grantSchedule;
+  await unhear(await voided(one, await granted(one, HOUR)));
+  // More than a round takes at a time, all due for longer than the other one, and the first of them can't be made at all.
+  await world.sql`
+    insert into grant_schedules
+    select (jsonb_populate_record(made, jsonb_build_object(
+      'id', 'sched_waiting_' || i, 'next_at', i, 'next_period', 5,
+      'timezone', case when i = 1 then 'Nowhere' else timezone end))).*
+    from grant_schedules made, generate_series(1, 250) i where id = ${id}`;
+  await inTime(2_500, async (turn) => must(201, schedule(other, turn - 5 * DAY)));
+  await eventually('the next period is made', async () => (await periodsOf(other)) === 4);
+  const waiting = () => world.sql`select from grant_schedules where id like 'sched_waiting_%' and next_at < 1000`;
+  assert.is((await waiting()).length, 250);
+  assert.equal(await toldAndStopped(true), ['making periods of grant schedules failed; trying again']);
+  await world.sql`update grant_schedules set timezone = 'Nowhere' where id like 'sched_waiting_%'`;
+  assert.equal(await toldAndStopped(false), ['the periods of a grant schedule can not be made now; trying again']);
+  await world.sql`delete from grant_schedules where id like 'sched_waiting_%'`;
+  await hear(one);
 });
 
 test('no grant to come is voided while Redis has yet to hear of added credits', async () => {
@@ -112,6 +137,26 @@ function refill({ meter }: Made): Promise<Answer> {
   return world.call('post', '/api/v1/customer-billing/refill', body);
 }
 
+/** What rounds log that are stopped with their first line, also where Postgres takes no changes, as a standby does. */
+async function toldAndStopped(readOnly: boolean): Promise<string[]> {
+  const url = new URL(world.env.DATABASE_URL!);
+  if (readOnly) url.searchParams.set('default_transaction_read_only', 'on');
+  const sql = connectPostgres(url.href, { max: 1, everyTeam: true });
+  const redis = await connectTestRedis();
+  const told: string[] = [];
+  const log = makeLogger('test', 'silent');
+  let stopped: Promise<void> | undefined;
+  log.warn = (_: object, text?: string) => {
+    told.push(text!);
+    stopped ??= loop.stop();
+  };
+  const loop = startScheduling({ sql, redis, metrics: makeMetrics('test'), log });
+  await eventually('a round has failed', async () => stopped !== undefined);
+  await stopped;
+  await Promise.all([sql.end(), redis.close()]);
+  return told;
+}
+
 function schedule({ id }: Made, anchorAt = Date.now()): Promise<Answer> {
   return world.call('post', `/api/v1/customer-billing/${id}/grant-schedule`, { credits: '1', every: 'day', anchorAt });
 }
@@ -152,6 +197,10 @@ function refusedForNow({ status, body, headers }: Answer): void {
 
 async function grantsOf({ id }: Made): Promise<{ scheduleId?: string }[]> {
   return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/grants`))).body.grants;
+}
+
+async function periodsOf(one: Made): Promise<number> {
+  return (await grantsOf(one)).filter(({ scheduleId }) => scheduleId !== undefined).length;
 }
 
 async function stateOf(one: Made) {

@@ -3,7 +3,7 @@ import type { Logger } from '../../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../../shared/runtime/loop.ts';
 import type { Metrics } from '../../../../shared/runtime/metrics.ts';
 import { openShards } from '../../../../shared/stores/fence.ts';
-import type { Sql, Transaction } from '../../../../shared/stores/postgres.ts';
+import { isPostgresConnectionError, type Sql, type Transaction } from '../../../../shared/stores/postgres.ts';
 import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { SHARDS } from '../../../../shared/values/key-text.ts';
 import { isPostgresStale } from '../../sync/stale-postgres.ts';
@@ -13,6 +13,9 @@ import { makePeriods, presentSchedule, scheduleColumns, type ScheduleRow } from 
 const EVERY_MS = 1_000;
 const SCHEDULES_AT_ONCE = 100;
 const LOOK_WITHIN_MS = 1_000;
+// Of a statement that took too long, as one does whose record somebody else has locked.
+const QUERY_CANCELED = '57014';
+const START: Position = { nextAt: 0, id: '' };
 
 type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
 
@@ -21,28 +24,50 @@ type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
  * record, and of its row, lets one process make a period once, and one that dies has made all of it or nothing.
  */
 export function startScheduling({ sql, redis, metrics, log }: Stores): Loop {
-  const loop = startLoop(EVERY_MS, log, 'making periods of grant schedules', async () => {
-    const due = await sql<Due[]>`
-      select id, billing_id, team_id from grant_schedules
-      where next_at <= extract(epoch from now()) * 1000 and deleted_at is null
-      order by next_at limit ${SCHEDULES_AT_ONCE}`;
+  let after = START;
+  const loop = startLoop(EVERY_MS, log, 'making periods of grant schedules', async (stopping) => {
+    const due = await dueAfter(sql, after);
+    after = START;
     if (due.length === 0) return;
     // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
     const open = await openShards(redis, LOOK_WITHIN_MS);
     if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
-    for (const one of due) metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)).catch(noneIfNotYet));
-    if (due.length === SCHEDULES_AT_ONCE) loop.soon();
+    for (const one of due) {
+      // Each may wait for its record until Postgres gives it up.
+      if (stopping.aborted) return;
+      await make(one);
+    }
+    if (due.length < SCHEDULES_AT_ONCE) return;
+    // Go on behind these: those that could not be made are still due, and tried again with the next round.
+    after = due.at(-1)!;
+    loop.soon();
   });
   return loop;
+
+  async function make(one: Due): Promise<void> {
+    try {
+      metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)));
+    } catch (error) {
+      // The void of a grant of its record is on its way to Redis.
+      if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
+      // It would fail all others too.
+      if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
+      log.warn({ error, scheduleId: one.id }, 'the periods of a grant schedule can not be made now; trying again');
+    }
+  }
 }
 
-// The void of a grant of its record is on its way to Redis: a later round makes its periods.
-function noneIfNotYet(error: unknown): number {
-  if (error instanceof ApiError && error.errorName === 'redis_unavailable') return 0;
-  throw error;
-}
+/** How far a round came. */
+type Position = { nextAt: number; id: string };
+type Due = Position & { billingId: string; teamId: string };
 
-type Due = { id: string; billingId: string; teamId: string };
+/** A page of the schedules that are due, those that have been due the longest first. */
+function dueAfter(sql: Sql, { nextAt, id }: Position) {
+  return sql<Due[]>`
+    select id, billing_id, team_id, next_at from grant_schedules
+    where next_at <= extract(epoch from now()) * 1000 and (next_at, id) > (${nextAt}, ${id}) and deleted_at is null
+    order by next_at, id limit ${SCHEDULES_AT_ONCE}`;
+}
 
 /** Gives how many periods have no grant, since it would pass what a record may have. */
 async function makeDue(tx: Transaction, { id, billingId, teamId }: Due): Promise<number> {

@@ -1,11 +1,10 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { newId } from '../../../../shared/values/ids.ts';
 import type { Query } from '../../../../shared/stores/postgres.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { inTime } from '../../../../tests/helpers/in-time.ts';
 import { inLongForm } from '../../../../tests/helpers/long-form.ts';
-import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, once, type World } from '../../../../tests/helpers/world.ts';
 import { billingsAfter, type BillingFilter } from '../../resources/billings/lists.ts';
 
 const MANY = 20_000;
@@ -58,13 +57,15 @@ test('soon a list has what was used, held, granted and expired', async () => {
   const { id, ...account } = await inTime(4_000, async (expiresAt) => {
     const { key, meter } = await customers.meteredKey('10');
     const { id } = await customers.billing(meter);
-    const headers = { 'Idempotency-Key': newId('evt') };
+    const headers = once();
     const grant = { credits: '3', expiresAt, priority: 90 };
     await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
     return { id, key, meter };
   });
   await must(200, customers.verify({ key: plain.key, billing: { usage: '2.5' } }));
-  const hold = () => customers.verify({ key: account.key, billing: { usage: '4', hold: { expiresIn: 3600 } } });
+  const holding = { key: account.key, billing: { usage: '4', hold: { expiresIn: 3600 } } };
+  const headers = once();
+  const hold = () => customers.verify(holding, { headers });
   await eventually('the keys of holds are there', async () => (await hold()).status === 200);
   await eventually('the list has it', async () => {
     const [a] = (await list(`externalMeterId=${plain.meter}`)).billings;

@@ -1,12 +1,11 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { newId } from '../../../../shared/values/ids.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { backdate, backdateRows } from '../../../../tests/helpers/backdate.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../../../../tests/helpers/customers.ts';
 import { inTime } from '../../../../tests/helpers/in-time.ts';
-import { eventually, makeWorld, type Started, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, once, type Started, type World } from '../../../../tests/helpers/world.ts';
 
 const test = suite('statements');
 let world: World;
@@ -162,7 +161,10 @@ test('a statement says that events are on their way, and that the books differ, 
   await exact(id, month);
   const { command } = await booksOf(world);
   await command(`alter table usage_events delete where billing_id = '${id}' and seq = 2 settings mutations_sync = 2`);
-  const { proof } = await statement(id, month);
+  const proof = await eventually('it is proved', async () => {
+    const made = await statement(id, month);
+    return made.proof.status !== 'PENDING' && made.proof;
+  });
   assert.equal(proof, {
     status: 'DIFFERENT',
     differences: [{ what: 'used credits that the books lack', credits: '2' }],
@@ -222,12 +224,12 @@ async function spend(customers: Customers, { key }: TestKey, usage: string, usag
 }
 
 async function grant(id: string, body: object): Promise<string> {
-  const headers = { 'Idempotency-Key': newId('evt') };
+  const headers = once();
   return (await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, body, { headers }))).body.grant.id;
 }
 
 async function adjust(id: string, body: object) {
-  const headers = { 'Idempotency-Key': newId('evt') };
+  const headers = once();
   return (await must(201, world.call('post', `/api/v1/customer-billing/${id}/adjustment`, body, { headers }))).body
     .adjustment;
 }

@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import type { ApiError } from '../../../../shared/contract/errors.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { inTime } from '../../../../tests/helpers/in-time.ts';
-import { eventually, makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, makeWorld, once, type World } from '../../../../tests/helpers/world.ts';
 import { requireFewEnded } from '../../resources/grants/grants.ts';
 import type { RecordAccount } from '../../sync/accounts.ts';
 
@@ -78,7 +78,7 @@ test('a beginning up to 60 s in the past means now; an older one, and an end tha
     { credits: 5 },
     {},
   ]) {
-    const answer = await world.call('post', path(id), body, { headers: { 'Idempotency-Key': String(Math.random()) } });
+    const answer = await world.call('post', path(id), body, { headers: once() });
     assert.equal([answer.status, answer.body.error.code], [400, 40001], JSON.stringify(body));
   }
 });

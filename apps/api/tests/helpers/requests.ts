@@ -1,6 +1,6 @@
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { errors } from '../../../../shared/contract/errors.ts';
-import { eventually, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, once, type World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 
 /** The resources of one team that requests name. */
@@ -279,7 +279,7 @@ export function inUsableOrder<Route extends { method: string; path: string }>(ro
 /** Creates one of each resource in a new workspace of the token's team. Both teams use the same names. */
 export async function makeThings(world: World, token: string): Promise<Things> {
   const make = async (path: string, body: object) => {
-    const headers = { 'Idempotency-Key': String(Math.random()) };
+    const headers = once();
     return (await must(201, world.call('post', path, body, { token, headers }))).body;
   };
   const workspace = (await make('/api/v1/workspace', { name: 'w' })).workspace.id;
@@ -303,7 +303,8 @@ export async function makeThings(world: World, token: string): Promise<Things> {
     from workspaces, (values ('2099-11', 'infinity'::timestamptz), (${CLOSING_MONTH}, null)) as months (month, looked_at)
     where id = ${workspace}`;
   // One event, so that the books are not empty.
-  const verify = (body: object) => world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token });
+  const verify = (body: object, headers = once()) =>
+    world.call('post', `${world.verify!.url}/api/v1/api-key/verify`, body, { token, headers });
   await must(200, verify({ key: key.apiKey.key }));
   // Of a record of their own: requests change the other one, and then its account turns, which is an event, too.
   const ofHolds = { workspaceId: workspace, externalMeterId: 'holds' };
@@ -311,8 +312,8 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   const holding = (await make('/api/v1/api-key', { name: 'k', ...ofHolds })).apiKey.key;
   const hold = async () => {
     const body = { key: holding, billing: { usage: '1', hold: { expiresIn: 3600 } } };
-    const found = await eventually('credits are held', async () => (await verify(body)).body.hold as { id: string });
-    return found.id;
+    const headers = once();
+    return eventually('credits are held', async () => (await verify(body, headers)).body.hold?.id as string);
   };
   return {
     workspace,

@@ -1,6 +1,6 @@
 import { ClickHouseError, ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -20,6 +20,7 @@ import { start, untilReady, type Program, type Started } from '../../process/pro
 const folder = join(process.env.TEST_FOLDER ?? '', 'clickhouse');
 const log = join(folder, 'clickhouse.log');
 const TRIES = 5;
+const password = randomUUID();
 let program: Program;
 let running: Started;
 let url: string;
@@ -28,11 +29,16 @@ let client: ClickHouseClient;
 test.before(async () => {
   mkdirSync(folder, { recursive: true });
   const [port = 0] = await freePorts(1);
-  program = clickhouseProgram({ folder: join(folder, 'data'), port });
+  program = clickhouseProgram({ folder: join(folder, 'data'), port, password });
   url = `http://127.0.0.1:${port}`;
   await startServer();
-  await fetch(url, { method: 'POST', body: 'create database books' });
-  const options = { url, log: { level: ClickHouseLogLevel.OFF }, clickhouse_settings: { async_insert: 0 as const } };
+  await request(url, { method: 'POST', body: 'create database books' });
+  const options = {
+    url,
+    password,
+    log: { level: ClickHouseLogLevel.OFF },
+    clickhouse_settings: { async_insert: 0 as const },
+  };
   client = createClient({ ...options, database: 'books', compression: { request: true, response: true } });
   await client.command({
     query: `create table lines (id UInt64, text String, micros Int64, at DateTime64(3, 'UTC'))
@@ -118,7 +124,7 @@ test('statements run at the same time, each with settings and parameters of its 
 
 test('an answer that is waited for comes from disk: whole, in order, and without memory for it', async () => {
   const ask = (query: string, settings = '') =>
-    fetch(`${url}/?wait_end_of_query=1&readonly=2${settings}`, { method: 'POST', body: query });
+    request(`${url}/?wait_end_of_query=1&readonly=2${settings}`, { method: 'POST', body: query });
   const rows = 10_000_000;
   const before = peakMemory();
   const answer = await ask(
@@ -147,7 +153,7 @@ test('an answer that is waited for comes from disk: whole, in order, and without
 test('an answer that is too large, fails or is not waited for leaves nothing, and ends', async () => {
   const endless = `select number, toString(number) from numbers(100000000000) format CSV`;
   const ask = (query: string, settings = '', signal?: AbortSignal) =>
-    fetch(`${url}/?wait_end_of_query=1&readonly=2${settings}`, {
+    request(`${url}/?wait_end_of_query=1&readonly=2${settings}`, {
       method: 'POST',
       body: query,
       ...(signal && { signal }),
@@ -155,7 +161,7 @@ test('an answer that is too large, fails or is not waited for leaves nothing, an
   const spooling = async () =>
     Number(
       await (
-        await fetch(url, {
+        await request(url, {
           method: 'POST',
           body: "select count() from system.processes where query like '%function file%' and query not like '%system.processes%'",
         })
@@ -181,11 +187,12 @@ test('an answer that is too large, fails or is not waited for leaves nothing, an
 test('an answer that is not read to its end leaves no open file, at whatever byte its reader goes away', async () => {
   const { hostname: host, port } = new URL(url);
   const body = 'select number, toString(number) from numbers(500000) format CSV';
-  const request = `POST /?wait_end_of_query=1&readonly=2 HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  const head = [`Host: x`, `Authorization: ${login(password)}`, `Content-Length: ${body.length}`].join('\r\n');
+  const whole = `POST /?wait_end_of_query=1&readonly=2 HTTP/1.1\r\n${head}\r\n\r\n${body}`;
   const readers = 300;
   for (let i = 0; i < readers; i++) {
     const socket = connect({ host, port: Number(port) });
-    socket.write(request);
+    socket.write(whole);
     await once(socket, 'readable');
     if (i === 0) assert.is(openAnswers(running.pid), 1, 'the file is open while it is read');
     let left = (i * 7_000_000) / readers;
@@ -208,7 +215,7 @@ test('an error has the same code, type and status as from a ClickHouse server', 
     const error = await client.command({ query }).catch((reason: unknown) => reason);
     assert.instance(error, ClickHouseError, query);
     assert.equal([(error as ClickHouseError).code, (error as ClickHouseError).type], [code, type]);
-    const response = await fetch(url, { method: 'POST', body: query });
+    const response = await request(url, { method: 'POST', body: query });
     assert.equal([response.status, response.headers.get('x-clickhouse-exception-code')], [status, code], query);
     assert.match(await response.text(), new RegExp(`^Code: ${code}\\. DB::Exception: .*\\(${type}\\)`, 's'));
   }
@@ -228,10 +235,10 @@ test('a request has the limits of an unchanged ClickHouse server', async () => {
   const inForm = async (query: string, fields: Record<string, string>) => {
     const form = new FormData();
     for (const [name, value] of Object.entries({ query, ...fields })) form.append(name, value);
-    return fetch(url, { method: 'POST', body: form });
+    return request(url, { method: 'POST', body: form });
   };
   const inAddress = (query: string, rest: string) =>
-    fetch(`${url}/?query=${encodeURIComponent(query)}${rest}`, { method: 'POST' });
+    request(`${url}/?query=${encodeURIComponent(query)}${rest}`, { method: 'POST' });
   const taken = async (response: Response, expected: string) => assert.is(await response.text(), `${expected}\n`);
   const refused = async (response: Response, why: string) => {
     assert.equal([response.status, response.headers.get('x-clickhouse-exception-code')], [500, '1000'], why);
@@ -266,7 +273,7 @@ test('a request has the limits of an unchanged ClickHouse server', async () => {
     String(2 * size),
   );
 
-  const post = (query: string) => fetch(url, { method: 'POST', body: query });
+  const post = (query: string) => request(url, { method: 'POST', body: query });
   await taken(await post(`select '${'x'.repeat(200_000)}' = ''`), '0');
   assert.match(
     await (await post(`select '${'x'.repeat(262_144)}' = ''`)).text(),
@@ -277,7 +284,7 @@ test('a request has the limits of an unchanged ClickHouse server', async () => {
 
 test('the answer has the format asked for, and a semicolon in a string starts no second statement', async () => {
   const post = async (query: string, body: string) =>
-    (await fetch(`${url}/?${query}`, { method: 'POST', body })).text();
+    (await request(`${url}/?${query}`, { method: 'POST', body })).text();
   assert.is(await post('', "select 1, 'a;b' -- c; d\n;"), '1\ta;b\n');
   assert.is(await post('default_format=CSV', 'select 1 as x, 2'), '1,2\n');
   assert.is(await post('default_format=CSV', 'select 1 as x format JSONEachRow'), '{"x":1}\n');
@@ -285,10 +292,27 @@ test('the answer has the format asked for, and a semicolon in a string starts no
 });
 
 test('a GET writes nothing, and a web page is refused', async () => {
-  const get = await fetch(`${url}/?query=${encodeURIComponent('create database other')}`);
+  const get = await request(`${url}/?query=${encodeURIComponent('create database other')}`);
   assert.is(get.headers.get('x-clickhouse-exception-code'), '164');
-  const page = await fetch(url, { method: 'POST', body: 'select 1', headers: { origin: 'https://example.com' } });
+  const page = await request(url, { method: 'POST', body: 'select 1', headers: { origin: 'https://example.com' } });
   assert.is(page.status, 403);
+  assert.match(await page.text(), 'web pages');
+});
+
+test('whoever lacks the password is told so, and only learns that a server runs', async () => {
+  const body = "select * from file('/etc/passwd', 'LineAsString')";
+  for (const authorization of [
+    '',
+    login(''),
+    login(`${password} `),
+    login(password, 'keytally'),
+    `Bearer ${password}`,
+  ]) {
+    const answer = await request(url, { method: 'POST', body, headers: { authorization } });
+    assert.equal([answer.status, answer.headers.get('x-clickhouse-exception-code')], [403, '516'], authorization);
+    assert.match(await answer.text(), 'AUTHENTICATION_FAILED');
+  }
+  assert.is((await fetch(`${url}/ping`)).status, 200);
 });
 
 test('inserted rows survive kill -9', async () => {
@@ -314,7 +338,7 @@ test('what the disk did not take is not acknowledged, and what a merge made of i
     () => insert(80_000),
     () => client.command({ query: 'optimize table texts final' }),
     () =>
-      fetch(`${url}/?wait_end_of_query=1&readonly=2`, { method: 'POST', body: 'select number from numbers(50000)' }),
+      request(`${url}/?wait_end_of_query=1&readonly=2`, { method: 'POST', body: 'select number from numbers(50000)' }),
     // Until so many parts are there that they are merged.
     async () => {
       for (;;) await insert(40_000);
@@ -338,7 +362,7 @@ test('what the disk did not take is not acknowledged, and what a merge made of i
 test('what an answer had written when the server was killed is gone once it starts again', async () => {
   const answers = join(folder, 'data', 'answers');
   const query = 'select number, toString(number) from numbers(100000000000) format CSV';
-  const cut = fetch(`${url}/?wait_end_of_query=1&readonly=2`, { method: 'POST', body: query }).catch(() => 'cut off');
+  const cut = request(`${url}/?wait_end_of_query=1&readonly=2`, { method: 'POST', body: query }).catch(() => 'cut off');
   await eventually('it is written', async () => readdirSync(answers).length === 1);
   process.kill(running.pid, 'SIGKILL');
   await running.ended;
@@ -360,6 +384,21 @@ test('on SIGTERM the server finishes a running statement first', async () => {
 });
 
 test.run();
+
+function login(given: string, user = 'default'): string {
+  return `Basic ${Buffer.from(`${user}:${given}`).toString('base64')}`;
+}
+
+type Asked = {
+  method?: string;
+  body?: string | FormData | Buffer;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+};
+
+function request(address: string, { headers, ...options }: Asked = {}): Promise<Response> {
+  return fetch(address, { ...options, headers: { authorization: login(password), ...headers } });
+}
 
 async function startServer(): Promise<void> {
   running = await start(program, log);

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import {
   createServer,
@@ -12,11 +12,15 @@ import { RequestError } from './limits.ts';
 import { readStatement, waitsForEnd } from './request.ts';
 import type { Spool } from './spool.ts';
 
+/** What a server answers with, and the password of its one user, `default`. */
+type Serving = { engine: Engine; spool: Spool; password: string };
+
 /** ClickHouse's HTTP interface in front of the engine, faithful enough for an unchanged `@clickhouse/client`. */
-export function makeServer(engine: Engine, spool: Spool): Server {
+export function makeServer(serving: Serving): Server {
+  const { engine } = serving;
   const { addressBytes, headerBytes } = engine.limits;
   const server = createServer({ maxHeaderSize: addressBytes + headerBytes }, (request, response) => {
-    answer({ engine, spool }, request, response).catch((error: unknown) => refuse(response, engine.version, error));
+    answer(serving, request, response).catch((error: unknown) => refuse(response, engine.version, error));
   });
   // A large insert may take long. An idle connection is kept as long as a ClickHouse server keeps it.
   server.requestTimeout = 0;
@@ -24,17 +28,18 @@ export function makeServer(engine: Engine, spool: Spool): Server {
   return server;
 }
 
+const AUTHENTICATION_FAILED = 516;
 const PART_BYTES = 256 * 1024;
 
-type Answering = { engine: Engine; spool: Spool };
-
-async function answer({ engine, spool }: Answering, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(serving: Serving, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { engine, spool } = serving;
   if (Buffer.byteLength(request.url ?? '') > engine.limits.addressBytes) return send(response, 400, {}, '');
   const url = new URL(request.url ?? '/', 'http://localhost');
-  // There is no password here, so no web page may reach the data through the user's browser.
+  // A browser that was given the password once sends it for other web pages too.
   if (request.headers.origin) return send(response, 403, {}, 'Requests from web pages are not served.\n');
   if (url.pathname === '/ping' || url.pathname === '/replicas_status') return send(response, 200, {}, 'Ok.\n');
   if (url.pathname !== '/') return send(response, 404, {}, `There is no handle ${url.pathname}\n`);
+  if (!isLoggedIn(request, serving.password)) throw notLoggedIn();
 
   response.setHeader('X-ClickHouse-Query-Id', url.searchParams.get('query_id') ?? randomUUID());
   const statement = await readStatement(request, url, engine.limits);
@@ -42,6 +47,22 @@ async function answer({ engine, spool }: Answering, request: IncomingMessage, re
   if (waitsForEnd(url) && isSelect(statement)) return sendSpooled(spool, statement, response);
   const outcome = await engine.run(statement);
   send(response, 200, { 'X-ClickHouse-Summary': JSON.stringify(summary(outcome)), ...serverHeaders() }, outcome.bytes);
+}
+
+// Everybody on the machine reaches the port, and statements can read and write files of this user.
+function isLoggedIn({ headers }: IncomingMessage, password: string): boolean {
+  const [, given = ''] = /^basic\s+(\S+)/i.exec(headers.authorization ?? '') ?? [];
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(Buffer.from(given, 'base64').toString()), digest(`default:${password}`));
+}
+
+function notLoggedIn(): RequestError {
+  const problem =
+    'Authentication failed: the user is default, with the password of CLICKHOUSE_URL, as basic authentication';
+  return new RequestError(
+    AUTHENTICATION_FAILED,
+    `Code: ${AUTHENTICATION_FAILED}. DB::Exception: ${problem} (AUTHENTICATION_FAILED)`,
+  );
 }
 
 async function sendSpooled(spool: Spool, statement: Statement, response: ServerResponse): Promise<void> {
@@ -102,7 +123,7 @@ function refuse(response: ServerResponse, version: string, error: unknown): void
 function statusOf(code: number): number {
   if (unreadable.includes(code)) return 400;
   if (unknown.includes(code)) return 404;
-  return { 159: 408, 48: 501, 203: 503, 210: 503, 439: 503 }[code] ?? 500;
+  return { [AUTHENTICATION_FAILED]: 403, 159: 408, 48: 501, 203: 503, 210: 503, 439: 503 }[code] ?? 500;
 }
 
 // Could not be read, or is of the wrong type.

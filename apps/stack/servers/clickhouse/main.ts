@@ -1,4 +1,4 @@
-// ClickHouse for one machine: node apps/stack/servers/clickhouse/main.ts --folder DIR --port N [--config FILE]
+// ClickHouse for one machine: CLICKHOUSE_PASSWORD=… node apps/stack/servers/clickhouse/main.ts --folder DIR --port N [--config FILE]
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -10,9 +10,12 @@ const text = { type: 'string' } as const;
 const ownConfig = join(import.meta.dirname, 'engine.xml');
 const { values } = parseArgs({ options: { folder: text, port: text, config: { ...text, default: ownConfig } } });
 if (!values.folder || !values.port) throw new Error('usage: clickhouse/main.ts --folder DIR --port N [--config FILE]');
+const { CLICKHOUSE_PASSWORD: password } = process.env;
+if (!password)
+  throw new Error('CLICKHOUSE_PASSWORD must be set: whoever reaches the port may read all files of this user');
 
 const engine = openEngine(values.folder, values.config);
-const server = makeServer(engine, makeSpool(engine, join(values.folder, 'answers')));
+const server = makeServer({ engine, spool: makeSpool(engine, join(values.folder, 'answers')), password });
 server.listen(Number(values.port), '127.0.0.1');
 await once(server, 'listening');
 console.log(`ClickHouse ${engine.version} (chdb) listens on 127.0.0.1:${values.port}, data in ${values.folder}`);

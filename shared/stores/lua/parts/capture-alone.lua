@@ -7,8 +7,8 @@ local LATE_MS = 86400000
 
 -- What is asked for; and, as `told`, what the id says of the hold.
 local function readAsked(packedCapture)
-  local what, amount, trace, id, micros, endsAtMs, onExpiry, turn, openedMs, epoch, keyId, usageName =
-    unpackFields('ssssssssssss', packedCapture)
+  local what, amount, id, epoch, known, eventStart, trace, micros, endsAtMs, onExpiry, turn, openedMs, keyId, usageName =
+    unpackFields('ssssssssssssss', packedCapture)
   local told = {
     id = id, micros = tonumber(micros), endsAtMs = tonumber(endsAtMs), onExpiry = onExpiry, turn = tonumber(turn),
     openedMs = openedMs, epoch = epoch, keyId = keyId, usageName = usageName, trace = trace,
@@ -121,5 +121,5 @@ local function settleAlone(billingKey, packedCapture, epoch)
     writeState(account)
   end
   if status ~= 'OK' then return status .. '\31' .. (said or '') end
-  return 'OK\31' .. said .. '\31' .. amountsOf(account) .. '\31' .. format('%d', endsAtMs), record[1]
+  return 'OK\31' .. said .. '\31' .. amountsOf(account) .. '\31' .. format('%d', endsAtMs) .. '\31', record[1]
 end

@@ -7,11 +7,11 @@ import * as assert from 'uvu/assert';
 
 const checkout = join(import.meta.dirname, '../..');
 let project = '';
-const test = suite('queries on the books');
+const test = suite('rules of our own');
 test.before(async () => {
   project = await mkdtemp(join(tmpdir(), 'keytally-linted-'));
   await mkdir(join(project, 'tests/linter'), { recursive: true });
-  for (const file of ['.oxlintrc.json', 'tests/linter/books.ts'])
+  for (const file of ['.oxlintrc.json', 'tests/linter/books.ts', 'tests/linter/postgres.ts'])
     await copyFile(join(checkout, file), join(project, file));
 });
 test.after(() => rm(project, { recursive: true, force: true }));
@@ -37,6 +37,13 @@ test('the linter lets nobody else say that a workspace was allowed', async () =>
     assert.ok((await lint(folder, text('../../../../'))).includes('books(no-allowing)'), folder);
   const type = "export type { AllowedWorkspace } from '../../../../shared/books/usage/allowed-workspace.ts';\n";
   assert.not.ok((await lint('apps/api/routes/usage', type)).includes('books(no-allowing)'));
+});
+
+test('the linter lets nobody connect with the driver as it is published', async () => {
+  const text = (kind: string) => `import ${kind}postgres from 'postgres';\nexport type One = typeof postgres;\n`;
+  for (const folder of ['apps/api/commands', 'apps/stack/servers', 'shared/books', 'tests/helpers'])
+    assert.ok((await lint(folder, text(''))).includes('postgres(mended-driver)'), folder);
+  assert.not.ok((await lint('apps/api/commands', text('type '))).includes('postgres(mended-driver)'));
 });
 
 test('places that may query the books are named one by one', async () => {

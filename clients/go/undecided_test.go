@@ -1,0 +1,290 @@
+package keytally
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// alwaysAnswering is a server that answers each verification, and is ready.
+func alwaysAnswering(t *testing.T, status int, body string) string {
+	return newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/servingz" {
+			_, _ = io.WriteString(w, `{}`)
+			return
+		}
+		// A repetition would come too late.
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+func TestOnlyWhatWrongKeysAndTokensCannotCauseOpensAGuardAndForItsRequestAlone(t *testing.T) {
+	for _, one := range []struct {
+		status, code, answered int
+		isUnavailable          bool
+	}{
+		{429, 42901, http.StatusInternalServerError, false},
+		{429, 42920, http.StatusServiceUnavailable, false},
+		{503, 50301, http.StatusOK, false},
+		{503, 503, http.StatusOK, true},
+	} {
+		body := fmt.Sprintf(`{"error":{"code":%d,"message":"no","details":{"of":"another service"}}}`, one.code)
+		client := newTestClient(t, Options{URL: alwaysAnswering(t, one.status, body), Token: "x"})
+		kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: time.Hour})
+		must(t, err)
+		url := serve(t, client, GuardOptions{Cost: Cost{Usage: "1"}, Open: kept}, func(http.ResponseWriter, *http.Request) {})
+		status, _ := get(t, url, "key_x")
+		equal(t, fmt.Sprint(one.code, status, kept.Unavailable()), fmt.Sprint(one.code, one.answered, one.isUnavailable))
+	}
+}
+
+func TestACallThatKeytallyItselfCannotDecideStaysKeptAndTheOthersAreReported(t *testing.T) {
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "key_of_a_closed_shard") {
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":{"code":50301,"message":"closed"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"status":"VALID"}`)
+	})
+	client := newTestClient(t, Options{URL: url, Token: "x"})
+	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { t.Error(one.Status, one.Err) }, Pause: time.Hour})
+	must(t, err)
+	for _, key := range []string{"key_a", "key_of_a_closed_shard", "key_b"} {
+		kept.keep(keptOf(key, "1"), true)
+	}
+	equal(t, fmt.Sprint(kept.Flush(context.Background()), kept.Unavailable()), "1 false")
+}
+
+func TestWhatKeytallySurelyDidNotDebitIsSentAgainHoweverLongThatTakes(t *testing.T) {
+	for _, one := range []struct {
+		code         int
+		isEachsError bool
+		isDoubtful   bool
+	}{
+		{42901, false, false},
+		{42920, false, false},
+		{50301, false, false},
+		{50306, true, false},
+		{50308, false, false},
+		{50308, true, false},
+		{50305, true, true},
+		{50001, false, true},
+	} {
+		failed := fmt.Sprintf(`{"error":{"code":%d,"message":"no"}}`, one.code)
+		isBack := false
+		var isRetried atomic.Bool
+		url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			switch {
+			case isBack || r.URL.Path == "/servingz":
+				_, _ = io.WriteString(w, `{"status":"VALID"}`)
+			case one.isEachsError && r.URL.Path != verifyPath && !isRetried.Load():
+				results := strings.Repeat(failed+",", strings.Count(string(body), `"key"`))
+				_, _ = io.WriteString(w, `{"results":[`+strings.TrimSuffix(results, ",")+`]}`)
+			default:
+				// A repetition would come too late.
+				w.Header().Set("Retry-After", "60")
+				w.WriteHeader(one.code / 100)
+				_, _ = io.WriteString(w, failed)
+			}
+		})
+		client := newTestClient(t, Options{URL: url, Token: "x", OnRetry: func(*Error) { isRetried.Store(true) }})
+		var lost []error
+		kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(one Lost) { lost = append(lost, one.Err) }, Pause: time.Hour})
+		must(t, err)
+		// Together they leave in a batch too.
+		equal(t, together(8, func(int) string {
+			call := keptOf("key_x", "1")
+			_, err := call.send(context.Background(), client)
+			kept.keep(call, true)
+			return fmt.Sprint(codeOf(err))
+		}), fmt.Sprintf("map[%d:8]", one.code))
+		equal(t, kept.Flush(context.Background()), 8)
+		for _, call := range kept.calls {
+			if !call.sentAt.IsZero() {
+				call.sentAt = call.sentAt.Add(-repeatableFor)
+			}
+		}
+		isBack = true
+		equal(t, kept.Flush(context.Background()), 0)
+		equal(t, fmt.Sprint(one.code, len(lost)), fmt.Sprint(one.code, map[bool]int{true: 8}[one.isDoubtful]))
+	}
+}
+
+func TestACallOfWhichOneAttemptGotNoAnswerIsDoubtfulWhateverTheNextOneGot(t *testing.T) {
+	for _, isOnKept := range []bool{false, true} {
+		var kept, first string
+		attempts := 0
+		url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/servingz" {
+				kept = r.RemoteAddr
+				_, _ = io.WriteString(w, `{}`)
+				return
+			}
+			attempts++
+			if attempts == 1 {
+				first = r.RemoteAddr
+				reset(w)
+				return
+			}
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":{"code":50308,"message":"no"}}`)
+		})
+		client := newTestClient(t, Options{URL: url, Token: "x"})
+		if isOnKept {
+			equal(t, client.Ready(context.Background()), true)
+		}
+		call := keptOf("key_x", "1")
+		_, err := call.send(context.Background(), client)
+		equal(t, fmt.Sprint(codeOf(err), attempts, first == kept, call.sentAt.IsZero()), fmt.Sprint(50308, 2, isOnKept, false))
+	}
+}
+
+// reset ends the connection of a request that was read to its end.
+func reset(w http.ResponseWriter) {
+	connection, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		_ = connection.(*net.TCPConn).SetLinger(0)
+		_ = connection.Close()
+	}
+}
+
+func TestHoweverManyKeptConnectionsHaveEndedTheNextAttemptTakesANewOne(t *testing.T) {
+	const many = 16
+	var mutex sync.Mutex
+	ended := map[string]bool{}
+	waiting, resets := 0, 0
+	all := make(chan bool)
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		mutex.Lock()
+		isEnded := ended[r.RemoteAddr]
+		if isEnded {
+			resets++
+		} else if waiting < many {
+			ended[r.RemoteAddr] = true
+			if waiting++; waiting == many {
+				close(all)
+			}
+		}
+		mutex.Unlock()
+		if isEnded {
+			reset(w)
+			return
+		}
+		<-all
+		_, _ = io.WriteString(w, `{"status":"VALID"}`)
+	})
+	client := newTestClient(t, Options{URL: url, Token: "x"})
+	equal(t, together(many, func(int) string { return fmt.Sprint(client.Ready(context.Background())) }), fmt.Sprintf("map[true:%d]", many))
+	_, err := client.Verify(context.Background(), Verification{Key: "key_x"})
+	must(t, err)
+	equal(t, resets, 1)
+}
+
+func TestWhatKeytallyAnsweredCountsWhereTheLastAttemptsGotNoAnswerOfItsOwn(t *testing.T) {
+	attempts := 0
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		attempts++
+		if attempts == 1 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_, _ = io.WriteString(w, `{"error":{"code":42920,"message":"no"}}`)
+			return
+		}
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusBadGateway)
+	})
+	client := newTestClient(t, Options{URL: url, Token: "x"})
+	kept, err := client.KeepUsage(KeepUsageOptions{OnLost: func(Lost) {}, Pause: time.Hour})
+	must(t, err)
+	guarded := serve(t, client, GuardOptions{Cost: Cost{Usage: "1"}, Open: kept}, func(http.ResponseWriter, *http.Request) {})
+	status, _ := get(t, guarded, "key_x")
+	equal(t, fmt.Sprint(status, attempts, kept.Len(), kept.Unavailable()), "503 2 0 false")
+}
+
+func TestAKeyThatIsRefusedProvesNoMissingDebitWhereAnEarlierAttemptMayHaveBeenDebited(t *testing.T) {
+	var status Status
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"status":%q}`, status)
+	})
+	client := newTestClient(t, Options{URL: url, Token: "x"})
+	for _, status = range []Status{StatusExpired, StatusDisabled, StatusDeleted, StatusInvalidScopes, StatusInvalid, StatusUsageLimited, StatusRateLimited} {
+		var lost []string
+		onLost := func(one Lost) { lost = append(lost, fmt.Sprint(one.Status, one.Err == ErrDoubtful)) }
+		kept, err := client.KeepUsage(KeepUsageOptions{OnLost: onLost, Pause: time.Hour})
+		must(t, err)
+		sent := keptOf("key_x", "1")
+		sent.sentAt = time.Now()
+		kept.keep(keptOf("key_x", "1"), true)
+		kept.keep(sent, true)
+		left := kept.Flush(context.Background())
+		expected := fmt.Sprintf("0 [%sfalse true]", status)
+		switch status {
+		// keytally decides these two after it has looked for a debit.
+		case StatusUsageLimited:
+			expected = "0 [USAGE_LIMITEDfalse USAGE_LIMITEDfalse]"
+		case StatusRateLimited:
+			expected = "2 []"
+		}
+		equal(t, fmt.Sprint(left, lost), expected)
+		for _, call := range kept.calls {
+			equal(t, call.sentAt.IsZero(), true)
+		}
+	}
+}
+
+func TestARefusedTokenProvesNoMissingDebitWhereAnEarlierAttemptMayHaveBeenDebited(t *testing.T) {
+	url := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprint(w, `{"error":{"code":40102,"message":"no"}}`)
+	})
+	var lost []string
+	onLost := func(one Lost) { lost = append(lost, fmt.Sprint(codeOf(one.Err), one.Err == ErrDoubtful)) }
+	kept, err := newTestClient(t, Options{URL: url, Token: "x"}).KeepUsage(KeepUsageOptions{OnLost: onLost, Pause: time.Hour})
+	must(t, err)
+	sent := keptOf("key_x", "1")
+	sent.sentAt = time.Now()
+	kept.keep(keptOf("key_x", "1"), true)
+	kept.keep(sent, true)
+	equal(t, fmt.Sprint(kept.Flush(context.Background()), lost), "0 [40102 false 0 true]")
+}
+
+func TestACaptureIsSentThoughTheEndClientLeftAndOneThatIsRefusedSettlesNothing(t *testing.T) {
+	acme := newCustomer(t, "100")
+	options := GuardOptions{Cost: Cost{Usage: "10"}, Hold: &HoldOptions{ExpiresIn: 600}}
+	url := serve(t, acme.client, options, func(_ http.ResponseWriter, r *http.Request) {
+		left, leave := context.WithCancel(r.Context())
+		leave()
+		held := HoldOf(r.Context())
+		if _, err := held.Capture(left, "much"); failure(t, err).Code != 40001 {
+			t.Error(err)
+		}
+		if r.URL.Path == "/captured" {
+			_, err := held.Capture(left, "3")
+			must(t, err)
+		}
+	})
+	for _, one := range []struct{ path, become string }{{"/released", "0 used 0 held"}, {"/captured", "3 used 0 held"}} {
+		status, _ := get(t, url+one.path, acme.key)
+		equal(t, status, http.StatusOK)
+		acme.become(t, one.become)
+	}
+}
+
+func TestAFractionOfZeroReleases(t *testing.T) {
+	for usage, expected := range map[string]bool{"0": true, "0.0000000": true, "00": true, "": false, "0.": false, "0.1": false, ".0": false} {
+		equal(t, isZero(usage), expected)
+	}
+}
