@@ -1,43 +1,11 @@
 import '../../shared/runtime/require-node.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
-import { connectKafka } from '../../shared/events/kafka.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
-import { makeMetrics } from '../../shared/runtime/metrics.ts';
-import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
-import { startPerNode } from '../../shared/events/start-per-node.ts';
-import { watchOutbox } from '../../shared/events/outbox-watch.ts';
-import { makeProbes } from '../../shared/http/probes.ts';
-import { serveProbes } from '../../shared/http/serve.ts';
-import { startTelemetry } from '../../shared/runtime/telemetry.ts';
-import { connectRedis } from '../../shared/stores/redis.ts';
 import { run } from '../../shared/runtime/run.ts';
-import { startRelay } from './relay.ts';
+import { startRelaying } from './start.ts';
 
-const config = readConfigOrExit(...programs.relay);
+const config = readConfigOrExit(programs.relay);
 const log = makeLogger('relay', config.LOG_LEVEL);
 
-await run({ log }, async () => {
-  const metrics = makeMetrics('relay');
-  const telemetry = await startTelemetry('relay', config, metrics, log);
-  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
-  const kafka = connectKafka(config, 'relay', log);
-
-  // It refuses nothing, and watches for its metrics alone.
-  const outbox = watchOutbox(redis, { maxEntries: Infinity, maxMemoryPercent: Infinity }, metrics, log);
-  const name = config.CONSUMER_NAME;
-  const relaying = startPerNode(redis, log, (node, shards) =>
-    startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log, telemetry }),
-  );
-  const probe = makeProbes(metrics, { redis: () => redis.now(), kafka: () => kafka.ready() });
-  const server = await serveProbes(probe, config, log);
-
-  return {
-    async stop() {
-      await Promise.all([relaying.stop(), outbox.stop()]);
-      await server.stop();
-      await Promise.all([kafka.close(), redis.close()]);
-      await telemetry.stop();
-    },
-  };
-});
+await run({ log }, () => startRelaying(config, log));

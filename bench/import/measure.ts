@@ -7,7 +7,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { VERIFY_BATCH_PATH } from '../../shared/verification/operation.ts';
 import { must } from '../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { eventually, spawnWorld, type ProcessWorld } from '../../tests/helpers/world.ts';
 import { usageOf, type Usage } from '../watch.ts';
 import { keyOf, writeExports, type ExportFile } from './files.ts';
 
@@ -36,7 +36,7 @@ const CHAINED_WITHIN_MS = 900_000;
 
 /** Imports keys of three foreign forms, imports the same files again, and verifies some of the keys. */
 export async function measureImport({ keys, atOnce, folder, say }: Options): Promise<Measured> {
-  const world = await makeWorld(['verify', 'consumer'], {
+  const world = await spawnWorld(['verify', 'consumer'], {
     QUOTA_KEYS: String(keys),
     QUOTA_STORED_BYTES: String(2_000 * keys),
     // By this the run finds the programs when it is cut off.
@@ -79,7 +79,7 @@ export async function measureImport({ keys, atOnce, folder, say }: Options): Pro
 type ImportOptions = { file: ExportFile; workspaceId: string; atOnce: number };
 
 /** Runs the command on a file; gives the first line that it told, and what it took. */
-async function runImport(world: World, options: ImportOptions): Promise<Run & { told: string }> {
+async function runImport(world: ProcessWorld, options: ImportOptions): Promise<Run & { told: string }> {
   const { file, workspaceId, atOnce } = options;
   const env = { PATH: process.env.PATH, KEYTALLY_API_URL: world.api.url, KEYTALLY_TOKEN: world.team.token };
   const args = ['--from', file.path, '--workspace', workspaceId, '--at-once', String(atOnce)];
@@ -105,7 +105,7 @@ async function runImport(world: World, options: ImportOptions): Promise<Run & { 
 }
 
 /** Verifies some keys of each file, spread over it; gives what is wrong with the answers. */
-async function wrongAnswers(world: World, files: ExportFile[]): Promise<string[]> {
+async function wrongAnswers(world: ProcessWorld, files: ExportFile[]): Promise<string[]> {
   const wrong: string[] = [];
   for (const file of files) {
     const count = Math.min(VERIFIED, file.keys);
@@ -125,7 +125,7 @@ async function wrongAnswers(world: World, files: ExportFile[]): Promise<string[]
 
 /** The answers for some keys; undefined while a busy machine misses the deadline of one. */
 async function verified(
-  world: World,
+  world: ProcessWorld,
   some: { key: string }[],
 ): Promise<{ status: string; customerId: string }[] | undefined> {
   const body = { verifications: some.map(({ key }) => ({ key })) };
@@ -133,7 +133,7 @@ async function verified(
   return results.some((one: object) => 'error' in one) ? undefined : results;
 }
 
-async function sizes({ sql, env }: World): Promise<{ postgres: number; redis: number }> {
+async function sizes({ sql, env }: ProcessWorld): Promise<{ postgres: number; redis: number }> {
   const redis = connectRedis(env.REDIS_URL!, makeLogger('bench', 'error'));
   await redis.connected(5_000);
   const info = await redis.node(0).client.info('memory');
@@ -142,13 +142,13 @@ async function sizes({ sql, env }: World): Promise<{ postgres: number; redis: nu
   return { postgres: row.bytes, redis: Number(/^used_memory:(\d+)/m.exec(info)?.[1]) };
 }
 
-async function isChained({ sql }: World): Promise<boolean> {
+async function isChained({ sql }: ProcessWorld): Promise<boolean> {
   const waiting = await sql`select from audit_unchained limit 1`;
   return waiting.length === 0;
 }
 
 /** Counts what an import writes. */
-async function storedIn({ sql, team }: World): Promise<string> {
+async function storedIn({ sql, team }: ProcessWorld): Promise<string> {
   const [row] = await sql`
     select (select count(*) from api_keys) as keys, (select count(*) from key_texts) as secrets,
            (select count(*) from audit_log) as audit_lines, (select max(id) from changes) as changes,

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
 import { must } from '../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { eventually, spawnWorld, type ProcessWorld } from '../../tests/helpers/world.ts';
 import { watchMemory } from '../../tests/history/memory.ts';
 import { insertRefusals, insertUsage, makeRecords, planUsage, type Plan } from './fill.ts';
 import { exportQuery, questionsOf, type Question } from './questions.ts';
@@ -48,7 +48,7 @@ const SETUP_WITHIN_MS = 600_000;
 export async function measureUsage(options: Options): Promise<Measured> {
   const { events, records, days, tries, folder, say, told } = options;
   // By its folder the run finds the api when it is cut off.
-  const world = await makeWorld([], { TEST_FOLDER: process.env.TEST_FOLDER! });
+  const world = await spawnWorld([], { TEST_FOLDER: process.env.TEST_FOLDER! });
   const client = createClient({
     url: world.env.CLICKHOUSE_URL!,
     request_timeout: SETUP_WITHIN_MS,
@@ -87,7 +87,7 @@ export async function measureUsage(options: Options): Promise<Measured> {
 
 type Answered = Asked & { micros: bigint; events: number };
 
-async function askOften(world: World, { name, path, query, withinMs }: Question, tries: number): Promise<Answered> {
+async function askOften(world: ProcessWorld, { name, path, query, withinMs }: Question, tries: number): Promise<Answered> {
   const url = `${world.api.url}${path}?${new URLSearchParams(query).toString()}`;
   const took: number[] = [];
   let text = '';
@@ -172,7 +172,7 @@ async function sumOfEvents(client: ClickHouseClient, { workspaceId }: Plan, { fr
   return { micros: BigInt(row!.micros), events: Number(row!.events) };
 }
 
-type Exporting = { world: World; client: ClickHouseClient; folder: string };
+type Exporting = { world: ProcessWorld; client: ClickHouseClient; folder: string };
 
 async function exportAll({ world, client, folder }: Exporting, plan: Plan, format: Exported['format']) {
   const file = join(folder, `usage.${format}`);

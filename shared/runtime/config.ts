@@ -12,12 +12,15 @@ export class ConfigError extends Error {
 }
 
 /** Reads the variables that a program needs. Throws a ConfigError that lists everything wrong with them at once. */
-export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Config, Name> {
+export function readConfig<Name extends keyof Config>(
+  names: readonly Name[],
+  env: NodeJS.ProcessEnv = process.env,
+): Pick<Config, Name> {
   const problems: string[] = [];
   const entries = names.map((name) => {
     const variable: Variable<unknown> = variables[name];
     try {
-      const given = givenFor(name, variable) ?? variable.default;
+      const given = givenFor(name, variable, env) ?? variable.default;
       if (given === undefined || (given === '' && variable.default === undefined)) throw new Error('must be set');
       return [name, variable.parse(given)];
     } catch (error) {
@@ -32,9 +35,9 @@ export function readConfig<Name extends keyof Config>(...names: Name[]): Pick<Co
 }
 
 /** Reads the configuration of an entry point. One that is not valid is printed, and ends the process with 1. */
-export function readConfigOrExit<Name extends keyof Config>(...names: Name[]): Pick<Config, Name> {
+export function readConfigOrExit<Name extends keyof Config>(names: readonly Name[]): Pick<Config, Name> {
   try {
-    return readConfig(...names);
+    return readConfig(names);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);
@@ -42,8 +45,8 @@ export function readConfigOrExit<Name extends keyof Config>(...names: Name[]): P
   }
 }
 
-function givenFor(name: string, variable: Variable<unknown>): string | undefined {
-  const { [name]: value, [`${name}_FILE`]: file, [`${name}_COMMAND`]: command } = process.env;
+function givenFor(name: string, variable: Variable<unknown>, env: NodeJS.ProcessEnv): string | undefined {
+  const { [name]: value, [`${name}_FILE`]: file, [`${name}_COMMAND`]: command } = env;
   if (!command || !variable.byCommand) return value ?? fromFile(file);
   if (value || file) throw new Error(`is given twice: set one of ${name}, ${name}_FILE and ${name}_COMMAND`);
   return outputOf(command, `${name}_COMMAND`);

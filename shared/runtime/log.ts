@@ -3,11 +3,14 @@ import { makeLogOutput } from './log-output.ts';
 
 export type { Logger };
 
+/** Where lines of a log go. */
+export type LogOutput = { write(line: string): void };
+
 /**
- * A logger that writes JSON lines to standard output. No caller logs a secret on purpose; the redaction catches one that
+ * A logger that writes JSON lines, to standard output by default. No caller logs a secret on purpose; the redaction catches one that
  * an object carries along in a header or a body.
  */
-export function makeLogger(program: string, level: string): Logger {
+export function makeLogger(program: string, level: string, to: LogOutput = standardOutput()): Logger {
   const options: LoggerOptions = {
     name: program,
     level,
@@ -25,7 +28,7 @@ export function makeLogger(program: string, level: string): Logger {
     },
     serializers: { error: describeError },
   };
-  return pino(options, standardOutput());
+  return pino(options, to);
 }
 
 let output: ReturnType<typeof makeLogOutput> | undefined;

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { makeCustomers, must } from '../helpers/customers.ts';
-import { eventually, type World } from '../helpers/world.ts';
+import { eventually, type ProcessWorld } from '../helpers/world.ts';
 import type { Compared, Run } from './compare.ts';
 import { stackSequences, type StackCommand } from './stack-commands.ts';
 import { recordOfStack } from './stack-record.ts';
@@ -11,7 +11,7 @@ const AT_ONCE = 8;
  * Sends random commands to records of a whole stack (api, verify and consumer on real servers, by the real clock), several records
  * at once, and proves each of them by its books, its grants and what its client was answered.
  */
-export async function compareStack(world: World, { sequences, most = 50, seed, onSequence }: Run): Promise<Compared> {
+export async function compareStack(world: ProcessWorld, { sequences, most = 50, seed, onSequence }: Run): Promise<Compared> {
   const { body } = await must(201, world.call('post', '/api/v1/workspace', { name: 'random' }));
   const workspaceId: string = body.workspace.id;
   const customers = makeCustomers(world, workspaceId);
@@ -47,7 +47,7 @@ export async function compareStack(world: World, { sequences, most = 50, seed, o
 }
 
 /** A process learns soon after its start what ids of holds are signed with. */
-async function untilHoldsWork(world: World, customers: ReturnType<typeof makeCustomers>): Promise<void> {
+async function untilHoldsWork(world: ProcessWorld, customers: ReturnType<typeof makeCustomers>): Promise<void> {
   const { key } = await customers.meteredKey('1');
   const hold = { key, billing: { usage: '0', hold: { expiresIn: 1 } } };
   for (const { url } of [world.verify!, world.api])

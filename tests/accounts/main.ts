@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import type { Redis } from 'ioredis';
 import { bar } from '../../apps/stack/demo/print.ts';
 import { StackError } from '../../apps/stack/process/errors.ts';
-import { connectTestRedis, makeWorld } from '../helpers/world.ts';
+import { connectTestRedis, spawnWorld } from '../helpers/world.ts';
 import { runInTestFolder, startTestServers, testEnvironment } from '../runner/servers.ts';
 import { compareAccounts, compareLosses } from './compare-accounts.ts';
 import { compareLimits } from './compare-limits.ts';
@@ -43,7 +43,7 @@ async function main(folder: string): Promise<void> {
   }
   // A slot has databases of its own.
   Object.assign(process.env, testEnvironment(servers, folder, 2));
-  const world = await makeWorld(['verify', 'consumer']);
+  const world = await spawnWorld(['verify', 'consumer']);
   try {
     await report('the whole stack', Math.ceil(sequences * OF_STACK), (run) => compareStack(world, run));
   } finally {

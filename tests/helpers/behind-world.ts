@@ -13,7 +13,7 @@ import { testEvent } from './events.ts';
 import { untilWritten } from './own-redis.ts';
 import { makeRebuildWorld } from './rebuild-world.ts';
 import { refusingBooks } from './refusing-books.ts';
-import { eventually, type Started } from './world.ts';
+import { eventually, type Spawned } from './world.ts';
 
 /** A billing record, and the name of its hash in Redis. */
 export type TestRecord = { id: string; shard: number; meter: string; name: string };
@@ -53,10 +53,10 @@ export async function makeBehindWorld(name: string) {
     refusing,
     inForce,
     /** Starts an api whose ClickHouse refuses what the test says. */
-    startApi: (env: Record<string, string> = {}): Promise<Started> =>
+    startApi: (env: Record<string, string> = {}): Promise<Spawned> =>
       world.start('api', { CLICKHOUSE_URL: refusing.url, ...env }),
     /** A key with a billing record, made by this api. */
-    async newKey(api: Started, settings: object = {}) {
+    async newKey(api: Spawned, settings: object = {}) {
       world.api.url = api.url;
       const meter = await customers.newMeter({ totalCredits: '1000', ...settings });
       const { id } = await customers.billing(meter);
@@ -125,7 +125,7 @@ export async function makeBehindWorld(name: string) {
         const owners = await Promise.all(ALL_SHARDS.map((shard) => redis.admin.hget(keyspace.meta(shard), 'owner')));
         return owners.every((owner) => owner === runId);
       }),
-    async metric(api: Started, name: string): Promise<number> {
+    async metric(api: Spawned, name: string): Promise<number> {
       const text = await (await fetch(`${api.url}/metrics`)).text();
       const line = new RegExp(`^${name}\\{.*\\} (\\S+)$`, 'm').exec(text);
       assert.ok(line, name);

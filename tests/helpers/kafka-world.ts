@@ -7,7 +7,7 @@ import { kafkaVariables } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { must, totalOf } from './customers.ts';
-import { decided, eventually, makeWorld, once, request, type World } from './world.ts';
+import { decided, eventually, spawnWorld, once, request, type ProcessWorld } from './world.ts';
 import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 
 /** A metered key, and the record that it draws on. */
@@ -16,10 +16,10 @@ export type KafkaWorld = Awaited<ReturnType<typeof makeKafkaWorld>>;
 
 /** A test file's own world with Kafka between the outbox and the books, and a look at all of them from outside. */
 export async function makeKafkaWorld() {
-  const world = await makeWorld(['verify'], { BUS: 'kafka', KAFKA_TOPIC_PARTITIONS: '4' });
+  const world = await spawnWorld(['verify'], { BUS: 'kafka', KAFKA_TOPIC_PARTITIONS: '4' });
   const brokers = [world.env.KAFKA_BROKERS!];
   const settings = { KAFKA_TOPIC_PREFIX: world.env.KAFKA_TOPIC_PREFIX!, KAFKA_TOPIC_PARTITIONS: 4 };
-  const config = { ...readConfig(...kafkaVariables), KAFKA_BROKERS: brokers, ...settings };
+  const config = { ...readConfig(kafkaVariables), KAFKA_BROKERS: brokers, ...settings };
   const kafka = connectKafka(config, 'test', makeLogger('test', 'silent'));
   const client = new Client({ clientId: 'outside', brokers, logLevel: logLevel.NOTHING });
   const admin = client.admin();
@@ -100,7 +100,7 @@ export function signalBroker(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): void {
   if (processes.kafka) process.kill(processes.kafka.pid, signal);
 }
 
-async function meterMaker(world: World): Promise<() => Promise<Meter>> {
+async function meterMaker(world: ProcessWorld): Promise<() => Promise<Meter>> {
   const post = async (path: string, body: unknown) =>
     (await must(201, world.call('post', `/api/v1${path}`, body, { headers: once() }))).body;
   const { id: workspaceId } = (await post('/workspace', { name: 'kafka' })).workspace;
@@ -113,7 +113,7 @@ async function meterMaker(world: World): Promise<() => Promise<Meter>> {
   };
 }
 
-async function spend({ verify, team }: World, { key }: Meter, times: number): Promise<void> {
+async function spend({ verify, team }: ProcessWorld, { key }: Meter, times: number): Promise<void> {
   const body = { key, route: '/r', billing: { usage: '0.25', usageName: 'tokens' } };
   const verifyOnce = async () => {
     const answer = await decided(

@@ -2,7 +2,7 @@ import * as assert from 'uvu/assert';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeCustomers, must, type Customers, type TestKey } from './customers.ts';
-import { eventually, makeWorld, once, type World } from './world.ts';
+import { eventually, spawnWorld, once, type ProcessWorld } from './world.ts';
 import { makeOwnRedis, type OwnRedis } from './own-redis.ts';
 
 export type RebuildWorld = Awaited<ReturnType<typeof makeRebuildWorld>>;
@@ -10,7 +10,7 @@ export type RebuildWorld = Awaited<ReturnType<typeof makeRebuildWorld>>;
 /** A test file's own world with a Redis of its own to lose, and ways to see what its balances and books hold afterwards. */
 export async function makeRebuildWorld(name: string, settings: Record<string, string> = {}) {
   const redis = await makeOwnRedis(name);
-  const world = await makeWorld(['verify'], { REDIS_URL: redis.url, ...settings });
+  const world = await spawnWorld(['verify'], { REDIS_URL: redis.url, ...settings });
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name })).body;
   const customers = makeCustomers(world, workspace.id);
   return {
@@ -29,7 +29,7 @@ export async function makeRebuildWorld(name: string, settings: Record<string, st
 }
 
 /** Ways to move credits. */
-function spending(world: World, customers: Customers) {
+function spending(world: ProcessWorld, customers: Customers) {
   return {
     async spend({ key }: TestKey, usage: string) {
       const answer = await must(200, customers.verify({ key, billing: { usage } }, { headers: once() }));
@@ -49,7 +49,7 @@ function spending(world: World, customers: Customers) {
 }
 
 /** Ways to see balances and books. */
-function looking(world: World, customers: Customers) {
+function looking(world: ProcessWorld, customers: Customers) {
   async function reconciliation({ meter }: TestKey) {
     const { id } = await customers.billing(meter);
     return (await must(200, world.call('get', `/api/v1/customer-billing/${id}/reconciliation`))).body.reconciliation;

@@ -1,23 +1,63 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { nodeArguments } from '../../apps/stack/servers/programs.ts';
+import type { Served } from '../../shared/http/serve.ts';
+import { readConfig } from '../../shared/runtime/config.ts';
+import { makeLogger, type Logger } from '../../shared/runtime/log.ts';
+import { programs } from '../../shared/runtime/programs.ts';
 import { learnContract } from './contract.ts';
 import { eventually } from './eventually.ts';
 
 export type Program = 'api' | 'verify' | 'consumer' | 'relay' | 'webhooks';
 
+/** A program of ours that runs in the process of the test. */
+export type Started = { url: string; stop(): Promise<void> };
 /** A program of ours, running as a process of its own, as `make up` runs it. */
-export type Started = { url: string; process: ChildProcess; stop(signal?: NodeJS.Signals): Promise<void> };
+export type Spawned = { url: string; process: ChildProcess; stop(signal?: NodeJS.Signals): Promise<void> };
 
 /** Each is called with everything that programs write from then on. */
 export const outputListeners = new Set<(text: string) => void>();
 
-/** Starts a program and waits until it is ready. */
+/** Starts a program in this process and waits until it is ready. */
 export async function startProgram(program: Program, env: Record<string, string>): Promise<Started> {
-  const started = await spawnProgram(program, env);
-  const probes = env.OPS_PORT ? `http://127.0.0.1:${env.OPS_PORT}` : started.url;
-  const isReady = async () => (await fetch(`${probes}/readyz`)).ok;
-  await eventually(`${program} is ready`, isReady).catch((error: unknown) => {
+  const config = { ...readConfig(programs[program], env), HOST: '127.0.0.1' };
+  const log = makeLogger(program, config.LOG_LEVEL, { write: hear });
+  const started = await starters[program](config, log);
+  const url = `http://127.0.0.1:${started.port}`;
+  await untilReady(program, started.opsPort ? `http://127.0.0.1:${started.opsPort}` : url).catch(async (error) => {
+    await started.stop();
+    throw error;
+  });
+  await learnContract(url, `${program} ${env.OPS_PORT ?? ''}`);
+  return { url, stop: () => started.stop() };
+}
+
+type Starter = (config: any, log: Logger) => Promise<Served>;
+// Loaded by need: a test of verify alone need not wait for the api's routes.
+const starters: Record<Program, Starter> = {
+  api: async (config, log) => (await import('../../apps/api/start.ts')).startApi(config, log),
+  verify: async (config, log) => (await import('../../apps/verify/start.ts')).startVerify(config, log),
+  relay: async (config, log) => (await import('../../apps/relay/start.ts')).startRelaying(config, log),
+  webhooks: async (config, log) => (await import('../../apps/webhooks/start.ts')).startWebhooks(config, log),
+  consumer: async (config, log) =>
+    (await import('../../apps/consumer/start.ts')).startConsumer(config, log, (error) => {
+      throw error;
+    }),
+};
+
+async function untilReady(program: Program, url: string): Promise<void> {
+  await eventually(`${program} is ready`, async () => (await fetch(`${url}/readyz`)).ok);
+}
+
+function hear(text: string): void {
+  for (const listener of outputListeners) listener(text);
+  for (const line of text.split('\n')) if (/"level":(50|60)/.test(line)) process.stderr.write(`${line}\n`);
+}
+
+/** Starts a program as a process of its own and waits until it is ready. */
+export async function spawnProgram(program: Program, env: Record<string, string>): Promise<Spawned> {
+  const started = await untilListening(program, env);
+  await untilReady(program, env.OPS_PORT ? `http://127.0.0.1:${env.OPS_PORT}` : started.url).catch((error: unknown) => {
     // Left running, it would keep the test file from ending.
     started.process.kill('SIGKILL');
     throw error;
@@ -34,7 +74,10 @@ export async function startProgram(program: Program, env: Record<string, string>
 }
 
 /** Starts a program and waits until it says on which port it listens. */
-function spawnProgram(program: Program, env: Record<string, string>): Promise<{ url: string; process: ChildProcess }> {
+function untilListening(
+  program: Program,
+  env: Record<string, string>,
+): Promise<{ url: string; process: ChildProcess }> {
   return new Promise((resolve, reject) => {
     // With the run's folder in its environment it is found at the end wherever it is: it gets a session, as the stack's programs do.
     const detached = env.TEST_FOLDER !== undefined;
@@ -47,8 +90,7 @@ function spawnProgram(program: Program, env: Record<string, string>): Promise<{ 
     let seen = '';
     let listening = false;
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      for (const listener of outputListeners) listener(text);
-      for (const line of text.split('\n')) if (/"level":(50|60)/.test(line)) process.stderr.write(`${line}\n`);
+      hear(text);
       if (listening) return;
       seen += text;
       const port = /"port":(\d+)/.exec(seen)?.[1];

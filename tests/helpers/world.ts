@@ -8,23 +8,25 @@ import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { request, type Answer, type RequestOptions } from './request.ts';
-import { startProgram, type Program, type Started } from './start-program.ts';
+import { applyChanges } from '../../apps/api/sync/sync.ts';
+import type { StoredChange } from '../../apps/api/sync/change.ts';
+import { spawnProgram, startProgram, type Program, type Spawned, type Started } from './start-program.ts';
 
 // What most test files need beside their world.
 export { eventually } from './eventually.ts';
 export { decided, once, request, type Answer } from './request.ts';
-export { outputListeners, type Started } from './start-program.ts';
+export { outputListeners, type Spawned, type Started } from './start-program.ts';
 export { wireTo, type Wire } from './wire.ts';
 
 type Team = { id: string; token: string };
 
-/** A test file's own world: databases of its own on the run's real servers, and our programs on them. */
-export type World = {
+/** What a test file works in: databases on the run's real servers, and our programs on them. */
+export type World<Running = Started> = {
   sql: Sql;
   env: Record<string, string>;
-  api: Started;
-  verify: Started | undefined;
-  consumer: Started | undefined;
+  api: Running;
+  verify: Running | undefined;
+  consumer: Running | undefined;
   /** A team with an access token of all permissions, which requests use by default. */
   team: Team;
   /** Calls the api (or another base URL), as JSON with the team's token; `token: null` sends none. */
@@ -32,10 +34,14 @@ export type World = {
   newTeam(): Promise<Team>;
   /** Stores a workspace and does nothing else, for tests that need one of another team. */
   newWorkspace(teamId: string): Promise<string>;
+  /** Makes an access token that is in force. */
   newToken(teamId: string, granted: readonly Permission[], workspaceIds?: string[]): Promise<string>;
-  start(program: Program, env?: Record<string, string>): Promise<Started>;
+  start(program: Program, env?: Record<string, string>): Promise<Running>;
   stop(): Promise<void>;
 };
+
+/** A world whose programs are processes. */
+export type ProcessWorld = World<Spawned>;
 
 // A test may fill tables, which takes a busy machine a while.
 const SQL_WITHIN_MS = 60_000;
@@ -46,21 +52,75 @@ const SQL_WITHIN_MS = 60_000;
  */
 export const PATIENT = { REQUEST_DEADLINE_MS: '60000' };
 
-/** Makes the world of a test file. The servers come from the test run: `make test FILE=…`. */
-export async function makeWorld(programs: Program[] = ['api'], settings: Record<string, string> = {}): Promise<World> {
-  const env = await makeDatabases(settings);
-  const sql = connectPostgres(withEndlessPauses(env.DATABASE_URL!), { max: 4, statementTimeoutMs: SQL_WITHIN_MS });
+let shared: Promise<World> | undefined;
+
+/**
+ * A team of its own in the stack that all test files of this process share. `stop` leaves that stack to the next file.
+ * The servers come from the test run: `make test FILE=…`.
+ */
+export async function joinWorld(): Promise<World & { verify: Started; consumer: Started }> {
+  // Slots of workers are below those of files.
+  const slot = requireEnv('TEST_WORKER');
+  const world = await (shared ??= ownWorld(startProgram, ['api', 'verify', 'consumer'], {}, slot));
+  const team = await world.newTeam();
   const started: Started[] = [];
-  async function start(program: Program, more: Record<string, string> = {}): Promise<Started> {
-    const one = await startProgram(program, environmentOf(program, { ...env, ...more }));
+  return {
+    ...world,
+    verify: world.verify!,
+    consumer: world.consumer!,
+    team,
+    call: callOf(world.api.url, team),
+    async start(program, more) {
+      const one = await world.start(program, more);
+      started.push(one);
+      return one;
+    },
+    stop: async () => void (await Promise.all(started.map((one) => one.stop()))),
+  };
+}
+
+/** A stack of its own, in this process, for what looks at whole databases, breaks something, or has other settings. */
+export function makeWorld(programs: Program[] = ['api'], settings: Record<string, string> = {}): Promise<World> {
+  return ownWorld(startProgram, programs, settings);
+}
+
+/** A stack of its own whose programs are processes, for what kills them. */
+export function spawnWorld(
+  programs: Program[] = ['api'],
+  settings: Record<string, string> = {},
+): Promise<World<Spawned>> {
+  return ownWorld(spawnProgram, programs, settings);
+}
+
+async function ownWorld<Running extends Started | Spawned>(
+  run: (program: Program, env: Record<string, string>) => Promise<Running>,
+  programs: Program[],
+  settings: Record<string, string>,
+  slot = requireEnv('TEST_SLOT'),
+): Promise<World<Running>> {
+  const env = await makeDatabases(settings, slot);
+  const sql = connectPostgres(withEndlessPauses(env.DATABASE_URL!), { max: 4, statementTimeoutMs: SQL_WITHIN_MS });
+  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'));
+  const started: Running[] = [];
+  async function start(program: Program, more: Record<string, string> = {}): Promise<Running> {
+    const one = await run(program, environmentOf(program, { ...env, ...more }));
     started.push(one);
     return one;
   }
 
-  const team = await newTeam(sql);
   const api = await start('api');
-  const verify = programs.includes('verify') ? await start('verify') : undefined;
-  const consumer = programs.includes('consumer') ? await start('consumer') : undefined;
+  const newToken = (teamId: string, granted: readonly Permission[], workspaceIds?: string[]) =>
+    makeToken(sql, redis, { teamId, granted, workspaceIds });
+  const newTeam = async () => {
+    const id = newId('team');
+    await sql`insert into teams (id, name) values (${id}, ${id})`;
+    return { id, token: await newToken(id, permissions) };
+  };
+  const [team, verify, consumer] = await Promise.all([
+    newTeam(),
+    programs.includes('verify') ? start('verify') : undefined,
+    programs.includes('consumer') ? start('consumer') : undefined,
+  ]);
 
   return {
     sql,
@@ -69,17 +129,21 @@ export async function makeWorld(programs: Program[] = ['api'], settings: Record<
     verify,
     consumer,
     team,
-    newTeam: () => newTeam(sql),
+    newTeam,
     newWorkspace: (teamId) => newWorkspace(sql, teamId),
-    newToken: (teamId, granted, workspaceIds) => newToken(sql, teamId, granted, workspaceIds),
+    newToken,
     start,
-    call: (method, path, body, options = {}) =>
-      request(path.startsWith('http') ? path : api.url + path, method, { token: team.token, body, ...options }),
+    call: callOf(api.url, team),
     async stop() {
       await Promise.all(started.map((one) => one.stop('SIGKILL')));
-      await sql.end();
+      await Promise.all([sql.end(), redis.close()]);
     },
   };
+}
+
+function callOf(apiUrl: string, team: Team): World['call'] {
+  return (method, path, body, options = {}) =>
+    request(path.startsWith('http') ? path : apiUrl + path, method, { token: team.token, body, ...options });
 }
 
 /** Makes one more empty database in Postgres; gives its address. */
@@ -94,19 +158,16 @@ export async function emptyPostgres(suffix: string): Promise<string> {
 
 /** A connection to the database of this test file on the run's Redis. */
 export async function connectTestRedis(): Promise<ShardedRedis> {
-  const redis = connectRedis(redisUrl(), makeLogger('test', 'error'));
+  const redis = connectRedis(
+    withPath(requireEnv('TEST_REDIS_URL'), requireEnv('TEST_SLOT')),
+    makeLogger('test', 'error'),
+  );
   await redis.connected(60_000);
   return redis;
 }
 
-/** The database of this test file on the run's Redis. */
-function redisUrl(): string {
-  return withPath(requireEnv('TEST_REDIS_URL'), requireEnv('TEST_SLOT'));
-}
-
 /** Makes the databases of this test file on the run's servers; gives the environment of programs that use them. */
-async function makeDatabases(settings: Record<string, string>): Promise<Record<string, string>> {
-  const slot = requireEnv('TEST_SLOT');
+async function makeDatabases(settings: Record<string, string>, slot: string): Promise<Record<string, string>> {
   const name = `test_${slot}`;
   const admin = postgres(requireEnv('TEST_POSTGRES_URL'), { max: 1, onnotice: () => {} });
   await admin`drop database if exists ${admin(name)} with (force)`;
@@ -114,7 +175,7 @@ async function makeDatabases(settings: Record<string, string>): Promise<Record<s
   await admin.end();
   const env = {
     DATABASE_URL: withPath(requireEnv('TEST_POSTGRES_URL'), name),
-    REDIS_URL: redisUrl(),
+    REDIS_URL: withPath(requireEnv('TEST_REDIS_URL'), slot),
     CLICKHOUSE_URL: withPath(requireEnv('TEST_CLICKHOUSE_URL'), name),
     MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
     LOG_LEVEL: 'info',
@@ -169,23 +230,20 @@ function environmentOf(program: Program, env: Record<string, string>): Record<st
   return login ? { ...others, DATABASE_URL: withLogin(DATABASE_URL!, requireEnv(login)) } : others;
 }
 
-async function newTeam(sql: Sql): Promise<Team> {
-  const id = newId('team');
-  await sql`insert into teams (id, name) values (${id}, ${id})`;
-  return { id, token: await newToken(sql, id, permissions) };
-}
-
 async function newWorkspace(sql: Sql, teamId: string): Promise<string> {
   const id = newId('ws');
   await sql`insert into workspaces (id, team_id, name) values (${id}, ${teamId}, 'elsewhere')`;
   return id;
 }
 
-async function newToken(
+async function makeToken(
   sql: Sql,
-  teamId: string,
-  granted: readonly Permission[],
-  workspaceIds?: string[],
+  redis: ShardedRedis,
+  {
+    teamId,
+    granted,
+    workspaceIds,
+  }: { teamId: string; granted: readonly Permission[]; workspaceIds?: string[] | undefined },
 ): Promise<string> {
   const shard = randomShard();
   const text = makeKeyText('kt', shard);
@@ -193,8 +251,10 @@ async function newToken(
   await sql`
     insert into access_tokens (id, team_id, name, hash, masked_token, shard, permissions, workspace_ids)
     values (${id}, ${teamId}, 'test', ${hashKeyText(text)}, '', ${shard}, ${[...granted]}, ${workspaceIds ?? null})`;
-  // Old enough for the sweeper to bring it into force at once.
-  await sql`insert into changes (kind, entity_id, shard, created_at) values ('token', ${id}, ${shard}, now() - interval '1 hour')`;
+  const changes = await sql<StoredChange[]>`
+    insert into changes (kind, entity_id, shard) values ('token', ${id}, ${shard}) returning id, kind, entity_id, shard`;
+  await applyChanges(sql, redis, changes);
+  await sql`update changes set applied_at = now() where id = ${changes[0]!.id}`;
   return text;
 }
 

@@ -10,7 +10,7 @@ import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { makeOwnRedis, type OwnRedis } from '../helpers/own-redis.ts';
-import { makeWorld, type World } from '../helpers/world.ts';
+import { spawnWorld, type ProcessWorld } from '../helpers/world.ts';
 import { watchMemory } from './memory.ts';
 import { startOthers, type Others } from './others.ts';
 import type { HistoryPlan } from './plan.ts';
@@ -20,7 +20,7 @@ export type BigRecord = { id: string; keyId: string; key: string; meter: string;
 
 /** What the operations on a long history are measured in: servers and programs of their own, and other records' traffic. */
 export type HistoryWorld = {
-  world: World;
+  world: ProcessWorld;
   workspaceId: string;
   customers: Customers;
   redis: OwnRedis;
@@ -45,7 +45,7 @@ const CREDITS = '9000000000';
 /** Starts the programs on servers of the run, with a Redis of its own, and makes the record. */
 export async function makeHistoryWorld(plan: HistoryPlan): Promise<HistoryWorld> {
   const redis = await makeOwnRedis('history');
-  const world = await makeWorld(['verify', 'consumer'], {
+  const world = await spawnWorld(['verify', 'consumer'], {
     REDIS_URL: redis.url,
     // By this the run finds the programs when it is cut off.
     TEST_FOLDER: process.env.TEST_FOLDER!,

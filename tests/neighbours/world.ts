@@ -8,7 +8,7 @@ import { VERIFY_PATH } from '../../shared/verification/operation.ts';
 import { ALL_SHARDS } from '../../shared/values/key-text.ts';
 import { makeCustomers, must } from '../helpers/customers.ts';
 import { makeOwnRedis } from '../helpers/own-redis.ts';
-import { eventually, makeWorld, request } from '../helpers/world.ts';
+import { eventually, spawnWorld, request } from '../helpers/world.ts';
 import type { Target } from './attacks/attack.ts';
 
 /** The programs as operators run them, a good team with a metered key, and a hostile team. */
@@ -20,7 +20,7 @@ const DRAINED_WITHIN_MS = 60_000;
 /** Starts them on servers of the run, with a Redis of their own. */
 export async function makeNeighbours() {
   const redis = await makeOwnRedis('neighbours', { maxmemory: '1gb' });
-  const world = await makeWorld(['verify', 'consumer'], {
+  const world = await spawnWorld(['verify', 'consumer'], {
     REDIS_URL: redis.url,
     TEST_FOLDER: process.env.TEST_FOLDER!,
     // The limits that operators have, not those of tests.

@@ -1,4 +1,4 @@
-// The test runner: node tests/runner/main.ts [part of a path]… [--long] [--jobs N] [--within SECONDS] [--show]
+// The test runner: node tests/runner/main.ts [part of a path]… [--tiers 0,1,2] [--jobs N] [--within SECONDS] [--show]
 import '../../shared/runtime/require-node.ts';
 import { globSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -6,41 +6,44 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errors } from '../../shared/contract/errors.ts';
 import { SEEN_CODES_FILE } from '../helpers/contract.ts';
-import { dayWithRoom } from '../helpers/day-with-room.ts';
 import { describeFailure, StackError } from '../../apps/stack/process/errors.ts';
 import { readJson, replaceFile } from '../../apps/stack/process/files.ts';
-import { runTestFile, type FileResult } from './test-file.ts';
+import { makeWorker, type FileResult } from './test-file.ts';
 import { sharesBroker } from './kafka.ts';
 import { needs, type Need } from './needs.ts';
-import { makeTestFolder, removeTestFolder, startTestServers, testEnvironment } from './servers.ts';
+import { makeTestFolder, removeTestFolder, slotEnvironment, startTestServers, testEnvironment } from './servers.ts';
+import type { Servers } from '../../apps/stack/servers/servers.ts';
+import { tierNames, tierOf, type Tier } from './tiers.ts';
 
 const TIMES_FILE = 'node_modules/.keytally-test-times.json';
+// A file that was never timed.
+const USUAL_MS = 2_000;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    // Each file has a world of half a dozen processes: of more files than cores, deadlines pass while answers wait to be read.
+    tiers: { type: 'string' },
     jobs: { type: 'string', default: String(Math.min(Math.max(availableParallelism(), 2), 4)) },
     within: { type: 'string', default: '600' },
     show: { type: 'boolean', default: false },
-    // What is long, and no other file: a file with a long form runs in it.
-    long: { type: 'boolean', default: false },
   },
 });
 const withinMs = Number(values.within) * 1000;
 const began = performance.now();
-const abort = new AbortController();
+const tiersMs = new Map<Tier, number>();
 let passed = 0;
 let failed = 0;
 let finished = false;
+let cutOff = false;
 const failures: string[] = [];
 const leftOut: string[] = [];
 
+process.chdir(join(import.meta.dirname, '../..'));
 const folder = await makeTestFolder();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
-    if (abort.signal.aborted) process.exit(1);
-    abort.abort(new StackError(`the run was cut off by ${signal}`));
+    if (cutOff) process.exit(1);
+    stopFor(`the run was cut off by ${signal}`);
   });
 }
 
@@ -54,75 +57,77 @@ try {
 }
 for (const line of leftOut) console.error(`****  ${line}`);
 for (const line of failures) console.error(`FAILED  ${line}`);
-console.log(`\n${passed} passed, ${failed} failed`);
+const spent = [...tiersMs].toSorted().map(([tier, ms]) => `${tierNames[tier]} ${seconds(ms)}`);
+console.log(`\n${seconds(performance.now() - began)} in all; of the workers: ${spent.join(', ')}`);
+console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);
 
 async function main(): Promise<void> {
-  process.chdir(join(import.meta.dirname, '../..'));
-  // A long file that is named runs without --long, too.
-  const named = positionals.length > 0;
-  const files = findFiles(positionals).filter((file) =>
-    values.long ? isLong(file) || hasLongForm(file) : named || !isLong(file),
-  );
+  const files = findFiles();
   const times = readJson<Record<string, number>>(TIMES_FILE) ?? {};
-  const { servers, onLoss } = await startTestServers(folder, console.log);
-  onLoss((line) => {
-    if (finished) return;
-    fail(line);
-    abort.abort(new StackError(line));
-  });
-  console.log(`servers ready after ${seconds(performance.now() - began)}; ${files.length} test files\n`);
+  const ready = files.some(({ tier }) => tier > 0) ? startServers() : new Promise<Servers>(() => {});
+  // Awaited where it is needed; a failure meanwhile must not end the run without a word.
+  ready.catch(() => {});
+  const met = new Map(needs.map((need) => [need, meet(need, files.map(({ path }) => path).filter(need.of))]));
+  const crosses = (path: string) => Number(path.startsWith('tests/'));
+  // Tiers in their order, and in each the files that took longest first: no long one is left to run alone at the end.
+  const queue = files
+    .map((file, index) => ({ ...file, slot: index + 10, usualMs: times[file.path] ?? USUAL_MS }))
+    .toSorted((a, b) => a.tier - b.tier || b.usualMs - a.usualMs || crosses(b.path) - crosses(a.path));
+  let leftMs = queue.reduce((sum, { usualMs }) => sum + usualMs, 0);
+  const jobs = Math.min(Math.max(1, Number(values.jobs)), queue.length);
 
-  const slots = new Map(files.map((file, index) => [file, index + 1]));
-  const met = new Map(needs.map((need) => [need, startNeed(need, files.filter(need.of))]));
-  const work = async (queue: string[]) => {
-    for (let file = queue.shift(); file && !abort.signal.aborted; file = queue.shift()) {
-      const more = await Promise.all(needs.filter((need) => need.of(file)).map((need) => met.get(need)!));
+  async function work(index: number): Promise<void> {
+    const worker = makeWorker({ ...process.env, TEST_WORKER: String(index), LOG_LEVEL: 'error' });
+    for (let next = take(index); next && !cutOff; next = take(index)) {
+      const { path, tier, slot, usualMs } = next;
+      const more = await Promise.all(needs.filter((need) => need.of(path)).map((need) => met.get(need)!));
+      leftMs -= usualMs;
       if (more.includes(undefined)) continue;
-      // Many files ask for what was used today. One that is not long is done within the room that this leaves by default.
-      await dayWithRoom('UTC', values.long || isLong(file) ? withinMs : undefined);
-      if (abort.signal.aborted) return;
-      const env = { ...testEnvironment(servers, folder, slots.get(file)!), ...Object.assign({}, ...more) };
-      if (values.long) env.TEST_LONG = '1';
-      const result = await runTestFile(file, { env, withinMs, signal: abort.signal });
-      if (abort.signal.aborted) return;
-      // A long form takes longer than the form that `make test` runs.
-      if (!values.long || isLong(file)) times[file] = result.ms;
-      report(file, result);
+      const found = tier > 0 ? testEnvironment(await ready, folder, slot) : slotEnvironment(folder, slot);
+      const env = { ...found, ...Object.assign({}, ...more) };
+      const result = await worker.run({ file: path, env }, withinMs);
+      if (cutOff) break;
+      times[path] = result.ms;
+      tiersMs.set(tier, (tiersMs.get(tier) ?? 0) + result.ms);
+      report(path, result, leftMs / jobs);
+      // These kill what they started and are killed; they leave nothing to the next one.
+      if (tier > 2) await worker.stop();
     }
-  };
-  // The files that took longest come first, and new ones before them: no long one is left to run alone at the end. Of new ones, those
-  // that cross programs take longest.
-  const crosses = (file: string) => Number(file.startsWith('tests/'));
-  const sorted = files.toSorted(
-    (a, b) => (times[b] ?? Infinity) - (times[a] ?? Infinity) || crosses(b) - crosses(a) || a.localeCompare(b),
-  );
-  const [alone, queue] = [sorted.filter(sharesBroker), sorted.filter((file) => !sharesBroker(file))];
+    await worker.stop();
+  }
   // Files that share the broker also kill it: one worker runs them all, so that two never run at a time.
-  const workers = Array.from({ length: Math.max(1, Number(values.jobs)) }, async (_, index) => {
-    if (index === 0) await work(alone);
-    await work(queue);
-  });
-  await Promise.all(workers);
+  function take(index: number) {
+    const at = queue.findIndex(({ path }) => index === 0 || !sharesBroker(path));
+    return at < 0 ? undefined : queue.splice(at, 1)[0];
+  }
+
+  await Promise.all(Array.from({ length: jobs }, (_, index) => work(index)));
   replaceFile(TIMES_FILE, JSON.stringify(times));
-  abort.signal.throwIfAborted();
-  if (!named && !values.long) checkCatalogue();
+  const whole = positionals.length === 0 && [0, 1, 2].every((tier) => files.some((file) => file.tier === tier));
+  if (whole && !cutOff) checkCatalogue();
+}
+
+async function startServers(): Promise<Servers> {
+  const { servers, onLoss } = await startTestServers(folder, console.log);
+  onLoss((line) => finished || stopFor(line));
+  console.log(`      servers ready after ${seconds(performance.now() - began)}`);
+  return servers;
 }
 
 /** Counts and prints the result of a file. */
-function report(file: string, result: FileResult): void {
+function report(file: string, result: FileResult, leftMs: number): void {
   passed += result.passed;
   failed += result.failed;
   const counts = `${result.passed + result.failed} tests`.padStart(10);
-  console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(50)} ${counts}  ${seconds(result.ms)}`);
+  const left = leftMs > 1_000 ? `   ${seconds(leftMs)} left` : '';
+  console.log(`${result.problem ? 'FAIL' : 'ok  '}  ${file.padEnd(58)} ${counts}  ${seconds(result.ms)}${left}`);
   if (result.problem || values.show) console.log(`\n${result.output.trimEnd()}\n`);
-  if (!result.problem) return;
-  failures.push(`${file}: ${result.problem}`);
-  console.log(`      ${file} ${result.problem}\n`);
+  if (result.problem) failures.push(`${file}: ${result.problem}`);
 }
 
 /** Starts what some files need. Where it can't be had, the files are left out and the run says so. */
-async function startNeed({ what, start }: Need, files: string[]): Promise<Record<string, string> | undefined> {
+async function meet({ what, start }: Need, files: string[]): Promise<Record<string, string> | undefined> {
   if (files.length === 0) return undefined;
   try {
     return await start(folder, console.log);
@@ -143,20 +148,21 @@ function checkCatalogue(): void {
   for (const [code, message] of unseen) fail(`no test saw the error ${code} (${message})`);
 }
 
-function findFiles(wanted: string[]): string[] {
-  const all = globSync(['{apps,bench,clients,shared,tests}/**/*.test.ts'], { exclude: ['**/node_modules'] }).toSorted();
-  const files = wanted.length === 0 ? all : all.filter((file) => wanted.some((part) => file.includes(part)));
-  if (files.length === 0)
-    throw new StackError(`there is no test file${wanted.length > 0 ? ` like ${wanted.join(' ')}` : ''}`);
+function findFiles(): { path: string; tier: Tier }[] {
+  // A file that is named runs whatever its tier.
+  const wanted = values.tiers?.split(',').map(Number) ?? (positionals.length > 0 ? [0, 1, 2, 3, 4] : [0, 1, 2]);
+  const files = globSync(['{apps,bench,clients,shared,tests}/**/*.test.ts'], { exclude: ['**/node_modules'] })
+    .toSorted()
+    .filter((path) => positionals.length === 0 || positionals.some((part) => path.includes(part)))
+    .map((path) => ({ path, tier: tierOf(path) }))
+    .filter(({ tier }) => wanted.includes(tier));
+  if (files.length === 0) throw new StackError(`there is no such test file: ${positionals.join(' ')}`);
   return files;
 }
 
-function isLong(file: string): boolean {
-  return file.includes('.long.');
-}
-
-function hasLongForm(file: string): boolean {
-  return readFileSync(file, 'utf8').includes('/long-form.ts');
+function stopFor(line: string): void {
+  cutOff = true;
+  fail(line);
 }
 
 function fail(line: string): void {

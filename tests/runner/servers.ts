@@ -110,20 +110,22 @@ export async function startTestServers(
   return { servers, onLoss: (tell) => void listeners.push(tell) };
 }
 
-/** What a test file finds in its environment. Each has a slot of its own. */
-export function testEnvironment(servers: Servers, folder: string, slot: number): NodeJS.ProcessEnv {
+/** What a test file that needs no server finds in its environment. Each has a slot of its own. */
+export function slotEnvironment(folder: string, slot: number): Record<string, string> {
+  // A place for what a file writes. The run ends whatever still runs for a stack in there.
+  return { TEST_SLOT: String(slot), TEST_FOLDER: join(folder, `slot-${slot}`) };
+}
+
+/** What a test file finds in its environment. */
+export function testEnvironment(servers: Servers, folder: string, slot: number): Record<string, string> {
   return {
-    ...process.env,
+    ...slotEnvironment(folder, slot),
     TEST_POSTGRES_URL: servers.postgresUrl('postgres'),
     TEST_API_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_api'),
     TEST_CONSUMER_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_consumer'),
     TEST_WEBHOOKS_POSTGRES_URL: servers.postgresUrl('postgres', 'keytally_webhooks'),
     TEST_REDIS_URL: servers.redisUrl,
     TEST_CLICKHOUSE_URL: servers.clickhouseUrl,
-    TEST_SLOT: String(slot),
-    // A place for what a file writes. The run ends whatever still runs for a stack in there.
-    TEST_FOLDER: join(folder, `slot-${slot}`),
-    LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
   };
 }
 

@@ -2,71 +2,74 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { readSummary, runTestFile } from './test-file.ts';
+import { makeWorker, type FileResult } from './test-file.ts';
 
-const folder = process.env.TEST_FOLDER ?? '';
+const uvu = JSON.stringify(import.meta.resolve('uvu'));
+const passing = `import { test } from ${uvu}; test('a', () => {}); test.run();`;
 
-test('the counts come from the summary', () => {
-  assert.equal(readSummary('  Total:     12\n  Passed:    12\n  Skipped:   0\n'), { passed: 12, failed: 0 });
-  assert.is(readSummary('  Total:     12\n  Passed:    10\n  Skipped:   0\n').failed, 2);
-});
-
-test('a file that runs no test, skips one, prints no summary or does not end is a failure', async () => {
-  const uvu = JSON.stringify(import.meta.resolve('uvu'));
-  const wrong: [text: string, problem: RegExp, withinMs?: number][] = [
-    [`import { test } from ${uvu}; test('never run', () => {});`, /no summary/],
-    [`import { test } from ${uvu}; test.run();`, /no test/],
-    [`import { test } from ${uvu}; test('a', () => {}); test.skip('b', () => {}); test.run();`, /skipped 1/],
-    [`import { test } from ${uvu}; test('a', () => { throw new Error('no') }); test.run();`, /code 1/],
-    [
-      `import { test } from ${uvu}; test('a', () => {}); test.run(); process.on('exit', () => { process.exitCode = 3 });`,
-      /code 3/,
-    ],
-    [
-      `import { test } from ${uvu}; test('a', () => {}); test.run(); setInterval(() => {}, 1000);`,
-      /still ran after 1/,
-      1_000,
-    ],
-    [`throw new Error('at once')`, /code 1/],
-    [
-      `import { test } from ${uvu}; test('a', () => { setInterval(() => {}, 1000); throw new Error('no') }); test.run();`,
-      /code 1/,
-    ],
-    [
-      `import { spawn } from 'node:child_process';
-      spawn('sleep', ['600'], { stdio: 'inherit' }).once('spawn', () => { throw new Error('and left a program') });`,
-      /code 1/,
-    ],
-  ];
+async function run(texts: string[], withinMs = 60_000): Promise<FileResult[]> {
+  const folder = process.env.TEST_FOLDER!;
   mkdirSync(folder, { recursive: true });
-  const results = wrong.map(async ([text, problem, withinMs = 60_000], i) => {
+  const worker = makeWorker(process.env);
+  const results: FileResult[] = [];
+  for (const [i, text] of texts.entries()) {
     const file = join(folder, `file-${i}.mjs`);
     writeFileSync(file, text);
-    const result = await runTestFile(file, { env: process.env, withinMs, signal: new AbortController().signal });
-    assert.match(result.problem ?? '', problem, text);
-    assert.ok(result.failed > 0, text);
-  });
-  await Promise.all(results);
+    results.push(await worker.run({ file, env: {} }, withinMs));
+  }
+  await worker.stop();
+  return results;
+}
+
+test('files run one after the other in one process, and each has its own counts and output', async () => {
+  const twice = `import { test } from ${uvu};
+    test('a', () => { globalThis.ran = (globalThis.ran ?? 0) + 1; if (globalThis.ran > 1) throw new Error('again') });
+    test('b', () => {}); test.run();`;
+  const [first, second, third] = await run([twice, `${twice}//`, passing]);
+  assert.equal([first!.passed, first!.failed, first!.problem], [2, 0, undefined]);
+  assert.equal([second!.passed, second!.failed, second!.problem], [1, 1, 'failed 1 of its tests']);
+  assert.match(second!.output, /again/);
+  assert.equal([third!.passed, third!.failed], [1, 0], 'in a process of its own, since a file had failed');
+});
+
+test('a file that runs no test, skips one, or throws is a failure', async () => {
+  const wrong: [text: string, problem: RegExp][] = [
+    [`import { test } from ${uvu}; test('never run', () => {});`, /no test/],
+    [`import { test } from ${uvu}; test.run();`, /no test/],
+    [`import { test } from ${uvu}; test('a', () => {}); test.skip('b', () => {}); test.run();`, /skipped 1/],
+    [`import { test } from ${uvu}; test('a', () => { throw new Error('no') }); test.run();`, /failed 1/],
+    [`import { test } from ${uvu}; test('a', () => process.exit(3)); test.run();`, /ended by code 3/],
+    [`throw new Error('at once')`, /ended by an error/],
+    [`setTimeout(() => { throw new Error('later') }); await new Promise(() => {});`, /ended by an error/],
+  ];
+  const results = await run(wrong.map(([text]) => text));
+  for (const [i, { problem, failed }] of results.entries()) {
+    assert.match(problem ?? '', wrong[i]![1], wrong[i]![0]);
+    assert.ok(failed > 0, wrong[i]![0]);
+  }
+});
+
+test('a file that does not end is ended, with the programs that it started', async () => {
+  const [result, next] = await run(
+    [`import { spawn } from 'node:child_process'; spawn('sleep', ['600']); await new Promise(() => {});`, passing],
+    1_000,
+  );
+  assert.match(result!.problem ?? '', /still ran after 1 s/);
+  assert.is(next!.passed, 1);
 });
 
 test('what a hook throws is told', async () => {
-  const uvu = JSON.stringify(import.meta.resolve('uvu'));
-  mkdirSync(folder, { recursive: true });
   const hooks = ['test.before', 'test.after', 'test.before.each', 'test.after.each'];
-  const results = hooks.map(async (hook, i) => {
-    const file = join(folder, `hook-${i}.mjs`);
-    const thrown = `${hook}(() => { throw new Error('the cause of it') });`;
-    writeFileSync(file, `import { test } from ${uvu}; ${thrown} test('a', () => {}); test.run();`);
-    const result = await runTestFile(file, {
-      env: process.env,
-      withinMs: 60_000,
-      signal: new AbortController().signal,
-    });
-    assert.ok(result.failed > 0, hook);
-    assert.match(result.output, /the cause of it/, hook);
-    assert.match(result.output, new RegExp(`hook-${i}\\.mjs:1`), hook);
-  });
-  await Promise.all(results);
+  const results = await run(
+    hooks.map(
+      (hook) =>
+        `import { test } from ${uvu}; ${hook}(() => { throw new Error('the cause') }); test('a', () => {}); test.run();`,
+    ),
+  );
+  for (const [i, result] of results.entries()) {
+    assert.ok(result.failed > 0, hooks[i]);
+    assert.match(result.output, /the cause/, hooks[i]);
+  }
 });
 
 test.run();

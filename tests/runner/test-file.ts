@@ -1,6 +1,7 @@
-import { spawn } from 'node:child_process';
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
-import { stripVTControlCharacters } from 'node:util';
+import type { Outcome, Task } from './worker.ts';
 
 export interface FileResult {
   passed: number;
@@ -11,70 +12,72 @@ export interface FileResult {
   ms: number;
 }
 
-interface Options {
-  env: NodeJS.ProcessEnv;
-  withinMs: number;
-  signal: AbortSignal;
+/** Runs test files in one process, which is made again where a file ends it or takes too long. */
+export interface Worker {
+  run(task: Task, withinMs: number): Promise<FileResult>;
+  stop(): Promise<void>;
 }
 
-const uvuHooks = join(import.meta.dirname, 'uvu-hooks.ts');
+const runner = (file: string) => join(import.meta.dirname, file);
 
-/** Runs one test file in a process of its own and reads uvu's summary. */
-export async function runTestFile(file: string, { env, withinMs, signal }: Options): Promise<FileResult> {
-  const started = performance.now();
-  // In a process group of its own, so that the processes it started end with it.
-  const child = spawn(process.execPath, ['--import', uvuHooks, file], {
+export function makeWorker(env: NodeJS.ProcessEnv): Worker {
+  let child: ChildProcess | undefined;
+  return {
+    async run(task, withinMs) {
+      const began = performance.now();
+      child ??= start(env);
+      const outcome = await outcomeOf(child, task, withinMs);
+      const result = typeof outcome === 'string' ? failedFile(outcome) : judge(outcome);
+      if (result.problem) await this.stop();
+      return { ...result, ms: performance.now() - began };
+    },
+    async stop() {
+      if (!child) return;
+      const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined;
+      try {
+        process.kill(-(child.pid as number), 'SIGKILL');
+      } catch {
+        // Nothing of it is left.
+      }
+      await ended;
+      child = undefined;
+    },
+  };
+}
+
+/** Counts what a file did. A file that ran no test, or skipped one, has failed. */
+export function judge({ total, passed, skipped, output, problem }: Outcome): Omit<FileResult, 'ms'> {
+  if (problem) return { ...failedFile(problem), output };
+  if (total === 0) return { ...failedFile('ran no test: does it end with test.run()?'), output };
+  const failed = total - passed;
+  if (skipped > 0) return { passed, failed: failed + skipped, output, problem: `skipped ${skipped} of its tests` };
+  return { passed, failed, output, ...(failed > 0 && { problem: `failed ${failed} of its tests` }) };
+}
+
+function failedFile(problem: string): Omit<FileResult, 'ms'> {
+  return { passed: 0, failed: 1, output: '', problem };
+}
+
+// In a process group of its own, so that what a test has started ends with it.
+function start(env: NodeJS.ProcessEnv): ChildProcess {
+  return fork(runner('worker.ts'), {
     env,
     detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    execArgv: ['--import', runner('uvu-hooks.ts')],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
-  }
-  let late = false;
-  const end = () => {
-    try {
-      process.kill(-(child.pid as number), 'SIGKILL');
-    } catch {
-      // It has just ended.
-    }
-  };
-  const timer = setTimeout(() => {
-    late = true;
-    end();
-  }, withinMs);
-  signal.addEventListener('abort', end);
-  const how = await new Promise<string | undefined>((resolve) => {
-    child.once('error', (error) => resolve(`could not be started: ${error.message}`));
-    // Programs that a file left as it failed hold its output open.
-    child.once('exit', (code) => code === 0 || end());
-    child.once('close', (code, killed) =>
-      resolve(killed ? `was ended by ${killed}` : code ? `ended with code ${code}` : undefined),
-    );
-  });
-  clearTimeout(timer);
-  signal.removeEventListener('abort', end);
-  const counts = readSummary(output);
-  const problem = late ? `still ran after ${withinMs / 1000} s and was ended` : (how ?? counts.problem);
-  // A file that failed as a whole counts as a failure, even if each test that ran passed.
-  const failed = problem ? Math.max(1, counts.failed) : counts.failed;
-  return { passed: counts.passed, failed, output, ms: performance.now() - started, ...(problem && { problem }) };
 }
 
-/** Reads uvu's summary. A file that ran no test, or skipped one, has failed. */
-export function readSummary(output: string): { passed: number; failed: number; problem?: string } {
-  const plain = stripVTControlCharacters(output);
-  const count = (name: string) => {
-    const found = [...plain.matchAll(new RegExp(`^\\s*${name}:\\s+(\\d+)\\s*$`, 'gm'))].at(-1);
-    return found ? Number(found[1]) : undefined;
-  };
-  const [total, passed, skipped] = [count('Total'), count('Passed'), count('Skipped')];
-  if (total === undefined || passed === undefined || skipped === undefined) {
-    return { passed: 0, failed: 1, problem: 'printed no summary: does it end with test.run()?' };
-  }
-  if (total === 0) return { passed: 0, failed: 1, problem: 'ran no test: does it end with test.run()?' };
-  const failed = total - passed - skipped;
-  if (skipped > 0) return { passed, failed: failed + skipped, problem: `skipped ${skipped} of its tests` };
-  return { passed, failed, ...(failed > 0 && { problem: `failed ${failed} of its tests` }) };
+function outcomeOf(child: ChildProcess, task: Task, withinMs: number): Promise<Outcome | string> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => done(`still ran after ${withinMs / 1000} s and was ended`), withinMs);
+    const exited = (code: number | null, signal: string | null) => done(`was ended by ${signal ?? `code ${code}`}`);
+    function done(outcome: Outcome | string): void {
+      clearTimeout(timer);
+      child.off('message', done).off('exit', exited);
+      resolve(outcome);
+    }
+    child.on('message', done).on('exit', exited);
+    child.send(task);
+  });
 }

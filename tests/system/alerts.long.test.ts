@@ -3,7 +3,7 @@ import * as assert from 'uvu/assert';
 import { newId } from '../../shared/values/ids.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { startCoreClock } from '../helpers/core-clock.ts';
-import { eventually, makeWorld, once, type World } from '../helpers/world.ts';
+import { eventually, spawnWorld, once, type ProcessWorld } from '../helpers/world.ts';
 
 // Alerts, from a call to the list of what was told, line by line of the contract.
 
@@ -14,11 +14,11 @@ const LOW = { name: 'low', when: { usedPercent: 80 } };
 const LEFT = { name: 'left', when: { available: '10' } };
 
 const test = suite('alerts');
-let world: World;
+let world: ProcessWorld;
 let workspaceId: string;
 let customers: Customers;
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
+  world = await spawnWorld(['verify', 'consumer']);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });

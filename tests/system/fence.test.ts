@@ -8,7 +8,7 @@ import * as assert from 'uvu/assert';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { startCoreClock } from '../helpers/core-clock.ts';
 import { untilOpen, untilWritten } from '../helpers/own-redis.ts';
-import { decided, eventually, makeWorld, once, type Answer, type World } from '../helpers/world.ts';
+import { decided, eventually, spawnWorld, once, type Answer, type ProcessWorld } from '../helpers/world.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { start, untilReady, type Program, type Started } from '../../apps/stack/process/program.ts';
 import { ensureRedis, redisProgram } from '../../apps/stack/servers/redis.ts';
@@ -23,7 +23,7 @@ const test = suite('the fence');
 let program: Program;
 let running: Started;
 let admin: Redis;
-let world: World;
+let world: ProcessWorld;
 let workspaceId: string;
 let customers: Customers;
 
@@ -34,7 +34,7 @@ test.before(async () => {
   await startRedis();
   admin = new Redis(port, '127.0.0.1');
   admin.on('error', () => {});
-  world = await makeWorld(['verify', 'consumer'], {
+  world = await spawnWorld(['verify', 'consumer'], {
     REDIS_URL: `redis://127.0.0.1:${port}`,
     VERIFY_DEADLINE_MS: '250',
   });

@@ -196,7 +196,7 @@ async function startOn([kafka = 0, kafkaController = 0]: number[], formatWith: s
 }
 
 function open(settings: Partial<KafkaConfig>): Kafka {
-  const presets = readConfig(...kafkaVariables);
+  const presets = readConfig(kafkaVariables);
   const brokers = { KAFKA_BROKERS: [`127.0.0.1:${program.port}`], KAFKA_TOPIC_PARTITIONS: 2 };
   const kafka = connectKafka({ ...presets, ...brokers, ...settings }, 'test', log);
   opened.push(kafka);

@@ -7,7 +7,7 @@ import { callScript, defineScripts } from '../../shared/stores/scripts.ts';
 import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { makeOwnPostgres, type OwnPostgres } from '../helpers/postgres/own-postgres.ts';
 import { makeOwnRedis, type OwnRedis, untilOpen } from '../helpers/own-redis.ts';
-import { eventually, makeWorld, type Started, type World } from '../helpers/world.ts';
+import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../helpers/world.ts';
 
 // A checkpoint is a transaction id, and a Postgres that was moved, restored or promoted counts other transactions by the
 // same ids. Redis comes back with a checkpoint that says nothing any more; what was disabled stays disabled.
@@ -15,15 +15,15 @@ import { eventually, makeWorld, type Started, type World } from '../helpers/worl
 const test = suite('a checkpoint of another history');
 let redis: OwnRedis;
 let other: OwnPostgres;
-let world: World;
-let api: Started;
+let world: ProcessWorld;
+let api: Spawned;
 let workspaceId: string;
 let customers: Customers;
 let untouched: { id: string; key: string };
 
 test.before(async () => {
   [redis, other] = await Promise.all([makeOwnRedis('moved'), makeOwnPostgres('moved')]);
-  world = await makeWorld(['verify'], { REDIS_URL: redis.url });
+  world = await spawnWorld(['verify'], { REDIS_URL: redis.url });
   api = world.api;
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'moved' })).body.workspace.id;
   customers = makeCustomers(world, workspaceId);

@@ -1,7 +1,7 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
-import { eventually, makeWorld, type Answer, type World } from '../helpers/world.ts';
+import { eventually, spawnWorld, type Answer, type ProcessWorld } from '../helpers/world.ts';
 
 // Connections from the api to Postgres end at any moment, as when Postgres or something on the way there is started again.
 
@@ -10,9 +10,9 @@ const WRITERS = 6;
 const ENDS = 150;
 // More than the deadline of a request, and room for a busy machine.
 const ANSWERED_WITHIN_MS = 60_000;
-let world: World;
+let world: ProcessWorld;
 
-test.before(async () => void (world = await makeWorld(['api'], { REQUEST_DEADLINE_MS: '10000' })));
+test.before(async () => void (world = await spawnWorld(['api'], { REQUEST_DEADLINE_MS: '10000' })));
 test.after(() => world?.stop());
 
 test('the api lives and answers each write, and what it says of the write is true', async () => {

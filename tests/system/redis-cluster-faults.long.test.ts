@@ -6,7 +6,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { keyShard } from '../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers, type TestKey } from '../helpers/customers.ts';
-import { eventually, makeWorld, type Answer, type World } from '../helpers/world.ts';
+import { eventually, spawnWorld, type Answer, type ProcessWorld } from '../helpers/world.ts';
 import {
   isInSync,
   isPrimary,
@@ -24,7 +24,7 @@ import {
 const folder = mkdtempSync(join(tmpdir(), 'keytally-cluster-faults-'));
 const test = suite('redis cluster faults');
 let members: Member[] = [];
-let world: World;
+let world: ProcessWorld;
 let workspaceId: string;
 let customers: Customers;
 
@@ -33,7 +33,7 @@ test.before(async () => {
   const seeds = members.map((member) => member.address).join(',');
   // What is answered here may be on one server alone: that is how one of them can come back older.
   const settings = { REDIS_URL: `redis+cluster://${seeds}`, REDIS_MIN_REPLICAS: '0', VERIFY_DEADLINE_MS: '250' };
-  world = await makeWorld(['verify', 'consumer'], settings);
+  world = await spawnWorld(['verify', 'consumer'], settings);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'faults' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });

@@ -9,11 +9,11 @@ import type { Program } from '../helpers/start-program.ts';
 import {
   connectTestRedis,
   eventually,
-  makeWorld,
+  spawnWorld,
   outputListeners,
   request,
-  type Started,
-  type World,
+  type Spawned,
+  type ProcessWorld,
 } from '../helpers/world.ts';
 
 const test = suite('telemetry');
@@ -21,14 +21,14 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const CALLER = 'b7ad6b7169203331';
 const sampled = { traceparent: `00-${TRACE}-${CALLER}-01` };
 let receiver: OtlpReceiver;
-let world: World;
+let world: ProcessWorld;
 let customers: Customers;
 let settings: Record<string, string>;
-const started: Started[] = [];
+const started: Spawned[] = [];
 
 test.before(async () => {
   receiver = await startOtlpReceiver();
-  world = await makeWorld();
+  world = await spawnWorld();
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'traced' })).body;
   customers = makeCustomers(world, workspace.id);
   settings = {
@@ -292,7 +292,7 @@ async function untilSent(names: string[], each: number, from = 0): Promise<void>
   await eventually(`${names.join()} are sent`, async () => names.every((name) => count(name) >= each));
 }
 
-async function start(program: Program, env: Record<string, string>): Promise<Started> {
+async function start(program: Program, env: Record<string, string>): Promise<Spawned> {
   const one = await world.start(program, env);
   started.push(one);
   return one;

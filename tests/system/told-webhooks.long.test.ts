@@ -15,13 +15,13 @@ import { makeCustomers, must, type Customers } from '../helpers/customers.ts';
 import { fieldsOf, listenToAll } from '../helpers/told-webhooks.ts';
 import { dayWithRoom } from '../helpers/day-with-room.ts';
 import { inTime } from '../helpers/in-time.ts';
-import { connectTestRedis, eventually, makeWorld, once, type World } from '../helpers/world.ts';
+import { connectTestRedis, eventually, spawnWorld, once, type ProcessWorld } from '../helpers/world.ts';
 
 // What makes each type of event, from the call to the row that waits for its webhook, and in the end to the receiver.
 
 const test = suite('what webhooks are told');
 const DAY = 86_400_000;
-let world: World;
+let world: ProcessWorld;
 let workspaceId: string;
 let customers: Customers;
 let webhook: Awaited<ReturnType<typeof listenToAll>>;
@@ -32,7 +32,7 @@ test.before(async () => {
   await dayWithRoom('Asia/Kathmandu');
   const certificate = makeReceiverCertificate();
   receiver = await startReceiver(certificate);
-  world = await makeWorld(['verify', 'consumer'], {
+  world = await spawnWorld(['verify', 'consumer'], {
     WEBHOOK_ALLOWED_TARGETS: receiver.target,
     NODE_EXTRA_CA_CERTS: certificate.certificate,
   });

@@ -3,15 +3,15 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeCustomers, type Customers } from '../helpers/customers.ts';
-import { eventually, makeWorld, type Started, type World } from '../helpers/world.ts';
+import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../helpers/world.ts';
 
 const test = suite('workers');
-let world: World;
-let verify: Started;
+let world: ProcessWorld;
+let verify: Spawned;
 let customers: Customers;
 
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await spawnWorld(['verify']);
   const [port] = await freePorts(1);
   verify = await world.start('verify', { WORKERS: '2', PORT: String(port) });
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'workers' });

@@ -7,7 +7,7 @@ import { webhookEventTypes } from '../../shared/contract/webhook-events.ts';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { must } from '../helpers/customers.ts';
 import type { Program } from '../helpers/start-program.ts';
-import { makeWorld, type Started, type World } from '../helpers/world.ts';
+import { spawnWorld, type Spawned, type ProcessWorld } from '../helpers/world.ts';
 import type { Received } from './receiver.ts';
 
 const TRIES = 50;
@@ -23,7 +23,7 @@ export type Parties = Awaited<ReturnType<typeof makeParties>>;
 export async function makeParties() {
   const certificate = makeReceiverCertificate();
   const [failing = 0, steady = 0] = await freePorts(2);
-  const world = await makeWorld(['verify', 'consumer'], {
+  const world = await spawnWorld(['verify', 'consumer'], {
     WEBHOOK_ALLOWED_TARGETS: `127.0.0.1:${failing},127.0.0.1:${steady}`,
     WEBHOOK_RETRY_SECONDS: Array.from({ length: TRIES - 1 }, () => 1).join(),
     NODE_EXTRA_CA_CERTS: certificate.certificate,
@@ -33,7 +33,7 @@ export async function makeParties() {
     failing: await makeReceiver(world, { port: failing, fails: true, certificate }),
     steady: await makeReceiver(world, { port: steady, fails: false, certificate }),
   };
-  const running = new Map<string, Started>([
+  const running = new Map<string, Spawned>([
     ['api', world.api],
     ['verify', world.verify!],
     ['consumer', world.consumer!],
@@ -64,7 +64,7 @@ export async function makeParties() {
 }
 
 async function makeReceiver(
-  world: World,
+  world: ProcessWorld,
   { port, fails, certificate }: { port: number; fails: boolean; certificate: Certificate },
 ): Promise<TestReceiver> {
   const body = { url: `https://127.0.0.1:${port}/in`, events: webhookEventTypes };

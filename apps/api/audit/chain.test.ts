@@ -8,17 +8,17 @@ import { newId } from '../../../shared/values/ids.ts';
 import type { MasterKeys } from '../../../shared/values/seal.ts';
 import { must } from '../../../tests/helpers/customers.ts';
 import { metric } from '../../../tests/helpers/metric.ts';
-import { emptyPostgres, eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { emptyPostgres, eventually, spawnWorld, type ProcessWorld } from '../../../tests/helpers/world.ts';
 import { chainHead, chainSome } from './chain.ts';
 import { openChainKey, readChainState } from './chain-key.ts';
 import { headText, lineFields, type Head } from './line-mac.ts';
 import { proveAuditLog } from './verify-chain.ts';
 
-let world: World;
+let world: ProcessWorld;
 let masterKeys: MasterKeys;
 const test = suite('chain of the audit log');
 test.before(async () => {
-  world = await makeWorld();
+  world = await spawnWorld();
   masterKeys = [Buffer.from(world.env.MASTER_KEY!, 'base64')];
 });
 test.after(() => world?.stop());

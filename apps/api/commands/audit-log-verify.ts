@@ -23,7 +23,7 @@ type Outcome = { exitCode: number; problems: string[] };
 
 try {
   const { since, head } = readArguments();
-  const config = readConfig(...programs['audit-log-verify']);
+  const config = readConfig(programs['audit-log-verify']);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
   const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0, everyTeam: true });

@@ -7,7 +7,7 @@ import { endLoad } from '../backup/load.ts';
 import { progressLine } from './tool.ts';
 
 // Brings the schemas of Postgres and ClickHouse up to date: `npm run migrate`. Running it again changes nothing.
-const config = readConfigOrExit(...programs.migrate);
+const config = readConfigOrExit(programs.migrate);
 const sql = connectPostgres(config.DATABASE_URL, { max: 1, statementTimeoutMs: 0 });
 const progress = progressLine();
 const applied = [

@@ -24,7 +24,7 @@ if (typeof wanted === 'string') {
   process.exit(2);
 }
 
-const config = readConfigOrExit(...programs.quota);
+const config = readConfigOrExit(programs.quota);
 const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
 const [team] = await sql<{ id: string }[]>`select id from teams where name = ${wanted.team} or id = ${wanted.team}`;
 if (!team) console.error(`there is no team ${wanted.team}`);

@@ -23,14 +23,14 @@ try {
 }
 
 async function check(): Promise<Loaded> {
-  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig('MASTER_KEY', 'MASTER_KEY_PREVIOUS');
+  const { MASTER_KEY, MASTER_KEY_PREVIOUS } = readConfig(['MASTER_KEY', 'MASTER_KEY_PREVIOUS']);
   const found = await checkBackup(process.stdin, show);
   requireMasterKey(found.header, MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY]);
   return found;
 }
 
 async function load(): Promise<Loaded> {
-  const config = readConfig(...programs.migrate);
+  const config = readConfig(programs.migrate);
   const sql = connectPostgres(config.DATABASE_URL, { max: 2, statementTimeoutMs: 0 });
   const { CLICKHOUSE_URL: clickhouseUrl, CLICKHOUSE_CLUSTER: cluster } = config;
   try {

@@ -27,7 +27,7 @@ if (!team) {
   console.error('name the team: npm run -s revoke-team -- --team NAME');
   process.exit(2);
 }
-const config = readConfigOrExit(...programs.token);
+const config = readConfigOrExit(programs.token);
 const sql = connectPostgres(config.DATABASE_URL, { max: 2, statementTimeoutMs: 60_000, everyTeam: true });
 const redis = connectRedis(config.REDIS_URL, makeLogger('revoke-team', 'silent'));
 try {

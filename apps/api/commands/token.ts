@@ -17,7 +17,7 @@ if (!team || team.length > 128) {
   process.exit(2);
 }
 
-const config = readConfigOrExit(...programs.token);
+const config = readConfigOrExit(programs.token);
 const sql = connectPostgres(config.DATABASE_URL, { max: 2, everyTeam: true });
 const { text, change } = await sql.begin(async (tx) => {
   const teamId = await findOrCreateTeam(tx, team);

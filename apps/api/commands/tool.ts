@@ -14,7 +14,7 @@ const CONNECTED_WITHIN_MS = 30_000;
 export async function runTool(name: string, work: (stores: ToolStores) => Promise<number>): Promise<void> {
   const log = makeLogger(name, 'silent');
   try {
-    const config = readConfig(...programs.tool);
+    const config = readConfig(programs.tool);
     const sql = connectPostgres(config.DATABASE_URL, { max: 4, statementTimeoutMs: 0, everyTeam: true });
     const redis = connectRedis(config.REDIS_URL, log, { minReplicas: config.REDIS_MIN_REPLICAS });
     const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);

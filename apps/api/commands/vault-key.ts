@@ -4,7 +4,7 @@ import { programs } from '../../../shared/runtime/programs.ts';
 import { decryptByTransit } from '../vault/transit.ts';
 
 // Prints the master key, which the transit engine of Vault decrypts: MASTER_KEY_COMMAND='node apps/api/commands/vault-key.ts'.
-const config = readConfigOrExit(...programs['vault-key']);
+const config = readConfigOrExit(programs['vault-key']);
 try {
   process.stdout.write(`${await decryptByTransit(config)}\n`);
 } catch (error) {

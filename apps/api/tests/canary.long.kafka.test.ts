@@ -10,11 +10,11 @@ import { startOtlpReceiver, type OtlpReceiver } from '../../../tests/helpers/otl
 import { speak } from '../../../tests/helpers/raw-http.ts';
 import {
   eventually,
-  makeWorld,
+  spawnWorld,
   outputListeners,
   wireTo,
-  type Started,
-  type World,
+  type Spawned,
+  type ProcessWorld,
 } from '../../../tests/helpers/world.ts';
 import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { filesWith, formsOf, textOfBooks, textOfPostgres, textOfProcesses, textOfRedis } from './helpers/canary.ts';
@@ -25,21 +25,21 @@ import { makeThings, requests, type Things } from './helpers/requests.ts';
 const marker = `marker-${Date.now()}`;
 const isSecret = (text: unknown): text is string =>
   typeof text === 'string' && /^\w+_\d\d[0-9A-Za-z]{32}$|^eyJ[\w-]+\./.test(text);
-let world: World;
+let world: ProcessWorld;
 let receiver: OtlpReceiver;
 let redis: Redis;
 let books: Books;
 let output = '';
 let token: string;
 let things: Things;
-let programs: Started[];
+let programs: Spawned[];
 const secrets: string[] = [];
 const test = suite('canaries');
 
 test.before(async () => {
   outputListeners.add((text) => (output += text));
   receiver = await startOtlpReceiver();
-  world = await makeWorld(['verify'], {
+  world = await spawnWorld(['verify'], {
     BUS: 'kafka',
     KAFKA_TOPIC_PARTITIONS: '4',
     LOG_LEVEL: 'trace',

@@ -6,7 +6,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { checkAnswer } from '../../../tests/helpers/contract.ts';
 import { speak, type RawAnswer } from '../../../tests/helpers/raw-http.ts';
-import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../../../tests/helpers/world.ts';
 import { formats } from '../../../shared/contract/validate.ts';
 import {
   bytesOf,
@@ -31,8 +31,8 @@ const NEW_THINGS_EVERY = 300;
 // How often a request is repeated that an overloaded machine answers with 503.
 const TIMES = 10;
 
-let world: World;
-let servers: Started[];
+let world: ProcessWorld;
+let servers: Spawned[];
 const pool: Pool = {
   externalMeterId: ['meter'],
   representation: ['documents', 'new'],
@@ -42,7 +42,7 @@ const pool: Pool = {
 const seen = new Map<string, number>();
 const test = suite('fuzz');
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
+  world = await spawnWorld(['verify', 'consumer']);
   servers = [world.api, world.verify!];
   await newThings();
 });
@@ -113,7 +113,7 @@ function reportFailure({
   throw new Error(`seed ${seed}, path ${counterexamplePath}: ${why.slice(0, 2_000)}\n${found}`);
 }
 
-async function send(server: Started, operation: Described, request: FuzzRequest): Promise<void> {
+async function send(server: Spawned, operation: Described, request: FuzzRequest): Promise<void> {
   if (count('requests') % NEW_THINGS_EVERY === 0) await newThings();
   const answer = await answerTo(server, request);
   const { status, text } = answer;
@@ -132,7 +132,7 @@ async function send(server: Started, operation: Described, request: FuzzRequest)
 }
 
 /** The answer to a request. A 503 may come from a busy machine, but not every time. */
-async function answerTo(server: Started, request: FuzzRequest, times = TIMES): Promise<RawAnswer> {
+async function answerTo(server: Spawned, request: FuzzRequest, times = TIMES): Promise<RawAnswer> {
   const head = request.method === 'HEAD';
   const { answers } = await speak(server.url, [bytesOf(request)], { withinMs: ANSWER_WITHIN_MS, head });
   assert.is(answers.length, 1, `${request.method} ${request.target} got no answer`);
@@ -150,7 +150,7 @@ async function answerTo(server: Started, request: FuzzRequest, times = TIMES): P
   return answerTo(server, request, times - 1);
 }
 
-async function talk({ url }: Pick<Started, 'url'>, wireCase: WireCase, times = TIMES): Promise<void> {
+async function talk({ url }: Pick<Spawned, 'url'>, wireCase: WireCase, times = TIMES): Promise<void> {
   const { name, parts, pauseMs, halfClose, answers } = wireCase;
   const wanted = Math.max(1, answers);
   const spoken = await speak(url, parts, { answers: wanted, pauseMs, halfClose, withinMs: ANSWER_WITHIN_MS });
@@ -228,11 +228,11 @@ function report(): void {
   process.stdout.write(`\n${sorted.join('')}  memory: ${memory}\n`);
 }
 
-function memoryMb({ process: { pid } }: Started): number {
+function memoryMb({ process: { pid } }: Spawned): number {
   const rss = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Math.round(Number(rss) / 1024);
 }
 
-function openSockets({ process: { pid } }: Started): number {
+function openSockets({ process: { pid } }: Spawned): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }

@@ -127,10 +127,10 @@ test('CORS_ORIGINS lets in pages of these origins only, also to read errors, and
 test('a wrong CORS_ORIGINS stops the program at its start', () => {
   for (const CORS_ORIGINS of ['*', 'app.example.com', `${OURS}/`, `${OURS}, null`, 'javascript:alert(1)']) {
     process.env.CORS_ORIGINS = CORS_ORIGINS;
-    assert.throws(() => readConfig('CORS_ORIGINS'), /CORS_ORIGINS must name origins/);
+    assert.throws(() => readConfig(['CORS_ORIGINS']), /CORS_ORIGINS must name origins/);
   }
   process.env.CORS_ORIGINS = `${OURS}, http://localhost:3000`;
-  assert.equal(readConfig('CORS_ORIGINS').CORS_ORIGINS, [OURS, 'http://localhost:3000']);
+  assert.equal(readConfig(['CORS_ORIGINS']).CORS_ORIGINS, [OURS, 'http://localhost:3000']);
 });
 
 test('the page of /docs may run its own scripts, talk to its own server, and be shown in no other page', async () => {

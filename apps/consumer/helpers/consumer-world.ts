@@ -11,7 +11,7 @@ import { makeMetrics, type Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Running } from '../../../shared/runtime/run.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
-import { makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { spawnWorld, type ProcessWorld } from '../../../tests/helpers/world.ts';
 import { makeMarkChangedDays } from '../changed-days.ts';
 import { startConsuming } from '../consume.ts';
 import { makeFillOwners, type FillOwners } from '../fill-owners.ts';
@@ -25,10 +25,10 @@ export type ConsumerWorld = Awaited<ReturnType<typeof makeConsumerWorld>>;
 /** The fields of an outbox event that a test chooses. */
 type TestEntry = { id?: string; seq?: number };
 
-type Servers = { world: World; redis: ShardedRedis; books: Books; metrics: Metrics; log: Logger };
+type Servers = { world: ProcessWorld; redis: ShardedRedis; books: Books; metrics: Metrics; log: Logger };
 
 export async function makeConsumerWorld() {
-  const world = await makeWorld([]);
+  const world = await spawnWorld([]);
   // These tests make things fail on purpose.
   const log = makeLogger('test', 'silent');
   const metrics = makeMetrics('test');

@@ -33,7 +33,7 @@ export async function demo(home: Home, history = ''): Promise<boolean> {
   }
   const days = Number(history);
   const { DATABASE_URL, CLICKHOUSE_URL } =
-    days === 0 ? {} : isHere ? known : readConfig('DATABASE_URL', 'CLICKHOUSE_URL');
+    days === 0 ? {} : isHere ? known : readConfig(['DATABASE_URL', 'CLICKHOUSE_URL']);
   const stores =
     DATABASE_URL && CLICKHOUSE_URL
       ? { sql: connectPostgres(DATABASE_URL, { max: 1 }), books: connectClickHouse(CLICKHOUSE_URL) }

@@ -27,7 +27,7 @@ export function noteUsed(home: Home): void {
 
 /** How many usage events wait in a running Kafka. */
 export async function countEvents(login: KafkaLogin): Promise<number> {
-  const config = { ...readConfig(...kafkaVariables), KAFKA_TLS: false, ...login };
+  const config = { ...readConfig(kafkaVariables), KAFKA_TLS: false, ...login };
   const log = makeLogger('stack', 'silent');
   const kafka = connectKafka(config, 'stack', log);
   try {

@@ -11,7 +11,7 @@ import { VERIFY_BATCH_PATH, VERIFY_PATH } from '../../../shared/verification/ope
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
 import { inLongForm } from '../../../tests/helpers/long-form.ts';
 import { metric } from '../../../tests/helpers/metric.ts';
-import { eventually, makeWorld, request, wireTo, type World } from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, request, wireTo, type ProcessWorld } from '../../../tests/helpers/world.ts';
 
 // How refusals are counted and come into the books.
 
@@ -21,7 +21,7 @@ type Row = Record<'workspace_id' | 'status' | 'reason' | 'limited_by' | 'key_id'
   calls: number;
 };
 
-let world: World;
+let world: ProcessWorld;
 let customers: Customers;
 let workspaceId: string;
 let books: Books;
@@ -29,7 +29,7 @@ let books: Books;
 const test = suite('outcomes');
 const longTest = inLongForm(test);
 test.before(async () => {
-  world = await makeWorld(['verify', 'consumer']);
+  world = await spawnWorld(['verify', 'consumer']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);

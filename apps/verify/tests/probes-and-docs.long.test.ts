@@ -5,17 +5,17 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../../apps/stack/process/ports.ts';
 import { makeCustomers, type Customers } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, request, type Started, type World } from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, request, type Spawned, type ProcessWorld } from '../../../tests/helpers/world.ts';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 
 // What strangers may ask a server for beside the hot path: what it costs, and on which port it is.
 const BUNDLE = '/docs/swagger-ui-bundle.js';
 const servers = () => [world.api, world.verify!];
-let world: World;
+let world: ProcessWorld;
 let customers: Customers;
 const test = suite('probes and docs');
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await spawnWorld(['verify']);
   const { body } = await world.call('post', '/api/v1/workspace', { name: 'beside' });
   customers = makeCustomers(world, body.workspace.id);
 });
@@ -136,18 +136,18 @@ function many<T>(count: number, make: () => Promise<T>): Promise<T[]> {
   return Promise.all(Array.from({ length: count }, make));
 }
 
-const proc = ({ process }: Started, file: string) => readFileSync(`/proc/${process.pid}/${file}`, 'utf8');
+const proc = ({ process }: Spawned, file: string) => readFileSync(`/proc/${process.pid}/${file}`, 'utf8');
 
 /** What the process has read by system calls, from disk or from its cache. */
-function bytesRead(server: Started): number {
+function bytesRead(server: Spawned): number {
   return Number(/^rchar: (\d+)$/m.exec(proc(server, 'io'))![1]);
 }
 
-function memory(server: Started): number {
+function memory(server: Spawned): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(proc(server, 'status'))![1]) * 1024;
 }
 
-function cpuSeconds(server: Started): number {
+function cpuSeconds(server: Spawned): number {
   const fields = proc(server, 'stat').split(') ')[1]!.split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }

@@ -5,15 +5,15 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { VERIFY_PATH } from '../../../shared/verification/operation.ts';
 import { makeEndClients, type EndClients } from '../../../tests/helpers/end-clients.ts';
-import { makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { spawnWorld, type Spawned, type ProcessWorld } from '../../../tests/helpers/world.ts';
 
 // What somebody without a token, or an end client without a key, can send. The figures are those of the processor and of
 // memory, not of the clock, and far from what a refusal costs.
-let world: World;
+let world: ProcessWorld;
 let clients: EndClients;
 const test = suite('strangers');
 test.before(async () => {
-  world = await makeWorld(['verify'], { TRUSTED_PROXIES: '127.0.0.0/8', FAILED_AUTH_PER_MINUTE: '100' });
+  world = await spawnWorld(['verify'], { TRUSTED_PROXIES: '127.0.0.0/8', FAILED_AUTH_PER_MINUTE: '100' });
   clients = await makeEndClients(world);
 });
 test.after(() => world?.stop());
@@ -126,7 +126,7 @@ const PLAIN_REQUESTS = 10;
 const REQUESTS = 100;
 
 // What one request costs on average. The kernel counts in hundredths of a second.
-async function processorMs({ url, process }: Started, request: string): Promise<number> {
+async function processorMs({ url, process }: Spawned, request: string): Promise<number> {
   const before = ticks(process.pid!);
   await sendMany(url, REQUESTS, () => request);
   return ((ticks(process.pid!) - before) * 10) / REQUESTS;

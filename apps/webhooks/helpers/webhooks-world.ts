@@ -1,6 +1,6 @@
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../../../tests/helpers/world.ts';
 import { makeReceiverCertificate, startReceiver, type Certificate, type Receiver } from './receiver.ts';
 
 export type WebhooksWorld = Awaited<ReturnType<typeof makeWebhooksWorld>>;
@@ -25,10 +25,10 @@ export async function makeWebhooksWorld({ receivers, answers = [], retries }: Wo
     NODE_EXTRA_CA_CERTS: certificate.certificate,
     ...(retries && { WEBHOOK_RETRY_SECONDS: retries }),
   };
-  const world = await makeWorld([], settings);
+  const world = await spawnWorld([], settings);
   const workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'told' }))).body.workspace
     .id as string;
-  const delivering: Started = await world.start('webhooks');
+  const delivering: Spawned = await world.start('webhooks');
   return {
     world,
     workspaceId,
@@ -49,7 +49,7 @@ function startAll(certificate: Certificate, count: number, answers: Answer[]): P
   return Promise.all(Array.from({ length: count }, (_, i) => startReceiver(certificate, answers[i])));
 }
 
-function tools(world: World, workspaceId: string) {
+function tools(world: ProcessWorld, workspaceId: string) {
   const path = (id: string) => `/api/v1/webhook/${id}`;
   return {
     async newWebhook(url: string, events: string[], more: object = {}): Promise<TestWebhook> {

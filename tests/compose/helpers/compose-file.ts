@@ -82,7 +82,7 @@ function variablesRead(service: Service): (keyof Config)[] | string {
   } catch {
     return `${entry} does not exist`;
   }
-  const list = /readConfigOrExit\(\.\.\.programs\.(\w+)\)/.exec(source)?.[1];
+  const list = /readConfigOrExit\(programs\.(\w+)\)/.exec(source)?.[1];
   const reads = list && (programs as Record<string, readonly (keyof Config)[]>)[list];
   return reads ? [...reads] : `${entry} does not read one of the lists in shared/runtime/config.ts`;
 }
@@ -120,7 +120,7 @@ function configProblem(
     process.env = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [name, name.endsWith('_FILE') ? inContainer(value) : value]),
     );
-    readConfig(...names);
+    readConfig(names);
     return [];
   } catch (error) {
     return [(error as Error).message];

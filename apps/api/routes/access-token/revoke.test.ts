@@ -4,12 +4,12 @@ import { permissions } from '../../../../shared/contract/caller.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { hashKeyText, keyShard, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { eventually, makeWorld, PATIENT, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, PATIENT, type ProcessWorld } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/access-token';
-let world: World;
+let world: ProcessWorld;
 const test = suite('revoking access tokens');
-test.before(async () => void (world = await makeWorld(['verify'], PATIENT)));
+test.before(async () => void (world = await spawnWorld(['verify'], PATIENT)));
 test.after(() => world?.stop());
 
 test('a token that was just revoked writes nothing, and gets no kept answer again', async () => {

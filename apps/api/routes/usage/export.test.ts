@@ -9,7 +9,7 @@ import * as assert from 'uvu/assert';
 import { readRecords } from '../../../stack/process/leftovers.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { inLongForm } from '../../../../tests/helpers/long-form.ts';
-import { eventually, makeWorld, type Started, type World } from '../../../../tests/helpers/world.ts';
+import { eventually, spawnWorld, type Spawned, type ProcessWorld } from '../../../../tests/helpers/world.ts';
 import { openAnswers } from '../../../../tests/helpers/open-answers.ts';
 import { request } from '../../../../tests/helpers/request.ts';
 import { watchMemory } from '../../../../tests/history/memory.ts';
@@ -21,14 +21,14 @@ const ROWS = 200_000;
 const ROUTE_BYTES = 1_000;
 const DAY = '2026-03-29';
 const run = dirname(process.env.TEST_FOLDER ?? '');
-let world: World;
+let world: ProcessWorld;
 let books: ClickHouseClient;
 let asked: Record<string, string>;
 let billingId: string;
 const test = suite('usage export');
 const longTest = inLongForm(test);
 test.before(async () => {
-  world = await makeWorld();
+  world = await spawnWorld();
   books = createClient({ url: world.env.CLICKHOUSE_URL! });
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
   const meter = { workspaceId: workspace.id, externalMeterId: '=acme' };
@@ -173,7 +173,7 @@ function get(query: Record<string, string>, headers: Record<string, string> = {}
   });
 }
 
-function ask(api: Started, query: Record<string, string>) {
+function ask(api: Spawned, query: Record<string, string>) {
   return request(api.url + path(query), 'get', { token: world.team.token });
 }
 

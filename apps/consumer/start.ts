@@ -1,0 +1,95 @@
+import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
+import type { programs } from '../../shared/runtime/programs.ts';
+import { connectKafka } from '../../shared/events/kafka.ts';
+import { trackWatermark } from '../../shared/events/watermark.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { startPerNode } from '../../shared/events/start-per-node.ts';
+import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { allReady, makeProbes, type Checks } from '../../shared/http/probes.ts';
+import { serveProbes, type Served } from '../../shared/http/serve.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
+import { connectRedis } from '../../shared/stores/redis.ts';
+import type { Running } from '../../shared/runtime/run.ts';
+import { consumeKafka } from './consume-kafka.ts';
+import { startConsuming } from './consume.ts';
+import { makeFillOwners } from './fill-owners.ts';
+import { makeFollowUps } from './follow-ups.ts';
+import { schedules } from './jobs/schedules.ts';
+import { startJobs } from './jobs/start-jobs.ts';
+import { startSettler } from '../../shared/books/settling/settler.ts';
+import { makeMarkChangedDays } from './changed-days.ts';
+import { startLookingAtCredits } from './look-at-credits.ts';
+import { makeTellLimits } from './tell-limits.ts';
+import { startTellingMoments } from './tell-moments.ts';
+import { watchProofs } from './watch-proofs.ts';
+import type { Config } from '../../shared/runtime/variables.ts';
+
+type ConsumerConfig = Pick<Config, (typeof programs.consumer)[number]>;
+
+/** Starts the program. `end` is called with why Kafka can be read no further: only a new process can go on. */
+export async function startConsumer(config: ConsumerConfig, log: Logger, end: (error: Error) => void): Promise<Served> {
+  const metrics = makeMetrics('consumer');
+  const telemetry = await startTelemetry('consumer', config, metrics, log);
+  const sql = connectPostgres(config.DATABASE_URL);
+  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
+  // Kafka is read wherever it is configured: after a change of BUS it may still hold events.
+  const usesKafka = config.BUS === 'kafka' || config.KAFKA_BROKERS.length > 0;
+  const kafka = usesKafka ? connectKafka(config, 'consumer', log) : undefined;
+  const checks: Checks = {
+    postgres: () => sql`select 1`,
+    redis: () => redis.now(),
+    clickhouse: () => books.ready(),
+  };
+
+  const fillOwners = makeFillOwners(sql, log);
+  const markChangedDays = makeMarkChangedDays(sql);
+  const settler = startSettler({ sql, redis, books, metrics, log });
+  const lookingAtCredits = startLookingAtCredits(sql, redis, log);
+  const options = {
+    books,
+    fillOwners,
+    markChangedDays,
+    followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
+    tellLimits: makeTellLimits(sql),
+    now: redis.now,
+    metrics,
+    log,
+    telemetry,
+  };
+  const running: Running[] = [settler, lookingAtCredits, startTellingMoments(sql, log)];
+  if (config.BUS === 'redis') {
+    const name = config.CONSUMER_NAME;
+    const consumingNodes = startPerNode(redis, log, (node, shards) =>
+      startConsuming({
+        ...options,
+        source: makeOutboxReader({ node, shards, name, metrics, log }),
+        now: node.now,
+      }),
+    );
+    running.push(consumingNodes);
+  }
+  if (kafka) {
+    const reachable = () => allReady(checks);
+    running.push(consumeKafka({ ...options, kafka, reachable, watchdogSeconds: config.KAFKA_WATCHDOG_SECONDS, end }));
+  }
+  running.push(watchProofs(sql, metrics, log));
+  running.push(trackWatermark({ sql, redis, kafka, log }));
+  const connect = () => connectPostgres(config.DATABASE_URL, { max: 1 });
+  running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log }));
+
+  const probe = makeProbes(metrics, { ...checks, ...(kafka && config.BUS === 'kafka' && { kafka: kafka.ready }) });
+  const server = await serveProbes(probe, config, log);
+
+  return {
+    ...server,
+    async stop() {
+      await Promise.all(running.map((one) => one.stop()));
+      await server.stop();
+      await Promise.all([sql.end({ timeout: 5 }), redis.close(), books.close()]);
+      await telemetry.stop();
+    },
+  };
+}

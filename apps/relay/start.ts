@@ -1,0 +1,42 @@
+import type { programs } from '../../shared/runtime/programs.ts';
+import { connectKafka } from '../../shared/events/kafka.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import { makeOutboxReader } from '../../shared/events/outbox-reader.ts';
+import { startPerNode } from '../../shared/events/start-per-node.ts';
+import { watchOutbox } from '../../shared/events/outbox-watch.ts';
+import { makeProbes } from '../../shared/http/probes.ts';
+import { serveProbes, type Served } from '../../shared/http/serve.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
+import { connectRedis } from '../../shared/stores/redis.ts';
+import { startRelay } from './relay.ts';
+import type { Config } from '../../shared/runtime/variables.ts';
+
+type RelayConfig = Pick<Config, (typeof programs.relay)[number]>;
+
+/** Starts the program. */
+export async function startRelaying(config: RelayConfig, log: Logger): Promise<Served> {
+  const metrics = makeMetrics('relay');
+  const telemetry = await startTelemetry('relay', config, metrics, log);
+  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const kafka = connectKafka(config, 'relay', log);
+
+  // It refuses nothing, and watches for its metrics alone.
+  const outbox = watchOutbox(redis, { maxEntries: Infinity, maxMemoryPercent: Infinity }, metrics, log);
+  const name = config.CONSUMER_NAME;
+  const relaying = startPerNode(redis, log, (node, shards) =>
+    startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log, telemetry }),
+  );
+  const probe = makeProbes(metrics, { redis: () => redis.now(), kafka: () => kafka.ready() });
+  const server = await serveProbes(probe, config, log);
+
+  return {
+    ...server,
+    async stop() {
+      await Promise.all([relaying.stop(), outbox.stop()]);
+      await server.stop();
+      await Promise.all([kafka.close(), redis.close()]);
+      await telemetry.stop();
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { makeProbes } from '../../shared/http/probes.ts';
+import { serveProbes, type Served } from '../../shared/http/serve.ts';
+import type { Logger } from '../../shared/runtime/log.ts';
+import { makeMetrics } from '../../shared/runtime/metrics.ts';
+import type { programs } from '../../shared/runtime/programs.ts';
+import { startTelemetry } from '../../shared/runtime/telemetry.ts';
+import { connectPostgres } from '../../shared/stores/postgres.ts';
+import { webhookSealer } from '../../shared/values/webhook-secret.ts';
+import { makeCall } from './call.ts';
+import { startDelivering } from './deliver.ts';
+import { makeResolve } from './resolve.ts';
+import { RETRIES_MS } from './retries.ts';
+import { watchWaiting } from './watch-waiting.ts';
+import type { Config } from '../../shared/runtime/variables.ts';
+
+type WebhooksConfig = Pick<Config, (typeof programs.webhooks)[number]>;
+
+/** Starts the program. */
+export async function startWebhooks(config: WebhooksConfig, log: Logger): Promise<Served> {
+  const metrics = makeMetrics('webhooks');
+  const telemetry = await startTelemetry('webhooks', config, metrics, log);
+  const sql = connectPostgres(config.DATABASE_URL);
+  const { MASTER_KEY, MASTER_KEY_PREVIOUS, WEBHOOK_ALLOWED_TARGETS, WEBHOOK_RETRY_SECONDS } = config;
+  const sealer = webhookSealer(MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY]);
+  const retriesMs = WEBHOOK_RETRY_SECONDS?.map((seconds) => seconds * 1000) ?? RETRIES_MS;
+  const call = makeCall(makeResolve(), WEBHOOK_ALLOWED_TARGETS);
+  const delivering = await startDelivering({ sql, call, sealer, retriesMs, metrics, log });
+  const watching = watchWaiting(sql, metrics, log);
+  const server = await serveProbes(makeProbes(metrics, { postgres: () => sql`select 1` }), config, log);
+
+  return {
+    ...server,
+    async stop() {
+      await Promise.all([delivering.stop(), watching.stop()]);
+      await server.stop();
+      await sql.end({ timeout: 5 });
+      await telemetry.stop();
+    },
+  };
+}

@@ -1,0 +1,55 @@
+import { isAbsolute, join } from 'node:path';
+import { isPostgresConnectionError } from '../../shared/stores/postgres.ts';
+
+// A process that runs test files one after the other, each as its parent asks: importing our programs costs more than most tests.
+
+/** A file to run, and what is added to the environment for it. */
+export type Task = { file: string; env: Record<string, string> };
+/** What became of it; `problem` is why the process ends with it. */
+export type Outcome = { total: number; passed: number; skipped: number; output: string; problem?: string };
+
+type SuiteResult = [errors: string | true, passed: number, skipped: number, total: number];
+type Uvu = { UVU_DEFER: number; UVU_QUEUE: (() => Promise<SuiteResult>)[][] };
+
+const uvu = globalThis as unknown as Uvu;
+uvu.UVU_DEFER = 1;
+let output = '';
+
+for (const stream of [process.stdout, process.stderr]) {
+  stream.write = ((text: string | Uint8Array) => {
+    output += typeof text === 'string' ? text : Buffer.from(text).toString();
+    return true;
+  }) as typeof stream.write;
+}
+process.on('uncaughtException', end);
+process.on('unhandledRejection', (error) => {
+  // As in our programs: postgres rejects a promise of its own that nobody has.
+  if (!isPostgresConnectionError(error)) end(error);
+});
+process.on('disconnect', () => process.exit());
+process.on('message', ({ file, env }: Task) => {
+  Object.assign(process.env, env);
+  void run(file).then((outcome) => process.send!(outcome), end);
+});
+
+async function run(file: string): Promise<Outcome> {
+  output = '';
+  uvu.UVU_QUEUE = [[]];
+  await import(isAbsolute(file) ? file : join(process.cwd(), file));
+  const outcome = { total: 0, passed: 0, skipped: 0 };
+  for (const suite of uvu.UVU_QUEUE[0]!) {
+    const [errors, passed, skipped, total] = await suite();
+    if (errors !== true) output += `\n${errors}\n`;
+    outcome.total += total;
+    outcome.passed += passed;
+    outcome.skipped += skipped;
+  }
+  return { ...outcome, output };
+}
+
+// What nobody waits for may come from an earlier file; the one that runs is told of it.
+function end(error: unknown): void {
+  output += `\n${error instanceof Error ? error.stack : String(error)}\n`;
+  const outcome: Outcome = { total: 0, passed: 0, skipped: 0, output, problem: 'was ended by an error' };
+  process.send!(outcome, () => process.exit(1));
+}
