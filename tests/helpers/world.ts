@@ -3,10 +3,12 @@ import postgres from '../../shared/stores/postgres-driver.ts';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { newId } from '../../shared/values/ids.ts';
-import { hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import { ALL_SHARDS, hashKeyText, makeKeyText, randomShard } from '../../shared/values/key-text.ts';
 import { migrateClickHouse } from '../../shared/stores/migrate.ts';
 import { connectPostgres, type Sql } from '../../shared/stores/postgres.ts';
 import { connectRedis, type ShardedRedis } from '../../shared/stores/redis.ts';
+import { eventually } from './eventually.ts';
 import { request, type Answer, type RequestOptions } from './request.ts';
 import { applyChanges } from '../../apps/api/sync/sync.ts';
 import type { StoredChange } from '../../apps/api/sync/change.ts';
@@ -37,6 +39,8 @@ export type World<Running = Started> = {
   /** Makes an access token that is in force. */
   newToken(teamId: string, granted: readonly Permission[], workspaceIds?: string[]): Promise<string>;
   start(program: Program, env?: Record<string, string>): Promise<Running>;
+  /** Waits until a consumer has carried all that was decided so far into the books. */
+  booked(): Promise<void>;
   stop(): Promise<void>;
 };
 
@@ -134,6 +138,14 @@ async function ownWorld<Running extends Started | Spawned>(
     newToken,
     start,
     call: callOf(api.url, team),
+    async booked() {
+      await eventually('the outbox is empty', async () => {
+        const lengths = await Promise.all(
+          ALL_SHARDS.map((shard) => redis.node(shard).client.xlen(keyspace.outbox(shard))),
+        );
+        return lengths.every((length) => length === 0);
+      });
+    },
     async stop() {
       await Promise.all(started.map((one) => one.stop('SIGKILL')));
       await Promise.all([sql.end(), redis.close()]);
