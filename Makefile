@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help install up down status logs secrets digests monitor demo token revoke-team quota migrate reconcile rebuild restored backup restore audit-log-verify bench bench-pipeline bench-rebuild bench-import bench-usage bench-console
-.PHONY: history neighbours webhooks refusals test test-long fuzz accounts-model faults upgrade kubernetes check audit sbom release lint fmt
+.PHONY: history neighbours webhooks refusals test test-e2e test-gateways test-browser test-clients test-kafka test-cluster test-deploy test-faults test-all mutants fuzz accounts-model faults upgrade kubernetes check audit sbom release lint fmt
 
 # The Node that the lockfile installs; the host's own on a platform that it has none for.
 node = $(if $(wildcard node_modules/.bin/node),node_modules/.bin/node,node)
@@ -112,11 +112,39 @@ fuzz: install ## send random requests to api and verify; MINUTES=20 SEED=1
 accounts-model: install ## compare grants, holds, limits and alerts with a simple model; SEED=1 SEQUENCES=2000
 	@$(node) tests/accounts/main.ts --seed '$(SEED)' --sequences '$(SEQUENCES)'
 
-test: install ## run the tests on real servers, but the long ones; FILE=part-of-a-path runs those that it names
+test: install ## run the tests of functions, of stores, and of the contract over HTTP; FILE=part-of-a-path runs those that it names
 	@$(node) tests/runner/main.ts $(FILE)
 
-test-long: install ## run the long tests, and the long form of those that are short in make test
-	@$(node) tests/runner/main.ts --long $(FILE)
+test-e2e: install ## run the tests from end to end: one stack, one gateway, one page, Kafka, a cluster, a backup
+	@$(node) tests/runner/main.ts --tiers 3 $(FILE)
+
+test-gateways: install ## run the tests of nginx, Caddy, HAProxy and Envoy
+	@$(node) tests/runner/main.ts --tiers 3,4 tests/gateways
+
+test-browser: install ## run the tests of console and portal in Chromium
+	@$(node) tests/runner/main.ts --tiers 3,4 chromium.test
+
+test-clients: install ## run the tests of the clients for Node, Go and Python
+	@$(node) tests/runner/main.ts --tiers 0,1,2,3,4 clients/
+
+test-kafka: install ## run the tests with Kafka
+	@$(node) tests/runner/main.ts --tiers 3,4 kafka.test
+
+test-cluster: install ## run the tests of Redis Cluster
+	@$(node) tests/runner/main.ts --tiers 3,4 cluster
+
+test-deploy: install ## run the tests of the stack, Compose, Helm, systemd and monitoring
+	@$(node) tests/runner/main.ts --tiers 3,4 apps/stack tests/compose tests/helm tests/forge tests/monitoring
+
+test-faults: install ## run the tests that kill, empty, fill and cut off servers and programs
+	@$(node) tests/runner/main.ts --tiers 3,4 tests/system tests/faults apps/consumer apps/api
+
+test-all: install ## run all tests, as before a release
+	@$(node) tests/runner/main.ts --tiers 0,1,2,3,4
+	@$(node) tests/mutants/main.ts
+
+mutants: install ## put faults into a copy of the product, one at a time, and see that a test notices; ONLY=part-of-a-name DAY=28
+	@$(node) tests/mutants/main.ts --only '$(ONLY)' --day '$(DAY)'
 
 faults: install ## break everything under load and prove the books; SEED=1-20 MINUTES=30 ONLY=part-of-a-name
 	@$(node) tests/faults/main.ts --seed '$(SEED)' --minutes '$(MINUTES)' --only '$(ONLY)'

@@ -18,14 +18,13 @@ export interface Worker {
   stop(): Promise<void>;
 }
 
-const runner = (file: string) => join(import.meta.dirname, file);
-
-export function makeWorker(env: NodeJS.ProcessEnv): Worker {
+/** A process of this checkout, or of the tree `root`. */
+export function makeWorker(env: NodeJS.ProcessEnv, root = join(import.meta.dirname, '../..')): Worker {
   let child: ChildProcess | undefined;
   return {
     async run(task, withinMs) {
       const began = performance.now();
-      child ??= start(env);
+      child ??= start(env, root);
       const outcome = await outcomeOf(child, task, withinMs);
       const result = typeof outcome === 'string' ? failedFile(outcome) : judge(outcome);
       if (result.problem) await this.stop();
@@ -59,11 +58,13 @@ function failedFile(problem: string): Omit<FileResult, 'ms'> {
 }
 
 // In a process group of its own, so that what a test has started ends with it.
-function start(env: NodeJS.ProcessEnv): ChildProcess {
-  return fork(runner('worker.ts'), {
+function start(env: NodeJS.ProcessEnv, root: string): ChildProcess {
+  const runner = join(root, 'tests/runner');
+  return fork(join(runner, 'worker.ts'), {
+    cwd: root,
     env,
     detached: true,
-    execArgv: ['--import', runner('uvu-hooks.ts')],
+    execArgv: ['--import', join(runner, 'uvu-hooks.ts')],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
 }
