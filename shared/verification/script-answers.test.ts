@@ -7,8 +7,8 @@ import { makeMetrics } from '../runtime/metrics.ts';
 import { keyspace } from '../stores/keyspace.ts';
 import { flagCharacter, packRecord } from '../stores/records.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
+import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
-import { connectTestRedis, eventually } from '../../tests/helpers/world.ts';
 import { newId } from '../values/ids.ts';
 import { scopeMark } from '../stores/scope-mark.ts';
 import {
@@ -19,6 +19,7 @@ import {
   readScriptAnswers,
   scriptArguments,
   TICKS_PER_SECOND,
+  type ScriptAnswer,
 } from './script-protocol.ts';
 
 // Runs the real scripts with what script-protocol.ts and records.ts pack, and reads every field of their answers.
@@ -28,8 +29,10 @@ const SHARD = 7;
 const WITHIN_MS = 30_000;
 const OTHER_SHARD = 8;
 let redis: ShardedRedis;
+let clocked: ClockedRedis;
 test.before(async () => {
-  redis = await connectTestRedis();
+  clocked = await connectClockedRedis();
+  ({ redis } = clocked);
 });
 test.after(() => redis?.close());
 
@@ -50,8 +53,8 @@ const record = {
   teamId,
   workspaceId,
   keyId,
-  expiresAtMs: Date.now() + 600_000,
-  validUntilMs: Date.now() + 300_000,
+  expiresAtMs: BEGIN_MS + 600_000,
+  validUntilMs: BEGIN_MS + 300_000,
   ratePerSecond: 50,
   addressList: list,
   meter: 'meter-1',
@@ -81,7 +84,7 @@ const call = {
 };
 
 test.before.each(async () => {
-  await redis.node(SHARD).client.flushdb();
+  await clocked.empty();
   await prepareShard(SHARD);
 });
 
@@ -133,11 +136,11 @@ const usage = '"c":1500000,"n":"tokens"';
 const eventStart = (id = newId('evt')) => `{"i":"${id}","r":"GET /docs",${usage}`;
 
 test('the verify script answers every field under its name', async () => {
-  const before = Date.now();
+  await clocked.setNow(BEGIN_MS + 678);
   const [answer] = await ask({});
   const { nowMs, nowTicks, fields, newLookup } = answer!;
-  assert.ok(nowMs >= before && nowMs <= Date.now());
-  assert.is(Math.floor(nowTicks / (TICKS_PER_SECOND / 1_000)) % 1_000, nowMs % 1_000);
+  assert.is(nowMs, BEGIN_MS + 678);
+  assert.is(Math.floor(nowTicks / (TICKS_PER_SECOND / 1_000)) % 1_000, 678);
   assert.equal(fields, {
     status: 'VALID',
     reason: '',
@@ -227,6 +230,22 @@ test('what an earlier release kept of an Idempotency-Key is the same call or a c
   }
 });
 
+test('an Idempotency-Key is kept for 60 s, whether its call was alone in its script or not', async () => {
+  const { client } = redis.node(SHARD);
+  const redisMs = async () => {
+    const [seconds, micros] = await client.time();
+    return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  };
+  const before = await redisMs();
+  await ask({ call: { idempotencyHash: 'alone' } });
+  await ask({ call: { idempotencyHash: 'beside' } }, {});
+  const after = await redisMs();
+  for (const hash of ['alone', 'beside']) {
+    const ends = await client.pexpiretime(keyspace.idempotency(SHARD, keyId, hash));
+    assert.ok(ends >= before + 60_000 && ends <= after + 60_000, `${hash}: ${ends - before} ms`);
+  }
+});
+
 test('what is kept for an Idempotency-Key is short, and while the outbox is full nothing is kept', async () => {
   const node = redis.node(SHARD);
   const once = keyspace.idempotency(SHARD, keyId, 'once');
@@ -266,16 +285,59 @@ const refusals: (Changed & { what: string; status: string; reason: string })[] =
     reason: 'NOT_FOUND',
   },
 ];
-for (const { what, status, reason, ...changed } of refusals) {
-  test(`the verify script goes by the field that it is given: ${what}`, async () => {
+test('the verify script goes by each field that it is given', async () => {
+  for (const { what, status, reason, ...changed } of refusals) {
     const [answer] = await ask(changed);
-    assert.equal([answer!.fields.status, answer!.fields.reason], [status, reason]);
-  });
-}
+    assert.equal([answer!.fields.status, answer!.fields.reason], [status, reason], what);
+  }
+});
+
+test('a key expires, and a secret ends, at its instant and not a millisecond before, known or not', async () => {
+  for (const [field, refused] of [
+    ['expiresAtMs', ['EXPIRED', 'EXPIRED']],
+    ['validUntilMs', ['INVALID', 'NOT_FOUND']],
+  ] as const) {
+    const key = { expiresAtMs: 0, validUntilMs: 0, [field]: BEGIN_MS + 60_000 };
+    await clocked.setNow(BEGIN_MS + 59_999);
+    const [before] = await ask({ key });
+    assert.is(before!.fields.status, 'VALID', field);
+    const known = { key, call: { lookup: before!.newLookup!.lookup } };
+    assert.is((await ask(known))[0]!.newLookup, undefined, 'its lookup holds');
+    await clocked.setNow(BEGIN_MS + 60_000);
+    for (const asked of [{ key }, known]) {
+      const [{ fields }] = (await ask(asked)) as [ScriptAnswer];
+      assert.equal([fields.status, fields.reason], refused, field);
+    }
+  }
+});
 
 test('the workspace stands in where a key has no limit of its own', async () => {
   const [answer] = await ask({ key: { ratePerSecond: '' } });
   assert.is(answer!.fields.ratePerSecond, '60');
+});
+
+test('a limit per second lets all of it through at once and then one each time its share of the second has passed', async () => {
+  const free = { key: { ratePerSecond: 20 }, call: { costMicros: 0 } };
+  const passed = async (atMs: number) => {
+    await clocked.setNow(BEGIN_MS + atMs);
+    const answers = await ask(...Array.from({ length: 30 }, () => free));
+    return answers.filter(({ fields }) => fields.status === 'VALID').length;
+  };
+  const found = [];
+  for (const atMs of [0, 0, 49, 50, 99, 100, 99, 250, 1_250, 9_000]) found.push([atMs, await passed(atMs)]);
+  assert.equal(found, [
+    [0, 20],
+    [0, 0],
+    [49, 0],
+    [50, 1],
+    [99, 0],
+    [100, 1],
+    // A clock that is set back gives nothing.
+    [99, 0],
+    [250, 3],
+    [1_250, 20],
+    [9_000, 20],
+  ]);
 });
 
 test('a corrupt record spoils no other call, and new lookups name their calls', async () => {
@@ -389,24 +451,17 @@ test('the limit of the outbox counts events, however many share an entry', async
   const full = async () => {
     const metrics = makeMetrics('test');
     const watch = watchOutbox(redis, limits, metrics, makeLogger('test', 'silent'));
-    try {
-      await eventually('it has looked', async () =>
-        /outbox_entries\{.*\} [1-9]/.test(await metrics.registry.metrics()),
-      );
-      assert.match(await metrics.registry.metrics(), /outbox_max_entries\{.*\} 4$/m);
-      return watch.full();
-    } finally {
-      await watch.stop();
-    }
+    // It waits for the look that has begun.
+    await watch.stop();
+    assert.match(await metrics.registry.metrics(), /outbox_max_entries\{.*\} 4$/m);
+    return watch.full();
   };
   const free = { call: { costMicros: 1 } };
   await ask(free, free, free);
   assert.is(await redis.node(SHARD).client.xlen(keyspace.outbox(SHARD)), 1);
-  assert.is((await outboxState(redis)).events, 3);
-  assert.is(await full(), false);
+  assert.equal([(await outboxState(redis)).events, await full()], [3, false]);
   await ask(free);
-  assert.is((await outboxState(redis)).events, 4);
-  assert.is(await full(), true);
+  assert.equal([(await outboxState(redis)).events, await full()], [4, true]);
 });
 
 test('the witness script finds the billing record of a key', async () => {

@@ -1,0 +1,92 @@
+// How changes of Postgres are written to a shard: apply.lua on a real Redis.
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
+import { keyspace } from './keyspace.ts';
+import type { RedisNode } from './redis-node.ts';
+
+const SHARD = 7;
+const [META, TEXT, HASH] = [keyspace.meta(SHARD), '{07}:text', '{07}:hash'];
+
+const test = suite('changes written to a shard');
+let clocked: ClockedRedis;
+let node: RedisNode;
+test.before(async () => {
+  clocked = await connectClockedRedis();
+  node = clocked.redis.node(SHARD);
+});
+test.after(() => clocked?.redis.close());
+test.before.each(async () => {
+  await clocked.empty();
+  await node.client.hset(META, { owner: node.runId(), epoch: 1, writes: 5, change: 10 });
+});
+
+type Written = { key: string; field?: string; value: string; lifetime?: number };
+
+/** Writes records; gives the status, and for each record that was left alone its place and its version there. */
+async function apply(written: Written[], { change = 11, fence = node.runId(), notAfterMs = 9e15 } = {}) {
+  const args = written.flatMap(({ field = '', value, lifetime = 0 }) => [field, value, lifetime]);
+  const keys = [META, ...written.map(({ key }) => key)];
+  const [status, , ...left] = await node.script('apply', keys, [fence, notAfterMs, change, ...args], 30_000);
+  return [status, ...left].join(' ');
+}
+
+const stored = async () => [await node.client.get(TEXT), await node.client.hget(HASH, 'f')];
+const both = (version: number, what: string): Written[] => [
+  { key: TEXT, value: `${version}\0${what}` },
+  { key: HASH, field: 'f', value: `${version}\0${what}` },
+];
+
+test('an older version never takes the place of a newer one, which is told; the same one is written again', async () => {
+  assert.is(await apply(both(9, 'first')), 'OK');
+  assert.is(await apply(both(10, 'second')), 'OK');
+  assert.is(await apply(both(9, 'late')), 'OK 2 10 3 10');
+  assert.equal(await stored(), ['10\0second', '10\0second']);
+  assert.is(await apply(both(10, 'again')), 'OK');
+  assert.equal(await stored(), ['10\0again', '10\0again']);
+});
+
+test('nor does the removal of an older version take away a newer one; that of a newer one does', async () => {
+  const removal = (version: number) => both(version, '').map((one) => ({ ...one, lifetime: -1 }));
+  await apply(both(10, 'kept'));
+  assert.is(await apply(removal(9)), 'OK 2 10 3 10');
+  assert.equal(await stored(), ['10\0kept', '10\0kept']);
+  assert.is(await apply(removal(11)), 'OK');
+  assert.equal(await stored(), [null, null]);
+});
+
+test('a record with a lifetime ends with it, and one that is written again without one stays', async () => {
+  await apply([{ key: TEXT, value: '1\0', lifetime: 600 }]);
+  assert.ok((await node.client.ttl(TEXT)) > 0);
+  await apply([{ key: TEXT, value: '2\0' }]);
+  assert.is(await node.client.ttl(TEXT), -1);
+});
+
+test('each call counts a write, which ends every lookup of the shard, and the last change never goes back', async () => {
+  for (const [change, expected] of [
+    [11, ['6', '11']],
+    [7, ['7', '11']],
+    [100, ['8', '100']],
+  ] as const) {
+    await apply([], { change });
+    assert.equal(await node.client.hmget(META, 'writes', 'change'), expected);
+  }
+});
+
+test('what is no record holds up no other one: a hash is told as corrupt, and a text is replaced', async () => {
+  await node.client.rpush(HASH, 'a list');
+  await node.client.rpush(TEXT, 'a list');
+  assert.is(await apply(both(9, 'good')), 'OK 3 CORRUPT');
+  assert.is(await node.client.get(TEXT), '9\0good');
+});
+
+test('a shard that is not open, and a call that comes too late, take nothing', async () => {
+  await clocked.setNow(BEGIN_MS);
+  assert.is(await apply(both(9, 'x'), { notAfterMs: BEGIN_MS - 1 }), 'LATE');
+  assert.is(await apply(both(9, 'x'), { fence: 'another server' }), 'CLOSED');
+  assert.equal(await stored(), [null, null]);
+  assert.is(await node.client.hget(META, 'writes'), '5');
+  assert.is(await apply(both(9, 'x'), { notAfterMs: BEGIN_MS }), 'OK');
+});
+
+test.run();
