@@ -63,10 +63,10 @@ export function isReplicated(name: ScriptName): boolean {
 }
 
 /** Makes the scripts known to a client. Redis gets the text of a script only where it does not have it yet. */
-export function defineScripts(client: Redis): void {
+export function defineScripts(client: Redis, textOf = scriptText): void {
   for (const name of Object.keys(scripts) as ScriptName[]) {
     const { keys }: Script = scripts[name];
-    client.defineCommand(commandName(name), { lua: scriptText(name), ...(keys && { numberOfKeys: keys }) });
+    client.defineCommand(commandName(name), { lua: textOf(name), ...(keys && { numberOfKeys: keys }) });
   }
 }
 

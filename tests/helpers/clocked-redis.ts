@@ -1,4 +1,4 @@
-import { scripts, scriptText, type ScriptName } from '../../shared/stores/scripts.ts';
+import { defineScripts, scriptText } from '../../shared/stores/scripts.ts';
 import type { ShardedRedis } from '../../shared/stores/redis.ts';
 import { byClock, setClock } from '../accounts/test-shard.ts';
 import { connectTestRedis } from './world.ts';
@@ -16,12 +16,11 @@ export async function connectClockedRedis(): Promise<ClockedRedis> {
   const redis = await connectTestRedis();
   const node = redis.node(0);
   const { client } = node;
-  for (const name of Object.keys(scripts) as ScriptName[]) {
-    const { keys }: { keys?: number } = scripts[name];
-    client.defineCommand(`keytally_${name}`, { lua: byClock(scriptText(name)), ...(keys && { numberOfKeys: keys }) });
-  }
+  defineScripts(client, (name) => byClock(scriptText(name)));
+  let nowMs = BEGIN_MS;
   node.notAfter = () => Number.MAX_SAFE_INTEGER;
-  const setNow = (ms: number) => setClock(client, ms);
+  node.now = async () => nowMs;
+  const setNow = (ms: number) => setClock(client, (nowMs = ms));
   const empty = async () => {
     await client.flushdb();
     await setNow(BEGIN_MS);
