@@ -3,13 +3,6 @@ export type Mutant = { name: string; file: string; from: string; to: string; see
 
 export const mutants: Mutant[] = [
   {
-    name: 'a key expires at its instant',
-    file: 'shared/stores/lua/parts/lookup.lua',
-    from: 'nowMs >= tonumber(expiresAtMs)',
-    to: 'nowMs > tonumber(expiresAtMs)',
-    seenBy: 'shared/verification/script-answers.test.ts',
-  },
-  {
     name: 'at most 9,000,000,000 credits',
     file: 'shared/values/credits.ts',
     from: 'micros <= MAX_MICROS ?',
