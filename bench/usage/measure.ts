@@ -87,7 +87,11 @@ export async function measureUsage(options: Options): Promise<Measured> {
 
 type Answered = Asked & { micros: bigint; events: number };
 
-async function askOften(world: ProcessWorld, { name, path, query, withinMs }: Question, tries: number): Promise<Answered> {
+async function askOften(
+  world: ProcessWorld,
+  { name, path, query, withinMs }: Question,
+  tries: number,
+): Promise<Answered> {
   const url = `${world.api.url}${path}?${new URLSearchParams(query).toString()}`;
   const took: number[] = [];
   let text = '';

@@ -11,7 +11,10 @@ const AT_ONCE = 8;
  * Sends random commands to records of a whole stack (api, verify and consumer on real servers, by the real clock), several records
  * at once, and proves each of them by its books, its grants and what its client was answered.
  */
-export async function compareStack(world: ProcessWorld, { sequences, most = 50, seed, onSequence }: Run): Promise<Compared> {
+export async function compareStack(
+  world: ProcessWorld,
+  { sequences, most = 50, seed, onSequence }: Run,
+): Promise<Compared> {
   const { body } = await must(201, world.call('post', '/api/v1/workspace', { name: 'random' }));
   const workspaceId: string = body.workspace.id;
   const customers = makeCustomers(world, workspaceId);

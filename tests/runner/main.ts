@@ -57,7 +57,7 @@ try {
 }
 for (const line of leftOut) console.error(`****  ${line}`);
 for (const line of failures) console.error(`FAILED  ${line}`);
-const spent = [...tiersMs].toSorted().map(([tier, ms]) => `${tierNames[tier]} ${seconds(ms)}`);
+const spent = [...tiersMs].toSorted(([a], [b]) => a - b).map(([tier, ms]) => `${tierNames[tier]} ${seconds(ms)}`);
 console.log(`\n${seconds(performance.now() - began)} in all; of the workers: ${spent.join(', ')}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exit(failed > 0 ? 1 : 0);

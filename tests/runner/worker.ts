@@ -16,10 +16,10 @@ uvu.UVU_DEFER = 1;
 let output = '';
 
 for (const stream of [process.stdout, process.stderr]) {
-  stream.write = ((text: string | Uint8Array) => {
+  stream.write = (text: string | Uint8Array) => {
     output += typeof text === 'string' ? text : Buffer.from(text).toString();
     return true;
-  }) as typeof stream.write;
+  };
 }
 process.on('uncaughtException', end);
 process.on('unhandledRejection', (error) => {
