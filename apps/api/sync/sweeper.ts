@@ -72,7 +72,7 @@ async function unlessStale(
  * Applies waiting changes that are older than any request; returns how many. Two sweepers may apply the same changes
  * without harm.
  */
-async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
+export async function sweep(sql: Sql, redis: ShardedRedis): Promise<number> {
   const open = await openShards(redis, LOOK_WITHIN_MS);
   // Changes for a closed shard must not hold up the others.
   const waiting = await sql<StoredChange[]>`

@@ -23,37 +23,49 @@ type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
  * Makes the periods of grant schedules, two before they begin, until stopped. Each schedule is a transaction: the lock of its
  * record, and of its row, lets one process make a period once, and one that dies has made all of it or nothing.
  */
-export function startScheduling({ sql, redis, metrics, log }: Stores): Loop {
-  let after = START;
-  const loop = startLoop(EVERY_MS, log, 'making periods of grant schedules', async (stopping) => {
-    const due = await dueAfter(sql, after);
-    after = START;
-    if (due.length === 0) return;
-    // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
-    const open = await openShards(redis, LOOK_WITHIN_MS);
-    if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
-    for (const one of due) {
-      // Each may wait for its record until Postgres gives it up.
-      if (stopping.aborted) return;
-      await make(one);
-    }
-    if (due.length < SCHEDULES_AT_ONCE) return;
-    // Go on behind these: those that could not be made are still due, and tried again with the next round.
-    after = due.at(-1)!;
-    loop.soon();
+export function startScheduling(stores: Stores): Loop {
+  let after: Position | undefined;
+  const loop = startLoop(EVERY_MS, stores.log, 'making periods of grant schedules', async (stopping) => {
+    const from = after;
+    after = undefined;
+    after = await makeDuePeriods(stores, stopping, from);
+    if (after) loop.soon();
   });
   return loop;
+}
 
-  async function make(one: Due): Promise<void> {
-    try {
-      metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)));
-    } catch (error) {
-      // The void of a grant of its record is on its way to Redis.
-      if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
-      // It would fail all others too.
-      if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
-      log.warn({ error, scheduleId: one.id }, 'the periods of a grant schedule can not be made now; trying again');
-    }
+/**
+ * Makes the periods of a page of the schedules that are due. Gives where to go on at once if there may be more: those that could
+ * not be made are still due, and tried again with the next round.
+ */
+export async function makeDuePeriods(
+  stores: Stores,
+  stopping: AbortSignal,
+  after: Position = START,
+): Promise<Position | undefined> {
+  const { sql, redis } = stores;
+  const due = await dueAfter(sql, after);
+  if (due.length === 0) return undefined;
+  // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
+  const open = await openShards(redis, LOOK_WITHIN_MS);
+  if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return undefined;
+  for (const one of due) {
+    // Each may wait for its record until Postgres gives it up.
+    if (stopping.aborted) return undefined;
+    await make(stores, one);
+  }
+  return due.length < SCHEDULES_AT_ONCE ? undefined : due.at(-1);
+}
+
+async function make({ sql, metrics, log }: Stores, one: Due): Promise<void> {
+  try {
+    metrics.periodsNotGranted.inc(await sql.begin((tx) => makeDue(tx, one)));
+  } catch (error) {
+    // The void of a grant of its record is on its way to Redis.
+    if (error instanceof ApiError && error.errorName === 'redis_unavailable') return;
+    // It would fail all others too.
+    if (isPostgresConnectionError(error) && (error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
+    log.warn({ error, scheduleId: one.id }, 'the periods of a grant schedule can not be made now; trying again');
   }
 }
 

@@ -1,0 +1,52 @@
+import { copyRecord } from '../../apps/api/sync/ended-grants.ts';
+import { billingKey, type BillingRef } from '../../shared/books/billing-refs.ts';
+import { keyspace } from '../../shared/stores/keyspace.ts';
+import type { ShardedRedis } from '../../shared/stores/redis.ts';
+import { turnAccount } from '../../shared/verification/account-turns.ts';
+import type { World } from './world.ts';
+
+// Instants stand in fields of their own, and before the credits of a grant to come. In the name of a class they stay: it is a name.
+const MOVE = `
+  local by = tonumber(ARGV[1])
+  local function earlier(text)
+    return (string.gsub(text, '([%z,])(1[5-9]' .. string.rep('%d', 11) .. ')%f[%D]', function(before, ms)
+      return before .. string.format('%d', ms - by)
+    end))
+  end
+  for i = 1, 2 do
+    local fields = redis.call('HGETALL', KEYS[i])
+    for at = 1, #fields, 2 do redis.call('HSET', KEYS[i], fields[at], earlier(fields[at + 1])) end
+  end
+  for _, id in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do redis.call('ZINCRBY', KEYS[3], -by, id) end
+  if redis.call('ZSCORE', KEYS[4], KEYS[1]) then redis.call('ZINCRBY', KEYS[4], -by, KEYS[1]) end`;
+
+/**
+ * Lets time pass for one billing record: moves the instants of its grants, schedules and open holds so many ms into the past, in
+ * Postgres and in Redis, does what is due by then, and copies what ended.
+ */
+export async function passTime({ sql }: World, redis: ShardedRedis, id: string, ms: number): Promise<void> {
+  const record = await recordOf(sql, id);
+  await sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`;
+    await tx`
+      update grants set begins_at = begins_at - ${ms}, expires_at = expires_at - ${ms}, rolls_until = rolls_until - ${ms},
+                        voided_at = voided_at - ${ms} where billing_id = ${id}`;
+    await tx`update grant_classes set ends_at = ends_at - ${ms}, rolls_until = rolls_until - ${ms} where billing_id = ${id}`;
+    await tx`
+      update grant_schedules set anchor_at = anchor_at - ${ms}, next_at = next_at - ${ms}, ends_at = ends_at - ${ms}
+      where billing_id = ${id}`;
+  });
+  const { shard, workspaceId, externalMeterId: meter } = record;
+  const holds = [keyspace.openHolds(shard, workspaceId, meter), keyspace.holdEnds(shard, workspaceId, meter)];
+  const keys = [billingKey(record), ...holds, keyspace.due(shard)];
+  await redis.node(shard).client.eval(MOVE, keys.length, ...keys, ms);
+  await turnAccount(redis, shard, billingKey(record));
+  await copyRecord(sql, redis, record);
+}
+
+/** A billing record as the functions of the api name it. */
+export async function recordOf(sql: World['sql'], id: string): Promise<BillingRef> {
+  const [record] = await sql<[BillingRef]>`
+    select id, shard, workspace_id, external_meter_id from billing_records where id = ${id}`;
+  return record;
+}
