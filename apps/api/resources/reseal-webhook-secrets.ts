@@ -12,13 +12,16 @@ const WEBHOOKS_AT_ONCE = 500;
  * reseal-signing-keys.ts does with signing keys, and for the same reasons again and again.
  */
 export function resealWebhookSecrets(sql: Sql, masterKeys: MasterKeys, log: Logger): Loop {
+  return startLoop(EVERY_MS, log, 'encrypting secrets of webhooks again', () => resealOnce(sql, masterKeys, log));
+}
+
+/** Encrypts all of them once. */
+export async function resealOnce(sql: Sql, masterKeys: MasterKeys, log: Logger): Promise<void> {
   const sealer = webhookSealer(masterKeys);
-  return startLoop(EVERY_MS, log, 'encrypting secrets of webhooks again', async () => {
-    let sealed = 0;
-    for (let page = await nextPage(''); page.length > 0; page = await nextPage(page.at(-1)!.id))
-      for (const row of page) sealed += await reseal(row);
-    if (sealed > 0) log.info({ webhooks: sealed }, 'secrets of webhooks were encrypted under the current master key');
-  });
+  let sealed = 0;
+  for (let page = await nextPage(''); page.length > 0; page = await nextPage(page.at(-1)!.id))
+    for (const row of page) sealed += await reseal(row);
+  if (sealed > 0) log.info({ webhooks: sealed }, 'secrets of webhooks were encrypted under the current master key');
 
   function nextPage(after: string) {
     return sql<SealedWebhook[]>`

@@ -12,20 +12,23 @@ const KEYS_AT_ONCE = 500;
 const SCOPES_AT_ONCE = 100;
 const LOOK_WITHIN_MS = 1_000;
 
-/**
- * Removes from Redis what was deleted: scopes, and workspaces with their keys. It writes a page of changes at a time, which the
- * sweeper applies: so a crash loses nothing, and a shard that comes back older replays them. How far it came stands in
- * Postgres, in the transaction of those changes.
- */
+/** Removes what was deleted, a page at a time, as long as there is something. */
 export function startRemovingDeleted(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
-  return startLoop(EVERY_MS, log, 'removing what was deleted', async () => {
-    if (!(await isDue(sql))) return;
-    // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
-    const open = await openShards(redis, LOOK_WITHIN_MS);
-    if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
-    // Each is of one team: a transaction that waits for the counters of a second one could wait for ever.
-    for (const remove of [removeKeys, removeScopes, removeWorkspace]) await sql.begin((tx) => remove(tx));
-  });
+  return startLoop(EVERY_MS, log, 'removing what was deleted', () => removeDeleted(sql, redis));
+}
+
+/**
+ * Removes from Redis what was deleted: scopes, and workspaces with their keys. It writes a page of changes, which the sweeper
+ * applies: so a crash loses nothing, and a shard that comes back older replays them. How far it came stands in Postgres, in the
+ * transaction of those changes.
+ */
+export async function removeDeleted(sql: Sql, redis: ShardedRedis): Promise<void> {
+  if (!(await isDue(sql))) return;
+  // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
+  const open = await openShards(redis, LOOK_WITHIN_MS);
+  if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
+  // Each is of one team: a transaction that waits for the counters of a second one could wait for ever.
+  for (const remove of [removeKeys, removeScopes, removeWorkspace]) await sql.begin((tx) => remove(tx));
 }
 
 /** Whether there is something to remove, and the page before is applied: others' changes must not wait behind many of ours. */

@@ -22,23 +22,28 @@ const LEFT_AFTER = '5 seconds';
 export function startRevoking(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
   // One page a run, without a pause while there are more: so it stops after any page.
   const loop = startLoop(EVERY_MS, log, 'revoking', async () => {
-    const [next] = await sql<{ id: number }[]>`
-      select id from revocations where token_id is not null or worked_at < now() - ${LEFT_AFTER}::interval
-      order by worked_at limit 1`;
-    if (!next) return;
-    // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
-    const open = await openShards(redis, LOOK_WITHIN_MS);
-    if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return;
-    try {
-      await revokeNextPage(sql, redis, next.id);
-    } catch (error) {
-      // Its own transaction was undone: without this it would be the next one again, and hold up all others.
-      await sql`update revocations set worked_at = clock_timestamp() where id = ${next.id}`.catch(() => {});
-      throw error;
-    }
-    loop.soon();
+    if (await goOnRevoking(sql, redis)) loop.soon();
   });
   return loop;
+}
+
+/** Revokes a page of the revocation whose last page is longest ago; gives whether there was one. */
+export async function goOnRevoking(sql: Sql, redis: ShardedRedis): Promise<boolean> {
+  const [next] = await sql<{ id: number }[]>`
+    select id from revocations where token_id is not null or worked_at < now() - ${LEFT_AFTER}::interval
+    order by worked_at limit 1`;
+  if (!next) return false;
+  // In a Postgres that was restored from a backup, new changes would hide that it is older than Redis.
+  const open = await openShards(redis, LOOK_WITHIN_MS);
+  if (open.size < SHARDS || (await isPostgresStale(sql, redis))) return false;
+  try {
+    await revokeNextPage(sql, redis, next.id);
+  } catch (error) {
+    // Its own transaction was undone: without this it would be the next one again, and hold up all others.
+    await sql`update revocations set worked_at = clock_timestamp() where id = ${next.id}`.catch(() => {});
+    throw error;
+  }
+  return true;
 }
 
 /**
