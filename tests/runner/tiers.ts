@@ -27,7 +27,8 @@ function needsOf(file: string, seen: Set<string>): 0 | 1 | 2 {
   seen.add(file);
   const text = readFileSync(file, 'utf8');
   if (/\b(join|make|spawn)World\(/.test(text) && !file.endsWith('helpers/world.ts')) return 2;
-  const own = /\bTEST_(POSTGRES|REDIS|CLICKHOUSE)\w*/.test(text) || /\bconnectTest/.test(text) ? 1 : 0;
+  const own =
+    /\bTEST_(POSTGRES|REDIS|CLICKHOUSE)\w*/.test(text) || /\b(connectTest|emptyPostgres\()/.test(text) ? 1 : 0;
   // Of what it imports, helpers alone start something.
   const imported = [...text.matchAll(/^import [^;]*? from '(\.[^']+)';/gms)].map(([, path]) =>
     join(dirname(file), path!),

@@ -1,0 +1,265 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { eventually } from '../../tests/helpers/eventually.ts';
+import { emptyPostgres, wireTo, type Wire } from '../../tests/helpers/world.ts';
+import driver from './postgres-driver.ts';
+import { connectPostgres, isPostgresConnectionError, type Query, type Sql } from './postgres.ts';
+
+const test = suite('the mended driver of Postgres on connections that end at any moment');
+const TIMES = 5;
+const SETTLED_WITHIN_MS = 30_000;
+const STATEMENT_MS = 2_000;
+const AGE_MS = 200;
+let url: string;
+let admin: Sql;
+let sql: Sql;
+let wire: Wire | undefined;
+
+test.before(async () => {
+  url = await emptyPostgres('driver');
+  admin = connectPostgres(url, { max: 1 });
+  await admin`create table written (what text)`;
+});
+test.before.each(async () => {
+  await admin`truncate written`;
+  // Two, so that other statements soon take the place of a connection that is lost.
+  sql = patiently(2);
+});
+test.after.each(async () => {
+  await wire?.cut();
+  wire = undefined;
+  await sql.end({ timeout: 0 });
+});
+test.after(() => admin?.end());
+
+test('a connection that was reserved for longer than it may be kept ends when it is released, and its pool serves on', async () => {
+  const pool = driver(url, { max: 1, max_lifetime: AGE_MS / 1_000, connect_timeout: SETTLED_WITHIN_MS / 1_000 }) as Sql;
+  for (let i = 0; i < 3; i++) {
+    const reserved = await settled(pool.reserve());
+    await settled(reserved`select pg_sleep(${(3 * AGE_MS) / 1_000})`);
+    assert.equal([...(await settled(reserved`select ${i}::int as i`))], [{ i }], 'not before');
+    const next = pool.reserve();
+    const waiting = pool`select 1`;
+    reserved.release();
+    (await settled(next)).release();
+    await settled(waiting);
+    for (let j = 0; j < 5; j++) await settled(pool`select 1`);
+  }
+  const last = await settled(pool.reserve());
+  await settled(last`select pg_sleep(${(3 * AGE_MS) / 1_000})`);
+  last.release();
+  await settled(pool.end());
+});
+
+test('the reader of a cursor whose connection has ended leaves it without harm', async () => {
+  let left = false;
+  const transaction = sql.begin(async (tx) => {
+    const pid = await pidOf(tx);
+    for await (const rows of tx`select generate_series(1, 10)`.cursor(1)) {
+      assert.is(rows.length, 1);
+      await end(pid);
+      assert.ok(isPostgresConnectionError(await settled(outcomeOf(transaction))));
+      left = true;
+      break;
+    }
+  });
+  await eventually('it was left', async () => left, SETTLED_WITHIN_MS);
+  await settled(sql`select 1`);
+});
+
+test('connections that end together are all made again, also those that a statement was just given to', async () => {
+  const pool = patiently(8);
+  // The driver tells of the end of one connection before it has seen that of the next one, which a statement may be given to.
+  const allServe = () =>
+    eventually('all serve', async () => {
+      const outcomes = Array.from({ length: 8 }, () => outcomeOf(pool`select pg_sleep(0.01)`));
+      const failures = (await settled(Promise.all(outcomes))).filter((one) => one instanceof Error);
+      for (const one of failures) assert.ok(isPostgresConnectionError(one), String(one));
+      return failures.length === 0;
+    });
+  for (let i = 0; i < TIMES; i++) {
+    await allServe();
+    const retried = [1, 2, 3].map(async () => {
+      for (let outcome: unknown; !isPostgresConnectionError(outcome);)
+        outcome = await outcomeOf(pool`select pg_sleep(30)`);
+      for (let outcome: unknown = new Error(); outcome instanceof Error;) outcome = await outcomeOf(pool`select 1`);
+    });
+    await eventually('they are under way', async () => (await asleep()).length === 3, SETTLED_WITHIN_MS);
+    await admin`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid()`;
+    await settled(Promise.all(retried));
+  }
+  await allServe();
+  await pool.end();
+});
+
+test('a statement fails when its new connection ends and Postgres takes no other one', async () => {
+  const elsewhere = connectPostgres(process.env.TEST_POSTGRES_URL!, { max: 1 });
+  const { pathname } = new URL(url);
+  const allow = (allowed: boolean) =>
+    elsewhere.unsafe(`alter database ${pathname.slice(1)} with allow_connections ${allowed}`);
+  let outcome: Promise<unknown> | undefined;
+  await admin.begin(async (tx) => {
+    // The driver reads it on each new connection.
+    await tx`lock table pg_type in access exclusive mode`;
+    outcome = outcomeOf(sql`select 1`);
+    const pid = await eventually('it waits', async () => {
+      const [row] = await elsewhere<{ pid: number }[]>`
+        select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = ${pathname.slice(1)}`;
+      return row?.pid;
+    });
+    await allow(false);
+    await elsewhere`select pg_terminate_backend(${pid})`;
+  });
+  try {
+    assert.is(((await settled(outcome!)) as { code?: string }).code, '55000');
+  } finally {
+    await allow(true);
+    await elsewhere.end();
+  }
+});
+
+test('statements on connections that went silent fail soon, however many are sent, and the next ones succeed', async () => {
+  wire = await wireTo(url);
+  const pool = connectPostgres(wire.url, { max: 2, statementTimeoutMs: STATEMENT_MS });
+  await settled(Promise.all([pool`select pg_sleep(0.1)`, pool`select pg_sleep(0.1)`]));
+  wire.silence();
+  const outcomes: unknown[] = [];
+  const isAnswered = async () => {
+    void outcomeOf(pool`select 1`).then((outcome) => outcomes.push(outcome));
+    await sleep(200);
+    return outcomes.some((one) => !(one instanceof Error));
+  };
+  await eventually('one is answered', isAnswered, SETTLED_WITHIN_MS);
+  const failures = outcomes.filter((one) => one instanceof Error);
+  assert.ok(failures.length > 0);
+  for (const one of failures) assert.ok(isPostgresConnectionError(one), String(one));
+  await settled(pool.begin((tx) => tx`select 1`));
+  // Its idle connections fall silent.
+  wire.silence();
+  await settled(pool.end());
+});
+
+test('no statement that may run is cut, nor an idle connection, a cursor that is read slowly, or an answer that came unread', async () => {
+  const silentMs = 4 * STATEMENT_MS + 3_000;
+  await Promise.all([
+    // One after the other on the connection.
+    onOneConnection((one) => Promise.all(Array.from({ length: 12 }, () => one`select pg_sleep(0.75)`))),
+    onOneConnection(() => sleep(silentMs)),
+    onOneConnection((one) =>
+      one.begin(async (tx) => {
+        let read = 0;
+        for await (const rows of tx`select generate_series(1, 3)`.cursor(1))
+          if ((read += rows.length) === 1) await sleep(silentMs);
+        assert.is(read, 3);
+      }),
+    ),
+  ]);
+  await onOneConnection(async (one) => {
+    const answer = outcomeOf(one`select pg_sleep(0.5)`);
+    await sleep(100);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, silentMs);
+    assert.not.instance(await answer, Error);
+  });
+});
+
+test('transactions are whole, and none waits, while connections end at any moment', async () => {
+  const busy = patiently(6);
+  const stored: string[] = [];
+  const failures: unknown[] = [];
+  let stopped = false;
+  const work = Array.from({ length: 12 }, async (_, worker) => {
+    for (let i = 0; !stopped; i++) {
+      const what = `${worker} ${i}`;
+      await settled(
+        busy.begin(async (tx) => {
+          await tx`insert into written values (${what})`;
+          await tx.savepoint((inner) => inner`insert into written values (${what})`);
+        }),
+      ).then(
+        () => stored.push(what),
+        (error: unknown) => failures.push(error),
+      );
+      await settled(outcomeOf(busy`select ${what}::text`));
+    }
+  });
+  for (let i = 1; i <= 200; i++) {
+    await eventually('some more are stored', async () => stored.length >= 2 * i, SETTLED_WITHIN_MS);
+    await admin`
+      select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() order by random() limit 1`;
+  }
+  stopped = true;
+  await Promise.all(work);
+  await busy.end({ timeout: 0 });
+  for (const error of failures) assert.ok(isPostgresConnectionError(error), String(error));
+  const rows = await admin<{ what: string; times: number }[]>`
+    select what, count(*) as times from written group by what`;
+  assert.equal(
+    rows.filter(({ times }) => times !== 2),
+    [],
+    'each transaction has both of its rows',
+  );
+  const found = new Set(rows.map(({ what }) => what));
+  assert.equal(
+    stored.filter((what) => !found.has(what)),
+    [],
+    'what was said to be stored is',
+  );
+  assert.ok(failures.length > 0 && stored.length > 0, `${failures.length} failed, ${stored.length} stored`);
+});
+
+/**
+ * A pool that gives nothing up before a test says that it hangs: a busy machine may take longer to connect than the programs wait, and
+ * to see that a statement sleeps.
+ */
+function patiently(max: number): Sql {
+  return driver(url, { max, connect_timeout: (2 * SETTLED_WITHIN_MS) / 1_000, onnotice: () => {} }) as Sql;
+}
+
+/** Does work on a pool of one connection, which stays the same. */
+async function onOneConnection(work: (one: Sql) => Promise<unknown>): Promise<void> {
+  const one = connectPostgres(url, { max: 1, statementTimeoutMs: STATEMENT_MS });
+  const pid = await pidOf(one);
+  // A busy Postgres takes its time; the driver keeps the limit that it was given.
+  await one`set statement_timeout = 0`;
+  await one`set idle_in_transaction_session_timeout = 0`;
+  await work(one);
+  assert.is(await pidOf(one), pid);
+  await one.end();
+}
+
+/** Ends a connection at Postgres. */
+async function end(pid: number): Promise<void> {
+  await admin`select pg_terminate_backend(${pid})`;
+  const isGone = async () => (await admin`select from pg_stat_activity where pid = ${pid}`).length === 0;
+  await eventually('it is gone', isGone, SETTLED_WITHIN_MS);
+}
+
+/** The connections that sleep. */
+async function asleep(): Promise<number[]> {
+  const rows = await admin<{ pid: number }[]>`
+    select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
+  return rows.map(({ pid }) => pid);
+}
+
+async function pidOf(query: Query): Promise<number> {
+  const [row] = await query<[{ pid: number }]>`select pg_backend_pid() as pid`;
+  return row.pid;
+}
+
+function outcomeOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.catch((error: unknown) => error);
+}
+
+/** What a promise gives; fails if it gives nothing for long. */
+function settled<Result>(promise: Promise<Result>): Promise<Result> {
+  const late = sleep(SETTLED_WITHIN_MS, undefined, { ref: false }).then(() => {
+    throw new Error('it hangs');
+  });
+  return Promise.race([promise, late]);
+}
+
+test.run();
