@@ -1,10 +1,15 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { keyspace, meterShard } from '../../../shared/stores/keyspace.ts';
+import { readBalances } from '../../../shared/books/balances.ts';
+import { billingKey, type BillingRef } from '../../../shared/books/billing-refs.ts';
+import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { makeCustomers, must, type Customers } from '../../../tests/helpers/customers.ts';
-import { connectTestRedis, eventually, makeWorld, type World } from '../../../tests/helpers/world.ts';
+import { recordOf } from '../../../tests/helpers/pass-time.ts';
+import { connectTestRedis, makeWorld, once, type World } from '../../../tests/helpers/world.ts';
+import { moveCheckpoints } from './checkpoints.ts';
+import { sweep } from './sweeper.ts';
 
 // What can't be brought into force holds up nothing else.
 
@@ -13,12 +18,16 @@ let world: World;
 let redis: ShardedRedis;
 let workspaceId: string;
 let customers: Customers;
+let records: Damaged[];
 
 test.before(async () => {
   world = await makeWorld();
   redis = await connectTestRedis();
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
+  records = [await accountOf('10'), await accountOf('10'), await accountOf('10')];
+  // It would sweep, too.
+  await world.api.stop();
 });
 test.after(async () => {
   await redis?.close();
@@ -31,53 +40,53 @@ test('adjustments of records that are damaged wait, each, and hold up no other c
     ({ client, name, fields }) => client.hset(name, 'u', fields.u!.slice(0, 8)),
     ({ client, name }) => client.hset(name, 'a', 'x'),
   ];
-  const records: Damaged[] = [];
-  for (const damage of damages) {
-    const one = await accountOf('10');
-    await damage(one);
-    records.push(one);
+  for (const [i, { id, shard }] of records.entries()) {
+    await damages[i]!(records[i]!);
+    await leaveAdjustments(id, shard, 2);
   }
-  for (const { id, shard } of records) await leaveAdjustments(id, shard, 2);
-  await world.newToken(world.team.id, ['key:verify']);
-  await eventually('all other changes are applied', async () => (await waiting('token')) === 0);
-  assert.is(await waiting('adjustment'), 6);
-  for (const { client, name, fields } of records) {
+  const token = await leaveToken();
+  assert.is(await sweep(world.sql, redis), 7);
+  assert.equal([await waiting(token.id), await redis.node(token.shard).client.exists(token.name)], [0, 1]);
+  for (const { id, client, name, fields } of records) {
+    assert.is(await waitingAdjustments(id), 2);
     await client.hset(name, fields);
     if (fields.a === undefined) await client.hdel(name, 'a');
   }
-  await eventually('they are applied', async () => (await waiting('adjustment')) === 0);
-  for (const { meter } of records) assert.is((await customers.billing(meter)).usedCredits, '3');
+  assert.is(await sweep(world.sql, redis), 0, 'what has to wait is due again some seconds later');
+  await world.sql`update changes set created_at = now() - interval '1 minute' where applied_at is null`;
+  await sweep(world.sql, redis);
+  for (const one of records) {
+    assert.is(await waitingAdjustments(one.id), 0);
+    const [balance] = await readBalances(redis, [one]);
+    assert.is(balance!.usedMicros, 3_000_000);
+  }
 });
 
 test('a record whose name something else holds is tried again in one change, and no checkpoint waits for it', async () => {
-  const meter = await customers.newMeter({ totalCredits: '10' });
-  const { id } = await customers.billing(meter);
-  const shard = meterShard(workspaceId, meter);
-  const [client, name] = [redis.node(shard).client, keyspace.billing(shard, workspaceId, meter)];
+  const [{ id, shard, name, client }] = records as [Damaged];
   await client.rename(name, `${name} set aside`);
   await client.set(name, 'no hash');
   await leaveChange(id, shard);
   await leaveChange(id, shard);
+  await sweep(world.sql, redis);
   const putBack = () => world.sql`select from changes where entity_id = ${id} and applied_at is null and is_put_back`;
-  await eventually('it is put back', async () => (await putBack()).count > 0 && (await waiting('billing')) === 1);
-  await customers.newKey();
-  const [row] = await world.sql<[{ horizon: number }]>`select pg_current_xact_id()::text::bigint as horizon`;
-  const checkpoint = async () => Number(await client.hget(keyspace.meta(shard), 'checkpoint'));
-  await eventually('the checkpoint passes it', async () => (await checkpoint()) > row.horizon);
-  assert.is((await putBack()).count, 1);
+  assert.equal([(await putBack()).count, await waiting(id)], [1, 1]);
+  await world.newToken(world.team.id, []);
+  const { horizon } = await moveCheckpoints(world.sql, redis, { history: '', horizon: 0 });
+  assert.ok(horizon > 0, 'the checkpoint passes it');
+  assert.is(Number(await client.hget(keyspace.meta(shard), 'checkpoint')), horizon);
   await client.rename(`${name} set aside`, name);
-  await eventually('it is applied', async () => (await putBack()).count === 0);
+  await world.sql`update changes set created_at = now() - interval '1 minute' where applied_at is null`;
+  await sweep(world.sql, redis);
+  assert.is(await waiting(id), 0);
   const [last] = await world.sql<[{ tx: number }]>`
     select max(tx)::text::bigint as tx from changes where entity_id = ${id} and is_put_back`;
-  assert.ok(last.tx > row.horizon, 'a reopening that has lost it loads it, for all that the checkpoint has passed');
+  assert.ok(last.tx >= horizon, 'a reopening that has lost it loads it, for all that the checkpoint has passed');
 });
 
 test.run();
 
-type Damaged = {
-  id: string;
-  meter: string;
-  shard: number;
+type Damaged = BillingRef & {
   name: string;
   fields: Record<string, string>;
   client: ReturnType<ShardedRedis['node']>['client'];
@@ -85,20 +94,37 @@ type Damaged = {
 
 /** A record with an account, and all fields that it has in Redis. */
 async function accountOf(totalCredits: string): Promise<Damaged> {
-  const meter = await customers.newMeter({ totalCredits });
-  const { id } = await customers.billing(meter);
-  const headers = { 'Idempotency-Key': id };
+  const { id } = await customers.billing(await customers.newMeter({ totalCredits }));
   const grant = { credits: '5', priority: 10 };
-  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers }));
-  const shard = meterShard(workspaceId, meter);
-  const [{ client }, name] = [redis.node(shard), keyspace.billing(shard, workspaceId, meter)];
+  await must(201, world.call('post', `/api/v1/customer-billing/${id}/grant`, grant, { headers: once() }));
+  const record = await recordOf(world.sql, id);
+  const [{ client }, name] = [redis.node(record.shard), billingKey(record)];
   const fields = await client.hgetall(name);
   assert.ok(fields.t, 'it has an account');
-  return { id, meter, shard, name, fields, client };
+  return { ...record, name, fields, client };
 }
 
-async function waiting(kind: string): Promise<number> {
-  return (await world.sql`select from changes where kind = ${kind} and applied_at is null`).count;
+async function waiting(id: string): Promise<number> {
+  return (await world.sql`select from changes where entity_id = ${id} and applied_at is null`).count;
+}
+
+async function waitingAdjustments(billingId: string): Promise<number> {
+  const rows = await world.sql`
+    select from changes c join adjustments a on a.id = c.entity_id
+    where a.billing_id = ${billingId} and c.applied_at is null`;
+  return rows.count;
+}
+
+/** An access token of which Redis has yet to hear. */
+async function leaveToken(): Promise<{ id: string; shard: number; name: string }> {
+  await world.newToken(world.team.id, ['key:verify']);
+  const [token] = await world.sql<[{ id: string; shard: number; hash: string }]>`
+    select id, shard, hash from access_tokens order by id desc limit 1`;
+  const name = keyspace.token(token.shard, token.hash);
+  await redis.node(token.shard).client.del(name);
+  await world.sql`
+    update changes set applied_at = null, created_at = now() - interval '1 minute' where entity_id = ${token.id}`;
+  return { ...token, name };
 }
 
 /** What a process leaves that dies after its commit. */
