@@ -1,11 +1,11 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import type { BillingRef } from '../../../shared/books/billing-refs.ts';
-import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
-import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../shared/stores/redis.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../tests/helpers/pass-time.ts';
+import { connectRedisOf } from '../../../tests/helpers/world-redis.ts';
 import { joinWorld, once, type World } from '../../../tests/helpers/world.ts';
 import { copyRecord } from './ended-grants.ts';
 
@@ -15,7 +15,7 @@ let redis: ShardedRedis;
 
 test.before(async () => {
   world = await joinWorld();
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'error'));
+  redis = await connectRedisOf(world);
 });
 test.after(async () => {
   await redis?.close();

@@ -1,10 +1,9 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeLogger } from '../../../../shared/runtime/log.ts';
-import { connectRedis } from '../../../../shared/stores/redis.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { recordOf } from '../../../../tests/helpers/pass-time.ts';
+import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld, once, type World } from '../../../../tests/helpers/world.ts';
 import { sweep } from '../../sync/sweeper.ts';
 
@@ -74,7 +73,7 @@ test('concurrent adjustments get consecutive numbers, none is lost, and applied 
     [1, 2, 3, 4, 5, 6, 7, 8],
   );
   assert.is((await customers.billing(meter)).usedCredits, '0.08');
-  const redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'error'));
+  const redis = await connectRedisOf(world);
   await world.sql`
     update changes set applied_at = null, created_at = now() - interval '1 hour'
     where entity_id in (select id from adjustments where billing_id = ${id})`;

@@ -2,10 +2,11 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../../shared/runtime/metrics.ts';
-import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { metric } from '../../../../tests/helpers/metric.ts';
 import { passTime } from '../../../../tests/helpers/pass-time.ts';
+import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
 import { makeDuePeriods } from '../../resources/grants/schedule-job.ts';
 
@@ -20,7 +21,7 @@ let customers: Customers;
 
 test.before(async () => {
   world = await joinWorld();
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'error'));
+  redis = await connectRedisOf(world);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'scheduled' })).body;
   customers = makeCustomers(world, workspace.id);
 });

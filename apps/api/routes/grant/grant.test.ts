@@ -1,11 +1,11 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
-import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { END } from '../../../../shared/stores/fields.ts';
-import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
+import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld, once, type World } from '../../../../tests/helpers/world.ts';
 import { copyRecord } from '../../sync/ended-grants.ts';
 
@@ -20,7 +20,7 @@ let customers: Customers;
 
 test.before(async () => {
   world = await joinWorld();
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'error'));
+  redis = await connectRedisOf(world);
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });

@@ -1,11 +1,11 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
-import { makeLogger } from '../../../../shared/runtime/log.ts';
-import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
+import type { ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { leaveVoid } from '../../../../tests/helpers/dead-void.ts';
 import { passTime, recordOf } from '../../../../tests/helpers/pass-time.ts';
 import { hear, lastChange, unhear } from '../../../../tests/helpers/unheard.ts';
+import { connectRedisOf } from '../../../../tests/helpers/world-redis.ts';
 import { joinWorld, once, type World } from '../../../../tests/helpers/world.ts';
 import { copyRecord } from '../../sync/ended-grants.ts';
 
@@ -21,7 +21,7 @@ let customers: Customers;
 
 test.before(async () => {
   world = await joinWorld();
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'error'));
+  redis = await connectRedisOf(world);
   workspaceId = (await world.call('post', '/api/v1/workspace', { name: 'granted' })).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
 });
