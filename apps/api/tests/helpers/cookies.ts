@@ -1,0 +1,41 @@
+import type { Answer, World } from '../../../../tests/helpers/world.ts';
+
+/** What a browser says of a request of a page of the same origin. */
+export const own = { 'Sec-Fetch-Site': 'same-origin' };
+/** The same with the header that no page of another origin can send. */
+export const marked = { ...own, 'X-Keytally-Session': '1' };
+
+/** What browsers say of requests of pages of other origins; `allowed` is one that CORS lets in. */
+export function foreignHeaders(url: string, allowed: string): Record<string, string>[] {
+  const { origin, port } = new URL(url);
+  return [
+    { 'Sec-Fetch-Site': 'cross-site' },
+    { 'Sec-Fetch-Site': 'none' },
+    { 'Sec-Fetch-Site': 'same-site', Origin: origin },
+    { Origin: 'null' },
+    { Origin: `http://127.0.0.1:${Number(port) + 1}` },
+    { Origin: `http://localhost:${port}` },
+    { Origin: allowed },
+  ];
+}
+
+/** The cookie that an answer sets, as a request sends it back. */
+export function cookieOf(answer: Answer): string {
+  return answer.headers.get('set-cookie')!.split(';', 1)[0]!;
+}
+
+/** Calls by a cookie, without a token. */
+export function callsByCookie(world: World) {
+  return (cookie: string, method: string, path: string, body?: unknown, headers: Record<string, string> = marked) =>
+    world.call(method, path, body, { token: null, headers: { Cookie: cookie, ...headers } });
+}
+
+/** The headers that a page of the allowed origin may send, as CORS answers it. */
+export async function allowedHeaders(url: string, origin: string, wanted: string): Promise<string> {
+  const headers = {
+    Origin: origin,
+    'Access-Control-Request-Method': 'POST',
+    'Access-Control-Request-Headers': wanted,
+  };
+  return (await fetch(url, { method: 'OPTIONS', headers })).headers.get('access-control-allow-headers')!;
+}
