@@ -57,12 +57,12 @@ test('every page of docs/ has its box of common mistakes', () => {
 });
 
 test('every make target and npm script that a page names exists', () => {
-  const targets = new Set([...read('Makefile').matchAll(/^([a-z-]+):/gm)].map(([, name]) => name!));
+  const targets = new Set([...read('Makefile').matchAll(/^([a-z0-9-]+):/gm)].map(([, name]) => name!));
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
   const unknown = pages.flatMap(({ path, text }) =>
     [...text.matchAll(/`[^`\n]+`|^```(?:sh|console)\n[^]*?^```$/gm)].flatMap(([code]) =>
       [
-        ...named(code, /\bmake ([a-z-]+)/g, (name) => targets.has(name)),
+        ...named(code, /\bmake ([a-z0-9-]+)/g, (name) => targets.has(name)),
         ...named(code, /\bnpm run (?:-s )?([a-z-]+)/g, (name) => Object.hasOwn(scripts, name)),
       ].map((name) => `${path}: ${name}`),
     ),
