@@ -2,14 +2,20 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
-import { makeWorld, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/access-token';
 const HERE = '127.0.0.1';
 let world: World;
+let api: string;
+let verify: string;
 const test = suite('addresses of access tokens');
 // Tests come from a trusted proxy: X-Forwarded-For says from where.
-test.before(async () => void (world = await makeWorld(['verify'], { TRUSTED_PROXIES: '127.0.0.1,::1' })));
+test.before(async () => {
+  world = await joinWorld();
+  const env = { TRUSTED_PROXIES: '127.0.0.1,::1' };
+  [api, verify] = [(await world.start('api', env)).url, (await world.start('verify', env)).url];
+});
 test.after(() => world?.stop());
 
 test('a token with a list works from its addresses alone, on api and verify, whoever asked before', async () => {
@@ -19,7 +25,7 @@ test('a token with a list works from its addresses alone, on api and verify, who
     'api, from Postgres': (from: string) => call('get', PATH, undefined, token, from),
     'api, writing': (from: string) => call('post', '/api/v1/workspace', { name: 'w' }, token, from),
     'api, from Redis': (from: string) => call('post', '/api/v1/api-key/verify', { key: 'none' }, token, from),
-    verify: (from: string) => call('post', `${world.verify!.url}/api/v1/api-key/verify`, { key: 'none' }, token, from),
+    verify: (from: string) => call('post', `${verify}/api/v1/api-key/verify`, { key: 'none' }, token, from),
   };
   for (const [name, use] of Object.entries(uses)) {
     for (const from of ['203.0.113.9', '2001:db8::7', '::ffff:203.0.113.1']) {
@@ -35,7 +41,7 @@ test('a token with a list works from its addresses alone, on api and verify, who
 
 test("a gateway's token is held by the gateway: its own address counts, not that of its client", async () => {
   const gateway = (token: string) =>
-    world.call('get', `${world.verify!.url}/gateway/plain/usage=0/`, undefined, {
+    world.call('get', `${verify}/gateway/plain/usage=0/`, undefined, {
       token: null,
       headers: { 'X-Keytally-Token': token, 'X-Api-Key': 'none', 'X-Forwarded-For': '203.0.113.9' },
     });
@@ -72,7 +78,8 @@ test('a list is as valid as one of a key, and has at most 100 entries', async ()
 test.run();
 
 function call(method: string, path: string, body: unknown, token: string, from: string) {
-  return world.call(method, path, body, { token, headers: { 'X-Forwarded-For': from } });
+  const url = path.startsWith('http') ? path : api + path;
+  return world.call(method, url, body, { token, headers: { 'X-Forwarded-For': from } });
 }
 
 async function mint(more: object): Promise<{ token: string; allowedIPs?: string[] }> {
