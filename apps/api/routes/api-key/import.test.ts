@@ -4,21 +4,25 @@ import * as assert from 'uvu/assert';
 import { makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
 import { makeCustomers, must, type Customers } from '../../../../tests/helpers/customers.ts';
 import { wireToPostgres } from '../../../../tests/helpers/postgres/statements.ts';
-import { eventually, makeWorld, outputListeners, type World } from '../../../../tests/helpers/world.ts';
+import { joinWorld, outputListeners, type World } from '../../../../tests/helpers/world.ts';
 
 const PATH = '/api/v1/api-key/import';
 let world: World;
 let workspaceId: string;
 let customers: Customers;
 let output = '';
+const hear = (text: string) => void (output += text);
 const test = suite('imported keys');
 test.before(async () => {
-  outputListeners.add((text) => (output += text));
-  world = await makeWorld(['verify'], { LOG_LEVEL: 'trace' });
+  outputListeners.add(hear);
+  world = await joinWorld();
   workspaceId = await newWorkspace();
   customers = makeCustomers(world, workspaceId);
 });
-test.after(() => world?.stop());
+test.after(async () => {
+  outputListeners.delete(hear);
+  await world?.stop();
+});
 
 test('a key verifies right after its import, from its text and from its hash in each form', async () => {
   const texts = Array.from({ length: 8 }, foreign);
@@ -59,22 +63,10 @@ test('an imported key has every field of a creation, and draws on the billing re
   };
   const [key, made] = [foreign(), await must(201, world.call('post', '/api/v1/api-key', { ...fields, workspaceId }))];
   const [{ apiKey }] = (await importKeys([{ ...fields, key }])) as [Result];
-  for (const field of [
-    'name',
-    'scopes',
-    'enabled',
-    'customerId',
-    'prefix',
-    'expiresAt',
-    'externalMeterId',
-    'billingId',
-    'metadata',
-    'rateLimitPerSecond',
-    'allowedIPs',
-    'deleted',
-  ])
-    assert.equal(apiKey[field], made.body.apiKey[field], field);
-  assert.equal((await world.call('get', `${path}/api-key/${apiKey.id}`)).body.apiKey, apiKey);
+  const { id, maskedKey, createdAt, updatedAt } = apiKey;
+  const { key: _, ...expected } = made.body.apiKey;
+  assert.equal(apiKey, { ...expected, id, maskedKey, createdAt, updatedAt });
+  assert.equal((await world.call('get', `${path}/api-key/${id}`)).body.apiKey, apiKey);
   for (const usedCredits of ['4', '8']) {
     const requestedScopes = [{ representation: 'documents', read: true }];
     const { body } = await customers.verify({ key, billing: { usage: '4' }, requestedScopes });
@@ -165,15 +157,7 @@ test('a secret of another team or workspace is taken, and nothing says whose it 
   const taken = { error: { code: 40930, message: results[0]!.error!.message } };
   assert.equal(results, [taken, taken, taken]);
   assert.equal((await verify(key)).body, { status: 'INVALID', reason: 'MALFORMED' }, 'for us it is no key');
-  const verified = async () => (await customers.verify({ key }, theirs)).body.status === 'VALID';
-  await eventually('their token is in force', verified);
-});
-
-test('a token that is limited to a workspace imports into that one alone', async () => {
-  const token = await world.newToken(world.team.id, ['key:write', 'key:verify'], [workspaceId]);
-  const items = [{ key: foreign() }, { key: foreign(), workspaceId: await newWorkspace() }];
-  const { results } = (await must(200, send(items, token))).body;
-  assert.equal([results[0].result, results[1].error.code], ['imported', 40302]);
+  assert.is((await customers.verify({ key }, theirs)).body.status, 'VALID');
 });
 
 test('imported keys count against the quota of keys, and a request beyond it stores nothing', async () => {
@@ -208,9 +192,7 @@ test('the statements of an import do not grow with its keys', async () => {
 
 test('the text of an imported key is in no answer, log, table or audit line', async () => {
   const key = foreign();
-  const answer = await must(200, send([{ key }], undefined, { 'Idempotency-Key': 'import-once' }));
-  const again = await must(200, send([{ key }], undefined, { 'Idempotency-Key': 'import-once' }));
-  assert.equal(again.body, answer.body);
+  const answer = await must(200, send([{ key }], { 'Idempotency-Key': 'import-once' }));
   await verify(key);
   const middle = key.slice(6, -6);
   assert.not.ok(answer.text.includes(middle));
@@ -244,11 +226,11 @@ function hashOf(text: string, encoding: 'hex' | 'base64') {
   return { algorithm: 'sha256', encoding, value: sha256(text).toString(encoding) };
 }
 
-async function send(items: unknown[], token = world.team.token, headers: Record<string, string> = {}) {
+async function send(items: unknown[], headers: Record<string, string> = {}) {
   const keys = items.map((item) =>
     typeof item === 'object' && item !== null ? { name: 'imported', workspaceId, ...item } : item,
   );
-  return world.call('post', PATH, { keys }, { token, headers });
+  return world.call('post', PATH, { keys }, { headers });
 }
 
 async function importKeys(items: object[]): Promise<Result[]> {
@@ -264,8 +246,10 @@ async function newWorkspace(): Promise<string> {
 }
 
 async function counted() {
+  const { team } = world;
   const [row] = await world.sql<[{ keys: number; texts: number; used: number }]>`
-    select (select count(*)::int from api_keys) as keys, (select count(*)::int from key_texts) as texts,
-           (select keys::int from team_usage where team_id = ${world.team.id}) as used`;
+    select (select count(*)::int from api_keys where team_id = ${team.id}) as keys,
+           (select count(*)::int from key_texts where team_id = ${team.id}) as texts,
+           (select keys::int from team_usage where team_id = ${team.id}) as used`;
   return { ...row };
 }

@@ -1,21 +1,25 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { removeExpired } from '../../../consumer/jobs/expire.ts';
-import { must } from '../../../../tests/helpers/customers.ts';
+import { makeCustomers, must } from '../../../../tests/helpers/customers.ts';
 import { untilOpen } from '../../../../tests/helpers/own-redis.ts';
 import { makeRebuildWorld, type RebuildWorld } from '../../../../tests/helpers/rebuild-world.ts';
 import { eventually } from '../../../../tests/helpers/world.ts';
 
-// A Redis that comes back from before a rotation still holds the replaced secret as valid. This file has a Redis of its own.
-const test = suite('replaced secrets in a Redis that comes back older');
+// A Redis that comes back from before a rotation, or the deletion of a workspace, still holds as valid what has ended since. This file has
+// a Redis of its own.
+const test = suite('what has ended in a Redis that comes back older, or empty');
 let own: RebuildWorld;
 type Key = { id: string; key: string };
-let rotated: Key, graced: Key, disabled: Key, deleted: Key, untouched: Key;
+let rotated: Key, graced: Key, disabled: Key, deleted: Key, ofDeleted: Key, untouched: Key;
 test.before(async () => {
   own = await makeRebuildWorld('rotations', { BUS: 'redis' });
   const { newKey } = own.customers;
   [rotated, graced, disabled] = [await newKey(), await newKey(), await newKey()];
   [deleted, untouched] = [await newKey(), await newKey()];
+  const { workspace } = (await must(201, own.world.call('post', '/api/v1/workspace', { name: 'deleted' }))).body;
+  const customers = makeCustomers(own.world, workspace.id);
+  ofDeleted = await customers.meteredKey('10');
   await own.redis.keep('before');
   await everyShardIsOpen();
   await rotate(rotated);
@@ -26,6 +30,7 @@ test.before(async () => {
   // These later changes do not write the replaced secrets again.
   await must(200, own.world.call('patch', pathOf(disabled), { enabled: false }));
   await must(200, own.world.call('delete', pathOf(deleted)));
+  await must(200, own.world.call('delete', `/api/v1/workspace/${workspace.id}`));
 });
 test.after(() => own?.stop());
 
@@ -51,8 +56,14 @@ test('a shard that is older than all changes that are kept loses them, with or w
   await allAreRefused();
 });
 
+test('nor does one that was emptied have them again', async () => {
+  await own.redis.admin.flushall();
+  await everyShardIsOpen();
+  await allAreRefused();
+});
+
 async function allAreRefused(): Promise<void> {
-  for (const key of [rotated, graced, disabled, deleted]) assert.is(await status(key), 'INVALID');
+  for (const key of [rotated, graced, disabled, deleted, ofDeleted]) assert.is(await status(key), 'INVALID');
   assert.is(await status(untouched), 'VALID');
 }
 
