@@ -6,14 +6,14 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { must } from '../../../tests/helpers/customers.ts';
 import { outputListeners } from '../../../tests/helpers/start-program.ts';
-import { makeWorld, type Started, type World } from '../../../tests/helpers/world.ts';
+import { spawnWorld, type Spawned, type ProcessWorld } from '../../../tests/helpers/world.ts';
 import { startTransit } from './helpers/transit-server.ts';
 import { decryptByTransit } from './transit.ts';
 
 const COMMAND = join(import.meta.dirname, '../commands/vault-key.ts');
 const test = suite('the master key in Vault');
 let vault: Awaited<ReturnType<typeof startTransit>>;
-let world: World | undefined;
+let world: ProcessWorld | undefined;
 test.before(async () => void (vault = await startTransit()));
 test.after(async () => {
   await world?.stop();
@@ -23,7 +23,7 @@ test.after(async () => {
 test('an api gets its master key from Vault, also after the key there was rotated, and writes it nowhere', async () => {
   const ciphertext = vault.wrappedKey();
   const { out: key } = await vaultKey({ MASTER_KEY_CIPHERTEXT: ciphertext });
-  world = await makeWorld(['api'], { MASTER_KEY: key });
+  world = await spawnWorld(['api'], { MASTER_KEY: key });
   const headers = { 'Idempotency-Key': 'kept' };
   const kept = (await must(201, sign(world.api, headers))).body.jwt;
 
@@ -118,7 +118,7 @@ test('a Vault that does not answer is given up', async () => {
 
 test.run();
 
-function sign(api: Started, headers: Record<string, string> = {}) {
+function sign(api: Spawned, headers: Record<string, string> = {}) {
   return world!.call('post', `${api.url}/api/v1/jwt`, { payload: {} }, { headers });
 }
 

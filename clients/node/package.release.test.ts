@@ -7,7 +7,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { freePorts } from '../../apps/stack/process/ports.ts';
 import { makeCustomers, type Customers } from '../../tests/helpers/customers.ts';
-import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
+import { eventually, spawnWorld, type ProcessWorld } from '../../tests/helpers/world.ts';
 import {
   blocksOf,
   exampleFor,
@@ -23,12 +23,12 @@ import {
 
 const pages = ['README.md', 'docs/protect-node.md', 'clients/node/README.md'];
 
-let world: World;
+let world: ProcessWorld;
 let customers: Customers;
 
 const test = suite('the package');
 test.before(async () => {
-  world = await makeWorld(['verify']);
+  world = await spawnWorld(['verify']);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'w' })).body;
   customers = makeCustomers(world, workspace.id);
 });
