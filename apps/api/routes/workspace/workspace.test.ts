@@ -60,12 +60,7 @@ test('each list is read page by page, each item once', async () => {
     const pages = await readPages<{ name: string }>(2, (query) =>
       world.call('get', `${path}?${query}`, undefined, { token }),
     );
-    assert.equal(
-      pages.map((page) => page.length),
-      Array(Math.ceil(expected.length / 2))
-        .fill(2)
-        .with(-1, expected.length % 2 || 2),
-    );
+    assert.ok(pages.every((page, i) => page.length === Math.min(2, expected.length - 2 * i)));
     assert.equal(
       pages.flat().map(({ name }) => name),
       expected,
