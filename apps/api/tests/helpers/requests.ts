@@ -1,7 +1,9 @@
 import type { Permission } from '../../../../shared/contract/caller.ts';
 import { errors } from '../../../../shared/contract/errors.ts';
-import { eventually, once, type World } from '../../../../tests/helpers/world.ts';
+import { once, type World } from '../../../../tests/helpers/world.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
+import type { ApiRoute } from '../../http/route.ts';
+import { routes } from '../../routes/index.ts';
 
 /** The resources of one team that requests name. */
 export type Things = {
@@ -30,15 +32,15 @@ export type Things = {
  */
 export type Refusal = number | { body: unknown } | 'their own';
 
+export type MadeRequest = { path?: Record<string, string>; query?: Record<string, string>; body?: unknown };
+
 export type MatrixRequest = {
   /** Makes a request that succeeds. For another team's token, the matrix replaces each resource that this function reads. */
-  make(things: Things): { path?: Record<string, string>; query?: Record<string, string>; body?: unknown };
+  make(things: Things): MadeRequest;
   /** The answer to a token of the same team that is limited (`workspaceIds`) to another workspace. */
   limited: Refusal;
   /** The answer to another team's token. Leave it out where that is the error code that `unknownThing` has for the resource. */
   foreign?: Refusal;
-  /** How many events the two servers make of it where both verify; default 2. */
-  events?: number;
 };
 
 /** The error code for a resource that is unknown or belongs to somebody else. */
@@ -198,13 +200,10 @@ export const requests: Record<string, MatrixRequest> = {
   'post /api/v1/usage/capture': {
     make: ({ holdToCapture }) => ({ body: { holdId: holdToCapture, usage: '1' } }),
     limited: 40450,
-    // The second server finds it captured.
-    events: 1,
   },
   'post /api/v1/usage/release': {
     make: ({ holdToRelease }) => ({ body: { holdId: holdToRelease } }),
     limited: 40450,
-    events: 1,
   },
   'post /api/v1/usage/extend': {
     make: ({ holdToExtend }) => ({ body: { holdId: holdToExtend, expiresIn: 3600 } }),
@@ -269,6 +268,25 @@ export const requests: Record<string, MatrixRequest> = {
   'delete /api/v1/access-token/{id}': { make: ({ token }) => ({ path: { id: token } }), limited: 40405 },
 };
 
+/** The operations that need a token. */
+export const guarded = routes.filter((route) => route.permission);
+
+/** What `requests` calls an operation. */
+export const nameOf = (route: ApiRoute) => `${route.method} ${route.path}`;
+
+/** The path and the query of a request. */
+export function urlOf(route: ApiRoute, { path = {}, query }: MadeRequest): string {
+  const filled = route.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name]!));
+  return query ? `${filled}?${new URLSearchParams(query).toString()}` : filled;
+}
+
+/** Which of the resources a request names. */
+export function thingsReadBy(make: MatrixRequest['make'], things: Things): (keyof Things)[] {
+  const read = new Set<keyof Things>();
+  make(new Proxy(things, { get: (target, name: keyof Things) => (read.add(name), target[name]) }));
+  return [...read];
+}
+
 /** Puts routes in an order in which each finds what it needs: deletions come last, that of the workspace after all others. */
 export function inUsableOrder<Route extends { method: string; path: string }>(routes: Route[]): Route[] {
   const rank = ({ method, path }: Route) =>
@@ -312,8 +330,7 @@ export async function makeThings(world: World, token: string): Promise<Things> {
   const holding = (await make('/api/v1/api-key', { name: 'k', ...ofHolds })).apiKey.key;
   const hold = async () => {
     const body = { key: holding, billing: { usage: '1', hold: { expiresIn: 3600 } } };
-    const headers = once();
-    return eventually('credits are held', async () => (await verify(body, headers)).body.hold?.id as string);
+    return (await must(200, verify(body))).body.hold.id as string;
   };
   return {
     workspace,
@@ -333,6 +350,3 @@ export async function makeThings(world: World, token: string): Promise<Things> {
     holdToExtend: await hold(),
   };
 }
-
-/** How many events are made with these things: a verification, three holds, and the turns that make two accounts. */
-export const EVENTS_OF_THINGS = 6;
