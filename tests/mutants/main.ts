@@ -8,7 +8,8 @@ import { StackError } from '../../apps/stack/process/errors.ts';
 import { runInTestFolder, slotEnvironment, startTestServers, testEnvironment } from '../runner/servers.ts';
 import { makeWorker } from '../runner/test-file.ts';
 import { tierNames, tierOf } from '../runner/tiers.ts';
-import { mutants, type Mutant } from './list.ts';
+import { mutants } from './list.ts';
+import type { Mutant } from './mutant.ts';
 
 const A_DAY = 6;
 const JOBS = 2;
