@@ -1,7 +1,7 @@
-import { testGateway } from './helpers/suite.ts';
+import { tryGateway } from './helpers/suite.ts';
 import { examplesOf } from './helpers/gateway.ts';
 
-testGateway(
+tryGateway(
   'Caddy',
   (write) => {
     const file = write('Caddyfile', `{\n\tadmin off\n\tauto_https off\n}\n${examplesOf('Caddy')[0]}`);

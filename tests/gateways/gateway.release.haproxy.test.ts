@@ -1,5 +1,5 @@
 import * as assert from 'uvu/assert';
-import { testGateway } from './helpers/suite.ts';
+import { tryGateway } from './helpers/suite.ts';
 import { examplesOf } from './helpers/gateway.ts';
 import { bearer } from './helpers/setting.ts';
 
@@ -9,7 +9,7 @@ core.register_action('keytally', { 'http-req' }, function(txn, path) error('brok
 core.register_action('keytally_settle', { 'http-res' }, function(txn) error('broken') end)
 `;
 
-testGateway(
+tryGateway(
   'HAProxy',
   (write) => begin(write, examplesOf('HAProxy')[1]!),
   { envelope: true, settles: true },

@@ -37,6 +37,7 @@ export async function wireTo(url: string, tap?: () => (bytes: Buffer) => void): 
       await closed;
     },
     async mend() {
+      hangs = false;
       await once(server.listen(own, '127.0.0.1'), 'listening');
     },
     // Nothing passes any more on the connections of now, and none of them closes. New ones pass.

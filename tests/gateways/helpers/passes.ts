@@ -1,12 +1,16 @@
 import * as assert from 'uvu/assert';
 import { refusals } from '../../helpers/end-clients.ts';
 import type { Answered } from './gateway.ts';
-import { bearer, type Quirks, type Setting, type Test } from './setting.ts';
+import { bearer, type Cases, type Quirks } from './setting.ts';
 
 /** Keys that pass, keys that are refused, and large bodies. */
-export function testPasses(test: Test, setting: Setting, quirks: Quirks): void {
-  test('a good key passes in each of three ways, and the API learns whose request it is', async () => {
-    const { clients, gateway, api } = setting;
+export const passes: Cases = {
+  async 'a good key passes in each of three ways, and the API learns whose request it is'({
+    clients,
+    gateway,
+    api,
+    quirks,
+  }) {
     const { key, id, meter } = clients.good;
     const before = await clients.usedCredits();
     const basic = (text: string) => ({ Authorization: `Basic ${btoa(text)}` });
@@ -24,10 +28,9 @@ export function testPasses(test: Test, setting: Setting, quirks: Quirks): void {
       );
     }
     assert.is(await clients.usedCredits(), before + 4);
-  });
+  },
 
-  test('each refusal reaches the end client with its status, and never the API', async () => {
-    const { clients, gateway, api } = setting;
+  async 'each refusal reaches the end client with its status, and never the API'({ clients, gateway, api, quirks }) {
     for (const [kind, [status, code]] of Object.entries(refusals)) {
       const headers = bearer(clients.keys[kind as keyof typeof refusals]);
       const send = () => gateway.send('/documents', { headers });
@@ -42,10 +45,9 @@ export function testPasses(test: Test, setting: Setting, quirks: Quirks): void {
     const two = await gateway.send('/documents', { headers });
     assertRefused(two, { status: 401, code: 40111, what: 'two keys' }, quirks);
     assert.is(api.reached.length, 0);
-  });
+  },
 
-  test('large uploads reach the API whole, and keytally not at all', async () => {
-    const { clients, gateway, api } = setting;
+  async 'large uploads reach the API whole, and keytally not at all'({ clients, gateway, api }) {
     const body = 'GET / HTTP/1.1\r\n\r\n'.repeat(300_000);
     const before = await clients.usedCredits();
     for (const chunked of [false, true]) {
@@ -54,8 +56,8 @@ export function testPasses(test: Test, setting: Setting, quirks: Quirks): void {
       assert.equal([status, api.reached.at(-1)!.bytes], [200, body.length]);
     }
     assert.is(await clients.usedCredits(), before + 2);
-  });
-}
+  },
+};
 
 type Refused = { status: number; code: number; what: string };
 

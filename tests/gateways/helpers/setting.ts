@@ -3,14 +3,15 @@ import type { suite } from 'uvu';
 import { keyShard } from '../../../shared/values/key-text.ts';
 import { makeEndClients, type EndClients } from '../../helpers/end-clients.ts';
 import { waitingEvents } from '../../helpers/outbox.ts';
-import { spawnWorld, wireTo, type Wire, type ProcessWorld } from '../../helpers/world.ts';
+import { makeWorld, wireTo, type Wire, type World } from '../../helpers/world.ts';
 import { startApi, startGateway, type BeginGateway } from './gateway.ts';
 
 type Gateway = Awaited<ReturnType<typeof startGateway>>;
 
 /** What a gateway's tests run in: keytally, an API, and the gateway between end clients and both. */
 export type Setting = {
-  world: ProcessWorld;
+  quirks: Quirks;
+  world: World;
   clients: EndClients;
   /** Between the gateway and verify. */
   wire: Wire;
@@ -27,14 +28,14 @@ export type Quirks = {
   rateLimit?: boolean;
   /** The gateway captures what the API says that a request did cost. */
   settles?: boolean;
-  /** The gateway takes a path with a "%" without two hex digits, and leaves it as it is. */
-  takesMalformed?: boolean;
 };
 export type Test = ReturnType<typeof suite>;
+/** Tests by their titles. */
+export type Cases = Record<string, (setting: Setting) => Promise<void>>;
 
 /** Starts everything, and puts it into `setting` as soon as it runs, so that `closeSetting` can stop a part of it. */
 export async function openSetting(setting: Setting, name: string, begin: BeginGateway): Promise<void> {
-  setting.world = await spawnWorld(['verify'], { TRUSTED_PROXIES: '127.0.0.1' });
+  setting.world = await makeWorld(['verify'], { TRUSTED_PROXIES: '127.0.0.1' });
   setting.clients = await makeEndClients(setting.world);
   setting.wire = await wireTo(setting.world.verify!.url);
   setting.api = await startApi();

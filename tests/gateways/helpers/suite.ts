@@ -1,37 +1,47 @@
 import { suite } from 'uvu';
 import type { BeginGateway } from './gateway.ts';
-import { testHeaders } from './headers.ts';
-import { testHolds } from './holds.ts';
-import { testMistakes } from './mistakes.ts';
-import { testOutages } from './outages.ts';
-import { testPasses } from './passes.ts';
-import { testPolicies } from './policies.ts';
-import { closeSetting, openSetting, type Quirks, type Setting, type Test } from './setting.ts';
-import { testIdentity, testSmuggling } from './smuggling.ts';
+import { holds } from './holds.ts';
+import { outages } from './outages.ts';
+import { passes } from './passes.ts';
+import { policies } from './policies.ts';
+import { closeSetting, openSetting, type Cases, type Quirks, type Setting, type Test } from './setting.ts';
+import { smuggling } from './smuggling.ts';
 
-/** Tests a gateway, started with the example of its page, between end clients and an API; `more` adds tests of its own. */
-export function testGateway(
+/** Tests a gateway, started with the example of its page, between end clients and an API, with all cases. */
+export function testGateway(name: string, begin: BeginGateway, quirks: Quirks): void {
+  run(name, begin, quirks, { ...passes, ...policies, ...holds, ...smuggling, ...outages });
+}
+
+/** Tries another gateway: good keys, refused ones, what it settles, and keytally down; `more` adds tests of its own. */
+export function tryGateway(
   name: string,
   begin: BeginGateway,
-  quirks: Quirks = {},
+  quirks: Quirks,
+  more?: (test: Test, setting: Setting) => void,
+): void {
+  const [good, refused] = Object.entries(passes);
+  const [captured] = Object.entries(holds);
+  const [down] = Object.entries(outages);
+  const tried = [good!, refused!, ...(quirks.settles ? [captured!] : []), down!];
+  run(name, begin, quirks, Object.fromEntries(tried), more);
+}
+
+function run(
+  name: string,
+  begin: BeginGateway,
+  quirks: Quirks,
+  cases: Cases,
   more?: (test: Test, setting: Setting) => void,
 ): void {
   const test = suite(`keytally behind ${name}`);
-  const setting = {} as Setting;
+  const setting = { quirks } as Setting;
   test.before(() => openSetting(setting, name, begin));
   test.after(() => closeSetting(setting));
   test.before.each(() => {
     setting.api.reached.length = 0;
     Object.assign(setting.api.answering, { cost: undefined, never: false });
   });
-  testPasses(test, setting, quirks);
-  testPolicies(test, setting, quirks);
-  if (quirks.settles) testHolds(test, setting);
-  testIdentity(test, setting);
-  testSmuggling(test, setting);
-  testMistakes(test, setting);
-  testHeaders(test, setting);
+  for (const [title, check] of Object.entries(cases)) test(title, () => check(setting));
   more?.(test, setting);
-  testOutages(test, setting);
   test.run();
 }
