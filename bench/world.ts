@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../shared/runtime/clock.ts';
 import { keytally, type Keytally } from '../clients/node/index.ts';
 import { requireOpen } from '../shared/stores/fence.ts';
 import { keyspace } from '../shared/stores/keyspace.ts';
@@ -81,7 +82,7 @@ export async function makeWorld(
   // The api opens the shards of the empty Redis once all keys are in it, and is then no longer needed.
   const healthy = () => answersOk(`http://127.0.0.1:${api}/healthz`);
   await supervisor.add({ ...ourProgram('api', `api-${name}`, api, env), isReady: healthy });
-  const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
+  const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'), systemClock);
   await redis.connected(5_000);
   while (
     !(await requireOpen(redis, 1_000).then(

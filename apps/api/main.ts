@@ -1,4 +1,5 @@
 import '../../shared/runtime/require-node.ts';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -9,4 +10,4 @@ import { startApi } from './start.ts';
 const config = readConfigOrExit(programs.api);
 const log = makeLogger('api', config.LOG_LEVEL);
 
-await run({ log, isHarmless: isPostgresConnectionError }, () => startApi(config, log));
+await run({ log, isHarmless: isPostgresConnectionError }, () => startApi(config, log, systemClock, Math.random));

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeAuthenticate, tokensFromRedis, type Authenticate } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
 import { connectClickHouse, EXPORT_LIMITS, REQUEST_LIMITS } from '../../shared/stores/clickhouse.ts';
@@ -57,13 +58,13 @@ const EXPORTED_WITHIN_MS = 660_000;
 type ApiConfig = Pick<Config, (typeof programs.api)[number]>;
 
 /** Starts the program. */
-export async function startApi(config: ApiConfig, log: Logger): Promise<Served> {
+export async function startApi(config: ApiConfig, log: Logger, clock: Clock, random: () => number): Promise<Served> {
   const metrics = makeMetrics('api');
   const telemetry = await startTelemetry('api', config, metrics, log);
   const sql = connectPostgres(config.DATABASE_URL, { everyTeam: true });
   const quotas = quotasOf(config);
   const teamSql = connectPostgres(config.DATABASE_URL, { quotas: JSON.stringify(quotas) });
-  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
   const booksForRequests = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER, REQUEST_LIMITS);
   const booksForExports = connectClickHouse(
@@ -79,14 +80,14 @@ export async function startApi(config: ApiConfig, log: Logger): Promise<Served> 
   const uses = noteTokenUses(redis, log);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS } = config;
   const masterKeys: MasterKeys = MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY];
-  const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log);
-  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log });
+  const deniedAttempts = logDeniedAttempts(sql, teamSql, metrics, log, clock);
+  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log, random });
   const background = [
     outbox,
     outcomes,
     witnesses,
     uses,
-    keepShardsOpen({ sql, redis, books, stalePostgres, log }),
+    keepShardsOpen({ sql, redis, books, stalePostgres, log, random }),
     startNotingBehind({ sql, redis, books, log }),
     startSettler({ sql, redis, books, metrics, log }),
     startSweeper(sql, redis, stalePostgres, log),
@@ -94,8 +95,8 @@ export async function startApi(config: ApiConfig, log: Logger): Promise<Served> 
     startRevoking(sql, redis, log),
     startWritingHoldKeys(redis, masterKeys, log),
     startScheduling({ sql, redis, metrics, log }),
-    resealSigningKeys(sql, masterKeys, log),
-    resealWebhookSecrets(sql, masterKeys, log),
+    resealSigningKeys(sql, masterKeys, log, clock),
+    resealWebhookSecrets(sql, masterKeys, log, clock),
     startChainer({ sql, redis, masterKeys, metrics, log }),
     deniedAttempts,
   ];
@@ -103,6 +104,7 @@ export async function startApi(config: ApiConfig, log: Logger): Promise<Served> 
   const postgres = () => sql`select 1`;
   const probe = makeProbes(
     metrics,
+    clock,
     {
       postgres,
       redis: () => requireOpen(redis, 1_000),
@@ -126,24 +128,30 @@ export async function startApi(config: ApiConfig, log: Logger): Promise<Served> 
     metrics,
     telemetry,
   });
-  const countVerification = makeTeamRate(quotas.verify_per_second);
-  const countApiCall = makeTeamRate(quotas.api_per_second);
+  const countVerification = makeTeamRate(quotas.verify_per_second, clock);
+  const countApiCall = makeTeamRate(quotas.api_per_second, clock);
   const limited = (authenticate: Authenticate) => limitFailures(authenticate, redis, config.FAILED_AUTH_PER_MINUTE);
   const app = makeApp({
     routes: [...routes, ...portalRoutes],
     sessionRoutes,
     handling: {
       services: {
+        clock,
         redis,
         books: booksForRequests,
         exports: { books: booksForExports, mostBytes: config.EXPORT_MAX_BYTES },
         signingKeys: makeSigningKeys(masterKeys),
-        keySets: makeKeySets(sql, log),
+        keySets: makeKeySets(sql, log, clock),
         webhooks: { allowedTargets: config.WEBHOOK_ALLOWED_TARGETS, sealer: webhookSealer(masterKeys) },
         publicUrl: config.PUBLIC_API_URL,
         verify,
         holds: makeHoldCalls({ redis, holdKeys, outboxFull, config, telemetry }),
-        verifyBatch: makeVerifyBatch({ verify, countCall: countVerification, logFailure: logFailures(log) }),
+        verifyBatch: makeVerifyBatch({
+          verify,
+          countCall: countVerification,
+          logFailure: logFailures(log, clock),
+          clock,
+        }),
         quotas,
         sessionCookies: makeSessionCookies(isOverTls(config), 'keytally'),
         portalCookies: makeSessionCookies(isOverTls(config), 'keytally-portal'),
@@ -151,16 +159,16 @@ export async function startApi(config: ApiConfig, log: Logger): Promise<Served> 
       deadlineMs: config.REQUEST_DEADLINE_MS,
       sql,
       teamSql,
-      authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note)), countApiCall),
-      authenticateSession: limitTeams(limited(sessionsFromPostgres(sql, uses.note)), countApiCall),
-      authenticatePortal: limitTeams(limited(portalsFromPostgres(sql)), countApiCall),
+      authenticate: limitTeams(limited(makeAuthenticate(tokensFromPostgres(sql), uses.note, clock)), countApiCall),
+      authenticateSession: limitTeams(limited(sessionsFromPostgres(sql, uses.note, clock)), countApiCall),
+      authenticatePortal: limitTeams(limited(portalsFromPostgres(sql, clock)), countApiCall),
       authenticateLink: limitTeams(limited(linksFromPostgres(sql)), countApiCall),
       // A verification must not wait for Postgres, neither here nor on the verify app.
       authenticateForVerify: limitTeams(
-        limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note)),
+        limited(makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock)),
         countVerification,
       ),
-      limitCalls: limitCalls(config.CALLS_PER_SECOND),
+      limitCalls: limitCalls(config.CALLS_PER_SECOND, clock),
       turns: makeFairTurns(),
       sendExport: makeSendExport(),
       clientAddress: makeClientAddress(config.TRUSTED_PROXIES),

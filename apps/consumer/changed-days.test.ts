@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import type { UsageEvent } from '../../shared/events/event.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { testEvent } from '../../tests/helpers/events.ts';
@@ -17,7 +18,7 @@ test.after(() => own?.stop());
 
 test('a process marks a record once a day; it marks it again on a new day, and for another day', async () => {
   const billingId = newId('bill');
-  const markChangedDays = makeMarkChangedDays(own.world.sql);
+  const markChangedDays = makeMarkChangedDays(own.world.sql, systemClock);
   const now = [usage(billingId, { timeMs: NOON })];
   const marked = async (events: UsageEvent[], nowMs: number) => {
     await markChangedDays(events, nowMs);

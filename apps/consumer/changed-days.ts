@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { dayOf } from '../../shared/events/event.ts';
 import type { Sql } from '../../shared/stores/postgres.ts';
 import { markDays, markedId, type RecordDay } from '../../shared/stores/usage-marks.ts';
@@ -17,7 +18,7 @@ const MARK_WITHIN_MS = 15_000;
  * Records that this process has already marked for today are left out. An open day is never rolled up, so its marks
  * stay. This saves nearly all of the writes.
  */
-export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
+export function makeMarkChangedDays(sql: Sql, clock: Clock): MarkChangedDays {
   let today = '';
   let marked = new Set<string>();
 
@@ -28,7 +29,7 @@ export function makeMarkChangedDays(sql: Sql): MarkChangedDays {
     }
     const days = events.filter((one) => one.day !== today || !marked.has(markedId(one)));
     if (days.length === 0) return;
-    await withTimeout(MARK_WITHIN_MS, markDays(sql, days));
+    await withTimeout(clock, MARK_WITHIN_MS, markDays(sql, days));
     for (const one of days) if (one.day === today) marked.add(markedId(one));
   };
 }

@@ -15,8 +15,8 @@ type Options = Omit<ConsumeOptions, 'source'> & {
 
 /** Carries events from Kafka to the books, and ends the process when that hangs. */
 export function consumeKafka({ kafka, reachable, watchdogSeconds, end, ...options }: Options): Running {
-  const { metrics, log } = options;
-  const source = makeKafkaReader({ kafka, metrics, log, ended: end });
+  const { metrics, log, clock } = options;
+  const source = makeKafkaReader({ kafka, metrics, log, clock, ended: end });
   const consuming = startConsuming({ source, ...options });
   const watchdog = startWatchdog({
     kafka,
@@ -25,6 +25,7 @@ export function consumeKafka({ kafka, reachable, watchdogSeconds, end, ...option
     afterMs: watchdogSeconds * 1000,
     metrics,
     log,
+    clock,
     stuck: end,
   });
   return {

@@ -1,6 +1,7 @@
 // The consumer and the outbox: another server, an emptied one, and entries that are not events.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { newId } from '../../shared/values/ids.ts';
 import { ALL_SHARDS, shardOf } from '../../shared/values/key-text.ts';
 import { keyspace, OUTBOX_GROUP } from '../../shared/stores/keyspace.ts';
@@ -163,7 +164,7 @@ test('what is no event in an entry is set aside alone, and the other events of t
 test('events beside what is no event wait for the replicas, too, before anybody delivers them', async () => {
   const billingId = newId('bill');
   const { world, metrics, log } = own;
-  const careful = connectRedis(world.env.REDIS_URL!, log, { minReplicas: 1 });
+  const careful = connectRedis(world.env.REDIS_URL!, log, systemClock, { minReplicas: 1 });
   await careful.connected(60_000);
   const reader = makeOutboxReader({ node: careful.node(0), shards: [...ALL_SHARDS], name: 'c1', metrics, log });
   await own.appendTogether(billingId, numbered(2), ['half an ev']);

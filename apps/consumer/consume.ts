@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
@@ -26,6 +27,7 @@ export type ConsumeOptions = {
   metrics: Metrics;
   log: Logger;
   telemetry?: Telemetry;
+  clock: Clock;
 };
 
 /**
@@ -47,26 +49,28 @@ export function startConsuming({
   metrics,
   log,
   telemetry = noTelemetry,
+  clock,
 }: ConsumeOptions): Running {
-  const insert = telemetry.batch(spans.insert, (events: CarriedEvent[]) => insertEvents(books, events));
+  const insert = telemetry.batch(spans.insert, (events: CarriedEvent[]) => insertEvents(books, events, clock));
   return startPump({
     source,
     metrics,
     log,
+    clock,
     idle: () => metrics.consumerLagSeconds.set(0),
     deliver: telemetry.batch(spans.consume, async (carried: CarriedEvent[], signal: AbortSignal) => {
-      const events = await retry(signal, log, 'reading the workspaces of events', () => fillOwners(carried));
-      await retry(signal, log, 'inserting usage events', () => insert(events));
-      await retry(signal, log, 'marking changed days', async () => {
+      const events = await retry(clock, signal, log, 'reading the workspaces of events', () => fillOwners(carried));
+      await retry(clock, signal, log, 'inserting usage events', () => insert(events));
+      await retry(clock, signal, log, 'marking changed days', async () => {
         // The clock is read after the insert. A day that is open now can't have been summed up without these rows.
         const nowMs = await now();
         await markChangedDays(events, nowMs);
         metrics.consumerLagSeconds.set(Math.max(0, nowMs - oldest(events)) / 1000);
       });
-      for (const { what, work } of followUps) await retry(signal, log, what, () => work(events));
+      for (const { what, work } of followUps) await retry(clock, signal, log, what, () => work(events));
       metrics.consumedEvents.inc(events.length);
     }),
-    deliverOutcomes: makeInsertOutcomes({ books, tellLimits, metrics, log }),
+    deliverOutcomes: makeInsertOutcomes({ books, tellLimits, metrics, log, clock }),
   });
 }
 

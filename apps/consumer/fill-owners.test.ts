@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { carryDecoded, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { encodeEvent, EVENT_FIELD, type UsageEvent } from '../../shared/events/event.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -61,7 +62,7 @@ test('while Postgres is unavailable, an event of a version before waits, and is 
     const before = testEvent({ keyId, billingId });
     await node.client.xadd(keyspace.outbox(0), '*', EVENT_FIELD, encodeEvent(before));
     const failures: string[] = [];
-    const fillOwners = makeFillOwners(sql, makeLogger('test', 'silent'));
+    const fillOwners = makeFillOwners(sql, makeLogger('test', 'silent'), systemClock);
     const watched = (events: CarriedEvent[]) =>
       fillOwners(events).catch((error: Error) => {
         failures.push(error.message);
@@ -88,7 +89,7 @@ test.run();
 
 /** A process's own memory. Gives what each event got. */
 function fillIn() {
-  const fill = makeFillOwners(own.world.sql, makeLogger('test', 'silent'));
+  const fill = makeFillOwners(own.world.sql, makeLogger('test', 'silent'), systemClock);
   return async (events: UsageEvent[]) => {
     const filled = await fill(events.map(carryDecoded));
     for (const { row, workspaceId, customerId } of filled)

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { withOwner, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { ENDING_HOLDS } from '../../shared/events/event-kinds.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -19,7 +20,7 @@ const READ_WITHIN_MS = 15_000;
  * Scripts of a version before knew neither; a line that ends or extends a hold has no customer. Both are in Postgres, where they
  * can't change: they are remembered, and an event that comes twice gets the same.
  */
-export function makeFillOwners(sql: Sql, log: Logger): FillOwners {
+export function makeFillOwners(sql: Sql, log: Logger, clock: Clock): FillOwners {
   let known = new Map<string, Owner>();
 
   return async function fillOwners(events) {
@@ -41,7 +42,7 @@ export function makeFillOwners(sql: Sql, log: Logger): FillOwners {
       else asked.push(id);
     }
     for (const some of chunks(asked, IDS_AT_ONCE)) {
-      const rows = await withTimeout(READ_WITHIN_MS, readOwners(sql, some));
+      const rows = await withTimeout(clock, READ_WITHIN_MS, readOwners(sql, some));
       if (known.size > MAX_REMEMBERED) known = new Map();
       for (const { id, ...owner } of rows) {
         owners.set(id, owner);

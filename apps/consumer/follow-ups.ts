@@ -30,8 +30,8 @@ export function makeFollowUps({ sql, redis, settleSoon = () => {}, lookSoon = ()
   return [
     { what: 'noting late events', work: makeNoteLateEvents(sql, redis, settleSoon) },
     { what: 'noting returned credits', work: makeNoteReturned(sql) },
-    { what: 'telling alerts', work: makeTellAlerts(sql) },
-    { what: 'telling webhooks of holds', work: makeTellHolds(sql) },
-    { what: 'noting credits to look at', work: makeTellCredits(sql, lookSoon) },
+    { what: 'telling alerts', work: makeTellAlerts(sql, redis.clock) },
+    { what: 'telling webhooks of holds', work: makeTellHolds(sql, redis.clock) },
+    { what: 'noting credits to look at', work: makeTellCredits(sql, redis.clock, lookSoon) },
   ];
 }

@@ -1,6 +1,7 @@
 import { queryObjects } from 'node:v8';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { holdParts, type Part } from './held-parts.ts';
 
 const WAITS = 1_000;
@@ -9,7 +10,7 @@ const part: Part = { partition: 0, lastOffset: '0', events: [], outcomes: [], by
 const test = suite('held parts');
 
 test('waits in which nothing changes leave nothing behind', async () => {
-  const held = holdParts();
+  const held = holdParts(systemClock);
   const { signal } = new AbortController();
   const times = Array.from({ length: WAITS });
   const before = promises();
@@ -22,7 +23,7 @@ test('waits in which nothing changes leave nothing behind', async () => {
 });
 
 test('all that wait hear of a change, and of the signal', async () => {
-  const held = holdParts();
+  const held = holdParts(systemClock);
   const stopping = new AbortController();
   const wait = (holds: () => boolean) => held.waitUntil(holds, HOUR_MS, stopping.signal);
   const waits = [wait(() => !held.isEmpty()), wait(() => !held.isEmpty()), wait(held.isFull)];

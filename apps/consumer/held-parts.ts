@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { carryEvent, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { withTraceOf } from '../../shared/events/carried-trace.ts';
 import { UnreadableEvent } from '../../shared/events/event.ts';
@@ -38,7 +39,7 @@ export function decodePart({ partition, records, lastOffset }: Fetched): Part {
 }
 
 /** Parts that were fetched and are in no batch yet: about a batch of events at most. */
-export function holdParts() {
+export function holdParts(clock: Clock) {
   const parts: Part[] = [];
   let size = 0;
   let bytes = 0;
@@ -72,9 +73,9 @@ export function holdParts() {
     waitForChange: () => nextChange(LOOK_EVERY_MS),
     /** Waits until a condition holds, for so long at most. */
     async waitUntil(holds: () => boolean, withinMs: number, signal: AbortSignal): Promise<void> {
-      const until = performance.now() + withinMs;
+      const until = clock.monotonic() + withinMs;
       while (!holds() && !signal.aborted) {
-        const restMs = until - performance.now();
+        const restMs = until - clock.monotonic();
         if (restMs <= 0) return;
         await nextChange(restMs, signal);
       }
@@ -89,11 +90,11 @@ export function holdParts() {
   async function nextChange(withinMs: number, signal?: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const wake = () => resolve();
-    const timer = setTimeout(wake, withinMs);
+    const cancel = clock.after(withinMs, wake);
     waiting.add(wake);
     signal?.addEventListener('abort', wake);
     await promise;
-    clearTimeout(timer);
+    cancel();
     waiting.delete(wake);
     signal?.removeEventListener('abort', wake);
   }

@@ -2,6 +2,7 @@
 import * as fc from 'fast-check';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { carryEvent } from '../../shared/events/carried-event.ts';
 import { decodeEvent, encodeEvent, EVENT_FIELD, UnreadableEvent, type UsageEvent } from '../../shared/events/event.ts';
 import { eventKinds } from '../../shared/events/event-kinds.ts';
@@ -62,6 +63,7 @@ test('ClickHouse takes every event that decodes, and gives back what it was', as
       await insertEvents(
         own.books,
         events.map((event) => carryEvent(Buffer.from(encodeEvent(event)))),
+        systemClock,
       );
       const rows = await own.rows<Row>(
         `select event_id as id, toString(kind) as kind, key_id as keyId, billing_id as billingId,

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { rowOf, type CarriedEvent } from '../../shared/events/carried-event.ts';
 import { eventColumns } from '../../shared/events/event.ts';
 import type { Books } from '../../shared/stores/clickhouse.ts';
@@ -15,9 +15,13 @@ const BETWEEN_PIECES_MS = 3;
 const INSERT = `insert into usage_events (${eventColumns.join(', ')}) format JSONCompactEachRow`;
 
 /** Inserts events into the books. Inserted again, they are the same rows. */
-export async function insertEvents({ client }: Pick<Books, 'client'>, events: CarriedEvent[]): Promise<void> {
+export async function insertEvents(
+  { client }: Pick<Books, 'client'>,
+  events: CarriedEvent[],
+  clock: Clock,
+): Promise<void> {
   for (const block of insertBlocks(events)) {
-    const values = Readable.from(pieces(block), { objectMode: false });
+    const values = Readable.from(pieces(block, clock), { objectMode: false });
     const { stream } = await client.exec({ query: INSERT, values, clickhouse_settings: { async_insert: 0 } });
     await finished(stream.resume());
   }
@@ -33,9 +37,9 @@ export function insertBlocks<Event extends { day: string }>(events: Event[]): Ev
   return [...blocks.values()];
 }
 
-async function* pieces(events: CarriedEvent[]): AsyncGenerator<Buffer> {
+async function* pieces(events: CarriedEvent[], clock: Clock): AsyncGenerator<Buffer> {
   for (let i = 0; i < events.length; i += ROWS_PER_PIECE) {
-    if (i > 0) await sleep(BETWEEN_PIECES_MS);
+    if (i > 0) await clock.sleep(BETWEEN_PIECES_MS);
     let rows = '';
     for (const event of events.slice(i, i + ROWS_PER_PIECE)) rows += `${rowOf(event)}\n`;
     yield Buffer.from(rows);

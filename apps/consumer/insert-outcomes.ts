@@ -1,4 +1,5 @@
 import { ClickHouseError } from '@clickhouse/client';
+import type { Clock } from '../../shared/runtime/clock.ts';
 import {
   COUNTS_KEPT_MS,
   outcomeTable,
@@ -18,18 +19,18 @@ const CLOCKS_DIFFER_MS = 3_600_000;
 
 const keptMs: Record<OutcomeKind, number> = { count: COUNTS_KEPT_MS, refusal: REFUSALS_KEPT_MS };
 
-type Options = { books: Pick<Books, 'client'>; tellLimits: TellLimits; metrics: Metrics; log: Logger };
+type Options = { books: Pick<Books, 'client'>; tellLimits: TellLimits; metrics: Metrics; log: Logger; clock: Clock };
 
 /**
  * Inserts outcomes into the books; inserted again, they are the same rows. Usage events wait behind them, so what ClickHouse
  * refuses again and again is dropped. While it is unavailable they wait for it, as events do. Then webhooks are told of limits.
  */
-export function makeInsertOutcomes({ books, tellLimits, metrics, log }: Options) {
+export function makeInsertOutcomes({ books, tellLimits, metrics, log, clock }: Options) {
   return async function insertOutcomes(outcomes: CarriedOutcome[], signal: AbortSignal): Promise<void> {
     for (const [kind, some] of Map.groupBy(outcomes, (one) => one.kind)) {
-      const rows = some.filter((one) => isKept(one, Date.now())).map(({ row }) => row);
+      const rows = some.filter((one) => isKept(one, clock.now())).map(({ row }) => row);
       let refused = 0;
-      await retry(signal, log, 'inserting outcomes', async () => {
+      await retry(clock, signal, log, 'inserting outcomes', async () => {
         try {
           if (rows.length > 0) await insert(books, kind, rows);
         } catch (error) {
@@ -40,7 +41,7 @@ export function makeInsertOutcomes({ books, tellLimits, metrics, log }: Options)
         }
       });
     }
-    await retry(signal, log, 'telling webhooks of limits', () => tellLimits(outcomes));
+    await retry(clock, signal, log, 'telling webhooks of limits', () => tellLimits(outcomes));
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -9,6 +10,7 @@ type KafkaReaderOptions = {
   kafka: Kafka;
   metrics: Metrics;
   log: Logger;
+  clock: Clock;
   /** Called when reading failed in a way that trying again would not change. */
   ended(error: Error): void;
 };
@@ -26,8 +28,8 @@ const LONGEST_DEAD_VALUE = 900_000;
  * consumer sends Kafka heartbeats. It delivers every event that it took, in order, even after Kafka has assigned the
  * partition to another consumer. That consumer then delivers the event too, and it alone commits the offset.
  */
-export function makeKafkaReader({ kafka, metrics, log, ended }: KafkaReaderOptions): KafkaReader {
-  const held = holdParts();
+export function makeKafkaReader({ kafka, metrics, log, clock, ended }: KafkaReaderOptions): KafkaReader {
+  const held = holdParts(clock);
   const consuming = kafka.consume({
     async take(fetched, keepWaiting) {
       while (held.isFull()) {

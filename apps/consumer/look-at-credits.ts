@@ -15,7 +15,7 @@ const AGAIN_SECONDS = 5;
  * again after 5 s unless it is removed: when the process dies, or a shard is closed, somebody looks later.
  */
 export function startLookingAtCredits(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
-  const loop = startLoop(EVERY_MS, log, 'looking at credits for webhooks', async () => {
+  const loop = startLoop(redis.clock, EVERY_MS, log, 'looking at credits for webhooks', async () => {
     const looks = await take(sql);
     for (const ofShard of Map.groupBy(looks, ({ shard }) => shard).values())
       await lookAt(sql, redis, ofShard).catch((error: unknown) =>

@@ -1,4 +1,5 @@
 import '../../shared/runtime/require-node.ts';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { readConfigOrExit } from '../../shared/runtime/config.ts';
 import { programs } from '../../shared/runtime/programs.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -9,7 +10,7 @@ import { startConsumer } from './start.ts';
 const config = readConfigOrExit(programs.consumer);
 const log = makeLogger('consumer', config.LOG_LEVEL);
 
-await run({ log, isHarmless: isPostgresConnectionError }, () => startConsumer(config, log, end));
+await run({ log, isHarmless: isPostgresConnectionError }, () => startConsumer(config, log, systemClock, end));
 
 // The supervisor of this process starts a new one.
 function end(error: Error): void {

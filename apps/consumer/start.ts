@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { connectClickHouse } from '../../shared/stores/clickhouse.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
@@ -29,11 +30,16 @@ import type { Config } from '../../shared/runtime/variables.ts';
 type ConsumerConfig = Pick<Config, (typeof programs.consumer)[number]>;
 
 /** Starts the program. `end` is called with why Kafka can be read no further: only a new process can go on. */
-export async function startConsumer(config: ConsumerConfig, log: Logger, end: (error: Error) => void): Promise<Served> {
+export async function startConsumer(
+  config: ConsumerConfig,
+  log: Logger,
+  clock: Clock,
+  end: (error: Error) => void,
+): Promise<Served> {
   const metrics = makeMetrics('consumer');
   const telemetry = await startTelemetry('consumer', config, metrics, log);
   const sql = connectPostgres(config.DATABASE_URL);
-  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
   // Kafka is read wherever it is configured: after a change of BUS it may still hold events.
   const usesKafka = config.BUS === 'kafka' || config.KAFKA_BROKERS.length > 0;
@@ -44,8 +50,8 @@ export async function startConsumer(config: ConsumerConfig, log: Logger, end: (e
     clickhouse: () => books.ready(),
   };
 
-  const fillOwners = makeFillOwners(sql, log);
-  const markChangedDays = makeMarkChangedDays(sql);
+  const fillOwners = makeFillOwners(sql, log, clock);
+  const markChangedDays = makeMarkChangedDays(sql, clock);
   const settler = startSettler({ sql, redis, books, metrics, log });
   const lookingAtCredits = startLookingAtCredits(sql, redis, log);
   const options = {
@@ -53,13 +59,14 @@ export async function startConsumer(config: ConsumerConfig, log: Logger, end: (e
     fillOwners,
     markChangedDays,
     followUps: makeFollowUps({ sql, redis, settleSoon: settler.soon, lookSoon: lookingAtCredits.soon }),
-    tellLimits: makeTellLimits(sql),
+    tellLimits: makeTellLimits(sql, clock),
     now: redis.now,
     metrics,
     log,
     telemetry,
+    clock,
   };
-  const running: Running[] = [settler, lookingAtCredits, startTellingMoments(sql, log)];
+  const running: Running[] = [settler, lookingAtCredits, startTellingMoments(sql, log, clock)];
   if (config.BUS === 'redis') {
     const name = config.CONSUMER_NAME;
     const consumingNodes = startPerNode(redis, log, (node, shards) =>
@@ -72,15 +79,18 @@ export async function startConsumer(config: ConsumerConfig, log: Logger, end: (e
     running.push(consumingNodes);
   }
   if (kafka) {
-    const reachable = () => allReady(checks);
+    const reachable = () => allReady(clock, checks);
     running.push(consumeKafka({ ...options, kafka, reachable, watchdogSeconds: config.KAFKA_WATCHDOG_SECONDS, end }));
   }
-  running.push(watchProofs(sql, metrics, log));
+  running.push(watchProofs(sql, metrics, log, clock));
   running.push(trackWatermark({ sql, redis, kafka, log }));
   const connect = () => connectPostgres(config.DATABASE_URL, { max: 1 });
-  running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log }));
+  running.push(startJobs(schedules({ sql, redis, books }, metrics, log), { connect, metrics, log, clock }));
 
-  const probe = makeProbes(metrics, { ...checks, ...(kafka && config.BUS === 'kafka' && { kafka: kafka.ready }) });
+  const probe = makeProbes(metrics, clock, {
+    ...checks,
+    ...(kafka && config.BUS === 'kafka' && { kafka: kafka.ready }),
+  });
   const server = await serveProbes(probe, config, log);
 
   return {

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import { readCrossed, type Crossing } from '../../shared/events/crossed.ts';
 import { decodeEvent, eventFields, type UsageEvent } from '../../shared/events/event.ts';
@@ -18,11 +19,12 @@ const CROSSINGS_AT_ONCE = 1_000;
 const HAS_CROSSED = `"${eventFields.crossed.json}":`;
 
 /** A crossing is stored once, by its record, its name and the arming that it ended; and told to webhooks where it is stored. */
-export function makeTellAlerts(sql: Sql): TellAlerts {
+export function makeTellAlerts(sql: Sql, clock: Clock): TellAlerts {
   return async function tellAlerts(events) {
     const crossings = events.filter(({ row, json }) => row !== '' && json.includes(HAS_CROSSED)).flatMap(crossingsOf);
     for (const some of chunks(crossings, CROSSINGS_AT_ONCE))
       await withTimeout(
+        clock,
         TELL_WITHIN_MS,
         sql.begin((tx) => store(tx, some)),
       );

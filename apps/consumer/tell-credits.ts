@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { isExhausted, noteCreditLooks } from '../../shared/books/credit-states.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import { TELLING } from '../../shared/events/event-kinds.ts';
@@ -17,7 +18,7 @@ const USED = new RegExp(`"${eventFields.usedMicros.json}":(-?\\d+)`);
 const HELD = new RegExp(`"${eventFields.heldMicros.json}":(\\d+)`);
 
 /** Whoever looks at them (look-at-credits.ts) asks Redis: an event may be old, and is only a reason to look. */
-export function makeTellCredits(sql: Sql, soon: () => void): TellCredits {
+export function makeTellCredits(sql: Sql, clock: Clock, soon: () => void): TellCredits {
   return async function tellCredits(events) {
     const metered = events.filter(({ billingId, kind }) => billingId !== '' && !TELLING.has(kind));
     if (metered.length === 0) return;
@@ -25,7 +26,7 @@ export function makeTellCredits(sql: Sql, soon: () => void): TellCredits {
     const wanting = await wantingWorkspaces(sql, workspaceIds, ['credits.exhausted', 'credits.replenished']);
     const wanted = metered.filter(({ workspaceId }) => wanting.has(workspaceId));
     for (const some of chunks([...reasonsOf(wanted)], RECORDS_AT_ONCE))
-      await withTimeout(WITHIN_MS, note(sql, some, soon));
+      await withTimeout(clock, WITHIN_MS, note(sql, some, soon));
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import type { CarriedEvent } from '../../shared/events/carried-event.ts';
 import { decodeEvent, eventFields } from '../../shared/events/event.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
@@ -16,14 +17,14 @@ const HOLDS_AT_ONCE = 500;
 // How the script says that nobody settled it (turns.lua).
 const ENDED = new RegExp(`"${eventFields.detail.json}":"(?:expired|charged)"`);
 
-export function makeTellHolds(sql: Sql): TellHolds {
+export function makeTellHolds(sql: Sql, clock: Clock): TellHolds {
   return async function tellHolds(events) {
     const ended = events.filter(({ kind, json }) => (kind === 'release' || kind === 'capture') && ENDED.test(json));
     if (ended.length === 0) return;
     const workspaceIds = [...new Set(ended.map(({ workspaceId }) => workspaceId))];
     const wanting = await wantingWorkspaces(sql, workspaceIds, ['hold.expired']);
     const wanted = ended.filter(({ workspaceId }) => wanting.has(workspaceId));
-    for (const some of chunks(wanted, HOLDS_AT_ONCE)) await withTimeout(WITHIN_MS, tell(sql, some));
+    for (const some of chunks(wanted, HOLDS_AT_ONCE)) await withTimeout(clock, WITHIN_MS, tell(sql, some));
   };
 }
 

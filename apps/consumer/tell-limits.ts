@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { RATE_LIMIT_NAME, type Limit } from '../../shared/contract/limits.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
 import { countOf, OTHER, refusalOf, type CarriedOutcome } from '../../shared/events/outcome.ts';
@@ -23,7 +24,7 @@ const slidingMs: Partial<Record<Limit['per'], number>> = { minute: MINUTE_MS, ho
  *
  * Refusals one by one say the time, but all teams share their room in a process; of counts there is room for hundreds of each team.
  */
-export function makeTellLimits(sql: Sql): TellLimits {
+export function makeTellLimits(sql: Sql, clock: Clock): TellLimits {
   const known = new Set<string>();
   return async function tellLimits(outcomes) {
     const ofKind = Map.groupBy(outcomes, ({ kind }) => kind);
@@ -37,7 +38,7 @@ export function makeTellLimits(sql: Sql): TellLimits {
     if (workspaceIds.length === 0) return;
     const wanting = await wantingWorkspaces(sql, workspaceIds, ['limit.reached']);
     const wanted = [...fresh.values()].filter(({ workspaceId }) => wanting.has(workspaceId));
-    for (const some of chunks(wanted, REFUSALS_AT_ONCE)) await withTimeout(WITHIN_MS, tell(sql, some));
+    for (const some of chunks(wanted, REFUSALS_AT_ONCE)) await withTimeout(clock, WITHIN_MS, tell(sql, some));
     for (const minute of fresh.keys()) {
       if (known.size >= MOST_KNOWN) known.clear();
       known.add(minute);

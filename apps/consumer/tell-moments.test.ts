@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { webhookEventTypes } from '../../shared/contract/webhook-events.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { DAY_MS } from '../../shared/values/periods.ts';
@@ -43,7 +44,7 @@ test('a deleted workspace is told of nothing that the clock brings', async () =>
       await world.sql<{ type: string }[]>`
         select type from webhook_events where workspace_id = ${workspaceId} and type <> 'key.created' order by type`
     ).map(({ type }) => type);
-  const telling = startTellingMoments(world.sql, makeLogger('test', 'silent'));
+  const telling = startTellingMoments(world.sql, makeLogger('test', 'silent'), systemClock);
   await eventually('all is told', async () => (await told(alive)).length === 5);
   await telling.stop();
   assert.equal(await told(alive), ['grant.began', 'grant.began', 'grant.expired', 'grant.expiring', 'key.expiring']);

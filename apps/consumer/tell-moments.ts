@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { noteReplenished } from '../../shared/books/credit-states.ts';
 import type { WebhookEvent } from '../../shared/contract/webhook-events.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -33,8 +34,8 @@ const moments: Moment[] = [
  * in 7 days and in one. It keeps how far it came: after a time without any consumer it goes on from there. A moment that is told
  * again has the same id.
  */
-export function startTellingMoments(sql: Sql, log: Logger): Loop {
-  return startLoop(EVERY_MS, log, 'telling webhooks what the clock brings', async () => {
+export function startTellingMoments(sql: Sql, log: Logger, clock: Clock): Loop {
+  return startLoop(clock, EVERY_MS, log, 'telling webhooks what the clock brings', async () => {
     const [clock] = await sql<[{ now: number; at: number | null }]>`
       select floor(extract(epoch from now()) * 1000)::bigint as now, (select at from job_watermarks where job = ${JOB}) as at`;
     const { now, at } = clock;

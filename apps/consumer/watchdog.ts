@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Kafka } from '../../shared/events/kafka.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -13,6 +14,7 @@ type WatchdogOptions = {
   afterMs: number;
   metrics: Metrics;
   log: Logger;
+  clock: Clock;
   /** Called when events wait, every store answers, and still no offset moves. */
   stuck(error: Error): void;
 };
@@ -21,11 +23,20 @@ type WatchdogOptions = {
  * Watches the progress of reading Kafka. When events wait, all stores answer, and still no offset moves for `afterMs`,
  * something in this process hangs, and only a new process helps.
  */
-export function startWatchdog({ kafka, assigned, reachable, afterMs, metrics, log, stuck }: WatchdogOptions): Running {
+export function startWatchdog({
+  kafka,
+  assigned,
+  reachable,
+  afterMs,
+  metrics,
+  log,
+  clock,
+  stuck,
+}: WatchdogOptions): Running {
   let before = '';
-  let movedAtMs = performance.now();
-  return startLoop(Math.min(5_000, afterMs / 5), log, 'watching the progress in Kafka', async () => {
-    const lookedAtMs = performance.now();
+  let movedAtMs = clock.monotonic();
+  return startLoop(clock, Math.min(5_000, afterMs / 5), log, 'watching the progress in Kafka', async () => {
+    const lookedAtMs = clock.monotonic();
     const all = await kafka.progress().catch((error: unknown) => {
       movedAtMs = lookedAtMs;
       throw error;

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { startPump } from '../../shared/events/pump.ts';
 import type { Kafka, Outgoing } from '../../shared/events/kafka.ts';
 import { traceHeaders } from '../../shared/events/carried-trace.ts';
@@ -9,18 +10,26 @@ import { noTelemetry, spans, type Telemetry } from '../../shared/runtime/telemet
 import { retry } from '../../shared/runtime/retry.ts';
 import type { Running } from '../../shared/runtime/run.ts';
 
-type RelayOptions = { source: Source; kafka: Kafka; metrics: Metrics; log: Logger; telemetry?: Telemetry };
+type RelayOptions = {
+  source: Source;
+  kafka: Kafka;
+  metrics: Metrics;
+  log: Logger;
+  telemetry?: Telemetry;
+  clock: Clock;
+};
 
 /**
  * Carries usage events from the outbox to Kafka, and acknowledges them once every in-sync replica has them. After a crash
  * in between, Kafka gets the events twice; they become the same rows.
  */
-export function startRelay({ source, kafka, metrics, log, telemetry = noTelemetry }: RelayOptions): Running {
+export function startRelay({ source, kafka, metrics, log, telemetry = noTelemetry, clock }: RelayOptions): Running {
   let topicsExist = false;
   return startPump({
     source,
     metrics,
     log,
+    clock,
     deliver: telemetry.batch(spans.relay, async (events: CarriedEvent[], signal: AbortSignal) => {
       await produce(events.map(recordOf), signal);
       metrics.relayedEvents.inc(events.length);
@@ -34,7 +43,7 @@ export function startRelay({ source, kafka, metrics, log, telemetry = noTelemetr
   });
 
   async function produce(records: Outgoing[], signal: AbortSignal): Promise<void> {
-    await retry(signal, log, 'producing usage events', async () => {
+    await retry(clock, signal, log, 'producing usage events', async () => {
       if (!topicsExist) await kafka.ensureTopics();
       topicsExist = false;
       await kafka.produce(kafka.topics.usage, records);

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
 import { connectKafka } from '../../shared/events/kafka.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -15,19 +16,26 @@ import type { Config } from '../../shared/runtime/variables.ts';
 type RelayConfig = Pick<Config, (typeof programs.relay)[number]>;
 
 /** Starts the program. */
-export async function startRelaying(config: RelayConfig, log: Logger): Promise<Served> {
+export async function startRelaying(config: RelayConfig, log: Logger, clock: Clock): Promise<Served> {
   const metrics = makeMetrics('relay');
   const telemetry = await startTelemetry('relay', config, metrics, log);
-  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   const kafka = connectKafka(config, 'relay', log);
 
   // It refuses nothing, and watches for its metrics alone.
   const outbox = watchOutbox(redis, { maxEntries: Infinity, maxMemoryPercent: Infinity }, metrics, log);
   const name = config.CONSUMER_NAME;
   const relaying = startPerNode(redis, log, (node, shards) =>
-    startRelay({ source: makeOutboxReader({ node, shards, name, metrics, log }), kafka, metrics, log, telemetry }),
+    startRelay({
+      source: makeOutboxReader({ node, shards, name, metrics, log }),
+      kafka,
+      metrics,
+      log,
+      telemetry,
+      clock,
+    }),
   );
-  const probe = makeProbes(metrics, { redis: () => redis.now(), kafka: () => kafka.ready() });
+  const probe = makeProbes(metrics, clock, { redis: () => redis.now(), kafka: () => kafka.ready() });
   const server = await serveProbes(probe, config, log);
 
   return {

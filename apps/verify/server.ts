@@ -38,12 +38,12 @@ const readNoQuery = parameterValidator(object({}));
 
 /** Handles the requests of the verify server, without a framework between the socket and the script. */
 export function makeHandler(options: HandlerOptions): RequestListener {
-  const logFailure = logFailures(options.log);
+  const logFailure = logFailures(options.log, options.clock);
   const answer = makeAnswer(options, logFailure);
   const failure = makeFailure(logFailure);
 
   return (request, response) => {
-    const started = performance.now();
+    const started = options.clock.monotonic();
     const id = requestId(request.headers['x-request-id'] as string | undefined);
     const path = pathOf(request.url ?? '');
     const route = verifies(path) ? path : path.startsWith(GATEWAY_PATH) ? GATEWAY_PATH : 'none';
@@ -63,7 +63,7 @@ export function makeHandler(options: HandlerOptions): RequestListener {
       sendAnswer(response, answer, id, route === GATEWAY_PATH ? fixedHeaders : options.headers);
       options.metrics.httpSeconds.observe(
         { method: request.method, route, status: answer.status },
-        (performance.now() - started) / 1000,
+        (options.clock.monotonic() - started) / 1000,
       );
     }
   };

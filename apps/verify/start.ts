@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeAuthenticate, tokensFromRedis } from '../../shared/auth/access-token.ts';
 import { makeClientAddress } from '../../shared/http/client-address.ts';
 import type { programs } from '../../shared/runtime/programs.ts';
@@ -26,10 +27,15 @@ import type { Config } from '../../shared/runtime/variables.ts';
 type VerifyConfig = Pick<Config, (typeof programs.verify)[number]>;
 
 /** Starts the program. */
-export async function startVerify(config: VerifyConfig, log: Logger): Promise<Served> {
+export async function startVerify(
+  config: VerifyConfig,
+  log: Logger,
+  clock: Clock,
+  random: () => number,
+): Promise<Served> {
   const metrics = makeMetrics('verify');
   const telemetry = await startTelemetry('verify', config, metrics, log);
-  const redis = connectRedis(config.REDIS_URL, log, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
+  const redis = connectRedis(config.REDIS_URL, log, clock, { metrics, minReplicas: config.REDIS_MIN_REPLICAS });
   // A worker that replaces another waits for Redis, so that it takes no call that it could only refuse. Without Redis it starts all the same, and answers 503.
   await redis.connected(2_000).catch(() => {});
   const limits = { maxEntries: config.OUTBOX_MAX_ENTRIES, maxMemoryPercent: config.OUTBOX_MAX_MEMORY_PERCENT };
@@ -38,9 +44,10 @@ export async function startVerify(config: VerifyConfig, log: Logger): Promise<Se
   const holdKeys = makeHoldKeys(redis, config.VERIFY_DEADLINE_MS);
   const uses = noteTokenUses(redis, log);
   const turning = startTurning(redis, log);
-  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log });
+  const outcomes = startOutcomes({ redis, hasSpareRoom: outbox.hasSpareRoom, metrics, log, random });
   const probe = makeProbes(
     metrics,
+    clock,
     { redis: () => requireOpen(redis, 1_000) },
     {
       // One closed shard refuses its own keys, and no others.
@@ -48,12 +55,12 @@ export async function startVerify(config: VerifyConfig, log: Logger): Promise<Se
       readMetrics: metricsOfAll(metrics),
     },
   );
-  const countCall = makeTeamRate(config.QUOTA_VERIFY_PER_SECOND);
+  const countCall = makeTeamRate(config.QUOTA_VERIFY_PER_SECOND, clock);
   const server = await serve(
     makeHandler({
       authenticate: limitTeams(
         limitFailures(
-          makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note),
+          makeAuthenticate(tokensFromRedis(redis, config.VERIFY_DEADLINE_MS), uses.note, clock),
           redis,
           config.FAILED_AUTH_PER_MINUTE,
         ),
@@ -81,6 +88,7 @@ export async function startVerify(config: VerifyConfig, log: Logger): Promise<Se
       metrics,
       telemetry,
       log,
+      clock,
       publicUrl: config.PUBLIC_VERIFY_URL || '/',
     }),
     probe,

@@ -1,6 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
 import { AggregatorRegistry } from '@prometheus-io/client';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { keepFor } from '../../shared/runtime/keep-for.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -23,7 +24,7 @@ const ANSWERED_WITHIN_MS = 6_000;
 export function startWorkers(count: number, log: Logger): Running {
   const registry = new AggregatorRegistry();
   // Each worker asks at most once a second; this is for all of them.
-  const collect = keepFor(COLLECTED_EVERY_MS, () => registry.clusterMetrics());
+  const collect = keepFor(systemClock, COLLECTED_EVERY_MS, () => registry.clusterMetrics());
   const listening = new WeakSet<Worker>();
   let stopping = false;
   cluster.on('exit', (worker, code, signal) => {
@@ -70,6 +71,6 @@ export function metricsOfAll(metrics: Metrics): () => Promise<string> {
     process.on('message', listen);
     process.send!({ keytally: 'metrics' } satisfies Question);
     // The primary gives no answer when a worker ends meanwhile.
-    return withTimeout(ANSWERED_WITHIN_MS, text).finally(() => process.off('message', listen));
+    return withTimeout(systemClock, ANSWERED_WITHIN_MS, text).finally(() => process.off('message', listen));
   };
 }

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { eventually } from '../../tests/helpers/eventually.ts';
 import { makeCall } from './call.ts';
 import { startNameServer, type NameServer } from './helpers/name-server.ts';
@@ -39,7 +40,7 @@ const toReceiver: Resolve = async () => [{ address: '127.0.0.1', family: 4 }];
 const insidePort = () => (inside.address() as AddressInfo).port;
 
 test('it posts the message to the checked address, under the name for TLS and Host', async () => {
-  const call = makeCall(toReceiver, []);
+  const call = makeCall(toReceiver, [], systemClock);
   const { status, answer, error } = await call({
     url: `https://hooks.example.com:${receiver.port}/in?x=1`,
     ...message,
@@ -56,6 +57,7 @@ test('a certificate of another name is refused', async () => {
   const { status, error } = await makeCall(
     toReceiver,
     [],
+    systemClock,
   )({ url: `https://other.example.com:${receiver.port}/`, ...message });
   assert.is(status, undefined);
   assert.match(error!, /other\.example\.com/);
@@ -76,7 +78,7 @@ for (const [what, addresses] of Object.entries({
   test(`a name that resolves to ${what} is not called`, async () => {
     answers = { 'evil.example.com': addresses };
     connections = 0;
-    const call = makeCall(makeResolve([names.address]), []);
+    const call = makeCall(makeResolve([names.address]), [], systemClock);
     const { error } = await call({ url: `https://evil.example.com:${insidePort()}/`, ...message });
     assert.is(error, 'the name evil.example.com has an address that is not public');
     assert.is(connections, 0);
@@ -86,14 +88,18 @@ test('a name that changes between check and use is asked once, and what was chec
   answers = { 'rebind.example.com': ['192.0.0.1'] };
   const resolve = makeResolve([names.address]);
   let checked = 0;
-  const call = makeCall(async (target, signal) => {
-    // As if the name had been public at this moment: from now on it says an address inside.
-    checked += 1;
-    await resolve(target, signal).catch(() => {});
-    answers = { 'rebind.example.com': ['127.0.0.2'] };
-    names.asked.length = 0;
-    return [{ address: '127.0.0.1', family: 4 }];
-  }, []);
+  const call = makeCall(
+    async (target, signal) => {
+      // As if the name had been public at this moment: from now on it says an address inside.
+      checked += 1;
+      await resolve(target, signal).catch(() => {});
+      answers = { 'rebind.example.com': ['127.0.0.2'] };
+      names.asked.length = 0;
+      return [{ address: '127.0.0.1', family: 4 }];
+    },
+    [],
+    systemClock,
+  );
   const { error } = await call({ url: `https://rebind.example.com:${insidePort()}/`, ...message });
   assert.ok(error, 'the certificate is of another name');
   assert.equal([checked, names.asked], [1, []]);
@@ -102,9 +108,9 @@ test('a name that changes between check and use is asked once, and what was chec
 test('a name without an address, and one whose servers never answer, end the call in its time', async () => {
   answers = { 'silent.example.com': 'silence' };
   const resolve = makeResolve([names.address]);
-  const none = await makeCall(resolve, [])({ url: 'https://none.example.com/', ...message });
+  const none = await makeCall(resolve, [], systemClock)({ url: 'https://none.example.com/', ...message });
   assert.is(none.error, 'the name none.example.com has no address');
-  const call = makeCall(resolve, [], 1_000);
+  const call = makeCall(resolve, [], systemClock, 1_000);
   const { error, durationMs } = await call({ url: 'https://silent.example.com/', ...message });
   assert.is(error, 'no whole answer within 1 s');
   assert.ok(durationMs >= 990);
@@ -113,7 +119,7 @@ test('a name without an address, and one whose servers never answer, end the cal
 test('a connection serves again where the check gives the same addresses, and for no other check or name', async () => {
   const own = await startReceiver(certificate);
   let addresses: string[] = [];
-  const call = makeCall(async () => addresses.map((address) => ({ address, family: 4 })), []);
+  const call = makeCall(async () => addresses.map((address) => ({ address, family: 4 })), [], systemClock);
   const name = (host: string) => ({ url: `https://${host}:${own.port}/`, ...message });
   const newConnections = async (...checked: string[]) => {
     const before = own.connections();
@@ -145,7 +151,7 @@ test('a kept connection that the receiver has closed is no failure of the receiv
     closed += 1;
     socket!.destroy();
   });
-  const call = makeCall(makeResolve(), [closing.target]);
+  const call = makeCall(makeResolve(), [closing.target], systemClock);
   // On a busy machine a connection may not be kept until the next call.
   await eventually('two that were kept have been closed', async () => {
     assert.is((await call({ url: closing.url, ...message })).status, 200, `call ${++calls}`);
@@ -162,14 +168,14 @@ test('a URL that was stored before a rule, or by another way, is checked again',
     'https://a:b@hooks.example.com/',
     'https://localhost/',
   ]) {
-    const { error } = await makeCall(toReceiver, [])({ url, ...message });
+    const { error } = await makeCall(toReceiver, [], systemClock)({ url, ...message });
     assert.match(error!, /^the URL must/, url);
   }
 });
 
 test('an allowed target is reached inside, its neighbour on another port is not', async () => {
   connections = 0;
-  const call = makeCall(makeResolve(), [receiver.target]);
+  const call = makeCall(makeResolve(), [receiver.target], systemClock);
   assert.is((await call({ url: receiver.url, ...message })).status, 200);
   const { error } = await call({ url: `https://127.0.0.1:${insidePort()}/`, ...message });
   assert.is(error, 'the URL must have the name of a host, not an address');
@@ -181,7 +187,11 @@ test('no redirect is followed', async () => {
     response.writeHead(307, { location: receiver.url }).end();
   });
   const before = receiver.got.length;
-  const { status } = await makeCall(makeResolve(), [other.target, receiver.target])({ url: other.url, ...message });
+  const { status } = await makeCall(
+    makeResolve(),
+    [other.target, receiver.target],
+    systemClock,
+  )({ url: other.url, ...message });
   assert.equal([status, receiver.got.length], [307, before]);
   await other.stop();
 });
@@ -190,7 +200,11 @@ test('no proxy of the environment is asked', async () => {
   connections = 0;
   const proxy = `http://127.0.0.1:${insidePort()}`;
   Object.assign(process.env, { HTTPS_PROXY: proxy, https_proxy: proxy, NODE_USE_ENV_PROXY: '1' });
-  const { status } = await makeCall(toReceiver, [])({ url: `https://hooks.example.com:${receiver.port}/`, ...message });
+  const { status } = await makeCall(
+    toReceiver,
+    [],
+    systemClock,
+  )({ url: `https://hooks.example.com:${receiver.port}/`, ...message });
   for (const name of ['HTTPS_PROXY', 'https_proxy', 'NODE_USE_ENV_PROXY']) delete process.env[name];
   assert.equal([status, connections], [200, 0]);
 });
@@ -204,7 +218,11 @@ test('an answer is cut at 64 KB, and its first 1 KB is kept', async () => {
     response.on('drain', more).on('error', () => {});
     more();
   });
-  const { status, answer, error } = await makeCall(makeResolve(), [endless.target])({ url: endless.url, ...message });
+  const { status, answer, error } = await makeCall(
+    makeResolve(),
+    [endless.target],
+    systemClock,
+  )({ url: endless.url, ...message });
   assert.equal([status, answer, error], [200, 'x'.repeat(1_024), undefined]);
   // What the sockets' buffers took, and no more.
   assert.ok(sent < 20_000_000, String(sent));
@@ -214,7 +232,7 @@ test('an answer is cut at 64 KB, and its first 1 KB is kept', async () => {
 test('an answer that does not come, or never ends, is given up', async () => {
   const silent = await startReceiver(certificate, () => {});
   const trickling = await startReceiver(certificate, (_, response) => void response.write('so far'));
-  const call = makeCall(makeResolve(), [silent.target, trickling.target], 1_000);
+  const call = makeCall(makeResolve(), [silent.target, trickling.target], systemClock, 1_000);
   const none = await call({ url: silent.url, ...message });
   assert.equal([none.status, none.error], [undefined, 'no whole answer within 1 s']);
   const part = await eventually('a part of it comes in that time', async () => {
@@ -227,7 +245,10 @@ test('an answer that does not come, or never ends, is given up', async () => {
 
 test('an answer that is no text for Postgres is made one', async () => {
   const odd = await startReceiver(certificate, (_, response) => void response.end(Buffer.from([0, 255, 65])));
-  assert.is((await makeCall(makeResolve(), [odd.target])({ url: odd.url, ...message })).answer, '\ufffd\ufffdA');
+  assert.is(
+    (await makeCall(makeResolve(), [odd.target], systemClock)({ url: odd.url, ...message })).answer,
+    '\ufffd\ufffdA',
+  );
   await odd.stop();
 });
 

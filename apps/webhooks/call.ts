@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import { once } from 'node:events';
+import { abortAfter, type Clock } from '../../shared/runtime/clock.ts';
 import { readWebhookTarget, type WebhookTarget } from '../../shared/values/webhook-target.ts';
 import type { Address, Resolve } from './resolve.ts';
 
@@ -23,7 +24,7 @@ const MOST_KEPT_FOR_ONE = 32;
  * says a moment later does not matter. It follows no redirect and asks no proxy. A connection serves again for some seconds, to the
  * same name, where the check of that moment gives the very same addresses.
  */
-export function makeCall(resolve: Resolve, allowedTargets: readonly string[], withinMs = 10_000) {
+export function makeCall(resolve: Resolve, allowedTargets: readonly string[], clock: Clock, withinMs = 10_000) {
   const agent = new CheckedAgent({
     keepAlive: true,
     timeout: KEEP_CONNECTION_MS,
@@ -31,9 +32,9 @@ export function makeCall(resolve: Resolve, allowedTargets: readonly string[], wi
     maxCachedSessions: 0,
   });
   return async function call({ url, headers, body }: Call): Promise<Outcome> {
-    const started = performance.now();
-    const took = () => Math.round(performance.now() - started);
-    const signal = AbortSignal.timeout(withinMs);
+    const started = clock.monotonic();
+    const took = () => Math.round(clock.monotonic() - started);
+    const signal = abortAfter(clock, withinMs);
     let status: number | undefined;
     try {
       const target = readWebhookTarget(url, allowedTargets);

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
 import { startLoop } from '../../shared/runtime/loop.ts';
 import type { Metrics } from '../../shared/runtime/metrics.ts';
@@ -19,6 +19,8 @@ type DeliverOptions = {
   retriesMs: readonly number[];
   metrics: Metrics;
   log: Logger;
+  clock: Clock;
+  random: () => number;
 };
 
 // What one process has under way: the most for one webhook, for all that answer soon, and for all that are slow. The slow ones
@@ -43,13 +45,15 @@ const NOTE_AGAIN_MS = 1_000;
  */
 export async function startDelivering(options: DeliverOptions): Promise<Running> {
   const { sql, log, metrics, retriesMs } = options;
-  const note = gather(MOST_NOTED_AT_ONCE, (tries: Tried[]) => again(() => noteTries(sql, tries, retriesMs)));
+  const note = gather(MOST_NOTED_AT_ONCE, (tries: Tried[]) =>
+    again(options.clock, () => noteTries(sql, tries, retriesMs)),
+  );
   const shared = { options, note, eager: new Set<string>(), byWebhook: new Map<string, number>() };
   const lanes = [makeLane({ ...shared, slow: false }), makeLane({ ...shared, slow: true })];
   const loops = lanes.map(({ work, freed }) => {
-    const loop = startLoop(EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
+    const loop = startLoop(options.clock, EVERY_MS, log, 'claiming deliveries of webhooks', async () => {
       if (await work()) loop.soon();
-      await sleep(CLAIM_AGAIN_MS);
+      await options.clock.sleep(CLAIM_AGAIN_MS);
     });
     freed(loop.soon);
     return loop;
@@ -135,20 +139,20 @@ function makeLane({ options, note, eager, byWebhook, slow }: LaneOptions) {
 type Delivering = Pick<LaneOptions, 'options' | 'note' | 'eager'>;
 
 async function deliver({ options, note, eager }: Delivering, claimed: Claimed): Promise<void> {
-  const { metrics } = options;
-  const atMs = Date.now();
+  const { metrics, clock } = options;
+  const atMs = clock.now();
   const outcome = await tryOnce(options, claimed, new Date(atMs));
   metrics.webhookSeconds.observe(outcome.durationMs / 1000);
   eager.delete(claimed.webhookId);
   if (isDelivered(outcome) && outcome.durationMs < EAGER.withinMs) eager.add(claimed.webhookId);
   if (eager.size > EAGER.known) eager.delete(eager.values().next().value!);
-  const noted = await note({ claimed, outcome, atMs, random: Math.random() });
+  const noted = await note({ claimed, outcome, atMs, random: options.random() });
   metrics.webhookTries.inc({
     outcome: isDelivered(outcome) ? 'delivered' : outcome.error === undefined ? 'refused' : 'failed',
   });
   if (noted === 'FAILED') metrics.webhooksGivenUp.inc();
   if (noted === 'DELIVERED' && claimed.attempts === 0)
-    metrics.webhookDelaySeconds.observe((Date.now() - claimed.toldAt.getTime()) / 1000);
+    metrics.webhookDelaySeconds.observe((clock.now() - claimed.toldAt.getTime()) / 1000);
 }
 
 async function tryOnce({ call, sealer, log }: DeliverOptions, claimed: Claimed, now: Date): Promise<Outcome> {
@@ -162,13 +166,13 @@ async function tryOnce({ call, sealer, log }: DeliverOptions, claimed: Claimed, 
   return call({ url: claimed.url, ...message });
 }
 
-async function again<Result>(work: () => Promise<Result>): Promise<Result> {
+async function again<Result>(clock: Clock, work: () => Promise<Result>): Promise<Result> {
   for (let times = 1; ; times++) {
     try {
       return await work();
     } catch (error) {
       if (times === NOTE_TIMES) throw error;
-      await sleep(NOTE_AGAIN_MS);
+      await clock.sleep(NOTE_AGAIN_MS);
     }
   }
 }

@@ -1,3 +1,4 @@
+import type { Clock } from '../../shared/runtime/clock.ts';
 import { makeProbes } from '../../shared/http/probes.ts';
 import { serveProbes, type Served } from '../../shared/http/serve.ts';
 import type { Logger } from '../../shared/runtime/log.ts';
@@ -16,17 +17,22 @@ import type { Config } from '../../shared/runtime/variables.ts';
 type WebhooksConfig = Pick<Config, (typeof programs.webhooks)[number]>;
 
 /** Starts the program. */
-export async function startWebhooks(config: WebhooksConfig, log: Logger): Promise<Served> {
+export async function startWebhooks(
+  config: WebhooksConfig,
+  log: Logger,
+  clock: Clock,
+  random: () => number,
+): Promise<Served> {
   const metrics = makeMetrics('webhooks');
   const telemetry = await startTelemetry('webhooks', config, metrics, log);
   const sql = connectPostgres(config.DATABASE_URL);
   const { MASTER_KEY, MASTER_KEY_PREVIOUS, WEBHOOK_ALLOWED_TARGETS, WEBHOOK_RETRY_SECONDS } = config;
   const sealer = webhookSealer(MASTER_KEY_PREVIOUS ? [MASTER_KEY, MASTER_KEY_PREVIOUS] : [MASTER_KEY]);
   const retriesMs = WEBHOOK_RETRY_SECONDS?.map((seconds) => seconds * 1000) ?? RETRIES_MS;
-  const call = makeCall(makeResolve(), WEBHOOK_ALLOWED_TARGETS);
-  const delivering = await startDelivering({ sql, call, sealer, retriesMs, metrics, log });
-  const watching = watchWaiting(sql, metrics, log);
-  const server = await serveProbes(makeProbes(metrics, { postgres: () => sql`select 1` }), config, log);
+  const call = makeCall(makeResolve(), WEBHOOK_ALLOWED_TARGETS, clock);
+  const delivering = await startDelivering({ sql, call, sealer, retriesMs, metrics, log, clock, random });
+  const watching = watchWaiting(sql, metrics, log, clock);
+  const server = await serveProbes(makeProbes(metrics, clock, { postgres: () => sql`select 1` }), config, log);
 
   return {
     ...server,

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
@@ -134,7 +135,7 @@ async function verified(
 }
 
 async function sizes({ sql, env }: ProcessWorld): Promise<{ postgres: number; redis: number }> {
-  const redis = connectRedis(env.REDIS_URL!, makeLogger('bench', 'error'));
+  const redis = connectRedis(env.REDIS_URL!, makeLogger('bench', 'error'), systemClock);
   await redis.connected(5_000);
   const info = await redis.node(0).client.info('memory');
   await redis.close();

@@ -4,6 +4,7 @@ import '../../shared/runtime/require-node.ts';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { connectRedis } from '../../shared/stores/redis.ts';
 import { checkBooks, fillOutbox } from './events.ts';
@@ -59,7 +60,7 @@ async function measure(bus: Bus, stage: Stage): Promise<Result> {
     programs.push(ourProgram('relay', 'relay', relay, { ...env, ...brokers, CONSUMER_NAME: 'relay' }));
   }
 
-  const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'));
+  const redis = connectRedis(env.REDIS_URL, makeLogger('bench', 'error'), systemClock);
   await redis.connected(5_000);
   await fillOutbox(redis, events, (done) => showProgress(`${bus}: backlog`, done, events));
   await redis.close();

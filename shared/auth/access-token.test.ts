@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../runtime/clock.ts';
 import { BEGIN_MS, connectClockedRedis, type ClockedRedis } from '../../tests/helpers/clocked-redis.ts';
 import type { ApiError } from '../contract/errors.ts';
 import { keyspace } from '../stores/keyspace.ts';
@@ -39,6 +40,7 @@ test('a caller is remembered by a header of usual length alone, and an unknown o
   const authenticate = makeAuthenticate(
     () => Promise.resolve((loaded++, found)),
     () => {},
+    systemClock,
   );
   const token = makeKeyText('kt', 1);
   for (let i = 0; i < 3; i++) assert.is(await authenticate(`Bearer ${token}`), caller);

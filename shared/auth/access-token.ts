@@ -1,3 +1,4 @@
+import type { Clock } from '../runtime/clock.ts';
 import { ApiError } from '../contract/errors.ts';
 import { hashKeyText, keyShard } from '../values/key-text.ts';
 import type { Caller, Permission } from '../contract/caller.ts';
@@ -23,8 +24,9 @@ const LONGEST_CACHED = 128;
 export function makeAuthenticate(
   load: (shard: number, hash: string) => Promise<Caller | undefined>,
   noteUse: (shard: number, tokenId: string) => void,
+  clock: Clock,
 ): Authenticate {
-  return cacheCallers(find);
+  return cacheCallers(find, clock);
 
   async function find(authorization: string): Promise<Caller> {
     const secret = bearerToken(authorization);
@@ -42,15 +44,15 @@ export function makeAuthenticate(
  * half second, so a credential that has ended is refused within that time. Unknown ones are not cached, so that guesses
  * cannot fill the cache.
  */
-export function cacheCallers(find: (credential: string) => Promise<Caller>): Authenticate {
+export function cacheCallers(find: (credential: string) => Promise<Caller>, clock: Clock): Authenticate {
   const callers = new Map<string, Promise<Caller>>();
-  let forgetAt = 0;
+  let forgetAt = -Infinity;
 
   return function authenticate(credential = '') {
     if (credential.length > LONGEST_CACHED) return find(credential);
-    if (performance.now() > forgetAt || callers.size >= CACHE_SIZE) {
+    if (clock.monotonic() > forgetAt || callers.size >= CACHE_SIZE) {
       callers.clear();
-      forgetAt = performance.now() + CACHE_MS;
+      forgetAt = clock.monotonic() + CACHE_MS;
     }
     let caller = callers.get(credential);
     if (!caller) {

@@ -1,3 +1,4 @@
+import type { Clock } from '../runtime/clock.ts';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { makeRate } from '../runtime/rate.ts';
@@ -7,10 +8,10 @@ import type { AuthenticateFrom } from './failed-authentications.ts';
 export type CountCall = (caller: Caller) => void;
 
 /** Limits the calls of each team in this process to `perSecond`, or to the team's own limit. */
-export function makeTeamRate(perSecond: number): CountCall {
+export function makeTeamRate(perSecond: number, clock: Clock): CountCall {
   const rate = makeRate(perSecond);
   return ({ teamId, teamPerSecond }) =>
-    requirePace('team_too_many_calls', rate(teamId, performance.now(), teamPerSecond));
+    requirePace('team_too_many_calls', rate(teamId, clock.monotonic(), teamPerSecond));
 }
 
 /** Counts each request for its team after its authentication: a stranger takes nothing of a team's share, and no memory. */

@@ -19,7 +19,7 @@ const SURELY_READ_MS = 60_000;
 /** Notes uses of access tokens in memory and writes them to Redis every ten seconds, so that no request waits for it. */
 export function noteTokenUses(redis: ShardedRedis, log: Logger): TokenUses {
   let uses = new Map<string, { shard: number; atMs: number }>();
-  const repeating = startLoop(WRITE_EVERY_MS, log, 'noting the use of access tokens', flush);
+  const repeating = startLoop(redis.clock, WRITE_EVERY_MS, log, 'noting the use of access tokens', flush);
 
   async function flush(): Promise<void> {
     const pending = uses;
@@ -39,12 +39,12 @@ export function noteTokenUses(redis: ShardedRedis, log: Logger): TokenUses {
       // GT keeps the newest use: several programs write uses of the same token.
       for (const [tokenId, { shard, atMs }] of ofNode)
         pipeline.zadd(keyspace.tokenUses(shard), 'GT', String(atMs), tokenId);
-      await runPipeline(pipeline, ANSWER_TIMEOUT_MS);
+      await runPipeline(redis.clock, pipeline, ANSWER_TIMEOUT_MS);
     }
   }
 
   return {
-    note: (shard, tokenId) => uses.set(tokenId, { shard, atMs: Date.now() }),
+    note: (shard, tokenId) => uses.set(tokenId, { shard, atMs: redis.clock.now() }),
     async stop() {
       await repeating.stop();
       await flush().catch(() => {});
@@ -65,14 +65,14 @@ export async function readTokenUses(redis: ShardedRedis, take: (uses: TokenUse[]
     const pipeline = node.client.pipeline();
     for (const shard of shards)
       pipeline.zremrangebyscore(keyspace.tokenUses(shard), '-inf', String(newest - SURELY_READ_MS));
-    await runPipeline(pipeline, ANSWER_TIMEOUT_MS);
+    await runPipeline(redis.clock, pipeline, ANSWER_TIMEOUT_MS);
   }
 }
 
-async function usesOn({ client }: RedisNode, shards: number[]): Promise<TokenUse[]> {
+async function usesOn({ client, clock }: RedisNode, shards: number[]): Promise<TokenUse[]> {
   const pipeline = client.pipeline();
   for (const shard of shards) pipeline.zrange(keyspace.tokenUses(shard), '0', '-1', 'WITHSCORES');
-  const answers = (await runPipeline(pipeline, ANSWER_TIMEOUT_MS)) as string[][];
+  const answers = (await runPipeline(clock, pipeline, ANSWER_TIMEOUT_MS)) as string[][];
   return answers.flatMap((answer) =>
     answer.flatMap((tokenId, i) => (i % 2 === 0 ? [{ tokenId, atMs: Number(answer[i + 1]) }] : [])),
   );

@@ -92,7 +92,7 @@ async function readPage(
   readShards();
   for (const billing of billings) pipeline.hgetall(billingKey(billing));
   readShards();
-  const answers = await withTimeout(WITHIN_MS, pipeline.exec()).catch((cause: unknown) => {
+  const answers = await withTimeout(node.clock, WITHIN_MS, pipeline.exec()).catch((cause: unknown) => {
     throw new ApiError('redis_unavailable', { cause });
   });
   const at = (i: number) => {

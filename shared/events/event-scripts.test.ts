@@ -1,6 +1,7 @@
 // Events as the Lua scripts append them to the outbox of a real Redis: the protocol of event.ts, field by field.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../runtime/clock.ts';
 import { beginEvent, dayOf, encodeEvent, eventColumns, EVENT_FIELD, readEvents, type UsageEvent } from './event.ts';
 import { newId } from '../values/ids.ts';
 import { ALL_SHARDS, hashKeyText } from '../values/key-text.ts';
@@ -21,7 +22,7 @@ let workspaceId: string;
 const test = suite('events of the scripts');
 test.before(async () => {
   world = await makeWorld(['verify']);
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
   await redis.connected(WITHIN_MS);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'w' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);

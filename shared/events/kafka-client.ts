@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import { Kafka as Client, logLevel, Partitioners } from 'kafkajs';
 import type { ICustomPartitioner, KafkaConfig as Options, LogEntry } from 'kafkajs';
+import { systemClock } from '../runtime/clock.ts';
 import type { KafkaConfig, KafkaLogin } from '../runtime/programs.ts';
 import type { Logger } from '../runtime/log.ts';
 
@@ -76,7 +77,7 @@ function logLines(log: Logger): (entry: LogEntry) => void {
   const lastMs = new Map<string, number>();
   return ({ namespace, log: { message, broker, groupId, topic, partition, error } }) => {
     const line = `${namespace}: ${message}`;
-    const now = performance.now();
+    const now = systemClock.monotonic();
     if (now - (lastMs.get(line) ?? -Infinity) < SAME_LINE_EVERY_MS) return;
     if (lastMs.size > 1_000) lastMs.clear();
     lastMs.set(line, now);
@@ -100,6 +101,6 @@ function stopEmptyTimers(): void {
   };
   const schedule = prototype.scheduleCheckPendingRequests;
   prototype.scheduleCheckPendingRequests = function scheduleIfNeeded() {
-    if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this);
+    if (this.pending.length > 0 || this.throttledUntil > systemClock.now()) schedule.call(this);
   };
 }

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, EachBatchPayload, Kafka as Client, KafkaMessage } from 'kafkajs';
+import { systemClock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 
@@ -115,10 +115,10 @@ async function keepConsuming(options: ConsumeTopicOptions, membership: Membershi
       membership.partitions = new Set();
       membership.forgotten = 0;
       delete membership.end;
-      await withTimeout(DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
+      await withTimeout(systemClock, DISCONNECT_WITHIN_MS, consumer.disconnect()).catch(() => {});
     }
     const pauseMs = Math.min(100 * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS);
-    await sleep(pauseMs, undefined, { signal }).catch(() => {});
+    await systemClock.sleep(pauseMs, signal).catch(() => {});
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Admin, Producer } from 'kafkajs';
+import { systemClock } from '../runtime/clock.ts';
 import { ConfigError } from '../runtime/config.ts';
 import type { KafkaConfig, KafkaLogin } from '../runtime/programs.ts';
 import { makeClient, makePartitioner, makeQuietClient } from './kafka-client.ts';
@@ -155,7 +156,7 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
       current ??= open();
       const mine = current;
       try {
-        return await withTimeout(ANSWER_WITHIN_MS, mine.then(work));
+        return await withTimeout(systemClock, ANSWER_WITHIN_MS, mine.then(work));
       } catch (error) {
         if (current === mine) current = undefined;
         mine.then(drop, () => {});
@@ -164,7 +165,7 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
     },
     async close(): Promise<void> {
       // A connection that is still being opened is not waited for longer than this.
-      if (current) await withTimeout(DISCONNECT_WITHIN_MS, current.then(drop)).catch(() => {});
+      if (current) await withTimeout(systemClock, DISCONNECT_WITHIN_MS, current.then(drop)).catch(() => {});
       current = undefined;
     },
   };
@@ -179,6 +180,6 @@ function reconnecting<T extends { connect(): Promise<void>; disconnect(): Promis
   }
 
   async function drop(connection: T): Promise<void> {
-    await withTimeout(DISCONNECT_WITHIN_MS, connection.disconnect()).catch(() => {});
+    await withTimeout(systemClock, DISCONNECT_WITHIN_MS, connection.disconnect()).catch(() => {});
   }
 }

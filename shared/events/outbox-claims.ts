@@ -33,7 +33,7 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
       nextForgetAt = 0;
     },
     async claimWhenDue(round: Round): Promise<void> {
-      if (performance.now() < nextClaimAt || node.runId() !== round.runId) return;
+      if (node.clock.monotonic() < nextClaimAt || node.runId() !== round.runId) return;
       let claimed = 0;
       let last: number;
       do {
@@ -41,8 +41,8 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
         claimed += last;
       } while (last > 0 && !isFull(round) && !held.isFull());
       if (claimed > 0) log.info({ entries: claimed }, 'took over entries that were pending for long');
-      if (last === 0 && performance.now() >= nextForgetAt) await forget();
-      nextClaimAt = last > 0 ? 0 : performance.now() + CLAIM_EVERY_MS;
+      if (last === 0 && node.clock.monotonic() >= nextForgetAt) await forget();
+      nextClaimAt = last > 0 ? 0 : node.clock.monotonic() + CLAIM_EVERY_MS;
     },
   };
 
@@ -62,7 +62,7 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
         ENTRIES_PER_STREAM,
       );
     }
-    const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
+    const answers = await withTimeout(node.clock, ANSWER_WITHIN_MS, pipeline.exec());
     for (const at of streams.keys()) {
       const [error, answer] = answers?.[at] ?? [new Error('no answer to XAUTOCLAIM')];
       if (error) throw error;
@@ -75,7 +75,7 @@ export function makeClaimer({ node, streams, consumer }: Outbox, options: Claime
   }
 
   async function forget(): Promise<void> {
-    nextForgetAt = performance.now() + FORGET_EVERY_MS;
+    nextForgetAt = node.clock.monotonic() + FORGET_EVERY_MS;
     const answers = await Promise.all(
       streams.map((stream) => node.script('forget', [stream], [OUTBOX_GROUP, forgetIdleMs], ANSWER_WITHIN_MS)),
     );

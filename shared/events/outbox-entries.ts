@@ -1,3 +1,4 @@
+import type { Clock } from '../runtime/clock.ts';
 import { carryLine, type CarriedEvent } from './carried-event.ts';
 import { EVENT_FIELD, UnreadableEvent, valueOfEntry } from './event.ts';
 import { carryOutcome, isOutcome, type CarriedOutcome } from './outcome.ts';
@@ -74,14 +75,14 @@ export function readEntries(entries: readonly RawEntry[]): Entry[] {
  * Holds entries back until they are on the disk. If a server lost them after they were booked, it would have lost their
  * debits too: the books would then hold the event of the lost call beside the event of its repetition.
  */
-export function holdUntilOnDisk(disk: DiskMark): HeldEntries {
+export function holdUntilOnDisk(disk: DiskMark, clock: Clock): HeldEntries {
   let held: { at: number; entry: Entry; readAt: number }[] = [];
   let heldBytes = 0;
   const isOnDisk = ([id]: Entry, readAt: number) => disk.has(Number.parseInt(id, 10), readAt);
 
   return {
     add(round, at, entries) {
-      const readAt = performance.now();
+      const readAt = clock.monotonic();
       for (const entry of entries) {
         if (isOnDisk(entry, readAt)) addEntry(round, at, entry);
         else hold({ at, entry, readAt });
@@ -94,7 +95,7 @@ export function holdUntilOnDisk(disk: DiskMark): HeldEntries {
       held = [];
       heldBytes = 0;
       for (const one of young) hold(one);
-      if (held[0] && performance.now() - held[0].readAt > HELD_WITHIN_MS)
+      if (held[0] && clock.monotonic() - held[0].readAt > HELD_WITHIN_MS)
         throw new Error('redis does not bring its append-only file to the disk');
     },
     isEmpty: () => held.length === 0,

@@ -35,7 +35,7 @@ export function makeOutboxReader(options: OutboxReaderOptions): Source {
   const { node, shards, name, metrics, log, claimIdleMs = CLAIM_IDLE_MS, forgetIdleMs = FORGET_IDLE_MS } = options;
   const outbox: Outbox = { node, shards, streams: shards.map(keyspace.outbox), consumer: name };
   const disk = makeDiskMark(node);
-  const held = holdUntilOnDisk(disk);
+  const held = holdUntilOnDisk(disk, node.clock);
   const reader = makeRoundReader(outbox, held);
   const claimer = makeClaimer(outbox, { held, claimIdleMs, forgetIdleMs, log });
   // The server that the cursors belong to; '' when reading has to begin with the pending entries again.
@@ -101,5 +101,5 @@ async function waitForReplicas({ node, streams, consumer }: Outbox, { runId, who
   // WAIT counts this connection's own writes, and entries that an earlier connection was given were only read on this
   // one. Claiming one of them is a write.
   const write = () => node.client.xclaim(streams[last.at]!, OUTBOX_GROUP, consumer, 0, last.id, 'JUSTID');
-  await withTimeout(ANSWER_WITHIN_MS, node.copied(runId, write));
+  await withTimeout(node.clock, ANSWER_WITHIN_MS, node.copied(runId, write));
 }

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { OUTBOX_GROUP } from '../stores/keyspace.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import { isFull, readEntries, type HeldEntries, type Outbox, type RawEntry, type Round } from './outbox-entries.ts';
@@ -25,23 +24,23 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
     },
     /** Returns when the batch is full, or has entries and the one before is 0.8 s old, or after 1 s without an entry. */
     async fill(round: Round, signal: AbortSignal): Promise<void> {
-      const emptyUntil = performance.now() + WAIT_MS;
+      const emptyUntil = node.clock.monotonic() + WAIT_MS;
       while (!isFull(round) && !signal.aborted) {
         const more = !held.isFull() && (await readOnce(round));
         await held.release(round);
         const until = round.entries > 0 ? nextRoundAt : held.isEmpty() ? emptyUntil : Infinity;
-        const restMs = until - performance.now();
+        const restMs = until - node.clock.monotonic();
         if (restMs <= 0) break;
-        if (!more) await sleep(Math.min(LOOK_EVERY_MS, restMs), undefined, { signal }).catch(() => {});
+        if (!more) await node.clock.sleep(Math.min(LOOK_EVERY_MS, restMs), signal).catch(() => {});
       }
-      nextRoundAt = performance.now() + PAUSE_MS;
+      nextRoundAt = node.clock.monotonic() + PAUSE_MS;
     },
     /** Waits for the entries that are held back, and adds them to a round. */
     async fillWithHeld(round: Round): Promise<void> {
       for (;;) {
         await held.release(round);
         if (held.isEmpty()) return;
-        await sleep(LOOK_EVERY_MS);
+        await node.clock.sleep(LOOK_EVERY_MS);
       }
     },
   };
@@ -67,7 +66,7 @@ export function makeRoundReader({ node, streams, consumer }: Outbox, held: HeldE
         cursor,
       );
     }
-    const answers = await withTimeout(ANSWER_WITHIN_MS, pipeline.exec());
+    const answers = await withTimeout(node.clock, ANSWER_WITHIN_MS, pipeline.exec());
     let more = false;
     let failure: Error | undefined;
     for (const at of streams.keys()) {

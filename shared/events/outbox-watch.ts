@@ -49,7 +49,7 @@ export function watchOutbox(
   let usedPercent = 0;
   let waiting = 0;
   if (Number.isFinite(maxEntries)) metrics.outboxMaxEntries.set(maxEntries);
-  const loop = startLoop(EVERY_MS, log, 'watching the outbox', async () => {
+  const loop = startLoop(redis.clock, EVERY_MS, log, 'watching the outbox', async () => {
     const [{ events, oldestAgeMs }, memories] = await Promise.all([outboxState(redis), readMemories(redis)]);
     usedPercent = Math.max(0, ...memories.map(({ usedBytes, limitBytes }) => (100 * usedBytes) / limitBytes));
     const short = usedPercent >= maxMemoryPercent - (full ? FULL_UNTIL_PERCENT : 0);
@@ -82,7 +82,7 @@ async function readMemories(redis: ShardedRedis): Promise<Memory[]> {
   return Promise.all(
     [...redis.byNode().keys()].map(async ({ client }) => ({
       server: `${client.options.host}:${client.options.port}`,
-      ...(await withTimeout(WITHIN_MS, readMemory(client))),
+      ...(await withTimeout(redis.clock, WITHIN_MS, readMemory(client))),
     })),
   );
 }
@@ -128,7 +128,7 @@ async function readOutboxes(node: RedisNode, shards: number[]): Promise<{ events
     pipeline.get(keyspace.more(shard));
     pipeline.xrange(keyspace.outbox(shard), '-', '+', 'COUNT', 1);
   }
-  const answers = await runPipeline(pipeline, WITHIN_MS);
+  const answers = await runPipeline(node.clock, pipeline, WITHIN_MS);
   const events = shards.map((_, i) => eventsIn(answers[3 * i], answers[3 * i + 1]));
   const oldest = shards.map((_, i) => {
     const [first] = (answers[3 * i + 2] ?? []) as [id: string, fields: string[]][];

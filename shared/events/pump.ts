@@ -1,3 +1,4 @@
+import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import type { Batch, Source } from './source.ts';
@@ -14,6 +15,7 @@ type PumpOptions = {
   idle?(): void;
   metrics: Metrics;
   log: Logger;
+  clock: Clock;
 };
 
 /**
@@ -22,7 +24,7 @@ type PumpOptions = {
  * 1. Deliver. After a crash here the source gives the events again, and they count once.
  * 2. Acknowledge. Only now may the source forget the events.
  */
-export function startPump({ source, deliver, deliverOutcomes, idle, metrics, log }: PumpOptions): Running {
+export function startPump({ source, deliver, deliverOutcomes, idle, metrics, log, clock }: PumpOptions): Running {
   const stopping = new AbortController();
   const { signal } = stopping;
   const done = pumpAll();
@@ -36,14 +38,16 @@ export function startPump({ source, deliver, deliverOutcomes, idle, metrics, log
   async function pumpAll(): Promise<void> {
     let pumped = Promise.resolve();
     while (!signal.aborted) {
-      const batch = await retry(signal, log, 'reading usage events', () => source.read(signal)).catch(() => undefined);
+      const batch = await retry(clock, signal, log, 'reading usage events', () => source.read(signal)).catch(
+        () => undefined,
+      );
       metrics.eventsInHand.inc(batch?.events.length ?? 0);
       await pumped;
       if (batch) pumped = pumpOne(batch);
       else idle?.();
     }
     await pumped;
-    const rest = await retry(signal, log, 'reading the last usage events', async () => source.rest?.()).catch(
+    const rest = await retry(clock, signal, log, 'reading the last usage events', async () => source.rest?.()).catch(
       () => undefined,
     );
     if (!rest) return;
@@ -55,7 +59,7 @@ export function startPump({ source, deliver, deliverOutcomes, idle, metrics, log
     try {
       if (events.length > 0) await deliver(events, signal);
       if (outcomes.length > 0) await deliverOutcomes(outcomes, signal);
-      await retry(signal, log, 'acknowledging usage events', acknowledge);
+      await retry(clock, signal, log, 'acknowledging usage events', acknowledge);
     } catch (error) {
       log.warn({ error, events: events.length }, 'stopped before a batch was acknowledged; its events will come again');
     } finally {

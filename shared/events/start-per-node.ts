@@ -16,7 +16,7 @@ export function startPerNode(
   start: (node: RedisNode, shards: number[]) => Running,
 ): Running {
   const started = new Map<RedisNode, { shards: string; running: Running }>();
-  const following = startLoop(FOLLOW_EVERY_MS, log, 'following the servers', async () => {
+  const following = startLoop(redis.clock, FOLLOW_EVERY_MS, log, 'following the servers', async () => {
     const held = redis.byNode();
     const outdated = [...started].filter(([node, { shards }]) => held.get(node)?.join() !== shards);
     await Promise.all(outdated.map(([, { running }]) => running.stop()));

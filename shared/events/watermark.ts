@@ -24,7 +24,7 @@ export function trackWatermark({
 }): Loop {
   // A watermark of the outbox, and the ends of Kafka's partitions, read after it.
   let pending: { beforeMs: number; ends: Map<number, number> } | undefined;
-  return startLoop(EVERY_MS, log, 'storing the watermark of the books', async () => {
+  return startLoop(redis.clock, EVERY_MS, log, 'storing the watermark of the books', async () => {
     const beforeMs = await outboxWatermark(redis);
     if (!kafka) return store(sql, beforeMs);
     const progress = await kafka.progress();

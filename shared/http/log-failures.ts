@@ -1,3 +1,4 @@
+import type { Clock } from '../runtime/clock.ts';
 import type { ApiError } from '../contract/errors.ts';
 import type { Logger } from '../runtime/log.ts';
 import { throttle } from '../runtime/throttle.ts';
@@ -8,8 +9,8 @@ const LOG_EVERY_MS = 1_000;
 /** Writes an error of ours to the log: each that was not expected, and of the others one a second. */
 export type LogFailure = (error: ApiError, requestId: string) => void;
 
-export function logFailures(log: Logger): LogFailure {
-  const mayLog = throttle(LOG_EVERY_MS);
+export function logFailures(log: Logger, clock: Clock): LogFailure {
+  const mayLog = throttle(clock, LOG_EVERY_MS);
 
   return function logFailure(error, requestId) {
     if (error.status === 500) log.error({ requestId, error }, error.errorName);

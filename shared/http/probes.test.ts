@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../runtime/clock.ts';
 import { makeMetrics } from '../runtime/metrics.ts';
 import { makeProbes } from './probes.ts';
 
@@ -17,7 +18,7 @@ test('a thousand who ask at once or one after the other within a second cost one
     await later();
     return `rendered ${++renderings}`;
   };
-  const probe = makeProbes(makeMetrics('test'), { redis }, { readMetrics });
+  const probe = makeProbes(makeMetrics('test'), systemClock, { redis }, { readMetrics });
   const began = performance.now();
   const paths = Array.from({ length: 1_000 }, (_, i) => (i % 2 ? '/metrics' : '/readyz'));
   const together = await Promise.all(paths.map((path) => probe(path)));
@@ -35,7 +36,12 @@ test('a program that can still serve somebody says so, and names what is away', 
   };
   const here = async () => {};
   const answers = async (postgres: () => Promise<void>) => {
-    const probe = makeProbes(makeMetrics('test'), { postgres, clickhouse: away }, { toServe: { postgres } });
+    const probe = makeProbes(
+      makeMetrics('test'),
+      systemClock,
+      { postgres, clickhouse: away },
+      { toServe: { postgres } },
+    );
     const asked = await Promise.all(['/readyz', '/servingz'].map((path) => probe(path)));
     return asked.map((answer) => `${answer?.status} ${String(answer?.text)}`);
   };
@@ -55,7 +61,7 @@ test('what could not be rendered is not kept', async () => {
     if (++tries === 1) throw new Error('the primary ends');
     return 'rendered';
   };
-  const probe = makeProbes(makeMetrics('test'), {}, { readMetrics });
+  const probe = makeProbes(makeMetrics('test'), systemClock, {}, { readMetrics });
   await probe('/metrics').then(
     () => assert.unreachable('the first fails'),
     () => {},

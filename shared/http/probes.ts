@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import type { Clock } from '../runtime/clock.ts';
 import { fixedHeaders } from './headers.ts';
 import { makeHttpServer } from './http-server.ts';
 import { keepFor } from '../runtime/keep-for.ts';
@@ -27,12 +28,12 @@ type ProbeOptions = {
  * dependencies answer), `/servingz` (those do without which it could serve nobody), `/metrics` (Prometheus). `undefined`
  * for any other path.
  */
-export function makeProbes(metrics: Metrics, checks: Checks, options: ProbeOptions = {}): Probe {
+export function makeProbes(metrics: Metrics, clock: Clock, checks: Checks, options: ProbeOptions = {}): Probe {
   const { toServe = checks, readMetrics = () => metrics.registry.metrics() } = options;
   const alive = json(200, { status: 'ok' });
-  const ready = keepFor(READINESS_KEPT_MS, () => readiness(checks, 'ready'));
-  const serving = keepFor(READINESS_KEPT_MS, () => readiness(toServe, 'serving'));
-  const rendered = keepFor(METRICS_KEPT_MS, async () => ({
+  const ready = keepFor(clock, READINESS_KEPT_MS, () => readiness(clock, checks, 'ready'));
+  const serving = keepFor(clock, READINESS_KEPT_MS, () => readiness(clock, toServe, 'serving'));
+  const rendered = keepFor(clock, METRICS_KEPT_MS, async () => ({
     status: 200,
     type: metrics.registry.contentType,
     text: Buffer.from(await readMetrics()),
@@ -77,22 +78,22 @@ export function makeProbeServer(probe: Probe): Server {
 }
 
 /** Whether all dependencies answer. */
-export async function allReady(checks: Checks): Promise<boolean> {
-  const answers = await askAll(checks);
+export async function allReady(clock: Clock, checks: Checks): Promise<boolean> {
+  const answers = await askAll(clock, checks);
   return answers.every(([, ready]) => ready);
 }
 
-async function readiness(checks: Checks, what: 'ready' | 'serving'): Promise<ProbeAnswer> {
-  const answers = await askAll(checks);
+async function readiness(clock: Clock, checks: Checks, what: 'ready' | 'serving'): Promise<ProbeAnswer> {
+  const answers = await askAll(clock, checks);
   const ready = answers.every(([, ready]) => ready);
   const states = Object.fromEntries(answers.map(([name, ready]) => [name, ready ? 'ok' : 'away']));
   return json(ready ? 200 : 503, { status: ready ? what : `not ${what}`, checks: states });
 }
 
-async function askAll(checks: Checks): Promise<[name: string, ready: boolean][]> {
+async function askAll(clock: Clock, checks: Checks): Promise<[name: string, ready: boolean][]> {
   return Promise.all(
     Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => {
-      const answer = await withTimeout(CHECK_TIMEOUT_MS, check()).catch(() => false);
+      const answer = await withTimeout(clock, CHECK_TIMEOUT_MS, check()).catch(() => false);
       return [name, answer !== false];
     }),
   );

@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { Server as HttpsServer } from 'node:https';
+import { systemClock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import { startLoop, type Loop } from '../runtime/loop.ts';
 
@@ -19,7 +20,7 @@ export function readTls({ certificatePath, keyPath }: TlsFiles): { cert: Buffer;
  */
 export function followTls(server: HttpsServer, files: TlsFiles, log: Logger): Loop {
   let seen = signature(files);
-  return startLoop(CHECK_EVERY_MS, log, 'reading a new certificate', async () => {
+  return startLoop(systemClock, CHECK_EVERY_MS, log, 'reading a new certificate', async () => {
     const now = signature(files);
     if (now === seen) return;
     server.setSecureContext(readTls(files));

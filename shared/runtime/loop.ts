@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from './clock.ts';
 import type { Logger } from './log.ts';
 
 export type Loop = {
@@ -13,6 +13,7 @@ export type Loop = {
  * the name `what`; the next one comes as usual. A run of many steps looks at its signal between them.
  */
 export function startLoop(
+  clock: Clock,
   pauseMs: number,
   log: Logger,
   what: string,
@@ -25,7 +26,7 @@ export function startLoop(
     while (!stopping.signal.aborted) {
       pause = new AbortController();
       await work(stopping.signal).catch((error: unknown) => log.warn({ error }, `${what} failed; trying again`));
-      if (!stopping.signal.aborted) await sleep(pauseMs, undefined, { signal: pause.signal }).catch(() => {});
+      if (!stopping.signal.aborted) await clock.sleep(pauseMs, pause.signal).catch(() => {});
     }
   }
   const done = loop();

@@ -1,18 +1,21 @@
+import type { Clock } from './clock.ts';
+
 /**
  * Settles as the promise does, or rejects with `timeoutError()` after `ms` milliseconds; a later result is dropped. An
  * answer that arrived in time still counts when this process was too busy to read it: the event loop reads it before the
  * rejection.
  */
 export function withTimeout<T>(
+  clock: Clock,
   ms: number,
   promise: Promise<T>,
   timeoutError = () => new Error(`no answer within ${Math.round(ms)} ms`),
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     let late: NodeJS.Immediate | undefined;
-    const timer = setTimeout(() => (late = setImmediate(() => reject(timeoutError()))), ms);
+    const cancel = clock.after(ms, () => (late = setImmediate(() => reject(timeoutError()))));
     const end = () => {
-      clearTimeout(timer);
+      cancel();
       clearImmediate(late);
     };
     // No `finally`: every verification would pay for the promises it makes.

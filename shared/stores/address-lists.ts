@@ -28,7 +28,11 @@ export async function readAddressList(
 ): Promise<Buffer | undefined> {
   const [shard = '', ownerId = '', expected] = name.split(':');
   const { client } = redis.node(Number(shard));
-  const stored = await withTimeout(withinMs, client.getBuffer(keyspace.addressList(Number(shard), ownerId)));
+  const stored = await withTimeout(
+    redis.clock,
+    withinMs,
+    client.getBuffer(keyspace.addressList(Number(shard), ownerId)),
+  );
   const list = stored?.subarray(stored.indexOf(END) + 1);
   return list && hashOf(list) === expected ? list : undefined;
 }

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
+import { systemClock } from '../runtime/clock.ts';
 import { copyRows, eventsOf, MEMORY, OWNERS, type CopyOptions } from './copy-usage-rows.ts';
 import { usageDayColumns, usageDaysOf } from './usage-days.ts';
 import { markDays } from './usage-marks.ts';
@@ -72,7 +72,7 @@ async function copyMonths(options: CopyOptions): Promise<void> {
     for (let after = await noted(client, `rows ${month}`); !(await noted(client, `copied ${month}`));) {
       const last = await endOfPiece(options, month, after);
       await copyRows(options, 'usage_events', pieceOf(month, after, last));
-      await note(client, last ? `rows ${month}` : `copied ${month}`, Date.now(), last);
+      await note(client, last ? `rows ${month}` : `copied ${month}`, systemClock.now(), last);
       after = last && { ...last, atMs: 0 };
       copied += rowsAtOnce;
       say(() => `copied ${Math.min(copied, total)} of ${total} events by workspace`);
@@ -89,7 +89,7 @@ async function copyMonths(options: CopyOptions): Promise<void> {
         do_not_merge_across_partitions_select_final: 1,
       },
     });
-    await note(client, `summed ${month}`, Date.now());
+    await note(client, `summed ${month}`, systemClock.now());
   }
 }
 
@@ -145,9 +145,9 @@ async function copyLatest(options: CopyOptions, beganMs: number): Promise<number
 /** Waits until no insert runs that began before: it may go into the table of before. */
 async function insertsEnded({ client, cluster }: CopyOptions): Promise<void> {
   const processes = cluster === '' ? 'system.processes' : `clusterAllReplicas('${cluster}', system.processes)`;
-  const startedMs = performance.now();
+  const startedMs = systemClock.monotonic();
   for (;;) {
-    const waitedMs = performance.now() - startedMs;
+    const waitedMs = systemClock.monotonic() - startedMs;
     const running = await read(
       client,
       `select query_id from ${processes}
@@ -156,7 +156,7 @@ async function insertsEnded({ client, cluster }: CopyOptions): Promise<void> {
     );
     if (running.length === 0) return;
     if (waitedMs > INSERTED_WITHIN_MS) throw new Error('an insert into the books does not end; migrate again');
-    await sleep(LOOK_EVERY_MS);
+    await systemClock.sleep(LOOK_EVERY_MS);
   }
 }
 

@@ -41,14 +41,14 @@ export function makeDiskMark(node: RedisNode): DiskMark {
       proved = { sentAt: -Infinity, redisMs: -Infinity };
     },
     async look() {
-      const sentAt = performance.now();
+      const sentAt = node.clock.monotonic();
       if (sentAt - lookedAt < LOOK_EVERY_MS) return;
       // The clock is read first: what carries an earlier time was written before INFO looked.
       const answers = Promise.all([node.client.time(), node.client.info('persistence')]);
-      const [[seconds, micros], persistence] = await withTimeout(ANSWER_WITHIN_MS, answers);
+      const [[seconds, micros], persistence] = await withTimeout(node.clock, ANSWER_WITHIN_MS, answers);
       if (node.runId() !== ofServer) throw new Error('another redis server answers');
       const redisMs = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
-      note({ sentAt, answeredAt: performance.now(), redisMs }, persistence);
+      note({ sentAt, answeredAt: node.clock.monotonic(), redisMs }, persistence);
     },
   };
 

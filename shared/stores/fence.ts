@@ -24,7 +24,7 @@ export async function openShards(
     const runId = node.runId();
     const pipeline = node.client.pipeline();
     for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'owner', 'epoch', 'change', 'history');
-    const answers = await withTimeout(withinMs, pipeline.exec());
+    const answers = await withTimeout(node.clock, withinMs, pipeline.exec());
     return held.flatMap((shard, i): [number, OpenShard][] => {
       const [owner, epoch, change, history] = (answers?.[i]?.[1] ?? []) as (string | null)[];
       return owner === runId
@@ -47,7 +47,7 @@ export async function lastChanges(
   const ofNodes = [...redis.byNode()].map(async ([node, held]) => {
     const pipeline = node.client.pipeline();
     for (const shard of held) pipeline.hmget(keyspace.meta(shard), 'change', 'epoch');
-    const answers = (await runPipeline(pipeline, withinMs)) as (string | null)[][];
+    const answers = (await runPipeline(node.clock, pipeline, withinMs)) as (string | null)[][];
     return held.map((shard, i) => {
       const [change, epoch] = answers[i]!;
       return [shard, { change: Number(change ?? 0), epoch: Number(epoch ?? 0) }] as const;

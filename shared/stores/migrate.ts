@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
+import { systemClock } from '../runtime/clock.ts';
 import { exactOnCluster } from './clickhouse.ts';
 import { copyUsage, type CopyOptions } from './copy-usage.ts';
 import type { Query, Sql } from './postgres.ts';
@@ -160,7 +160,7 @@ async function whileNobodyMigrates<Result>(
         select pg_backend_pid() as pid, pg_try_advisory_lock(hashtext('keytally migrations')) as is_ours`;
       if (isOurs) return await work(connection, pid);
       say(() => 'waiting until another program has migrated');
-      await sleep(LOOK_AGAIN_MS);
+      await systemClock.sleep(LOOK_AGAIN_MS);
     }
   } finally {
     // A connection that was lost has no lock.
@@ -183,14 +183,14 @@ function inOneTransaction(pid: number, name: string, text: string): string {
 }
 
 async function onceTablesAreFree(migrate: () => Promise<unknown>): Promise<void> {
-  for (const beganAt = performance.now(); ;) {
+  for (const beganAt = systemClock.monotonic(); ;) {
     try {
       await migrate();
       return;
     } catch (error) {
       const isFree = (error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE;
-      if (isFree || performance.now() - beganAt > TABLE_WITHIN_MS) throw error;
-      await sleep(TRY_AGAIN_MS);
+      if (isFree || systemClock.monotonic() - beganAt > TABLE_WITHIN_MS) throw error;
+      await systemClock.sleep(TRY_AGAIN_MS);
     }
   }
 }

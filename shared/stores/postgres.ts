@@ -1,4 +1,5 @@
 import type postgres from 'postgres';
+import { systemClock } from '../runtime/clock.ts';
 import { ApiError } from '../contract/errors.ts';
 import { withTimeout } from '../runtime/timeout.ts';
 import driver from './postgres-driver.ts';
@@ -57,7 +58,7 @@ export function connectPostgres(url: string, options: PostgresOptions = {}): Sql
 
 /** Gives a statement up after longer than Postgres lets it run: its connection is dead. */
 export function orGiveUp<Rows>(statement: Promise<Rows>): Promise<Rows> {
-  return withTimeout(ANSWER_WITHIN_MS, statement);
+  return withTimeout(systemClock, ANSWER_WITHIN_MS, statement);
 }
 
 /**

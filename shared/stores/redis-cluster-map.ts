@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import type { Clock } from '../runtime/clock.ts';
 import { startLoop } from '../runtime/loop.ts';
 import type { Logger } from '../runtime/log.ts';
 import { withTimeout } from '../runtime/timeout.ts';
@@ -19,11 +20,16 @@ const LOOK_EVERY_MS = 500;
 const ASK_WITHIN_MS = 1_000;
 
 /** Follows the map of a cluster, from some of its addresses on: it is read every half second, and when a server comes or goes. */
-export function followClusterMap(seeds: string[], open: (address: string) => RedisNode, log: Logger): ClusterMap {
+export function followClusterMap(
+  seeds: string[],
+  open: (address: string) => RedisNode,
+  log: Logger,
+  clock: Clock,
+): ClusterMap {
   const nodes = new Map<string, RedisNode>(seeds.map((address) => [address, connect(address)]));
   const listeners: (() => void)[] = [];
   let holders: (RedisNode | undefined)[] = [];
-  const looking = startLoop(LOOK_EVERY_MS, log, 'reading the map of the cluster', look);
+  const looking = startLoop(clock, LOOK_EVERY_MS, log, 'reading the map of the cluster', look);
 
   function connect(address: string): RedisNode {
     const node = open(address);
@@ -71,7 +77,9 @@ type SlotMap = {
 
 // Of several maps the one with the highest epoch is the newest: a server that was cut off still has an older one.
 async function readNewestMap(nodes: RedisNode[]): Promise<SlotMap | undefined> {
-  const answers = await Promise.allSettled(nodes.map((node) => withTimeout(ASK_WITHIN_MS, readMap(node.client))));
+  const answers = await Promise.allSettled(
+    nodes.map((node) => withTimeout(node.clock, ASK_WITHIN_MS, readMap(node.client))),
+  );
   const maps = answers.filter((answer) => answer.status === 'fulfilled').map((answer) => answer.value);
   return maps.filter((map) => map.ok).toSorted((a, b) => b.epoch - a.epoch)[0];
 }

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../runtime/clock.ts';
 import { makeOwnRedis } from '../../tests/helpers/own-redis.ts';
 import { eventually, wireTo } from '../../tests/helpers/world.ts';
 import { makeLogger } from '../runtime/log.ts';
@@ -10,7 +11,7 @@ const test = suite('a connection to a Redis server');
 
 test('that falls silent is ended, and a next one made; not one whose answer waits for this process', async () => {
   const wire = await wireTo(process.env.TEST_REDIS_URL!);
-  const node = connectNode(wire.url, makeLogger('test', 'fatal'));
+  const node = connectNode(wire.url, makeLogger('test', 'fatal'), systemClock);
   const answers = () =>
     node.client.ping().then(
       () => true,
@@ -27,7 +28,7 @@ test('that falls silent is ended, and a next one made; not one whose answer wait
   }
 
   // On no wire: that stalls with this process.
-  const direct = connectNode(process.env.TEST_REDIS_URL!, makeLogger('test', 'fatal'));
+  const direct = connectNode(process.env.TEST_REDIS_URL!, makeLogger('test', 'fatal'), systemClock);
   await direct.connected(60_000);
   try {
     const answered = direct.client.ping();
@@ -41,7 +42,7 @@ test('that falls silent is ended, and a next one made; not one whose answer wait
 test('that is waited for may be refused before there is a server', async () => {
   const own = await makeOwnRedis('late');
   await own.end('SIGKILL');
-  const node = connectNode(own.url, makeLogger('test', 'silent'));
+  const node = connectNode(own.url, makeLogger('test', 'silent'), systemClock);
   try {
     const refused = new Promise((resolve) => node.client.once('error', resolve));
     await Promise.all([node.connected(60_000), refused.then(() => own.start())]);

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
+import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import type { Metrics } from '../runtime/metrics.ts';
 import { withTimeout } from '../runtime/timeout.ts';
@@ -14,6 +15,8 @@ const NOW_WITHIN_MS = 1_000;
 /** A connection to one Redis server that knows which one it is and how far that server's clock is from ours. */
 export type RedisNode = {
   client: Redis;
+  /** The time that waits for an answer go by. */
+  clock: Clock;
   /** The server's run id, new with each start of the server; throws while the connection is not ready. */
   runId(): string;
   /** The server's clock, in ms: days and limits go by it. */
@@ -43,18 +46,18 @@ export type NodeOptions = {
 };
 
 /** Connects to one server. */
-export function connectNode(url: string, log: Logger, options: NodeOptions = {}): RedisNode {
-  const client = makeClient(url);
+export function connectNode(url: string, log: Logger, clock: Clock, options: NodeOptions = {}): RedisNode {
+  const client = makeClient(url, clock);
   defineScripts(client);
-  const clock = makeServerClock(client);
-  const identity = makeServerIdentity(client, clock, options.inCluster ?? false);
-  const replicas = makeReplicaWait(client, options.minReplicas ?? 0);
+  const serverClock = makeServerClock(client, clock);
+  const identity = makeServerIdentity(client, serverClock, clock, options.inCluster ?? false);
+  const replicas = makeReplicaWait(client, clock, options.minReplicas ?? 0);
   client.on('ready', () => {
     learn().catch((error: unknown) => log.warn({ error }, 'redis did not answer with its run id'));
   });
   client.on('close', () => {
     identity.forget();
-    clock.forget();
+    serverClock.forget();
   });
   client.on('error', (error) => log.warn({ error }, 'redis connection failed'));
 
@@ -65,27 +68,28 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
 
   return {
     client,
+    clock,
     runId: identity.runId,
-    now: () => withTimeout(NOW_WITHIN_MS, clock.ask()),
-    notAfter: clock.notAfter,
-    refresh: () => withTimeout(NOW_WITHIN_MS, learn()),
+    now: () => withTimeout(clock, NOW_WITHIN_MS, serverClock.ask()),
+    notAfter: serverClock.notAfter,
+    refresh: () => withTimeout(clock, NOW_WITHIN_MS, learn()),
     async connected(withinMs) {
       if (identity.isKnown()) return;
       // Not events.once: that rejects at the first failed attempt to connect.
       const { promise, resolve } = Promise.withResolvers<void>();
       client.once('known', resolve);
-      await withTimeout(withinMs, promise).finally(() => client.off('known', resolve));
+      await withTimeout(clock, withinMs, promise).finally(() => client.off('known', resolve));
     },
     async script(name, keys, args, withinMs) {
-      const sentAt = performance.now();
+      const sentAt = clock.monotonic();
       const copies = replicas.isNeeded && isReplicated(name);
       if (copies) replicas.require();
       const answered = callScript(client, name, keys, args);
       const both = copies ? Promise.all([answered, replicas.copied()]).then(([answer]) => answer) : answered;
       try {
-        const answer = await withTimeout(withinMs, both);
-        options.metrics?.scriptSeconds.observe({ script: name }, (performance.now() - sentAt) / 1000);
-        clock.note(Number(answer[1]), sentAt);
+        const answer = await withTimeout(clock, withinMs, both);
+        options.metrics?.scriptSeconds.observe({ script: name }, (clock.monotonic() - sentAt) / 1000);
+        serverClock.note(Number(answer[1]), sentAt);
         return answer;
       } catch (error) {
         throw new ApiError('redis_unavailable', { cause: error });
@@ -106,7 +110,7 @@ export function connectNode(url: string, log: Logger, options: NodeOptions = {})
  * A client that rejects a command at once when its answer is lost, and never sends it again: a verification that is sent
  * twice is charged twice (in ioredis only `maxRetriesPerRequest: 0` does both). Nor does a command wait for a connection.
  */
-function makeClient(url: string): Redis {
+function makeClient(url: string, clock: Clock): Redis {
   const client = new Redis(url, {
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
@@ -117,6 +121,6 @@ function makeClient(url: string): Redis {
     // CLIENT SETINFO: a user with no more rights than it needs may not send it, and Redis 7.0 does not know it.
     disableClientInfo: true,
   });
-  endSilentConnections(client);
+  endSilentConnections(client, clock);
   return client;
 }

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../contract/errors.ts';
+import type { Clock } from '../runtime/clock.ts';
 import type { Logger } from '../runtime/log.ts';
 import { ALL_SHARDS } from '../values/key-text.ts';
 import { followClusterMap } from './redis-cluster-map.ts';
@@ -13,6 +13,8 @@ export type ShardedRedis = {
   batchGroup(shard: number): number;
   /** The given shards, or all, by the server that holds them; shards without a known server are left out. */
   byNode(shards?: readonly number[]): Map<RedisNode, number[]>;
+  /** The time that waits for an answer go by. */
+  clock: Clock;
   /** The clock that days and limits go by, in ms. */
   now(): Promise<number>;
   /** Settles once every shard has a server that answers, or rejects after so long. */
@@ -23,18 +25,19 @@ export type ShardedRedis = {
 };
 
 /** Connects to `redis://host:port`, or to the cluster that `redis+cluster://host:port,host:port` names some nodes of. */
-export function connectRedis(url: string, log: Logger, options: NodeOptions = {}): ShardedRedis {
+export function connectRedis(url: string, log: Logger, clock: Clock, options: NodeOptions = {}): ShardedRedis {
   const cluster = /^(rediss?)\+cluster:\/\/(.*@)?([^/]+)/.exec(url);
-  if (!cluster) return oneServer(url, log, options);
+  if (!cluster) return oneServer(url, log, clock, options);
   const [, scheme = '', credentials = '', seeds = ''] = cluster;
   const ofNodes = { ...options, minReplicas: options.minReplicas ?? 1, inCluster: true };
-  const open = (address: string) => connectNode(`${scheme}://${credentials}${address}`, log, ofNodes);
-  return clusterOf(seeds.split(','), open, log);
+  const open = (address: string) => connectNode(`${scheme}://${credentials}${address}`, log, clock, ofNodes);
+  return clusterOf(seeds.split(','), open, log, clock);
 }
 
-function oneServer(url: string, log: Logger, options: NodeOptions): ShardedRedis {
-  const node = connectNode(url, log, options);
+function oneServer(url: string, log: Logger, clock: Clock, options: NodeOptions): ShardedRedis {
+  const node = connectNode(url, log, clock, options);
   return {
+    clock,
     node: () => node,
     batchGroup: () => 0,
     byNode: (shards = ALL_SHARDS) => new Map([[node, [...shards]]]),
@@ -50,8 +53,8 @@ function oneServer(url: string, log: Logger, options: NodeOptions): ShardedRedis
  * redirections would carry the run id of one server to another, and so past the fence. Here a MOVED is a failed call, and
  * the map is read again.
  */
-function clusterOf(seeds: string[], open: (address: string) => RedisNode, log: Logger): ShardedRedis {
-  const map = followClusterMap(seeds, open, log);
+function clusterOf(seeds: string[], open: (address: string) => RedisNode, log: Logger, clock: Clock): ShardedRedis {
+  const map = followClusterMap(seeds, open, log, clock);
 
   function node(shard: number): RedisNode {
     const holder = map.holder(shard);
@@ -60,6 +63,7 @@ function clusterOf(seeds: string[], open: (address: string) => RedisNode, log: L
   }
 
   return {
+    clock,
     node,
     batchGroup: (shard) => shard,
     byNode: (shards = ALL_SHARDS) =>
@@ -69,12 +73,12 @@ function clusterOf(seeds: string[], open: (address: string) => RedisNode, log: L
       ),
     now: async () => node(0).now(),
     async connected(withinMs) {
-      const until = performance.now() + withinMs;
+      const until = clock.monotonic() + withinMs;
       while (!ALL_SHARDS.every((shard) => map.holder(shard))) {
-        if (performance.now() > until) throw new ApiError('redis_unavailable');
-        await sleep(20);
+        if (clock.monotonic() > until) throw new ApiError('redis_unavailable');
+        await clock.sleep(20);
       }
-      await Promise.all([...new Set(ALL_SHARDS.map(node))].map((one) => one.connected(until - performance.now())));
+      await Promise.all([...new Set(ALL_SHARDS.map(node))].map((one) => one.connected(until - clock.monotonic())));
     },
     onReady: map.onReady,
     close: map.close,

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
+import type { Clock } from '../runtime/clock.ts';
 
 const WAIT_MS = 200;
 const ASK_AGAIN_MS = 500;
@@ -19,11 +20,11 @@ export type ReplicaWait = {
  * Waits by WAIT, which speaks for everything that its connection sent before it. Only one WAIT is under way, for it holds up
  * the connection; all that is sent meanwhile shares the next one.
  */
-export function makeReplicaWait(client: Redis, minReplicas: number): ReplicaWait {
+export function makeReplicaWait(client: Redis, clock: Clock, minReplicas: number): ReplicaWait {
   let current: Promise<void> | undefined;
   let next: Promise<void> | undefined;
   // No WAIT is sent before this time.
-  let missingUntil = 0;
+  let missingUntil = -Infinity;
 
   function copied(): Promise<void> {
     if (!current)
@@ -42,14 +43,14 @@ export function makeReplicaWait(client: Redis, minReplicas: number): ReplicaWait
   async function wait(): Promise<void> {
     const replicas = await client.wait(minReplicas, WAIT_MS);
     if (replicas >= minReplicas) return;
-    missingUntil = performance.now() + ASK_AGAIN_MS;
+    missingUntil = clock.monotonic() + ASK_AGAIN_MS;
     throw new Error(`${replicas} of ${minReplicas} replicas have it`);
   }
 
   return {
     isNeeded: minReplicas > 0,
     require() {
-      if (performance.now() < missingUntil)
+      if (clock.monotonic() < missingUntil)
         throw new ApiError('redis_unavailable', { cause: new Error('replicas are missing') });
     },
     copied,

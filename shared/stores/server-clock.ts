@@ -1,11 +1,12 @@
 import type { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
+import type { Clock } from '../runtime/clock.ts';
 
 /** How far the clock of a Redis server is from ours, learned from its answers. */
 export type ServerClock = {
   /** Asks the server for its time, in ms. */
   ask(): Promise<number>;
-  /** Learns from an answer that holds Redis time: when its command was sent, by `performance.now()`. */
+  /** Learns from an answer that holds Redis time: when its command was sent, by our monotonic clock. */
   note(redisNowMs: number, sentAt: number): void;
   /** The Redis time, in ms, at which a call's deadline passes; throws while nothing was learned. */
   notAfter(withinMs: number): number;
@@ -14,7 +15,7 @@ export type ServerClock = {
 };
 
 /** A clock that has learned nothing yet. */
-export function makeServerClock(client: Redis): ServerClock {
+export function makeServerClock(client: Redis, clock: Clock): ServerClock {
   let offsetMs: number | undefined;
   return {
     async ask() {
@@ -25,13 +26,13 @@ export function makeServerClock(client: Redis): ServerClock {
     // sides. The highest lower bound is kept, or a busy moment of ours would make deadlines early; it is wrong by the time
     // that an answer travels. An offset above a new upper bound is wrong: the server's clock was set back.
     note(redisNowMs, sentAt) {
-      const atLeast = redisNowMs - performance.now();
+      const atLeast = redisNowMs - clock.monotonic();
       const atMost = redisNowMs + 1 - sentAt;
       if (offsetMs === undefined || offsetMs < atLeast || offsetMs > atMost) offsetMs = atLeast;
     },
     notAfter(withinMs) {
       if (offsetMs === undefined) throw new ApiError('redis_unavailable');
-      return Math.floor(performance.now() + offsetMs + withinMs);
+      return Math.floor(clock.monotonic() + offsetMs + withinMs);
     },
     forget() {
       offsetMs = undefined;

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import { ApiError } from '../contract/errors.ts';
+import type { Clock } from '../runtime/clock.ts';
 import type { ServerClock } from './server-clock.ts';
 
 /** Which server a connection leads to: its run id is new with each start of the server. */
@@ -13,7 +14,12 @@ export type ServerIdentity = {
 };
 
 /** The identity of the server behind a client; not known until `learn` was called. */
-export function makeServerIdentity(client: Redis, clock: ServerClock, inCluster: boolean): ServerIdentity {
+export function makeServerIdentity(
+  client: Redis,
+  serverClock: ServerClock,
+  clock: Clock,
+  inCluster: boolean,
+): ServerIdentity {
   let runId = '';
   return {
     runId() {
@@ -22,13 +28,13 @@ export function makeServerIdentity(client: Redis, clock: ServerClock, inCluster:
     },
     isKnown: () => runId !== '',
     async learn() {
-      const sentAt = performance.now();
+      const sentAt = clock.monotonic();
       const [server, replication, redisNowMs] = await Promise.all([
         client.info('server'),
         client.info('replication'),
-        clock.ask(),
+        serverClock.ask(),
       ]);
-      clock.note(redisNowMs, sentAt);
+      serverClock.note(redisNowMs, sentAt);
       runId = runIdFrom(server, replication, inCluster);
     },
     forget() {

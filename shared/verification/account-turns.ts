@@ -16,10 +16,10 @@ const SCRIPTS_AT_ONCE = 16;
 export async function turnAccount(redis: ShardedRedis, shard: number, billingKey: string): Promise<void> {
   const node = redis.node(shard);
   const keys = [keyspace.meta(shard), billingKey, keyspace.outbox(shard), keyspace.due(shard)];
-  const deadline = performance.now() + WITHIN_MS;
+  const deadline = redis.clock.monotonic() + WITHIN_MS;
   for (;;) {
     const [status] = await node.script('turn', keys, [node.runId(), node.notAfter(WITHIN_MS)], WITHIN_MS);
-    if (status !== 'AGAIN' || performance.now() > deadline) {
+    if (status !== 'AGAIN' || redis.clock.monotonic() > deadline) {
       if (status === 'CLOSED' || status === 'LATE' || status === 'AGAIN')
         throw new ApiError('redis_unavailable', { cause: new Error(`the turn script answered ${status}`) });
       return;
@@ -32,7 +32,7 @@ export async function turnAccount(redis: ShardedRedis, shard: number, billingKey
  * account that another one has turned has nothing due.
  */
 export function startTurning(redis: ShardedRedis, log: Logger): Loop {
-  const loop = startLoop(EVERY_MS, log, 'turning accounts', async () => {
+  const loop = startLoop(redis.clock, EVERY_MS, log, 'turning accounts', async () => {
     const due = await findDue(redis);
     await mapLimited(due, SCRIPTS_AT_ONCE, ({ shard, billingKey }) => turnAccount(redis, shard, billingKey));
     if (due.length >= RECORDS_PER_SHARD) loop.soon();
@@ -50,7 +50,7 @@ async function findDue(redis: ShardedRedis): Promise<Due[]> {
     const pipeline = node.client.pipeline();
     for (const shard of shards)
       pipeline.zrange(keyspace.due(shard), '-inf', now, 'BYSCORE', 'LIMIT', 0, RECORDS_PER_SHARD);
-    const answers = (await runPipeline(pipeline, WITHIN_MS)) as string[][];
+    const answers = (await runPipeline(redis.clock, pipeline, WITHIN_MS)) as string[][];
     return shards.flatMap((shard, i) => answers[i]!.map((billingKey) => ({ shard, billingKey })));
   });
   return (await Promise.all(ofNodes)).flat();

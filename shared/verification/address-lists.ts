@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../contract/errors.ts';
 import { makeByteCache } from '../runtime/byte-cache.ts';
 import { withTimeout } from '../runtime/timeout.ts';
@@ -9,7 +8,7 @@ import { isListed } from '../values/address-list.ts';
 export type AddressLists = {
   /**
    * Says whether a list of addresses holds one; undefined while Redis does not have the list of this name. `since` is when the
-   * call began, by `performance.now()`.
+   * call began, by `redis.clock.monotonic()`.
    */
   search(name: string, address: string, since: number): Promise<boolean | undefined>;
   /** Whether to ask the script again, which wanted this list; waits before, where the list is not there. */
@@ -52,7 +51,7 @@ export function makeAddressLists(redis: ShardedRedis, deadlineMs: number): Addre
     const begun = reading.get(name) ?? read(name);
     reading.set(name, begun);
     try {
-      return await withTimeout(withinMs, begun);
+      return await withTimeout(redis.clock, withinMs, begun);
     } catch (error) {
       throw new ApiError('redis_unavailable', { cause: error });
     }
@@ -60,17 +59,18 @@ export function makeAddressLists(redis: ShardedRedis, deadlineMs: number): Addre
 
   return {
     async search(name, address, since) {
-      const list = kept.get(name) ?? (await readWithin(name, Math.max(1, deadlineMs - (performance.now() - since))));
+      const list =
+        kept.get(name) ?? (await readWithin(name, Math.max(1, deadlineMs - (redis.clock.monotonic() - since))));
       return list && isListed(list, address);
     },
     async askAgain(round, name, missing) {
-      if (missing && (givenUpUntil.get(name) ?? 0) > performance.now()) return false;
+      if (missing && (givenUpUntil.get(name) ?? 0) > redis.clock.monotonic()) return false;
       if (round < MOST_ROUNDS) {
         // The list was not there although its name was known: it is being written, or its name is being replaced.
-        if (missing && round > 1) await sleep(LIST_WAIT_MS);
+        if (missing && round > 1) await redis.clock.sleep(LIST_WAIT_MS);
         return true;
       }
-      if (missing) givenUpUntil.set(name, performance.now() + GIVEN_UP_MS, BYTES_BESIDE_LIST);
+      if (missing) givenUpUntil.set(name, redis.clock.monotonic() + GIVEN_UP_MS, BYTES_BESIDE_LIST);
       return false;
     },
   };

@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock } from '../runtime/clock.ts';
 import type { CountCall } from '../auth/team-rates.ts';
 import type { Caller } from '../contract/caller.ts';
 import { ApiError, asApiError } from '../contract/errors.ts';
@@ -22,7 +23,7 @@ export type BatchCall = {
 export type VerifyBatch = (call: BatchCall) => Promise<string>;
 
 type One = { verification: unknown; mayBeTooLarge: boolean; since: number };
-type BatchOptions = { verify: Verify; countCall: CountCall; logFailure: LogFailure };
+type BatchOptions = { verify: Verify; countCall: CountCall; logFailure: LogFailure; clock: Clock };
 
 const TURN_MS = 0.25;
 const readVerification = bodyValidator(batchedVerification);
@@ -32,18 +33,18 @@ const readVerification = bodyValidator(batchedVerification);
  * like any other call, and its failure is its own. A turn of the event loop begins those of one script, and fewer of costly
  * ones: other requests are served in between.
  */
-export function makeVerifyBatch({ verify, countCall, logFailure }: BatchOptions): VerifyBatch {
+export function makeVerifyBatch({ verify, countCall, logFailure, clock }: BatchOptions): VerifyBatch {
   return async function verifyBatch(batch) {
-    const since = performance.now();
+    const since = clock.monotonic();
     refuseIdempotencyKey(batch.header('idempotency-key'));
     // One verification may cost what a single one may, to check it too: that is bounded by its size.
     const mayBeTooLarge = Number(batch.header('content-length') ?? Infinity) > VERIFY_BODY_LIMIT;
     const answers: Promise<string>[] = [];
     let turnBegan = since;
     for (const [i, verification] of batch.verifications.entries()) {
-      if (i > 0 && (i % MOST_PER_SCRIPT === 0 || performance.now() - turnBegan > TURN_MS)) {
+      if (i > 0 && (i % MOST_PER_SCRIPT === 0 || clock.monotonic() - turnBegan > TURN_MS)) {
         await nextTurn();
-        turnBegan = performance.now();
+        turnBegan = clock.monotonic();
       }
       answers.push(answerOf(i, batch, { verification, mayBeTooLarge, since }));
     }

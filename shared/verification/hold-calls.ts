@@ -104,7 +104,7 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
     const { team, what, amount } = asked;
     const shard = Number(hold.shard);
     const key = keyspace.billing(shard, hold.workspaceId, hold.meter);
-    const since = performance.now();
+    const since = redis.clock.monotonic();
     const settings = kept.get(key);
     const packed = packCapture({ what, amount, known: settings?.known ?? '', trace: telemetry.trace() }, hold);
     const call = { shard, key, packed, team, cost: COST, since };
@@ -112,7 +112,7 @@ export function makeHoldCalls(options: HoldCallOptions): HoldCalls {
       const answer = await ask(call).catch((cause: unknown) => {
         throw cause instanceof ApiError && cause.errorName === 'overloaded' ? cause : undecided(cause);
       });
-      if (answer.status === 'AGAIN' && performance.now() < since + config.VERIFY_DEADLINE_MS) continue;
+      if (answer.status === 'AGAIN' && redis.clock.monotonic() < since + config.VERIFY_DEADLINE_MS) continue;
       return readAnswer(hold, answer, answer.settings === '' ? settings : keep(key, answer));
     }
   }

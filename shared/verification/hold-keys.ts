@@ -16,22 +16,22 @@ export function makeHoldKeys(redis: ShardedRedis, withinMs: number) {
 
   async function read(shard: number): Promise<readonly Buffer[]> {
     const asked = redis.node(shard).client.hget(keyspace.meta(shard), 'holdKeys');
-    const text = await withTimeout(withinMs, asked).catch((cause: unknown) => {
+    const text = await withTimeout(redis.clock, withinMs, asked).catch((cause: unknown) => {
       throw new ApiError('redis_unavailable', { cause });
     });
     if (!text) throw new ApiError('redis_unavailable', { cause: new Error(`shard ${shard} has no keys of holds yet`) });
-    [kept, readAt] = [text.split(' ').map((one) => Buffer.from(one, 'base64url')), performance.now()];
+    [kept, readAt] = [text.split(' ').map((one) => Buffer.from(one, 'base64url')), redis.clock.monotonic()];
     return kept;
   }
 
   return {
     /** The keys, from a shard that is surely asked of anyway. */
     async get(shard: number): Promise<readonly Buffer[]> {
-      return performance.now() - readAt < KEPT_MS ? kept : read(shard);
+      return redis.clock.monotonic() - readAt < KEPT_MS ? kept : read(shard);
     },
     /** The keys where those that are kept made no such MAC: they may have been changed since. */
     async getAgain(shard: number): Promise<readonly Buffer[]> {
-      return performance.now() - readAt < READ_AGAIN_AFTER_MS ? kept : read(shard);
+      return redis.clock.monotonic() - readAt < READ_AGAIN_AFTER_MS ? kept : read(shard);
     },
   };
 }

@@ -20,7 +20,13 @@ test.after(() => redis?.close());
 test('a process keeps at most 1,000 refusals of a second one by one, ten of a key, and counts them all', async () => {
   let hasRoom = false;
   const log = makeLogger('test', 'silent');
-  const outcomes = startOutcomes({ redis, hasSpareRoom: () => hasRoom, metrics: makeMetrics('test'), log });
+  const outcomes = startOutcomes({
+    redis,
+    hasSpareRoom: () => hasRoom,
+    metrics: makeMetrics('test'),
+    log,
+    random: Math.random,
+  });
   const [teamId, workspaceId] = [newId('team'), newId('ws')];
   const refused = (key: number) => {
     const lookup = { workspaceId, keyPart: `"apiKeyId":"key_${key}"` } as Lookup;

@@ -28,6 +28,7 @@ type OutcomesOptions = {
   hasSpareRoom(): boolean;
   metrics: Metrics;
   log: Logger;
+  random: () => number;
 };
 
 const TELL_EVERY_MS = 1_000;
@@ -40,15 +41,15 @@ const MOST_OF_KEY = 10;
  * the outbox has no room to spare, and while Redis is unavailable, counts wait here, bounded; a process that is killed loses
  * those of its last second.
  */
-export function startOutcomes({ redis, hasSpareRoom, metrics, log }: OutcomesOptions): Outcomes {
+export function startOutcomes({ redis, hasSpareRoom, metrics, log, random }: OutcomesOptions): Outcomes {
   let boot = newBoot();
-  const teller = makeTeller(redis, metrics);
-  let clockMs = Date.now() - performance.now();
+  const teller = makeTeller(redis, metrics, random);
+  let clockMs = redis.clock.now() - redis.clock.monotonic();
   let minute = countMinute(boot, 0);
   let reasons = new Map<string, number>();
   let keptOfKeys = new Map<string, number>();
   let kept = 0;
-  const loop = startLoop(TELL_EVERY_MS, log, 'telling refusals', tell);
+  const loop = startLoop(redis.clock, TELL_EVERY_MS, log, 'telling refusals', tell);
 
   return {
     note(teamId, route, decision) {
@@ -70,7 +71,7 @@ export function startOutcomes({ redis, hasSpareRoom, metrics, log }: OutcomesOpt
 
   function count(call: CountedCall): void {
     if (!call.wouldRefuse) reasons.set(call.reason, (reasons.get(call.reason) ?? 0) + 1);
-    const seconds = Math.floor((clockMs + performance.now()) / MINUTE_MS) * (MINUTE_MS / 1_000);
+    const seconds = Math.floor((clockMs + redis.clock.monotonic()) / MINUTE_MS) * (MINUTE_MS / 1_000);
     if (seconds !== minute.minuteSeconds) {
       // Where the clock was set back, minutes come again: their counts must not replace those of before.
       if (seconds < minute.minuteSeconds) boot = newBoot();
@@ -89,7 +90,7 @@ export function startOutcomes({ redis, hasSpareRoom, metrics, log }: OutcomesOpt
     const { status, reason, limitedBy } = decision;
     const { on, name, limit } = limitedBy ?? {};
     const refusal = { workspaceId, keyId, meter, status, reason, route };
-    const [id, timeMs] = [`${boot}.${kept}`, Math.floor(clockMs + performance.now())];
+    const [id, timeMs] = [`${boot}.${kept}`, Math.floor(clockMs + redis.clock.monotonic())];
     teller.addRefusal(
       encodeRefusal({ ...refusal, id, timeMs, limitedBy: limitedBy ? JSON.stringify({ on, name, limit }) : '' }),
     );
@@ -108,7 +109,7 @@ export function startOutcomes({ redis, hasSpareRoom, metrics, log }: OutcomesOpt
   function learnClock(): void {
     const [node] = redis.byNode().keys();
     try {
-      if (node) clockMs = node.notAfter(0) - performance.now();
+      if (node) clockMs = node.notAfter(0) - redis.clock.monotonic();
     } catch {
       // Until Redis answers, what was known of it holds.
     }

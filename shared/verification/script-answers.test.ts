@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../runtime/clock.ts';
 import { decodeEvent, readEvents } from '../events/event.ts';
 import { outboxState, watchOutbox } from '../events/outbox-watch.ts';
 import { makeLogger } from '../runtime/log.ts';
@@ -420,7 +421,7 @@ test('an outbox that takes no event takes nothing from any record, and holds up 
 
 test('a batch that Redis has no memory for takes nothing, and what needs none is decided', async () => {
   const [shared, own] = [redis, await makeOwnRedis('no-memory')];
-  redis = connectRedis(own.url, makeLogger('test', 'error'));
+  redis = connectRedis(own.url, makeLogger('test', 'error'), systemClock);
   try {
     await redis.connected(WITHIN_MS);
     await prepareShard(SHARD);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../runtime/clock.ts';
 import { ApiError, type ErrorName } from '../contract/errors.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../stores/redis.ts';
@@ -31,7 +32,7 @@ const way = createServer((inner) => {
 test.before(async () => {
   await once(way.listen(0, '127.0.0.1'), 'listening');
   const { port } = way.address() as AddressInfo;
-  redis = connectRedis(`redis://:${url.password}@127.0.0.1:${port}`, makeLogger('test', 'silent'));
+  redis = connectRedis(`redis://:${url.password}@127.0.0.1:${port}`, makeLogger('test', 'silent'), systemClock);
   await redis.connected(30_000);
 });
 test.after(async () => {

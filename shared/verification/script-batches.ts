@@ -57,7 +57,7 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
   };
 
   function begin(node: RedisNode): Lane<Answer> {
-    const waiting = makeWaitingCalls<Answer>(deadlineMs);
+    const waiting = makeWaitingCalls<Answer>(node.clock, deadlineMs);
     const lane = { node, waiting, callsUnderWay: 0, costUnderWay: 0, planned: false };
     lanes.set(node, lane);
     return lane;
@@ -88,7 +88,7 @@ export function batchScriptCalls<Answer>(script: BatchScript<Answer>, options: B
       cost += call.cost;
       since = Math.min(since, call.since);
     }
-    const waitedMs = performance.now() - since;
+    const waitedMs = lane.node.clock.monotonic() - since;
     lane.callsUnderWay += calls.length;
     lane.costUnderWay += cost;
     try {

@@ -16,11 +16,11 @@ const MOST_REFUSALS = 1_000;
 const MOST_WAITING = 2 * MOST_CELLS;
 
 /** Counts and refusals that wait to be told, and their way to the outbox. */
-export function makeTeller(redis: ShardedRedis, metrics: Metrics) {
+export function makeTeller(redis: ShardedRedis, metrics: Metrics, random: () => number) {
   let cells: Cell[] = [];
   let refusals: string[] = [];
   // Each time another one: a server that is unavailable then holds up no more than its share.
-  let shard = Math.floor(Math.random() * SHARDS);
+  let shard = Math.floor(random() * SHARDS);
 
   return {
     hasRoom: () => refusals.length < MOST_REFUSALS,
@@ -69,7 +69,7 @@ export function makeTeller(redis: ShardedRedis, metrics: Metrics) {
     pipeline.xadd(keyspace.outbox(shard), '*', EVENT_FIELD, lines.join('\n'));
     // The count only steers a limit: should the process end in between, no harm is done.
     if (lines.length > 1) pipeline.incrby(keyspace.more(shard), lines.length - 1);
-    await runPipeline(pipeline, TOLD_WITHIN_MS);
+    await runPipeline(redis.clock, pipeline, TOLD_WITHIN_MS);
   }
 }
 

@@ -28,7 +28,7 @@ export type VerifyCall = {
   body: VerifyBody;
   clientAddress: string;
   idempotencyKey: string | undefined;
-  /** When its answer began to be waited for, by `performance.now()`; default now. */
+  /** When its answer began to be waited for, by `redis.clock.monotonic()`; default now. */
   since?: number;
 };
 export type Verify = (call: VerifyCall) => Promise<Decision>;
@@ -95,7 +95,7 @@ export function makeVerifier(options: VerifierOptions): Verifier {
   }
 
   async function askScript(call: VerifyCall): Promise<Decision> {
-    const { caller, body, clientAddress, since = performance.now() } = call;
+    const { caller, body, clientAddress, since = redis.clock.monotonic() } = call;
     const once = idempotencyKey(call.idempotencyKey);
     const ownShard = keyShard(body.key);
     if (ownShard === undefined && !isForeignText(body.key)) return refusal(body, 'MALFORMED');

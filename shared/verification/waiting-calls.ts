@@ -1,3 +1,4 @@
+import type { Clock } from '../runtime/clock.ts';
 import { ApiError } from '../contract/errors.ts';
 import { makeFairQueue } from './fair-queue.ts';
 
@@ -9,7 +10,7 @@ export type ScriptCall = {
   /** Whose call it is, and what it is expected to cost Redis (call-cost.ts). */
   team: string;
   cost: number;
-  /** When its answer began to be waited for, by `performance.now()`. */
+  /** When its answer began to be waited for, by our monotonic clock. */
   since: number;
 };
 export type WaitingCall<Answer> = ScriptCall & { resolve(answer: Answer): void; reject(error: unknown): void };
@@ -24,12 +25,12 @@ const COST_PER_SCRIPT = 160;
 const WAITS_AT_MOST = 0.8;
 
 /** Keeps calls until they are sent; teams take turns by what their calls cost. */
-export function makeWaitingCalls<Answer>(deadlineMs: number) {
+export function makeWaitingCalls<Answer>(clock: Clock, deadlineMs: number) {
   const queue = makeFairQueue<WaitingCall<Answer>>(COST_PER_SCRIPT);
 
   /** Takes the calls of a script, and refuses those that waited for too long: they cost nothing. */
   function takeBatch(): WaitingCall<Answer>[] {
-    const now = performance.now();
+    const now = clock.monotonic();
     const calls: WaitingCall<Answer>[] = [];
     let cost = 0;
     while (calls.length < MOST_PER_SCRIPT && cost < COST_PER_SCRIPT) {

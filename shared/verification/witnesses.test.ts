@@ -1,6 +1,7 @@
 // What a verify process remembers, and reports when a Redis has lost it.
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../runtime/clock.ts';
 import { eventually, makeWorld, type World } from '../../tests/helpers/world.ts';
 import { makeLogger } from '../runtime/log.ts';
 import { keyspace } from '../stores/keyspace.ts';
@@ -20,7 +21,7 @@ const test = suite('witnesses');
 test.before(async () => {
   world = await makeWorld();
   const log = makeLogger('test', 'silent');
-  redis = connectRedis(world.env.REDIS_URL!, log);
+  redis = connectRedis(world.env.REDIS_URL!, log, systemClock);
   await redis.connected(30_000);
   witnesses = keepWitnesses(redis, log);
 });

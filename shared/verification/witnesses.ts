@@ -33,10 +33,10 @@ export function keepWitnesses(redis: ShardedRedis, log: Logger): Witnesses {
   const outlived = new Set<Remembered>();
   // For each shard the epoch of its last opening after which all that is remembered was looked at.
   const lookedAt = new Map<number, number>();
-  let turnedAt = performance.now();
+  let turnedAt = redis.clock.monotonic();
 
-  const repeating = startLoop(LOOK_EVERY_MS, log, 'reporting remembered balances', async () => {
-    if (young.size > MAX_REMEMBERED || performance.now() - turnedAt > REMEMBERED_MS) turn();
+  const repeating = startLoop(redis.clock, LOOK_EVERY_MS, log, 'reporting remembered balances', async () => {
+    if (young.size > MAX_REMEMBERED || redis.clock.monotonic() - turnedAt > REMEMBERED_MS) turn();
     const open = await openShards(redis, LOOK_WITHIN_MS);
     const count = await reportOutdated(open);
     if (count > 0)
@@ -46,7 +46,7 @@ export function keepWitnesses(redis: ShardedRedis, log: Logger): Witnesses {
   function turn(): void {
     old = young;
     young = new Map();
-    turnedAt = performance.now();
+    turnedAt = redis.clock.monotonic();
   }
 
   /** Reports the balances from before their shards were opened, some at a time; gives how many Redis has lost. */

@@ -1,4 +1,5 @@
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
 import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
@@ -84,9 +85,13 @@ export async function makeBehindWorld(name: string) {
       const epochs = await epochsOf();
       for (let i = 0; i < records.length; i += ROWS_AT_ONCE) {
         const events = records.slice(i, i + ROWS_AT_ONCE).flatMap((record) => twoOf(record, epochs[record.shard]!));
-        const carried = await makeFillOwners(world.sql, makeLogger('test', 'silent'))(events.map(carryDecoded));
-        await insertEvents(books, carried);
-        await makeMarkChangedDays(world.sql)(carried, Date.now());
+        const carried = await makeFillOwners(
+          world.sql,
+          makeLogger('test', 'silent'),
+          systemClock,
+        )(events.map(carryDecoded));
+        await insertEvents(books, carried, systemClock);
+        await makeMarkChangedDays(world.sql, systemClock)(carried, Date.now());
       }
     },
     /** The same, of an epoch before the current one, on their way to the books. */

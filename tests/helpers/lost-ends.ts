@@ -1,4 +1,5 @@
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { makeMarkChangedDays } from '../../apps/consumer/changed-days.ts';
 import { makeFillOwners } from '../../apps/consumer/fill-owners.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
@@ -76,9 +77,9 @@ export async function makeLostEnds(name: string) {
   /** The books get lines. */
   async function book(lines: string[]): Promise<void> {
     if (lines.length === 0) return;
-    const events = await makeFillOwners(own.world.sql, makeLogger('test', 'silent'))(lines.map(carryLine));
-    await insertEvents(books, events);
-    await makeMarkChangedDays(own.world.sql)(events, Date.now());
+    const events = await makeFillOwners(own.world.sql, makeLogger('test', 'silent'), systemClock)(lines.map(carryLine));
+    await insertEvents(books, events, systemClock);
+    await makeMarkChangedDays(own.world.sql, systemClock)(events, Date.now());
   }
 
   const note = (played: Played[]) =>

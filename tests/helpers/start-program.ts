@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { nodeArguments } from '../../apps/stack/servers/programs.ts';
 import type { Served } from '../../shared/http/serve.ts';
 import { readConfig } from '../../shared/runtime/config.ts';
@@ -35,12 +36,14 @@ export async function startProgram(program: Program, env: Record<string, string>
 type Starter = (config: any, log: Logger) => Promise<Served>;
 // Loaded by need: a test of verify alone need not wait for the api's routes.
 const starters: Record<Program, Starter> = {
-  api: async (config, log) => (await import('../../apps/api/start.ts')).startApi(config, log),
-  verify: async (config, log) => (await import('../../apps/verify/start.ts')).startVerify(config, log),
-  relay: async (config, log) => (await import('../../apps/relay/start.ts')).startRelaying(config, log),
-  webhooks: async (config, log) => (await import('../../apps/webhooks/start.ts')).startWebhooks(config, log),
+  api: async (config, log) => (await import('../../apps/api/start.ts')).startApi(config, log, systemClock, Math.random),
+  verify: async (config, log) =>
+    (await import('../../apps/verify/start.ts')).startVerify(config, log, systemClock, Math.random),
+  relay: async (config, log) => (await import('../../apps/relay/start.ts')).startRelaying(config, log, systemClock),
+  webhooks: async (config, log) =>
+    (await import('../../apps/webhooks/start.ts')).startWebhooks(config, log, systemClock, Math.random),
   consumer: async (config, log) =>
-    (await import('../../apps/consumer/start.ts')).startConsumer(config, log, (error) => {
+    (await import('../../apps/consumer/start.ts')).startConsumer(config, log, systemClock, (error) => {
       throw error;
     }),
 };

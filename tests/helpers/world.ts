@@ -1,4 +1,5 @@
 import { createClient } from '@clickhouse/client';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import postgres from '../../shared/stores/postgres-driver.ts';
 import { permissions, type Permission } from '../../shared/contract/caller.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
@@ -104,7 +105,7 @@ async function ownWorld<Running extends Started | Spawned>(
 ): Promise<World<Running>> {
   const env = await makeDatabases(settings, slot);
   const sql = connectPostgres(withEndlessPauses(env.DATABASE_URL!), { max: 4, statementTimeoutMs: SQL_WITHIN_MS });
-  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'));
+  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'), systemClock);
   const started: Running[] = [];
   async function start(program: Program, more: Record<string, string> = {}): Promise<Running> {
     const one = await run(program, environmentOf(program, { ...env, ...more }));
@@ -175,6 +176,7 @@ export async function connectTestRedis(): Promise<ShardedRedis> {
   const redis = connectRedis(
     withPath(requireEnv('TEST_REDIS_URL'), requireEnv('TEST_SLOT')),
     makeLogger('test', 'error'),
+    systemClock,
   );
   await redis.connected(60_000);
   return redis;

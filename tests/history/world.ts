@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { dirname, join } from 'node:path';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { readRecords } from '../../apps/stack/process/leftovers.ts';
 import { checkout } from '../../apps/stack/process/home.ts';
 import { ClickHouseLogLevel, createClient, type ClickHouseClient } from '@clickhouse/client';
@@ -59,7 +60,7 @@ export async function makeHistoryWorld(plan: HistoryPlan): Promise<HistoryWorld>
     request_timeout: SETUP_WITHIN_MS,
     log: { level: ClickHouseLogLevel.OFF },
   });
-  const shards = connectRedis(redis.url, makeLogger('history', 'silent'));
+  const shards = connectRedis(redis.url, makeLogger('history', 'silent'), systemClock);
   await shards.connected(60_000);
   const others = await startOthers(customers, books, workspace.id, big.shard);
   let { api } = world;

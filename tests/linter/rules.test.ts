@@ -11,7 +11,7 @@ const test = suite('rules of our own');
 test.before(async () => {
   project = await mkdtemp(join(tmpdir(), 'keytally-linted-'));
   await mkdir(join(project, 'tests/linter'), { recursive: true });
-  for (const file of ['.oxlintrc.json', 'tests/linter/books.ts', 'tests/linter/postgres.ts'])
+  for (const file of ['.oxlintrc.json', 'tests/linter/books.ts', 'tests/linter/clock.ts', 'tests/linter/postgres.ts'])
     await copyFile(join(checkout, file), join(project, file));
 });
 test.after(() => rm(project, { recursive: true, force: true }));
@@ -44,6 +44,15 @@ test('the linter lets nobody connect with the driver as it is published', async 
   for (const folder of ['apps/api/commands', 'apps/stack/servers', 'shared/books', 'tests/helpers'])
     assert.ok((await lint(folder, text(''))).includes('postgres(mended-driver)'), folder);
   assert.not.ok((await lint('apps/api/commands', text('type '))).includes('postgres(mended-driver)'));
+});
+
+test('the linter lets no program look at the time or wait for it by itself', async () => {
+  const said = async (folder: string, text: string) => (await lint(folder, text)).includes('clock(given)');
+  for (const text of ['Date.now()', 'new Date()', 'performance.now()', 'Math.random()', 'setTimeout(() => {}, 1)'])
+    assert.ok(await said('apps/consumer/jobs', `export const one = ${text};\n`), text);
+  assert.ok(await said('shared/books', "import { setTimeout as sleep } from 'node:timers/promises';\nsleep(1);\n"));
+  assert.not.ok(await said('shared/books', 'export const one = new Date(1);\n'));
+  assert.not.ok(await said('apps/stack/servers', 'export const one = Date.now();\n'));
 });
 
 test('places that may query the books are named one by one', async () => {

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { withTimeout } from '../../shared/runtime/timeout.ts';
 import { eventually, spawnWorld, type Answer, type ProcessWorld } from '../helpers/world.ts';
 
@@ -22,7 +23,11 @@ test('the api lives and answers each write, and what it says of the write is tru
   const writers = Array.from({ length: WRITERS }, async (_, writer) => {
     for (let i = 0; !stopped; i++) {
       const name = `${writer} ${i}`;
-      const answer = await withTimeout(ANSWERED_WITHIN_MS, world.call('post', '/api/v1/workspace', { name }));
+      const answer = await withTimeout(
+        systemClock,
+        ANSWERED_WITHIN_MS,
+        world.call('post', '/api/v1/workspace', { name }),
+      );
       answers.set(name, answer);
       if (answer.status === 201) stored++;
     }

@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { Redis } from 'ioredis';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { keyspace } from '../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../shared/runtime/log.ts';
 import { makeMetrics } from '../../shared/runtime/metrics.ts';
@@ -101,7 +102,7 @@ test('a relay may read, take over, acknowledge and set aside entries', async () 
   await world.consumer!.stop();
   const log = makeLogger('test', 'silent');
   // This process does not trust the certificate, so it connects without TLS.
-  sharded = connectRedis(urlOf('relay', 'redis', Number(new URL(redis.url).port)), log);
+  sharded = connectRedis(urlOf('relay', 'redis', Number(new URL(redis.url).port)), log, systemClock);
   await sharded.connected(60_000);
   const metrics = makeMetrics('test');
   await redis.admin.xadd(keyspace.outbox(0), '*', 'e', 'no event');

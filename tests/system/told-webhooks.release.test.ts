@@ -1,6 +1,7 @@
 import { Webhook } from 'standardwebhooks';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../shared/runtime/clock.ts';
 import { reconcileAll } from '../../apps/consumer/jobs/reconcile.ts';
 import { insertEvents } from '../../apps/consumer/insert-events.ts';
 import { makeReceiverCertificate, startReceiver, type Receiver } from '../../apps/webhooks/helpers/receiver.ts';
@@ -351,7 +352,7 @@ async function inventUsage(billingId: string): Promise<void> {
   const answer = await books.client.query({ query, query_params: { billingId }, format: 'JSONEachRow' });
   const [{ epoch }] = (await answer.json<{ epoch: number }>()) as [{ epoch: number }];
   const invented = { billingId, workspaceId, epoch, sequence: 2, costMicros: 7_000_000, usedMicros: 8_000_000 };
-  await insertEvents(books, [carryDecoded(testEvent({ ...invented, timeMs: Date.now() - 1_000 }))]);
+  await insertEvents(books, [carryDecoded(testEvent({ ...invented, timeMs: Date.now() - 1_000 }))], systemClock);
   await reconcileAll({ sql: world.sql, redis, books }, makeMetrics('test'), log, new AbortController().signal);
   await Promise.all([books.close(), redis.close()]);
 }

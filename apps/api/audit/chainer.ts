@@ -21,9 +21,10 @@ const TELL_EVERY_MS = 60_000;
  */
 export function startChainer(options: ChainerOptions): Loop {
   const { sql, masterKeys, metrics, log } = options;
+  const { clock } = options.redis;
   let told = { at: -Infinity, head: '' };
   let wasWhole = true;
-  return startLoop(EVERY_MS, log, 'chaining the audit log', async () => {
+  return startLoop(clock, EVERY_MS, log, 'chaining the audit log', async () => {
     try {
       while (await chainSome(sql, masterKeys));
     } catch (error) {
@@ -39,8 +40,8 @@ export function startChainer(options: ChainerOptions): Loop {
       log.error('the audit log has lost lines: its chain does not have the head that Redis keeps');
     wasWhole = whole;
     // In the log too, which is often collected elsewhere.
-    if (!head || headText(head) === told.head || performance.now() < told.at + TELL_EVERY_MS) return;
-    told = { at: performance.now(), head: headText(head) };
+    if (!head || headText(head) === told.head || clock.monotonic() < told.at + TELL_EVERY_MS) return;
+    told = { at: clock.monotonic(), head: headText(head) };
     log.info({ head: told.head }, 'the audit log is chained up to this head');
   });
 }

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { permissions } from '../../../shared/contract/caller.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
@@ -104,7 +105,7 @@ test('a refused attempt does not wait for the log, and its line comes once the l
 test('an attempt that comes while tokens are looked for is not lost', async () => {
   const metrics = makeMetrics('test');
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });
-  const log = logDeniedAttempts(sql, sql, metrics, makeLogger('test', 'silent'));
+  const log = logDeniedAttempts(sql, sql, metrics, makeLogger('test', 'silent'), systemClock);
   const client = { address: '::1', userAgent: null };
   const noteStranger = () =>
     log.note({
@@ -143,7 +144,7 @@ test('a line that could not be written is written later, with what came meanwhil
 test('what one token, one team and all strangers can make the log and the memory hold is bounded', async () => {
   const metrics = makeMetrics('test');
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, everyTeam: true });
-  const log = logDeniedAttempts(sql, sql, metrics, makeLogger('test', 'silent'));
+  const log = logDeniedAttempts(sql, sql, metrics, makeLogger('test', 'silent'), systemClock);
   const { token, caller } = await newCaller();
   const attempt = { authorization: '', errorCode: 40301, requestId: 'r', client: { address: '::1', userAgent: null } };
   const size = process.memoryUsage().heapUsed;
@@ -170,7 +171,7 @@ async function newCaller() {
 /** The lines of two attempts alike, the second of which comes while Postgres process `writer` writes the first. */
 async function linesOfTwo(meanwhile: (writer: number) => Promise<unknown>): Promise<string[]> {
   const sql = connectPostgres(world.env.DATABASE_URL!, { max: 2, statementTimeoutMs: 150_000, everyTeam: true });
-  const log = logDeniedAttempts(sql, sql, makeMetrics('test'), makeLogger('test', 'silent'));
+  const log = logDeniedAttempts(sql, sql, makeMetrics('test'), makeLogger('test', 'silent'), systemClock);
   const { token, caller } = await newCaller();
   const note = (requestId: string) =>
     log.note({

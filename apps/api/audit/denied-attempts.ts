@@ -1,3 +1,4 @@
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import { bearerToken } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
@@ -39,7 +40,13 @@ export type DeniedAttemptLog = Pick<Loop, 'stop'> & {
  * second, then one line a minute with their number. A killed process loses what it has not written. Strangers leave no lines:
  * an attempt of an unknown token is counted in a metric, like one beyond a limit below.
  */
-export function logDeniedAttempts(sql: Sql, teamSql: Sql, metrics: Metrics, log: Logger): DeniedAttemptLog {
+export function logDeniedAttempts(
+  sql: Sql,
+  teamSql: Sql,
+  metrics: Metrics,
+  log: Logger,
+  clock: Clock,
+): DeniedAttemptLog {
   const teams = new Map<string, Map<string, Window>>();
   const unresolved = new Map<string, Unresolved>();
   let windows = 0;
@@ -91,7 +98,7 @@ export function logDeniedAttempts(sql: Sql, teamSql: Sql, metrics: Metrics, log:
   // Lines are taken before they are written: an attempt that comes meanwhile is the first of the next line. A connection that is
   // lost in a commit may have a line written twice.
   async function writeTeam(teamId: string, ofTeam: Map<string, Window>, all: boolean): Promise<void> {
-    const due = (window: Window) => all || window.quietUntil <= performance.now();
+    const due = (window: Window) => all || window.quietUntil <= clock.monotonic();
     const taken = [...ofTeam.values()].filter((window) => window.attempts > 0 && due(window));
     const lines = taken.map((window) => ({ ...window }));
     for (const window of taken) window.attempts = 0;
@@ -107,7 +114,7 @@ export function logDeniedAttempts(sql: Sql, teamSql: Sql, metrics: Metrics, log:
       throw error;
     }
     for (const [i, window] of taken.entries()) {
-      window.quietUntil = performance.now() + QUIET_MS;
+      window.quietUntil = clock.monotonic() + QUIET_MS;
       count('logged', lines[i]!.attempts);
     }
     for (const [name, window] of ofTeam)
@@ -124,7 +131,7 @@ export function logDeniedAttempts(sql: Sql, teamSql: Sql, metrics: Metrics, log:
       });
   }
 
-  const loop = startLoop(EVERY_MS, log, 'writing refused attempts to the audit log', async () => {
+  const loop = startLoop(clock, EVERY_MS, log, 'writing refused attempts to the audit log', async () => {
     await resolve();
     await write(false);
   });

@@ -4,6 +4,7 @@ import { text } from 'node:stream/consumers';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import postgres from '../../../shared/stores/postgres-driver.ts';
 import { booksProxy, type Way } from '../../../tests/helpers/books-proxy.ts';
 import { makeCustomers, must } from '../../../tests/helpers/customers.ts';
@@ -29,7 +30,7 @@ let target: { sql: Sql; books: Books; clickhouseUrl: string; cluster: string };
 
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
 });
 test.after(async () => {
@@ -212,7 +213,7 @@ test('a master key that does not open the signing keys is refused before anythin
 test('a backup waits for a Redis that is away for a moment', async () => {
   const wire = await wireTo(world.env.REDIS_URL!);
   const log = makeLogger('test', 'silent');
-  const wired = connectRedis(wire.url, makeLogger('test', 'silent'));
+  const wired = connectRedis(wire.url, makeLogger('test', 'silent'), systemClock);
   await wired.connected(60_000);
   await wire.cut();
   let failures = 0;

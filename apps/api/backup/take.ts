@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Writable } from 'node:stream';
+import { abortAfter, systemClock } from '../../../shared/runtime/clock.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { booksWatermark } from '../../../shared/events/watermark.ts';
@@ -38,7 +38,9 @@ export async function takeBackup(
   let snapshot: Snapshot | undefined;
   try {
     // It may pause for seconds while its disk is slow.
-    const nowMs = await retry(AbortSignal.timeout(patienceMs), log, 'the clock of Redis', () => redis.now());
+    const nowMs = await retry(systemClock, abortAfter(systemClock, patienceMs), log, 'the clock of Redis', () =>
+      redis.now(),
+    );
     const beforeMs = await waitForBooks(sql, nowMs, patienceMs, onProgress);
     const tables = await booksTables(books.client);
     const { tx, end } = (snapshot = await takeSnapshot(sql));
@@ -114,11 +116,11 @@ async function makeHeader(
 /** Takes the lock under which the consumers sum up days (apps/consumer/jobs/start-jobs.ts). It ends with its connection. */
 async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) {
   const connection = await sql.reserve();
-  for (const beganAt = performance.now(); ;) {
+  for (const beganAt = systemClock.monotonic(); ;) {
     const [row] = await connection<[{ taken: boolean }]>`
       select pg_try_advisory_lock(hashtext('keytally jobs'), hashtext('rollup')) as taken`;
     if (row.taken) break;
-    if (performance.now() - beganAt > patienceMs) {
+    if (systemClock.monotonic() - beganAt > patienceMs) {
       const holder = await holderOfRollup(connection);
       connection.release();
       throw new Error(
@@ -127,7 +129,7 @@ async function holdRollup(sql: Sql, patienceMs: number, onProgress: OnProgress) 
       );
     }
     onProgress(() => 'waiting until the days that are over are summed up');
-    await sleep(LOOK_EVERY_MS);
+    await systemClock.sleep(LOOK_EVERY_MS);
   }
   return {
     async release() {
@@ -155,8 +157,8 @@ async function holderOfRollup(sql: Query): Promise<string> {
 /** Waits until the books hold all events from before a moment; gives up when they stand still for `patienceMs`. */
 async function waitForBooks(sql: Sql, untilMs: number, patienceMs: number, onProgress: OnProgress): Promise<number> {
   let reached = await booksWatermark(sql);
-  for (let movedAt = performance.now(); reached < untilMs;) {
-    if (performance.now() - movedAt > patienceMs) {
+  for (let movedAt = systemClock.monotonic(); reached < untilMs;) {
+    if (systemClock.monotonic() - movedAt > patienceMs) {
       const at = reached === 0 ? 'no usage' : `usage from before ${new Date(reached).toISOString()} alone`;
       throw new Error(
         `the books hold ${at}, and nothing has moved them on for ${Math.round(patienceMs / 1000)} s: ` +
@@ -164,9 +166,9 @@ async function waitForBooks(sql: Sql, untilMs: number, patienceMs: number, onPro
       );
     }
     onProgress(() => `waiting for usage from before ${new Date(untilMs).toISOString()} to be in the books`);
-    await sleep(LOOK_EVERY_MS);
+    await systemClock.sleep(LOOK_EVERY_MS);
     const now = await booksWatermark(sql);
-    if (now !== reached) movedAt = performance.now();
+    if (now !== reached) movedAt = systemClock.monotonic();
     reached = now;
   }
   return reached;

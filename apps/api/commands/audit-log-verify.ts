@@ -1,5 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
@@ -43,7 +44,7 @@ try {
 type Heads = { since: Head | undefined; known: (Head | undefined)[]; asked: boolean };
 
 async function prove(sql: Sql, masterKeys: MasterKeys, { since, known, asked }: Heads): Promise<Outcome> {
-  const started = performance.now();
+  const started = systemClock.monotonic();
   const progress = progressLine();
   const key = openChainKey(masterKeys, await readChainState(sql));
   const heads = known.filter((head) => head !== undefined);
@@ -56,7 +57,7 @@ async function prove(sql: Sql, masterKeys: MasterKeys, { since, known, asked }: 
     };
 
   const { waiting, existing } = await countWaiting(sql);
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  const seconds = ((systemClock.monotonic() - started) / 1000).toFixed(1);
   console.log(
     `${proof.lines.toLocaleString('en')} lines are as they were written, ${waiting} not chained yet, ${seconds} s`,
   );
@@ -69,7 +70,7 @@ async function prove(sql: Sql, masterKeys: MasterKeys, { since, known, asked }: 
 }
 
 async function keptHead(url: string): Promise<{ head: Head | undefined; asked: boolean }> {
-  const redis = connectRedis(url, makeLogger('audit-log-verify', 'silent'));
+  const redis = connectRedis(url, makeLogger('audit-log-verify', 'silent'), systemClock);
   try {
     await redis.connected(CONNECTED_WITHIN_MS);
     return { head: await readKeptHead(redis), asked: true };

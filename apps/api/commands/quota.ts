@@ -1,5 +1,6 @@
 import '../../../shared/runtime/require-node.ts';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
@@ -32,7 +33,7 @@ process.exitCode = team ? 0 : 1;
 // In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
 async function bringIntoForce(pages: StoredChange[][]): Promise<void> {
   if (pages.length === 0) return;
-  const redis = connectRedis(config.REDIS_URL, makeLogger('quota', 'silent'));
+  const redis = connectRedis(config.REDIS_URL, makeLogger('quota', 'silent'), systemClock);
   await redis
     .connected(2_000)
     .then(async () => {

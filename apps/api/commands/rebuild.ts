@@ -1,4 +1,5 @@
 import '../../../shared/runtime/require-node.ts';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
 import type { StalePostgresWatch } from '../sync/stale-postgres.ts';
 import { reopen } from '../reopen/reopen.ts';
@@ -11,7 +12,7 @@ const neverStale: StalePostgresWatch = { note: () => {}, refuse: () => {} };
 
 /** Closes all shards and fills them again; shows its progress. */
 export async function rebuild(stores: ToolStores): Promise<void> {
-  const started = performance.now();
+  const started = systemClock.monotonic();
   const total = await recordsOf(stores.sql);
   const progress = progressLine();
   let done = 0;
@@ -22,7 +23,10 @@ export async function rebuild(stores: ToolStores): Promise<void> {
   };
   await Promise.all(
     [...stores.redis.byNode()].map(([node, shards]) =>
-      reopen({ ...stores, stalePostgres: neverStale }, node, shards, { rebuild: true, onProgress }),
+      reopen({ ...stores, stalePostgres: neverStale, random: Math.random }, node, shards, {
+        rebuild: true,
+        onProgress,
+      }),
     ),
   );
   progress.end();
@@ -40,7 +44,7 @@ async function recordsOf(sql: Sql): Promise<number> {
 }
 
 function seconds(since: number): string {
-  return `${((performance.now() - since) / 1000).toFixed(1)} s`;
+  return `${((systemClock.monotonic() - since) / 1000).toFixed(1)} s`;
 }
 
 if (import.meta.main)

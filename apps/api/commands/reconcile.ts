@@ -1,4 +1,5 @@
 import '../../../shared/runtime/require-node.ts';
+import { abortAfter, systemClock } from '../../../shared/runtime/clock.ts';
 import { billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { formatCredits } from '../../../shared/values/credits.ts';
 import type { MissingNumbers } from '../../../shared/books/reconciling/missing-numbers.ts';
@@ -21,7 +22,7 @@ await runTool('reconcile', async (stores) => {
   for (let after = '', more = true; more;) {
     const refs = await billingRefsAfter(stores.sql, 'all', after, RECORDS_AT_ONCE);
     // A store may pause, and right after a start shards are still closed.
-    const results = await retry(AbortSignal.timeout(PATIENCE_MS), stores.log, 'the comparison', () =>
+    const results = await retry(systemClock, abortAfter(systemClock, PATIENCE_MS), stores.log, 'the comparison', () =>
       reconcile(stores, refs, PATIENCE_MS),
     );
     for (const result of results) {

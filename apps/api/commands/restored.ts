@@ -1,4 +1,5 @@
 import '../../../shared/runtime/require-node.ts';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { markUnsummedDays } from '../../../shared/books/sums/marked-days.ts';
 import { mapLimited } from '../../../shared/runtime/map-limited.ts';
@@ -138,7 +139,7 @@ async function beginGeneration(tx: Transaction, { lastChange, lastEpoch, adjustm
   await tx`select setval('changes_id_seq', greatest(last_value, ${lastChange})) from changes_id_seq`;
   // The transactions of the backup's time may come again under the same ids.
   await tx`
-    insert into job_watermarks (job, at) values ('restored', ${Date.now()})
+    insert into job_watermarks (job, at) values ('restored', ${systemClock.now()})
     on conflict (job) do update set at = greatest(job_watermarks.at + 1, excluded.at)`;
   await tx`update shards set epoch = greatest(epoch, ${lastEpoch})`;
   await tx`

@@ -1,6 +1,7 @@
 import '../../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
 import { connectPostgres, type Sql } from '../../../shared/stores/postgres.ts';
@@ -29,7 +30,7 @@ if (!team) {
 }
 const config = readConfigOrExit(programs.token);
 const sql = connectPostgres(config.DATABASE_URL, { max: 2, statementTimeoutMs: 60_000, everyTeam: true });
-const redis = connectRedis(config.REDIS_URL, makeLogger('revoke-team', 'silent'));
+const redis = connectRedis(config.REDIS_URL, makeLogger('revoke-team', 'silent'), systemClock);
 try {
   process.exitCode = await revokeTeam(sql, redis, team);
 } catch (error) {

@@ -2,6 +2,7 @@ import '../../../shared/runtime/require-node.ts';
 import { parseArgs } from 'node:util';
 import { readConfigOrExit } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
@@ -36,7 +37,7 @@ const { text, change } = await sql.begin(async (tx) => {
 });
 
 // In force at once if Redis is available; else the sweeper brings it into force once Redis is back.
-const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'));
+const redis = connectRedis(config.REDIS_URL, makeLogger('token', 'silent'), systemClock);
 await redis
   .connected(2_000)
   .then(() => applyChanges(sql, redis, [change]))

@@ -1,3 +1,4 @@
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { programs } from '../../../shared/runtime/programs.ts';
@@ -16,7 +17,7 @@ export async function runTool(name: string, work: (stores: ToolStores) => Promis
   try {
     const config = readConfig(programs.tool);
     const sql = connectPostgres(config.DATABASE_URL, { max: 4, statementTimeoutMs: 0, everyTeam: true });
-    const redis = connectRedis(config.REDIS_URL, log, { minReplicas: config.REDIS_MIN_REPLICAS });
+    const redis = connectRedis(config.REDIS_URL, log, systemClock, { minReplicas: config.REDIS_MIN_REPLICAS });
     const books = connectClickHouse(config.CLICKHOUSE_URL, config.CLICKHOUSE_CLUSTER);
     try {
       await redis.connected(CONNECTED_WITHIN_MS);
@@ -32,11 +33,11 @@ export async function runTool(name: string, work: (stores: ToolStores) => Promis
 
 /** Shows the progress of a command: on a terminal in one line that is overwritten, elsewhere every few seconds. */
 export function progressLine(everyMs = process.stderr.isTTY ? 200 : 5_000) {
-  let shownAt = performance.now();
+  let shownAt = systemClock.monotonic();
   return {
     show(text: () => string) {
-      if (performance.now() - shownAt < everyMs) return;
-      shownAt = performance.now();
+      if (systemClock.monotonic() - shownAt < everyMs) return;
+      shownAt = systemClock.monotonic();
       process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${text()}` : `${text()}\n`);
     },
     end() {

@@ -1,6 +1,7 @@
 import { METHODS } from 'node:http';
 import { Router } from '@koa/router';
 import Koa from 'koa';
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import { makeDocs, type Docs } from '../../../shared/http/docs.ts';
 import type { FixedHeaders } from '../../../shared/http/headers.ts';
 import { inSlices } from '../../../shared/http/in-slices.ts';
@@ -45,7 +46,7 @@ export function makeApp(options: AppOptions): Koa {
   app.on('error', (error: Error & { headerSent?: boolean }) => {
     log[error.headerSent ? 'debug' : 'error']({ error }, 'an answer could not be sent');
   });
-  app.use(observe(log, metrics, headers));
+  app.use(observe(handling.services.clock, log, metrics, headers));
   app.use(cors(corsOrigins));
   app.use(answerErrors(log));
   const [docs, console] = [makeDocs(servers, document), makeConsole(log)];
@@ -62,15 +63,15 @@ export function makeApp(options: AppOptions): Koa {
   return app;
 }
 
-function observe(log: Logger, metrics: Metrics, headers: FixedHeaders): Koa.Middleware {
-  const mayLogStranger = throttle(STRANGERS_LOGGED_EVERY_MS);
+function observe(clock: Clock, log: Logger, metrics: Metrics, headers: FixedHeaders): Koa.Middleware {
+  const mayLogStranger = throttle(clock, STRANGERS_LOGGED_EVERY_MS);
   return async (ctx, next) => {
-    const started = performance.now();
+    const started = clock.monotonic();
     ctx.state['requestId'] = requestId(ctx.get('x-request-id'));
     ctx.set('X-Request-Id', ctx.state['requestId'] as string);
     ctx.set(headers);
     await next();
-    const seconds = (performance.now() - started) / 1000;
+    const seconds = (clock.monotonic() - started) / 1000;
     const { method, status } = ctx;
     // Log the route, never the path: a path may hold a link token.
     const route = (ctx['_matchedRoute'] as string | undefined) ?? 'none';

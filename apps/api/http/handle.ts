@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import { bearerToken, requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
@@ -36,12 +37,12 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
 
   return async (ctx) => {
     const progress: WriteProgress = { stage: 'begun' };
-    const deadline = startDeadline(options.deadlineMs);
+    const deadline = startDeadline(options.services.clock, options.deadlineMs);
     const answering = answerTo(ctx, progress, deadline).catch((error: unknown) => {
       noteDenied(ctx, error);
       throw error;
     });
-    const answer = await withTimeout(deadline.leftMs(), answering, () => {
+    const answer = await withTimeout(options.services.clock, deadline.leftMs(), answering, () => {
       deadline.end();
       return tooLate(ctx, progress);
     });
@@ -179,10 +180,10 @@ export function handle(route: ApiRoute, options: HandleOptions): Koa.Middleware 
 
 type Deadline = { leftMs(): number; over: AbortSignal; end(): void };
 
-function startDeadline(ms: number): Deadline {
-  const until = performance.now() + ms;
+function startDeadline(clock: Clock, ms: number): Deadline {
+  const until = clock.monotonic() + ms;
   const over = new AbortController();
-  return { leftMs: () => Math.max(0, until - performance.now()), over: over.signal, end: () => over.abort() };
+  return { leftMs: () => Math.max(0, until - clock.monotonic()), over: over.signal, end: () => over.abort() };
 }
 
 // All customers of a team are one in the turns: they never take those of its own servers and people.

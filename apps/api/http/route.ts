@@ -1,4 +1,5 @@
 import type { TObject, TSchema } from 'typebox';
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { AuthenticateFrom } from '../../../shared/auth/failed-authentications.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import type { Quotas } from '../../../shared/contract/quotas.ts';
@@ -30,6 +31,7 @@ export type Services = {
   changed(kind: Change['kind'], entityId: string, shard?: number): void;
   /** Records the state before and after a change, for the audit log. */
   audit: Audit;
+  clock: Clock;
   redis: ShardedRedis;
   books: Books;
   /** The same with the limits of exports, and how many bytes one may have. */

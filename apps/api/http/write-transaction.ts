@@ -1,3 +1,4 @@
+import { abortAfter } from '../../../shared/runtime/clock.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { retry } from '../../../shared/runtime/retry.ts';
 import { requireOpen } from '../../../shared/stores/fence.ts';
@@ -173,8 +174,12 @@ async function bringIntoForce({ sql, services, log }: HandleOptions, changeIds: 
   try {
     const waiting = await sql<StoredChange[]>`
       select id, kind, entity_id, shard from changes where id = any(${changeIds}) and applied_at is null`;
-    const held = await retry(AbortSignal.timeout(APPLY_FOR_MS), log, 'bringing a change into force', () =>
-      applyChanges(sql, services.redis, waiting),
+    const held = await retry(
+      services.clock,
+      abortAfter(services.clock, APPLY_FOR_MS),
+      log,
+      'bringing a change into force',
+      () => applyChanges(sql, services.redis, waiting),
     );
     if (held.length > 0)
       throw new ApiError('redis_unavailable', { cause: new Error('a balance is not known in Redis') });

@@ -15,10 +15,16 @@ const IDS_AT_ONCE = 1_000;
 /** Notes what is behind in shards that opened before the books could be looked through, until stopped. */
 export function startNotingBehind(stores: SettlerStores): Loop {
   const stopping = new AbortController();
-  const loop = startLoop(LOOK_EVERY_MS, stores.log, 'looking for balances behind the books', async () => {
-    const open = await openShards(stores.redis, LOOK_WITHIN_MS);
-    await noteBehind(stores, [...open.keys()], stopping.signal);
-  });
+  const loop = startLoop(
+    stores.redis.clock,
+    LOOK_EVERY_MS,
+    stores.log,
+    'looking for balances behind the books',
+    async () => {
+      const open = await openShards(stores.redis, LOOK_WITHIN_MS);
+      await noteBehind(stores, [...open.keys()], stopping.signal);
+    },
+  );
   return {
     ...loop,
     stop() {

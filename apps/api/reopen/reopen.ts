@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { WriteGrant } from '../../../shared/books/settling/settle.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
@@ -16,7 +15,8 @@ import { settleBehind, settleEmptied, type OnProgress, type Stores } from './set
 import { ALL_BUT_BALANCES, claim, EVERYTHING, open, renew, STEP_WITHIN_MS, wipe, type Claim } from './shard-claims.ts';
 import { writeMissing, writeWhole } from './write-missing.ts';
 
-export type ReopenOptions = Stores & { stalePostgres: StalePostgresWatch };
+/** `random` gives numbers from 0 up to 1. */
+export type ReopenOptions = Stores & { stalePostgres: StalePostgresWatch; random: () => number };
 
 const LOOK_EVERY_MS = 250;
 const CLOSED_AT_LEAST_MS = 1_000;
@@ -27,7 +27,7 @@ const EMPTIED_AT_ONCE = 4;
 export function keepShardsOpen(options: ReopenOptions): Loop {
   const { redis, log } = options;
   const underWay = new Map<RedisNode, Promise<void>>();
-  const loop = startLoop(LOOK_EVERY_MS, log, 'looking for closed shards', async () => {
+  const loop = startLoop(redis.clock, LOOK_EVERY_MS, log, 'looking for closed shards', async () => {
     const open = await openShards(redis, STEP_WITHIN_MS);
     for (const [node, shards] of redis.byNode()) {
       const closed = shards.filter((shard) => !open.has(shard));
@@ -59,16 +59,19 @@ export async function reopen(
   { rebuild = false, onProgress = () => {} }: { rebuild?: boolean; onProgress?: OnProgress } = {},
 ): Promise<void> {
   const { log } = options;
-  const started = performance.now();
+  const { clock } = node;
+  const started = clock.monotonic();
   const claimed = await claimShards(options, node, shards, rebuild);
   if (!claimed) return;
   const { token, kept, emptied } = claimed;
   const claims = [...kept, ...emptied];
 
   // Reading may take longer than a claim lasts; once it has run out, another builder may take the shard.
-  const renewing = startLoop(RENEW_EVERY_MS, log, 'renewing the claim of shards', () => renew(node, token, claims));
+  const renewing = startLoop(clock, RENEW_EVERY_MS, log, 'renewing the claim of shards', () =>
+    renew(node, token, claims),
+  );
   // Shards stay closed for a second anyway; meanwhile the consumers write the events in their hands to the books.
-  const booked = sleep(CLOSED_AT_LEAST_MS);
+  const booked = clock.sleep(CLOSED_AT_LEAST_MS);
   try {
     const build = await beginBuild(options, node, claimed);
     await openKept(build, kept);
@@ -76,7 +79,7 @@ export async function reopen(
   } finally {
     await renewing.stop();
   }
-  const tookMs = Math.round(performance.now() - started);
+  const tookMs = Math.round(clock.monotonic() - started);
   log.info({ shards: claims.length, emptied: emptied.length, tookMs }, 'shards opened');
 }
 
@@ -112,13 +115,18 @@ type Build = {
   entryGrant: EntryGrant;
   writeGrant: WriteGrant;
   openUp(claims: Claim[]): Promise<void>;
+  random: () => number;
 };
 
 /**
  * Reads the position of Postgres first. Later changes need no care: their own request applies them. Every write checks the
  * build token, so that another builder's claim stops us at the next one.
  */
-async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept, emptied }: Claimed): Promise<Build> {
+async function beginBuild(
+  stores: ReopenOptions,
+  node: RedisNode,
+  { runId, token, kept, emptied }: Claimed,
+): Promise<Build> {
   const epochs = await orGiveUp(nextEpochs(stores, [...kept, ...emptied]));
   const fence = `build:${token}`;
   const writeGrant = (shard: number) => ({ fence, epoch: epochs.get(shard)! });
@@ -131,6 +139,7 @@ async function beginBuild(stores: Stores, node: RedisNode, { runId, token, kept,
     position,
     entryGrant: { fence: () => fence, change },
     writeGrant,
+    random: stores.random,
     async openUp(claims) {
       await recordLostAdjustments(stores, claims, writeGrant);
       await Promise.all(
@@ -175,7 +184,7 @@ async function openEmptied(
   const { stores, node, token, entryGrant, writeGrant, openUp } = build;
   await wipe(node, token, emptied, EVERYTHING);
   // From anywhere on: those that fail must not come before the others each time.
-  const first = Math.floor(Math.random() * emptied.length);
+  const first = Math.floor(build.random() * emptied.length);
   const rest = [...emptied.slice(first), ...emptied.slice(0, first)];
   const oneByOne = async () => {
     for (let next = rest.shift(); next; next = rest.shift()) {

@@ -75,7 +75,7 @@ export async function settleBehind(
     while (!patience.signal.aborted && (await settleDue(stores, shards, grant)) > 0);
   };
   try {
-    await withTimeout(patienceMs, noteAndSettle());
+    await withTimeout(stores.redis.clock, patienceMs, noteAndSettle());
   } catch (error) {
     stores.log.warn({ error }, 'shards open before all of their balances are settled; that goes on');
   } finally {

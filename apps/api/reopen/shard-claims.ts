@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import type { RedisNode } from '../../../shared/stores/redis-node.ts';
 
@@ -84,6 +83,6 @@ export async function open(node: RedisNode, shard: number, args: (string | numbe
     const [status, , waitMs] = await node.script('open', [keyspace.meta(shard)], args, STEP_WITHIN_MS);
     if (status === 'OPEN') return;
     if (status === 'LOST') throw new Error(`shard ${shard} was claimed by another builder`);
-    await sleep(Number(waitMs));
+    await node.clock.sleep(Number(waitMs));
   }
 }

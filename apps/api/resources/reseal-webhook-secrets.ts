@@ -1,3 +1,4 @@
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../shared/runtime/loop.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
@@ -11,8 +12,10 @@ const WEBHOOKS_AT_ONCE = 500;
  * Encrypts secrets of webhooks under the current master key that are encrypted under another one, as
  * reseal-signing-keys.ts does with signing keys, and for the same reasons again and again.
  */
-export function resealWebhookSecrets(sql: Sql, masterKeys: MasterKeys, log: Logger): Loop {
-  return startLoop(EVERY_MS, log, 'encrypting secrets of webhooks again', () => resealOnce(sql, masterKeys, log));
+export function resealWebhookSecrets(sql: Sql, masterKeys: MasterKeys, log: Logger, clock: Clock): Loop {
+  return startLoop(clock, EVERY_MS, log, 'encrypting secrets of webhooks again', () =>
+    resealOnce(sql, masterKeys, log),
+  );
 }
 
 /** Encrypts all of them once. */

@@ -14,7 +14,7 @@ const LOOK_WITHIN_MS = 1_000;
 
 /** Removes what was deleted, a page at a time, as long as there is something. */
 export function startRemovingDeleted(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
-  return startLoop(EVERY_MS, log, 'removing what was deleted', () => removeDeleted(sql, redis));
+  return startLoop(redis.clock, EVERY_MS, log, 'removing what was deleted', () => removeDeleted(sql, redis));
 }
 
 /**

@@ -23,18 +23,18 @@ export function startSweeper(sql: Sql, redis: ShardedRedis, watch: StalePostgres
   let checkpoint = { history: '', horizon: 0 };
   let checkpointed = 0;
   let epochs = '';
-  return startLoop(EVERY_MS, log, 'sweeping changes', () =>
+  return startLoop(redis.clock, EVERY_MS, log, 'sweeping changes', () =>
     unlessStale(sql, redis, watch, async () => {
       // Fewer are all that were due: what has to wait is due again later, and must not keep this from its other work.
       while ((await sweep(sql, redis)) === CHANGES_AT_ONCE);
       epochs = await copyGrants(sql, redis, epochs);
-      if (performance.now() - checkpointed > CHECKPOINT_EVERY_MS) {
+      if (redis.clock.monotonic() - checkpointed > CHECKPOINT_EVERY_MS) {
         checkpoint = await moveCheckpoints(sql, redis, checkpoint);
         await copyEnded(sql, redis, [...(await openShards(redis, LOOK_WITHIN_MS)).keys()], 'held');
-        checkpointed = performance.now();
+        checkpointed = redis.clock.monotonic();
       }
-      const adoptUntil = performance.now() + ADOPT_FOR_MS;
-      while ((await adoptHistory(sql, redis)) && performance.now() < adoptUntil);
+      const adoptUntil = redis.clock.monotonic() + ADOPT_FOR_MS;
+      while ((await adoptHistory(sql, redis)) && redis.clock.monotonic() < adoptUntil);
     }),
   );
 }

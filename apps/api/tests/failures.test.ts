@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { ALL_SHARDS } from '../../../shared/values/key-text.ts';
 import { TURNS } from '../http/fair-turns.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
@@ -227,7 +228,7 @@ test('a verification that cannot be decided or recorded is a 503', async () => {
 });
 
 test('a change that another one overtakes is not mistaken for one of an older Postgres', async () => {
-  const redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  const redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'), systemClock);
   await redis.connected(60_000);
   const overtaken = await world.sql.begin(async (tx) => {
     // Holds the first change between its number and its commit.

@@ -1,3 +1,4 @@
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
 import { carryDecoded } from '../../../shared/events/carried-event.ts';
 import { encodeEvent, EVENT_FIELD, type UsageEvent } from '../../../shared/events/event.ts';
@@ -32,7 +33,7 @@ export async function makeConsumerWorld() {
   // These tests make things fail on purpose.
   const log = makeLogger('test', 'silent');
   const metrics = makeMetrics('test');
-  const redis = connectRedis(world.env.REDIS_URL!, log);
+  const redis = connectRedis(world.env.REDIS_URL!, log, systemClock);
   const books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   await redis.connected(60_000);
   const servers: Servers = { world, redis, books, metrics, log };
@@ -114,19 +115,20 @@ function consumingTools({ world, redis, books, metrics, log }: Servers) {
       };
     },
     /** Carries events from a source to the books, in this process. */
-    consume(source: Source, fillOwners: FillOwners = makeFillOwners(world.sql, log)): Running {
+    consume(source: Source, fillOwners: FillOwners = makeFillOwners(world.sql, log, systemClock)): Running {
       const { sql } = world;
-      const markChangedDays = makeMarkChangedDays(sql);
+      const markChangedDays = makeMarkChangedDays(sql, systemClock);
       const running = startConsuming({
         source,
         books,
         fillOwners,
         markChangedDays,
         followUps: makeFollowUps({ sql, redis }),
-        tellLimits: makeTellLimits(sql),
+        tellLimits: makeTellLimits(sql, systemClock),
         now: redis.now,
         metrics,
         log,
+        clock: systemClock,
       });
       consuming.push(running);
       return running;
@@ -146,9 +148,9 @@ function booksTools({ world, books, log }: Servers) {
     rows,
     /** Inserts events with their workspaces and marks their days, as the consumer does with a batch. */
     async book(nowMs: number, events: UsageEvent[]): Promise<void> {
-      const carried = await makeFillOwners(world.sql, log)(events.map(carryDecoded));
-      await insertEvents(books, carried);
-      await makeMarkChangedDays(world.sql)(carried, nowMs);
+      const carried = await makeFillOwners(world.sql, log, systemClock)(events.map(carryDecoded));
+      await insertEvents(books, carried, systemClock);
+      await makeMarkChangedDays(world.sql, systemClock)(carried, nowMs);
     },
     /** The days of a record that are marked as changed. */
     changedDays(billingId: string) {

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { connectClickHouse, IS_USAGE, type Books } from '../../../shared/stores/clickhouse.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { spanOfMonth } from '../../../shared/books/statements/span.ts';
@@ -27,7 +28,7 @@ let books: Books;
 let consumer: Started | undefined;
 test.before(async () => {
   world = await makeWorld(['verify']);
-  redis = connectRedis(world.env.REDIS_URL!, log);
+  redis = connectRedis(world.env.REDIS_URL!, log, systemClock);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   await redis.connected(60_000);
 });

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { billingKey, billingRefsAfter } from '../../../shared/books/billing-refs.ts';
 import { countUnproved } from '../../../shared/books/reconciling/unproved-records.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
@@ -39,7 +40,7 @@ let workspaceId: string;
 test.before(async () => {
   world = await makeWorld(['verify']);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
-  redis = connectRedis(world.env.REDIS_URL!, log);
+  redis = connectRedis(world.env.REDIS_URL!, log, systemClock);
   await redis.connected(60_000);
   const { workspace } = (await world.call('post', '/api/v1/workspace', { name: 'proved' })).body;
   workspaceId = workspace.id;
@@ -359,13 +360,13 @@ longTest(
 
 /** Inserts events with their workspaces, as the consumer does. */
 async function insert(events: UsageEvent[]): Promise<CarriedEvent[]> {
-  const carried = await makeFillOwners(world.sql, log)(events.map(carryDecoded));
-  await insertEvents(books, carried);
+  const carried = await makeFillOwners(world.sql, log, systemClock)(events.map(carryDecoded));
+  await insertEvents(books, carried, systemClock);
   return carried;
 }
 
 async function bookEvents(events: UsageEvent[]): Promise<void> {
-  await makeMarkChangedDays(world.sql)(await insert(events), Date.now());
+  await makeMarkChangedDays(world.sql, systemClock)(await insert(events), Date.now());
 }
 
 async function spend({ key }: TestKey, usage: string): Promise<void> {

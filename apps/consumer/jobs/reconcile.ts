@@ -22,7 +22,7 @@ const LOOK_BACK_MS = 15 * 60_000;
 
 /** Compares all billing records with the books, and reports differences and losses. */
 export async function reconcileAll(stores: Stores, metrics: Metrics, log: Logger, signal: AbortSignal): Promise<void> {
-  const beganMs = Date.now();
+  const beganMs = stores.redis.clock.now();
   let after = '';
   for (;;) {
     signal.throwIfAborted();
@@ -82,7 +82,7 @@ async function report(stores: Stores, results: Reconciliation[], metrics: Metric
       { billingId: billing.id, status, difference, heldDifference, grants: result.grants, gaps: missing },
       'the books and the balance of a billing record differ',
     );
-    await tellDifference(stores.sql, result);
+    await tellDifference(stores.sql, result, stores.redis.clock.now());
   }
   const searched = results.filter(({ status, lossesKnown }) => status === 'EXACT' && !lossesKnown);
   for (const { billing, loss } of await storeLosses(stores.sql, searched)) {
@@ -107,7 +107,7 @@ async function sumUpAgain({ sql, books }: Stores, { id, workspaceId }: BillingRe
 }
 
 /** Tells webhooks once of a difference: another look at it finds the same. */
-async function tellDifference(sql: Query, result: Reconciliation): Promise<void> {
+async function tellDifference(sql: Query, result: Reconciliation, atMs: number): Promise<void> {
   const { billing, differenceMicros, heldDifferenceMicros, status, grants } = result;
   const { id: billingId, workspaceId, externalMeterId } = billing;
   const [record] = await sql<{ teamId: string }[]>`select team_id from billing_records where id = ${billingId}`;
@@ -119,7 +119,7 @@ async function tellDifference(sql: Query, result: Reconciliation): Promise<void>
     workspaceId,
     subjectId: billingId,
     cause: `${status} ${differenceMicros} ${heldDifferenceMicros} ${grantsMicros}`,
-    atMs: Date.now(),
+    atMs,
     data: {
       billingId,
       externalMeterId,

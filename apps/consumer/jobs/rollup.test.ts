@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { dayOf, type UsageEvent } from '../../../shared/events/event.ts';
 import { newId } from '../../../shared/values/ids.ts';
 import { testEvent } from '../../../tests/helpers/events.ts';
@@ -138,7 +139,7 @@ test('a day whose books have lost events stays marked', async () => {
       'alter table usage_events delete where billing_id = {billingId:String} and seq = 2 settings mutations_sync = 2',
     query_params: { billingId },
   });
-  await makeMarkChangedDays(own.world.sql)([events[0]!], NOON);
+  await makeMarkChangedDays(own.world.sql, systemClock)([events[0]!], NOON);
   await rollUp(stores(), NOON, never);
   assert.is((await own.changedDays(billingId)).length, 1);
   // Once the event is there again, its day is over.

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { connectPostgres } from '../../../shared/stores/postgres.ts';
 import { eventually } from '../../../tests/helpers/world.ts';
 import { makeConsumerWorld, type ConsumerWorld } from '../helpers/consumer-world.ts';
@@ -31,7 +32,7 @@ test('a job never runs twice at once and runs again after a failure, and stoppin
   };
   const { world, metrics, log } = own;
   const connect = () => connectPostgres(world.env.DATABASE_URL!, { max: 1 });
-  const processes = [1, 2].map(() => startJobs([job], { connect, metrics, log }));
+  const processes = [1, 2].map(() => startJobs([job], { connect, metrics, log, clock: systemClock }));
   await eventually('it ran again', async () => runs >= 2);
   await Promise.all(processes.map((one) => one.stop()));
   assert.equal([now, most], [0, 1]);
@@ -46,7 +47,12 @@ test('jobs go on after the clock of the machine was set back', async () => {
   let runs = 0;
   const job: Job = { name: 'clock', cron: '* * * * * *', work: async () => void runs++ };
   const { world, metrics, log } = own;
-  const jobs = startJobs([job], { connect: () => connectPostgres(world.env.DATABASE_URL!, { max: 1 }), metrics, log });
+  const jobs = startJobs([job], {
+    connect: () => connectPostgres(world.env.DATABASE_URL!, { max: 1 }),
+    metrics,
+    log,
+    clock: systemClock,
+  });
   await eventually('it runs', async () => runs >= 1);
   const restore = setBack(3 * 3_600_000);
   const before = runs;

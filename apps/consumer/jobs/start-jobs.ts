@@ -1,4 +1,5 @@
 import { schedule } from 'node-cron';
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/log.ts';
 import type { Metrics } from '../../../shared/runtime/metrics.ts';
 import type { Sql } from '../../../shared/stores/postgres.ts';
@@ -12,6 +13,7 @@ type StartJobsOptions = {
   connect: () => Sql;
   metrics: Metrics;
   log: Logger;
+  clock: Clock;
 };
 
 const LOOK_AT_CLOCK_EVERY_MS = 1_000;
@@ -21,7 +23,7 @@ const SET_BACK_MS = 5_000;
  * Runs each job at its times, and never twice at once, neither in this process nor in another. A failure is logged, and
  * the job runs again at its next time.
  */
-export function startJobs(jobs: Job[], { connect, metrics, log }: StartJobsOptions): Running {
+export function startJobs(jobs: Job[], { connect, metrics, log, clock }: StartJobsOptions): Running {
   const stopping = new AbortController();
   const running = new Map<string, Promise<void>>();
   const tasks = jobs.map((job) =>
@@ -39,7 +41,7 @@ export function startJobs(jobs: Job[], { connect, metrics, log }: StartJobsOptio
     ),
   );
   // node-cron keeps the time that it has planned: after a clock was set back by hours, nothing would run for as long.
-  const stopWatching = watchForSetBack(() => {
+  const stopWatching = watchForSetBack(clock, () => {
     log.warn({}, 'the clock was set back; the times of all jobs are planned again');
     for (const task of tasks) {
       void task.stop();
@@ -56,9 +58,9 @@ export function startJobs(jobs: Job[], { connect, metrics, log }: StartJobsOptio
   };
 
   async function runJob({ name, work }: Job): Promise<void> {
-    const started = performance.now();
+    const started = clock.monotonic();
     const observe = (outcome: string) =>
-      metrics.jobSeconds.observe({ job: name, outcome }, (performance.now() - started) / 1000);
+      metrics.jobSeconds.observe({ job: name, outcome }, (clock.monotonic() - started) / 1000);
     try {
       if (await runUnlessElsewhere(connect, name, () => work(stopping.signal))) observe('done');
     } catch (error) {
@@ -88,14 +90,13 @@ async function runUnlessElsewhere(connect: () => Sql, name: string, work: () => 
 }
 
 /** Tells when the clock of the machine was set back, by what passed without it, until the returned function is called. */
-function watchForSetBack(tell: () => void): () => void {
-  const ahead = () => Date.now() - performance.now();
+function watchForSetBack(clock: Clock, tell: () => void): () => void {
+  const ahead = () => clock.now() - clock.monotonic();
   let furthest = ahead();
-  const timer = setInterval(() => {
+  return clock.every(LOOK_AT_CLOCK_EVERY_MS, () => {
     const now = ahead();
     const isSetBack = now < furthest - SET_BACK_MS;
     furthest = isSetBack ? now : Math.max(furthest, now);
     if (isSetBack) tell();
-  }, LOOK_AT_CLOCK_EVERY_MS);
-  return () => clearInterval(timer);
+  });
 }

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -15,7 +16,7 @@ const log = makeLogger('test', 'silent');
 const test = suite('last use of access tokens');
 test.before(async () => {
   world = await makeWorld(['verify', 'consumer']);
-  redis = connectRedis(world.env.REDIS_URL!, log);
+  redis = connectRedis(world.env.REDIS_URL!, log, systemClock);
   await redis.connected(60_000);
 });
 test.after(async () => {

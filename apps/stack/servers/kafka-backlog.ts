@@ -1,5 +1,6 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { readConfig } from '../../../shared/runtime/config.ts';
 import { kafkaVariables, type KafkaLogin } from '../../../shared/runtime/programs.ts';
 import { connectKafka } from '../../../shared/events/kafka.ts';
@@ -33,7 +34,7 @@ export async function countEvents(login: KafkaLogin): Promise<number> {
   try {
     // Right after its start Kafka may still be loading the offsets.
     const signal = AbortSignal.timeout(20_000);
-    const partitions = await retry(signal, log, 'asking Kafka', () => kafka.progress());
+    const partitions = await retry(systemClock, signal, log, 'asking Kafka', () => kafka.progress());
     return partitions.reduce((sum, { committed, end }) => sum + end - committed, 0);
   } finally {
     await kafka.close();

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import { requirePermission } from '../../../shared/auth/access-token.ts';
 import type { Caller } from '../../../shared/contract/caller.ts';
 import { keysOf } from '../../../clients/node/key.ts';
@@ -25,6 +26,7 @@ export type GatewayOptions = {
   clientAddress(peer: string | undefined, forwardedFor: string | undefined): string;
   telemetry: Telemetry;
   log: Logger;
+  clock: Clock;
 };
 type Answer = { status: number; type: string; text: string; headers: Record<string, string> };
 type HeaderOf = (name: string) => string | undefined;
@@ -42,7 +44,8 @@ const LOG_EVERY_MS = 1_000;
  * (a wrong token or policy, an idempotency key for two requests) is a 500 that names no cause.
  */
 export function makeGateway(options: GatewayOptions) {
-  const mayLog = throttle(LOG_EVERY_MS);
+  const { clock } = options;
+  const mayLog = throttle(clock, LOG_EVERY_MS);
 
   return async function gateway(request: IncomingMessage, path: string, requestId: string): Promise<Answer> {
     // The end client wrote it, where a gateway appends the path. A server before verify could resolve it to another policy.
@@ -83,7 +86,7 @@ export function makeGateway(options: GatewayOptions) {
       if (key === undefined || another !== undefined) {
         const reason = key === undefined ? 'NO_KEY' : 'TWO_KEYS';
         options.noteKeyless(caller.teamId, reason);
-        return refuse(dialect, requestId, reason);
+        return refuse(dialect, requestId, reason, clock.now());
       }
       const decision = await options.verify({
         caller,
@@ -92,9 +95,9 @@ export function makeGateway(options: GatewayOptions) {
         idempotencyKey: header('x-keytally-idempotency-key'),
       });
       const refused = refusedFor(decision.status, decision.reason);
-      if (refused) return refuse(dialect, requestId, refused, decision);
+      if (refused) return refuse(dialect, requestId, refused, clock.now(), decision);
       const holdId = policy.billing?.hold && holdIdOf(decision);
-      return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, Date.now(), holdId) };
+      return { status: 200, type: 'text/plain', text: '', headers: passHeaders(decision, clock.now(), holdId) };
     });
   }
 
@@ -140,7 +143,7 @@ function holdIdOf({ body }: Decision): string | undefined {
   return (JSON.parse(body) as { hold?: { id: string } }).hold?.id;
 }
 
-function refuse(dialect: Dialect, requestId: string, refused: Refused, decision?: Decision): Answer {
+function refuse(dialect: Dialect, requestId: string, refused: Refused, nowMs: number, decision?: Decision): Answer {
   const { status, headers, body } = refusalOf(refused, requestId);
   return {
     status: dialect.only401And403 && status === 429 ? 403 : status,
@@ -149,8 +152,8 @@ function refuse(dialect: Dialect, requestId: string, refused: Refused, decision?
     headers: {
       ...headers,
       'X-Keytally-Status': decision?.status ?? 'INVALID',
-      ...limitHeaders(decision?.rateLimit, Date.now()),
-      ...(decision && retryHeaders(decision, Date.now())),
+      ...limitHeaders(decision?.rateLimit, nowMs),
+      ...(decision && retryHeaders(decision, nowMs)),
     },
   };
 }

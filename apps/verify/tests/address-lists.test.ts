@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { addressListName, packStoredList } from '../../../shared/stores/address-lists.ts';
 import { connectRedis } from '../../../shared/stores/redis.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
@@ -117,7 +118,7 @@ longTest(
 );
 
 test('calls that share the reading of a list do not share the deadline of the first', async () => {
-  const redis = connectRedis(own.url, makeLogger('test', 'error'));
+  const redis = connectRedis(own.url, makeLogger('test', 'error'), systemClock);
   await redis.connected(60_000);
   const list = packAddressList(['192.0.2.0/24']);
   const name = addressListName(3, 'shared', list);

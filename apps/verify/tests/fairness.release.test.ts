@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { ApiError } from '../../../shared/contract/errors.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
@@ -21,7 +22,7 @@ let good: () => VerifyCall;
 const test = suite('a hostile team beside a good one');
 test.before(async () => {
   world = await makeWorld();
-  redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'), systemClock);
   await redis.connected(60_000);
   [hostile, good] = [await hostileCalls(world.team), await plainCalls(await world.newTeam())];
 });
@@ -69,7 +70,12 @@ test('a call that comes right after a batch is decided amid it: a batch takes tu
   const { order, run } = noteOrder(verifierOf());
   const { caller, body, clientAddress } = good();
   const logFailure = (error: Error) => assert.unreachable(error.message);
-  const verifyBatch = makeVerifyBatch({ verify: (call) => run('batch', call), countCall: () => {}, logFailure });
+  const verifyBatch = makeVerifyBatch({
+    verify: (call) => run('batch', call),
+    countCall: () => {},
+    logFailure,
+    clock: systemClock,
+  });
   const batch = { caller, clientAddress, requestId: 'batch', header: () => undefined };
   const deciding = verifyBatch({ ...batch, verifications: many(100, () => ({ ...body })) });
   await new Promise((resolve) => setImmediate(resolve));

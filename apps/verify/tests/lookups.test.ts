@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { keyspace } from '../../../shared/stores/keyspace.ts';
 import { ALL_SHARDS, keyShard } from '../../../shared/values/key-text.ts';
 import { connectRedis, type ShardedRedis } from '../../../shared/stores/redis.ts';
@@ -21,7 +22,7 @@ test.before(async () => {
   world = await makeWorld(['verify']);
   workspaceId = (await must(201, world.call('post', '/api/v1/workspace', { name: 'lookups' }))).body.workspace.id;
   customers = makeCustomers(world, workspaceId);
-  redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'));
+  redis = connectRedis(world.env['REDIS_URL']!, makeLogger('test', 'error'), systemClock);
   await redis.connected(60_000);
 });
 test.after(async () => {

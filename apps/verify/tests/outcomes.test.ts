@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../shared/runtime/log.ts';
 import { makeMetrics } from '../../../shared/runtime/metrics.ts';
 import { connectClickHouse, type Books } from '../../../shared/stores/clickhouse.ts';
@@ -227,9 +228,15 @@ longTest('counting refusals sends Redis not a byte for calls that are VALID', as
   const bytesOf = async (isCounting: boolean, keys: string[]) => {
     let bytes = 0;
     const wire = await wireTo(world.env.REDIS_URL!, () => (some) => void (bytes += some.length));
-    const redis = connectRedis(wire.url, log);
+    const redis = connectRedis(wire.url, log, systemClock);
     await redis.connected(60_000);
-    const outcomes = startOutcomes({ redis, hasSpareRoom: () => true, metrics, log });
+    const outcomes = startOutcomes({
+      redis,
+      hasSpareRoom: () => true,
+      metrics,
+      log,
+      random: Math.random,
+    });
     const { verify } = makeVerifier({
       redis,
       holdKeys: makeHoldKeys(redis, config.VERIFY_DEADLINE_MS),

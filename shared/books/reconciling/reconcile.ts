@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { readBalances, type Balance } from '../balances.ts';
 import type { BillingRef } from '../billing-refs.ts';
 import { readBilled } from './billed.ts';
@@ -58,14 +57,14 @@ export async function reconcile(
   signal?: AbortSignal,
 ): Promise<Reconciliation[]> {
   const { sql, redis } = stores;
-  const until = performance.now() + patienceMs;
+  const { clock } = redis;
+  const until = clock.monotonic() + patienceMs;
   const first = await compare(stores, await readSettled(stores, billings));
   const differing = first.filter(({ result }) => result.status !== 'EXACT' || !result.lossesKnown);
   if (differing.length === 0) return first.map(({ result }) => result);
 
   const readMs = Math.max(...differing.map(({ balance }) => balance.atMs));
-  while ((await booksWatermark(sql)) <= readMs && performance.now() < until)
-    await sleep(LOOK_EVERY_MS, undefined, { signal });
+  while ((await booksWatermark(sql)) <= readMs && clock.monotonic() < until) await clock.sleep(LOOK_EVERY_MS, signal);
   const arrived = (await booksWatermark(sql)) > readMs;
   const balances = differing.map(({ balance }) => balance);
   // Events that arrived late meanwhile are in the books and not yet in these balances.

@@ -194,7 +194,7 @@ async function readMarks(redis: ShardedRedis, owners: Owner[]): Promise<void> {
     const pipeline = node.client.pipeline();
     for (const { billing, keyId, limits } of ofNode)
       pipeline.hmget(marksKey(billing), ...limits.map(({ counter }) => `${keyId}:${counter}`));
-    const answers = await withTimeout(WITHIN_MS, pipeline.exec()).catch((cause: unknown) => {
+    const answers = await withTimeout(redis.clock, WITHIN_MS, pipeline.exec()).catch((cause: unknown) => {
       throw new ApiError('redis_unavailable', { cause });
     });
     for (const [i, owner] of ofNode.entries()) {

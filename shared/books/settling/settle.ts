@@ -127,7 +127,7 @@ const NOBODY: BillingRef = { id: 'nobody', shard: 0, workspaceId: '', externalMe
 
 /** Throws unless the books can be read at all: of a record that does not exist, in the same way as of others. */
 export async function requireBooks(stores: SettleStores, epoch: number): Promise<void> {
-  await withTimeout(PROBE_WITHIN_MS, readBooked(stores, [emptyBalance(NOBODY, epoch)]));
+  await withTimeout(stores.redis.clock, PROBE_WITHIN_MS, readBooked(stores, [emptyBalance(NOBODY, epoch)]));
 }
 
 /** A record that has something to be set, and the arguments that say so to the script. */

@@ -20,14 +20,14 @@ const RECORDS_AT_ONCE = 2_000;
 /** Settles noted records on open shards, until stopped. Any number of processes may do so at a time. */
 export function startSettler({ metrics, ...stores }: SettlerStores & { metrics: Metrics }): Loop {
   let countedAt = -Infinity;
-  const loop = startLoop(LOOK_EVERY_MS, stores.log, 'settling balances', async () => {
+  const loop = startLoop(stores.redis.clock, LOOK_EVERY_MS, stores.log, 'settling balances', async () => {
     const open = await openShards(stores.redis, LOOK_WITHIN_MS);
     if ((await settleDue(stores, [...open.keys()])) === RECORDS_AT_ONCE) loop.soon();
-    if (performance.now() - countedAt < COUNT_EVERY_MS) return;
+    if (stores.redis.clock.monotonic() - countedAt < COUNT_EVERY_MS) return;
     const { waiting, failing } = await countUnsettled(stores.sql);
     metrics.unsettledRecords.set(waiting);
     metrics.failingRecords.set(failing);
-    countedAt = performance.now();
+    countedAt = stores.redis.clock.monotonic();
   });
   return loop;
 }

@@ -103,7 +103,7 @@ export type LateMonth = { billingId: string; month: string; mark: number; told: 
  * from the end of the last one.
  */
 export async function readLate(
-  stores: Pick<Stores, 'sql' | 'books'>,
+  stores: Stores,
   records: Records,
   fromMs: number,
 ): Promise<{ late: Map<string, Late[]>; open: LateMonth[] }> {

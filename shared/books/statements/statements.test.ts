@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../runtime/clock.ts';
 import { makeWorld, type World } from '../../../tests/helpers/world.ts';
 import { makeLogger } from '../../runtime/log.ts';
 import { connectClickHouse, type Books } from '../../stores/clickhouse.ts';
@@ -22,7 +23,7 @@ let redis: ShardedRedis;
 let books: Books;
 test.before(async () => {
   world = await makeWorld([]);
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
   books = connectClickHouse(world.env.CLICKHOUSE_URL!);
   await redis.connected(60_000);
 });

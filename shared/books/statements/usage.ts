@@ -1,3 +1,4 @@
+import type { Clock } from '../../runtime/clock.ts';
 import { dayNumber, QUARTER_MS, type Periods } from '../../values/periods.ts';
 import { allowWorkspace } from '../usage/allowed-workspace.ts';
 import { readUsage, type UsageStores } from '../usage/query.ts';
@@ -6,6 +7,8 @@ import { readAdjustments, type Adjustment } from './adjustments.ts';
 import type { Records } from './ask.ts';
 import { MERGED, merged, MOST_OF_A_KIND, sumByName, usageByName, type ByName, type Movement } from './movements.ts';
 import type { Span } from './span.ts';
+
+type Stores = UsageStores & { redis: { clock: Clock } };
 
 /** Usage of a record on a day of a span, adjustments included. */
 type UsageRow = { billingId: string; day: string; name: string; micros: number; events: number };
@@ -17,11 +20,7 @@ const MOST_ROWS = 20_000;
 export type Usage = { movements: Movement[]; byName: ByName };
 
 /** The usage of some records in a span, by record. */
-export async function readUsageMovements(
-  stores: UsageStores,
-  records: Records,
-  span: Span,
-): Promise<Map<string, Usage>> {
+export async function readUsageMovements(stores: Stores, records: Records, span: Span): Promise<Map<string, Usage>> {
   const found = new Map<string, Usage>();
   for await (const { ids, rows, isMerged } of readRows(stores, records, span)) {
     const adjustments = await readAdjustments(stores, { ...records, ids }, span, { isMerged });
@@ -32,13 +31,13 @@ export async function readUsageMovements(
 }
 
 /** What some records used in a span, adjustments included, by record. */
-export async function readUsed(stores: UsageStores, records: Records, span: Span): Promise<Map<string, number>> {
+export async function readUsed(stores: Stores, records: Records, span: Span): Promise<Map<string, number>> {
   const rows = await queryUsage(stores, records, wholeOf(span), { isMerged: true, most: records.ids.length });
   return new Map(rows.map(({ billingId, micros }) => [billingId, micros]));
 }
 
 /** The same by usage name. */
-export async function readUsedByName(stores: UsageStores, records: Records, span: Span): Promise<Map<string, ByName>> {
+export async function readUsedByName(stores: Stores, records: Records, span: Span): Promise<Map<string, ByName>> {
   const found = new Map<string, ByName>();
   for await (const { rows } of readRows(stores, records, wholeOf(span)))
     for (const [id, ofRecord] of Map.groupBy(rows, ({ billingId }) => billingId)) found.set(id, sumByName(ofRecord));
@@ -53,7 +52,7 @@ function wholeOf(span: Span): Span {
 type Page = { ids: string[]; rows: UsageRow[]; isMerged: boolean };
 
 /** Reads records page by page. What they have together decides nothing: one that has many rows is always asked for alone. */
-async function* readRows(stores: UsageStores, { workspaceId, ids }: Records, span: Span): AsyncGenerator<Page> {
+async function* readRows(stores: Stores, { workspaceId, ids }: Records, span: Span): AsyncGenerator<Page> {
   const rows = await queryUsage(stores, { workspaceId, ids }, span, { most: MOST_ROWS + 1 });
   if (rows.length <= MOST_ROWS) yield { ids, rows, isMerged: false };
   else if (ids.length === 1) {
@@ -67,7 +66,7 @@ async function* readRows(stores: UsageStores, { workspaceId, ids }: Records, spa
 }
 
 async function queryUsage(
-  stores: UsageStores,
+  stores: Stores,
   { workspaceId, ids }: Records,
   { timezone, endMs, endDay, days, starts }: Span,
   { isMerged = false, most }: { isMerged?: boolean; most: number },
@@ -80,7 +79,7 @@ async function queryUsage(
   };
   const groupBy: UsageGroup[] = isMerged ? ['billing'] : ['billing', 'usageName'];
   const question = { workspace: allowWorkspace(workspaceId), periods, groupBy, filters: { billingIds: ids } };
-  const rows = await readUsage(stores, question, { limit: most, nowMs: Date.now() });
+  const rows = await readUsage(stores, question, { limit: most, nowMs: stores.redis.clock.now() });
   return rows.map(({ period, billingId = '', usageName = MERGED, micros, events }) => ({
     billingId,
     day: days[period]!,

@@ -1,5 +1,6 @@
 import { ROOT_CONTEXT, TraceFlags, type SpanContext } from '@opentelemetry/api';
 import { SamplingDecision, TraceIdRatioBasedSampler } from '@opentelemetry/sdk-trace';
+import { systemClock } from '../clock.ts';
 import { makeRate } from '../rate.ts';
 import type { Config } from '../variables.ts';
 
@@ -21,7 +22,7 @@ export function makeSampling(name: Config['OTEL_TRACES_SAMPLER'], ratio: number)
   const byTraceId = new TraceIdRatioBasedSampler(ratio);
   const rate = makeRate(MOST_TRACED_PER_SECOND);
 
-  return (parent) => isSampled(parent) && rate('', performance.now()) === 0;
+  return (parent) => isSampled(parent) && rate('', systemClock.monotonic()) === 0;
 
   function isSampled(parent: SpanContext | null): boolean {
     if (parent && followsParent) return (parent.traceFlags & TraceFlags.SAMPLED) !== 0;

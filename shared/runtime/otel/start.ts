@@ -8,6 +8,7 @@ import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { ATTR_SERVICE_INSTANCE_ID, ATTR_SERVICE_NAME } from '@opentelemetry/semantic-conventions';
 import type { Registry } from '@prometheus-io/client';
+import { systemClock } from '../clock.ts';
 import type { Logger } from '../log.ts';
 import type { TelemetryConfig } from '../programs.ts';
 import { noTelemetry, type Telemetry } from '../telemetry.ts';
@@ -62,7 +63,7 @@ export function startOpenTelemetry(program: string, endpoint: string, { config, 
     // What can't be sent by then is lost: no program waits for a collector.
     async stop() {
       const sent = Promise.all([traces && traces.shutdown(), metrics && metrics.shutdown()]);
-      await withTimeout(STOP_WITHIN_MS, sent).catch((error: unknown) =>
+      await withTimeout(systemClock, STOP_WITHIN_MS, sent).catch((error: unknown) =>
         log.warn({ error }, 'the last telemetry was not sent'),
       );
     },
@@ -82,7 +83,7 @@ function resourceOf(program: string, { OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUT
 
 // The packages tell failures to handlers of the whole process, again with each sending that fails.
 function logFailures(log: Logger): void {
-  const mayLog = throttle(LOG_EVERY_MS);
+  const mayLog = throttle(systemClock, LOG_EVERY_MS);
   const tell = (what: object, message: string) => {
     const notLogged = mayLog();
     if (notLogged !== undefined) log.warn({ ...what, notLogged }, message);

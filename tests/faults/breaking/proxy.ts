@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { systemClock } from '../../../shared/runtime/clock.ts';
 import { withTimeout } from '../../../shared/runtime/timeout.ts';
 import type { Random } from '../../helpers/random.ts';
 
@@ -52,7 +53,7 @@ export async function openProxy(name: string, target: number, port = 0): Promise
       const { promise, resolve } = Promise.withResolvers<void>();
       const watch = (request: string) => pattern.test(request) && resolve();
       state.watchers.add(watch);
-      await withTimeout(withinMs, promise).catch(() => {});
+      await withTimeout(systemClock, withinMs, promise).catch(() => {});
       state.watchers.delete(watch);
     },
     async close() {

@@ -1,3 +1,4 @@
+import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { cacheCallers, type Authenticate } from '../../../../shared/auth/access-token.ts';
 import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
@@ -18,13 +19,15 @@ export function linksFromPostgres(sql: Sql): Authenticate {
 }
 
 /** Authenticates with the secret of a session of the portal. It ends with its link token. */
-export function portalsFromPostgres(sql: Sql): Authenticate {
-  return cacheCallers((secret) =>
-    findPortal(
-      sql,
-      sql`s.id as session_id from link_tokens l join sessions s on s.link_token_id = l.id
+export function portalsFromPostgres(sql: Sql, clock: Clock): Authenticate {
+  return cacheCallers(
+    (secret) =>
+      findPortal(
+        sql,
+        sql`s.id as session_id from link_tokens l join sessions s on s.link_token_id = l.id
           where s.hash = ${hashOf(secret)} and s.expires_at > now()`,
-    ),
+      ),
+    clock,
   );
 }
 

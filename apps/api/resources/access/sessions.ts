@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Type } from 'typebox';
+import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { cacheCallers, type Authenticate } from '../../../../shared/auth/access-token.ts';
 import type { Caller, Portal } from '../../../../shared/contract/caller.ts';
 import { permissions } from '../../../../shared/contract/caller.ts';
@@ -31,7 +32,11 @@ export const session = object({
  * Authenticates with the secret of a session, which stands for its access token: with the rights that this has now, and
  * no longer than it is in force. `noteUse` notes that the token was used.
  */
-export function sessionsFromPostgres(sql: Sql, noteUse: (shard: number, tokenId: string) => void): Authenticate {
+export function sessionsFromPostgres(
+  sql: Sql,
+  noteUse: (shard: number, tokenId: string) => void,
+  clock: Clock,
+): Authenticate {
   return cacheCallers(async (secret): Promise<Caller> => {
     const [row] = await sql<(TokenRow & { shard: number; sessionId: string })[]>`
       select t.id, t.team_id, t.permissions, t.workspace_ids, t.allowed_ips, t.shard, s.id as session_id,
@@ -43,7 +48,7 @@ export function sessionsFromPostgres(sql: Sql, noteUse: (shard: number, tokenId:
     if (!row) throw new ApiError('session_ended');
     noteUse(row.shard, row.id);
     return { ...callerOf(row), sessionId: row.sessionId };
-  });
+  }, clock);
 }
 
 /** Makes a session of the caller's token, or of the link token by which a customer came; gives the secret for its cookie. */

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import type { Clock } from '../../../../shared/runtime/clock.ts';
 import type { BillingRef } from '../../../../shared/books/billing-refs.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
 import { withTimeout } from '../../../../shared/runtime/timeout.ts';
@@ -38,9 +39,9 @@ export async function readOpenHolds(
   const found: OpenHold[] = [];
   let place = after;
   while (found.length < take) {
-    const next = await within(placesAfter(client, ends!, place, take - found.length));
+    const next = await within(redis.clock, placesAfter(client, ends!, place, take - found.length));
     if (next.length === 0) break;
-    const texts = await within(client.hmget(holds!, ...next.map(holdOf)));
+    const texts = await within(redis.clock, client.hmget(holds!, ...next.map(holdOf)));
     // One that was settled in between has no text any more.
     for (const [i, text] of texts.entries()) if (text !== null) found.push(readOpenHold(next[i]!, text));
     place = next.at(-1)!;
@@ -80,8 +81,8 @@ function readOpenHold(place: string, text: string): OpenHold {
   };
 }
 
-async function within<T>(asked: Promise<T>): Promise<T> {
-  return withTimeout(WITHIN_MS, asked).catch((cause: unknown) => {
+async function within<T>(clock: Clock, asked: Promise<T>): Promise<T> {
+  return withTimeout(clock, WITHIN_MS, asked).catch((cause: unknown) => {
     throw new ApiError('redis_unavailable', { cause });
   });
 }

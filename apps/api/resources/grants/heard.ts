@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { readBalances, type Balance } from '../../../../shared/books/balances.ts';
 import { billingKey } from '../../../../shared/books/billing-refs.ts';
 import { ApiError } from '../../../../shared/contract/errors.ts';
@@ -32,13 +31,13 @@ export async function requireCreditsHeard(sql: Query, { id }: { id: string }): P
  * about to tell Redis. 503 where that takes longer than a second. Undefined where Redis does not know the record.
  */
 export async function readHeard(redis: ShardedRedis, record: BillingRow): Promise<Balance | undefined> {
-  const deadline = performance.now() + HEARD_WITHIN_MS;
+  const deadline = redis.clock.monotonic() + HEARD_WITHIN_MS;
   for (;;) {
     const [balance] = await readBalances(redis, [record]);
     if (!balance) return undefined;
     if (balance.version! >= record.version && balance.adjustment >= record.lastAdjustment) break;
-    if (performance.now() > deadline) throw notYet();
-    await sleep(AGAIN_MS);
+    if (redis.clock.monotonic() > deadline) throw notYet();
+    await redis.clock.sleep(AGAIN_MS);
   }
   // An account has yet to take in settings that were written a moment ago.
   await turnAccount(redis, record.shard, billingKey(record));

@@ -25,12 +25,18 @@ type Stores = { sql: Sql; redis: ShardedRedis; metrics: Metrics; log: Logger };
  */
 export function startScheduling(stores: Stores): Loop {
   let after: Position | undefined;
-  const loop = startLoop(EVERY_MS, stores.log, 'making periods of grant schedules', async (stopping) => {
-    const from = after;
-    after = undefined;
-    after = await makeDuePeriods(stores, stopping, from);
-    if (after) loop.soon();
-  });
+  const loop = startLoop(
+    stores.redis.clock,
+    EVERY_MS,
+    stores.log,
+    'making periods of grant schedules',
+    async (stopping) => {
+      const from = after;
+      after = undefined;
+      after = await makeDuePeriods(stores, stopping, from);
+      if (after) loop.soon();
+    },
+  );
   return loop;
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
+import type { Clock } from '../../../../shared/runtime/clock.ts';
 import { CacheableAnswer } from '../../../../shared/contract/route.ts';
 import { named, object } from '../../../../shared/contract/schema-kinds.ts';
 import type { Logger } from '../../../../shared/runtime/log.ts';
@@ -33,7 +34,7 @@ const CACHE_CONTROL = 'public, max-age=300, stale-while-revalidate=300';
 
 type Kept = { answer: Promise<CacheableAnswer>; until: number };
 
-export function makeKeySets(sql: Sql, log: Logger): KeySets {
+export function makeKeySets(sql: Sql, log: Logger, clock: Clock): KeySets {
   const ofTeam = gathered(TEAMS_AT_ONCE, (ids) => readTeams(sql, ids));
   let kept: Kept | undefined;
   let wasCut = false;
@@ -51,9 +52,9 @@ export function makeKeySets(sql: Sql, log: Logger): KeySets {
 
   return {
     shared() {
-      if (!kept || performance.now() >= kept.until) {
+      if (!kept || clock.monotonic() >= kept.until) {
         const reading: Kept = {
-          answer: readShared().finally(() => void (reading.until = nextRead())),
+          answer: readShared().finally(() => void (reading.until = nextRead(clock))),
           until: Infinity,
         };
         kept = reading;
@@ -66,8 +67,8 @@ export function makeKeySets(sql: Sql, log: Logger): KeySets {
   };
 }
 
-function nextRead(): number {
-  return performance.now() + SHARED_FOR_MS;
+function nextRead(clock: Clock): number {
+  return clock.monotonic() + SHARED_FOR_MS;
 }
 
 /** A key set as an answer. An empty one may not be kept: the team's first JWT fills it and must verify at once. */

@@ -1,3 +1,4 @@
+import type { Clock } from '../../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../../shared/runtime/log.ts';
 import { startLoop, type Loop } from '../../../../shared/runtime/loop.ts';
 import type { Sql } from '../../../../shared/stores/postgres.ts';
@@ -12,9 +13,9 @@ const KEYS_AT_ONCE = 500;
  * minutes, because a program that still has the old master key may make a key meanwhile. A key that opens under no known
  * master key is logged as an error.
  */
-export function resealSigningKeys(sql: Sql, masterKeys: MasterKeys, log: Logger): Loop {
+export function resealSigningKeys(sql: Sql, masterKeys: MasterKeys, log: Logger, clock: Clock): Loop {
   const sealer = signingKeySealer(masterKeys);
-  return startLoop(EVERY_MS, log, 'encrypting signing keys again', async () => {
+  return startLoop(clock, EVERY_MS, log, 'encrypting signing keys again', async () => {
     let sealed = 0;
     for (let page = await nextPage(''); page.length > 0; page = await nextPage(page.at(-1)!.kid))
       for (const row of page) sealed += await reseal(row);

@@ -21,7 +21,7 @@ const LEFT_AFTER = '5 seconds';
 /** Goes on with revocations that were too large for one transaction, a page of each in turn. */
 export function startRevoking(sql: Sql, redis: ShardedRedis, log: Logger): Loop {
   // One page a run, without a pause while there are more: so it stops after any page.
-  const loop = startLoop(EVERY_MS, log, 'revoking', async () => {
+  const loop = startLoop(redis.clock, EVERY_MS, log, 'revoking', async () => {
     if (await goOnRevoking(sql, redis)) loop.soon();
   });
   return loop;

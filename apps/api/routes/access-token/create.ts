@@ -46,8 +46,8 @@ export default route({
   response: object({ accessToken: newAccessToken }),
   errors: ['expires_at_past', 'permission_not_grantable', 'unknown_workspace_in_token'],
 
-  async handle({ sql, body, caller, changed, audit }) {
-    if (body.expiresAt !== undefined) requireFuture(body.expiresAt, Date.now());
+  async handle({ sql, body, caller, changed, audit, clock }) {
+    if (body.expiresAt !== undefined) requireFuture(body.expiresAt, clock.now());
     const own = await readOwn(sql, caller);
     requireGrantable(caller, own, body);
     await requireKnown(sql, caller.teamId, body.workspaceIds ?? []);

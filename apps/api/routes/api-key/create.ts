@@ -33,13 +33,13 @@ export default route({
   response: object({ apiKey: apiKeyWithText }),
   errors: ['workspace_forbidden', 'expires_at_past', 'unknown_scope'],
 
-  async handle({ sql, body, caller, changed, audit }) {
+  async handle({ sql, body, caller, changed, audit, clock }) {
     const { workspaceId, externalMeterId, metadata } = body;
     checkLimits('limits', body.limits);
     await requireWorkspace(sql, caller, workspaceId, { hold: true });
     const [defaults] = await sql<[{ prefix: string | null; lifetimeSeconds: number | null }]>`
       select default_key_prefix as prefix, default_expiration as lifetime_seconds from workspaces where id = ${workspaceId}`;
-    const now = Date.now();
+    const now = clock.now();
     if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, now);
     const byDefault = defaults.lifetimeSeconds === null ? null : now + defaults.lifetimeSeconds * 1000;
     const expiresAt = body.expiresAt === undefined ? byDefault : body.expiresAt;

@@ -16,7 +16,7 @@ export default route({
   response: object({ apiKey }),
   errors: ['workspace_forbidden', 'key_not_found'],
 
-  async handle({ sql, params, caller, changed, audit }) {
+  async handle({ sql, params, caller, changed, audit, clock }) {
     const { shard, deleted } = await lockKey(sql, caller, params);
     const before = await readKey(sql, params);
     if (!deleted) {
@@ -28,7 +28,7 @@ export default route({
     const apiKey = await readKey(sql, params);
     audit('api_key', params.akid, before, apiKey);
     const keys = [{ workspaceId: params.id, key: apiKey }];
-    if (!deleted) await tellKeys(sql, { type: 'key.deleted', teamId: caller.teamId, keys, atMs: Date.now() });
+    if (!deleted) await tellKeys(sql, { type: 'key.deleted', teamId: caller.teamId, keys, atMs: clock.now() });
     return { apiKey };
   },
 });

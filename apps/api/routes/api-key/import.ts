@@ -56,8 +56,8 @@ export default route({
   }),
   errors: ['key_text_wrong', 'workspace_forbidden', 'expires_at_past', 'unknown_scope', 'key_taken'],
 
-  async handle({ sql, body, caller, changed, audit }) {
-    const atMs = Date.now();
+  async handle({ sql, body, caller, changed, audit, clock }) {
+    const atMs = clock.now();
     const { results, made } = await importKeys(sql, caller, body.keys, atMs);
     const ids = results.flatMap((one) => ('keyId' in one ? [one.keyId] : []));
     const rows = await selectKeys(sql, sql`where k.id = any(${ids})`);

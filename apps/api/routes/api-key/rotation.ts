@@ -22,11 +22,11 @@ export const graceSeconds = Type.Integer({
     'for how long at most the 10 latest earlier secrets stay valid beside the new one, with the same limits and credits; 0: not at all',
 });
 
-type Rotating = Pick<Services, 'sql' | 'changed' | 'audit'> & { caller: Caller };
+type Rotating = Pick<Services, 'sql' | 'changed' | 'audit' | 'clock'> & { caller: Caller };
 
 /** Gives a key a new secret. `linkTokenId` names the link by which its customer does it, for the audit log. */
 export async function rotateKey(
-  { sql, caller, changed, audit }: Rotating,
+  { sql, caller, changed, audit, clock }: Rotating,
   params: { id: string; akid: string },
   { graceSeconds, linkTokenId }: { graceSeconds?: number | undefined; linkTokenId?: string },
 ) {
@@ -34,7 +34,7 @@ export async function rotateKey(
   if (deleted) throw new ApiError('key_deleted');
   if (linkTokenId !== undefined) await refuseTooMany(sql, params.akid);
   const before = await readKey(sql, params);
-  const now = Date.now();
+  const now = clock.now();
   const validUntil = graceSeconds ? now + graceSeconds * 1000 : null;
   const text = makeKeyText(prefix, shard);
 

@@ -32,10 +32,10 @@ export default route({
   response: object({ apiKey }),
   errors: ['workspace_forbidden', 'key_not_found', 'key_deleted', 'expires_at_past', 'unknown_scope', 'quota_exceeded'],
 
-  async handle({ sql, params, body, caller, changed, audit }) {
+  async handle({ sql, params, body, caller, changed, audit, clock }) {
     const { shard, deleted } = await lockKey(sql, caller, params);
     if (deleted) throw new ApiError('key_deleted');
-    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, Date.now());
+    if (typeof body.expiresAt === 'number') requireFuture(body.expiresAt, clock.now());
     const before = await readKey(sql, params);
     const { scopes, metadata, limits, allowedIPs, ...values } = body;
     checkLimits('limits', limits);

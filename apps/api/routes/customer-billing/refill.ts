@@ -38,7 +38,7 @@ export default route({
   response: object({ billing }),
   errors: ['workspace_forbidden', 'billing_not_found', 'credits_too_large'],
 
-  async handle({ sql, body, caller, changed, audit, redis, requestId }) {
+  async handle({ sql, body, caller, changed, audit, redis, requestId, clock }) {
     await requireWorkspace(sql, caller, body.workspaceId);
     const amountMicros = typeof body.refill === 'string' ? parseCredits(body.refill) : creditsFromNumber(body.refill);
     if (!amountMicros) throw notAnAmount();
@@ -54,7 +54,7 @@ export default route({
     await requireCreditsFit(sql, before, amountMicros);
     const balance = await readHeard(redis, before);
     // Grants of its class that have begun since they were made are older.
-    const totalMicros = before.totalMicros + (await countBegun(sql, before, Date.now())) + amountMicros;
+    const totalMicros = before.totalMicros + (await countBegun(sql, before, clock.now())) + amountMicros;
 
     const [row] = await sql<[BillingRow]>`
       update billing_records set ${set(sql, { totalMicros })} where id = ${before.id} returning ${billingColumns(sql)}`;

@@ -33,7 +33,7 @@ type Asked = Static<typeof statementQuery>;
 
 /** The statement of a record: of a closed month as it was stored, else from the books. */
 export async function readStatement(
-  { sql, redis, books, leftMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'leftMs'>,
+  { sql, redis, books, clock, leftMs }: Pick<Services, 'sql' | 'redis' | 'books' | 'clock' | 'leftMs'>,
   billing: BillingRow,
   query: Asked,
 ): Promise<StatementAnswer> {
@@ -47,7 +47,7 @@ export async function readStatement(
     workspaceId: billing.workspaceId,
     billings: [billing],
     span,
-    nowMs: Date.now(),
+    nowMs: clock.now(),
     patienceMs: PATIENCE_SHARE * leftMs(),
   };
   const made = row ? lineOf(row) : (await makeStatements({ sql, redis, books }, wanted)).statements[0]!;

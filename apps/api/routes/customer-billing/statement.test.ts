@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
 import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
 import { backdate, backdateRows } from '../../../../tests/helpers/backdate.ts';
@@ -13,7 +14,7 @@ let redis: ShardedRedis;
 let consumer: Started | undefined;
 test.before(async () => {
   world = await makeWorld(['verify']);
-  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'));
+  redis = connectRedis(world.env.REDIS_URL!, makeLogger('test', 'silent'), systemClock);
   await redis.connected(60_000);
 });
 test.after(async () => {

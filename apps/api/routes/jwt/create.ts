@@ -39,14 +39,14 @@ export default route({
   response: object({ jwt }),
   errors: ['registered_claim', 'workspace_forbidden', 'issuer_url_unknown'],
 
-  async handle({ sql, body, caller, audit, signingKeys, publicUrl }) {
+  async handle({ sql, body, caller, audit, signingKeys, publicUrl, clock }) {
     const { payload, aud, exp = DEFAULT_SECONDS } = body;
     refuseRegistered(payload);
     const workspaceIds = await signableWorkspaces(sql, caller, body.workspaceIds);
     const key = await signingKeys.current(sql, caller.teamId, exp);
     if ('isNew' in key) audit('signing_key', key.kid, undefined, { kid: key.kid });
     const issuer = issuerOf(caller.teamId, key.issuer, publicUrl);
-    const nowSeconds = Math.floor(Date.now() / 1000);
+    const nowSeconds = Math.floor(clock.now() / 1000);
     return {
       jwt: await signJwt(key, { payload, audience: aud, issuer, workspaceIds, lifetimeSeconds: exp, nowSeconds }),
     };

@@ -1,6 +1,7 @@
 import { createLocalJWKSet, createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 'jose';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { newId } from '../../../../shared/values/ids.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { eventually, makeWorld, type Answer, type World } from '../../../../tests/helpers/world.ts';
@@ -136,7 +137,7 @@ test('strangers who ask for key sets cost Postgres one read a second for the sha
     most = Math.max(most, ++running);
     return made.finally(() => running--);
   };
-  const keySets = makeKeySets(Object.assign(counting, world.sql), makeLogger('test', 'silent'));
+  const keySets = makeKeySets(Object.assign(counting, world.sql), makeLogger('test', 'silent'), systemClock);
   const started = Date.now();
   for (let i = 0; i < 50; i++) await Promise.all(Array.from({ length: 20 }, () => keySets.shared()));
   assert.ok(reads <= 1 + (Date.now() - started) / 1000, `${reads} reads of the shared set`);

@@ -21,9 +21,9 @@ export default route({
   response: object({ jti, expiresAt: instant('until when the revocation is kept: by then the JWT has expired') }),
   errors: ['workspace_forbidden', 'jwt_not_of_team', 'revocation_limit_reached'],
 
-  async handle({ sql, body, caller, audit }) {
+  async handle({ sql, body, caller, audit, clock }) {
     if ((body.jti === undefined) === (body.jwt === undefined)) throw needsOne();
-    const { jti, expiresAt, isOver } = await revocable(sql, caller, body);
+    const { jti, expiresAt, isOver } = await revocable(sql, caller, body, new Date(clock.now()));
     if (isOver) return { jti, expiresAt: expiresAt!.getTime() };
     const revoked = await revokeJwt(sql, caller.teamId, jti, expiresAt);
     const answer = { jti, expiresAt: revoked.expiresAt.getTime() };
@@ -38,13 +38,18 @@ type Revocable = { jti: string; expiresAt?: Date; isOver?: boolean };
  * The JWT to revoke. A jti does not tell a JWT's workspaces, so it takes a token of the whole team; the JWT itself also one
  * that may use all of its workspaces.
  */
-async function revocable(sql: Query, caller: Caller, body: { jti?: string; jwt?: string }): Promise<Revocable> {
+async function revocable(
+  sql: Query,
+  caller: Caller,
+  body: { jti?: string; jwt?: string },
+  now: Date,
+): Promise<Revocable> {
   if (body.jwt === undefined) {
     requireWholeTeam(caller);
     return { jti: body.jti! };
   }
   const { teamId } = caller;
-  const { claims, ...checked } = await checkJwt(sql, { teamId, workspaceIds: undefined }, body.jwt, new Date());
+  const { claims, ...checked } = await checkJwt(sql, { teamId, workspaceIds: undefined }, body.jwt, now);
   if (!claims) throw new ApiError('jwt_not_of_team');
   const limits = claims[WORKSPACES_CLAIM];
   if (!limits) requireWholeTeam(caller);

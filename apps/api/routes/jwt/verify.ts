@@ -45,8 +45,8 @@ export default route({
   body: object({ jwt }),
   response,
 
-  async handle({ sql, body, caller }) {
-    return present(await checkJwt(sql, caller, body.jwt, new Date()));
+  async handle({ sql, body, caller, clock }) {
+    return present(await checkJwt(sql, caller, body.jwt, new Date(clock.now())));
   },
 });
 

@@ -16,10 +16,10 @@ export default route({
   writes: true,
   response: object({ opened: Type.Literal(true, { examples: [true] }) }),
 
-  async handle({ sql, caller, portalCookies, setCookie, audit }) {
+  async handle({ sql, caller, portalCookies, setCookie, audit, clock }) {
     const { secret, sessionId, line } = await createSession(sql, caller);
     audit('session', sessionId, undefined, line);
-    const secondsLeft = Math.max(1, Math.ceil((portalOf(caller).expiresAt - Date.now()) / 1000));
+    const secondsLeft = Math.max(1, Math.ceil((portalOf(caller).expiresAt - clock.now()) / 1000));
     setCookie(portalCookies.store(secret, secondsLeft));
     return { opened: true as const };
   },

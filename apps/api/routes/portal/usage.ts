@@ -40,8 +40,8 @@ export default route({
   response: object({ data: Type.Array(usageRow, { maxItems: MOST_ROWS }) }),
   errors: ['usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
 
-  async handle({ sql, query, caller, books }) {
-    const nowMs = Date.now();
+  async handle({ sql, query, caller, books, clock }) {
+    const nowMs = clock.now();
     const portal = portalOf(caller);
     const question: UsageQuestion = {
       workspace: usageOfPortal(portal),

@@ -110,7 +110,7 @@ function csvOf(lines: readonly StatementLine[]): string {
 type Known = { id: string; shard: number; workspaceId: string; externalMeterId: string };
 
 async function readLines(
-  { sql, redis, books }: Pick<Services, 'sql' | 'redis' | 'books'>,
+  { sql, redis, books, clock }: Pick<Services, 'sql' | 'redis' | 'books' | 'clock'>,
   workspaceId: string,
   { span, closing }: FoundSpan,
   { after, take }: { after: string; take: number },
@@ -135,7 +135,7 @@ async function readLines(
   const closed = new Set(made.keys());
   const billings = records.filter((one) => !closed.has(one.id));
   if (billings.length > 0) {
-    const wanted = { workspaceId, billings, span, nowMs: Date.now(), patienceMs: 0 };
+    const wanted = { workspaceId, billings, span, nowMs: clock.now(), patienceMs: 0 };
     const { statements } = await makeStatements({ sql, redis, books }, wanted);
     for (const one of statements) made.set(one.billingId, one);
   }

@@ -70,8 +70,8 @@ export default route({
   },
   errors: ['billing_not_found', 'usage_too_large', 'usage_too_slow', 'too_many_events', 'usage_unavailable'],
 
-  async handle({ sql, params, query, caller, books, header }) {
-    const nowMs = Date.now();
+  async handle({ sql, params, query, caller, books, header, clock }) {
+    const nowMs = clock.now();
     const { row: record, workspace } = await requireUsageOfBilling(sql, caller, params.bid);
     const { interval, timezone, groupBy, usageName, format } = query;
     const isByDay = interval === undefined && timezone === undefined && groupBy === undefined;

@@ -109,8 +109,8 @@ export default route({
   ],
 
   async handle(call) {
-    const { sql, caller, books, query: given, header } = call;
-    const nowMs = Date.now();
+    const { sql, caller, books, query: given, header, clock } = call;
+    const nowMs = clock.now();
     const workspace = await requireUsageOf(sql, caller, given.workspaceId);
     const groupBy = readGroups(given.groupBy);
     const asked = { ...given, limit: undefined, cursor: undefined, format: undefined };

@@ -98,13 +98,13 @@ export default route({
   }),
   errors: ['workspace_forbidden', 'usage_too_large', 'usage_too_slow', 'usage_unavailable'],
 
-  async handle({ sql, query, caller, books }) {
+  async handle({ sql, query, caller, books, clock }) {
     const { workspaceId, externalMeterId: meter, from, to, interval = 'day', timezone = 'UTC' } = query;
     if (workspaceId === undefined && meter !== undefined) throw invalidField('externalMeterId', 'needs workspaceId');
     if (workspaceId === undefined) requireWholeTeam(caller);
     const workspace = workspaceId === undefined ? undefined : await requireUsageOf(sql, caller, workspaceId);
     const bounds = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
-    const cuts = cutsOf({ ...bounds, interval, timezone }, Date.now());
+    const cuts = cutsOf({ ...bounds, interval, timezone }, clock.now());
     const { status, reason, limit, apiKeyId: key, route: path, customerId: customer } = query;
     const groupBy = groupsIn(query.groupBy ?? 'status');
     const asked = Object.entries({ status, reason, limit, key, route: path, customer });

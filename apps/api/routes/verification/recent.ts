@@ -43,12 +43,12 @@ export default route({
   response: object({ data: Type.Array(decision, { maxItems: MOST }) }),
   errors: ['workspace_forbidden', 'key_not_found', 'usage_too_slow', 'usage_unavailable'],
 
-  async handle({ sql, query, caller, books }) {
+  async handle({ sql, query, caller, books, clock }) {
     const { apiKeyId, workspaceId, externalMeterId: meter } = query;
     const isMeter = workspaceId !== undefined && meter !== undefined && apiKeyId === undefined;
     if (!isMeter && (apiKeyId === undefined || workspaceId !== undefined || meter !== undefined)) throw whoseIsWrong();
     const question = isMeter ? await ofMeter(sql, caller, workspaceId, meter) : await ofKey(sql, caller, apiKeyId!);
-    const rows = await readRecentOutcomes(books, question, Date.now(), MOST);
+    const rows = await readRecentOutcomes(books, question, clock.now(), MOST);
     const data = rows.map(({ timeMs, apiKeyId, limitedBy, ...told }) => ({
       time: new Date(timeMs).toISOString(),
       apiKeyId,

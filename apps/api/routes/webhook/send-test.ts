@@ -23,7 +23,7 @@ export default route({
   response: object({ delivery: webhookDelivery }),
   errors: ['webhook_not_found', 'webhook_disabled', 'webhook_waiting_limit_reached'],
 
-  async handle({ sql, params, caller, audit }) {
+  async handle({ sql, params, caller, audit, clock }) {
     const row = await requireWebhook(sql, caller, params.wid, { lock: true });
     await requireDeliverable(sql, caller.teamId, row);
     const { teamId } = caller;
@@ -31,7 +31,7 @@ export default route({
       teamId,
       webhookId: row.id,
       workspaceId: row.workspaceId,
-      atMs: Date.now(),
+      atMs: clock.now(),
     });
     audit('webhook', row.id, undefined, { tested: deliveryId });
     const [delivery] = await deliveryRows(sql, row.id, { id: deliveryId });

@@ -1,5 +1,6 @@
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { fillWith } from '../../../../tests/helpers/waiting-deliveries.ts';
 import { makeLogger } from '../../../../shared/runtime/log.ts';
@@ -164,7 +165,7 @@ test('when the master key is changed, secrets are sealed again and stay what the
   const [old, fresh] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
   const { webhook } = (await must(201, create())).body;
   const { secret } = (await must(200, world.call('post', `${pathOf(webhook)}/rotate`))).body.webhook;
-  const resealing = resealWebhookSecrets(world.sql, [fresh, old], makeLogger('test', 'silent'));
+  const resealing = resealWebhookSecrets(world.sql, [fresh, old], makeLogger('test', 'silent'), systemClock);
   const sealer = webhookSealer([fresh]);
   const row = await eventually('it is sealed again', async () => {
     const [found] = await world.sql<{ secretSealed: Buffer; previousSealed: Buffer }[]>`
@@ -178,7 +179,7 @@ test('when the master key is changed, secrets are sealed again and stay what the
     [secret, webhook.secret],
   );
   // Back under the key of this test's api.
-  const back = resealWebhookSecrets(world.sql, [old, fresh], makeLogger('test', 'silent'));
+  const back = resealWebhookSecrets(world.sql, [old, fresh], makeLogger('test', 'silent'), systemClock);
   await eventually('all are', async () => {
     const name = webhookSealer([old]).keyName;
     const [other] = await world.sql`select from webhooks where sealed_under <> ${name} and deleted_at is null`;

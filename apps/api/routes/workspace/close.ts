@@ -58,7 +58,7 @@ export default route({
   response: object({ closing }),
   errors: ['workspace_forbidden', 'month_not_next'],
 
-  async handle({ sql, params, body, caller, audit }) {
+  async handle({ sql, params, body, caller, audit, clock }) {
     // Whoever books in the workspace waits for this lock, and then sees the month.
     await lockWorkspace(sql, caller, params.id, { alone: true });
     const { month, acceptDifferences: acceptsDifferences = false } = body;
@@ -74,7 +74,7 @@ export default route({
     const next = await nextMonth(sql, params.id);
     if (next.closing !== null) throw notClosedYet(next.closing);
     if (month !== next.month) throw notNext(next.month);
-    if (next.span.endMs > Date.now()) throw notOver(next.span.timezone);
+    if (next.span.endMs > clock.now()) throw notOver(next.span.timezone);
     const begun = await beginMonth(sql, params.id, next, { acceptsDifferences });
     audit('workspace_month', params.id, undefined, { month, acceptsDifferences });
     return { closing: present({ ...begun, waiting: null }) };

@@ -1,3 +1,4 @@
+import { systemClock } from '../../../../shared/runtime/clock.ts';
 import { sweep } from '../../sync/sweeper.ts';
 import { removeDeleted } from '../../sync/remove-deleted.ts';
 import { connectRedis, type ShardedRedis } from '../../../../shared/stores/redis.ts';
@@ -19,7 +20,7 @@ export type Background = {
 
 /** Beside an api that does the same: neither disturbs the other. */
 export async function connectBackground({ sql, env }: World): Promise<Background> {
-  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'));
+  const redis = connectRedis(env.REDIS_URL!, makeLogger('test', 'error'), systemClock);
   await redis.connected(60_000);
   const sweepAll = async () => {
     while ((await sweep(sql, redis)) > 0);

@@ -1,0 +1,37 @@
+import { setTimeout as sleepOf } from 'node:timers/promises';
+
+/** The time that a program lives by. `main.ts` makes it and gives it to all that waits or looks at it; a test gives its own. */
+export type Clock = {
+  /** Unix time in ms. */
+  now(): number;
+  /** Milliseconds that only grow, since an unknown moment. */
+  monotonic(): number;
+  /** Waits; rejects when the signal is aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** Calls `work` once, later. Gives what prevents it. */
+  after(ms: number, work: () => void): () => void;
+  /** Calls `work` again and again; this alone keeps no process alive. Gives what ends it. */
+  every(ms: number, work: () => void): () => void;
+};
+
+/** The time of this machine. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  sleep: (ms, signal) => sleepOf(ms, undefined, signal && { signal }),
+  after(ms, work) {
+    const timer = setTimeout(work, ms);
+    return () => clearTimeout(timer);
+  },
+  every(ms, work) {
+    const timer = setInterval(work, ms).unref();
+    return () => clearInterval(timer);
+  },
+};
+
+/** A signal that is aborted after `ms`. */
+export function abortAfter(clock: Clock, ms: number): AbortSignal {
+  const controller = new AbortController();
+  clock.after(ms, () => controller.abort());
+  return controller.signal;
+}
