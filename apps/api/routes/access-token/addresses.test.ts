@@ -19,8 +19,7 @@ test.before(async () => {
 test.after(() => world?.stop());
 
 test('a token with a list works from its addresses alone, on api and verify, whoever asked before', async () => {
-  const { token, allowedIPs } = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
-  assert.equal(allowedIPs, ['203.0.113.0/24', '2001:db8::/32']);
+  const { token } = await mint({ allowedIPs: ['203.0.113.0/24', '2001:db8::/32'] });
   const uses = {
     'api, from Postgres': (from: string) => call('get', PATH, undefined, token, from),
     'api, writing': (from: string) => call('post', '/api/v1/workspace', { name: 'w' }, token, from),
@@ -63,16 +62,6 @@ test('a token gives its addresses on, or some of them, and never more', async ()
     assert.equal([status, body.error.code], [403, 40303], allowedIPs.join());
   }
   assert.not.ok('allowedIPs' in (await mint({ allowedIPs: [] })), 'an unlimited token may make an unlimited one');
-});
-
-test('a list is as valid as one of a key, and has at most 100 entries', async () => {
-  const blocks = Array.from({ length: 101 }, (_, i) => `10.0.${i}.0/24`);
-  await mint({ allowedIPs: blocks.slice(1) });
-  for (const allowedIPs of [blocks, ['10.1'], ['300.0.0.1'], ['10.0.0.0/33'], ['fe80::1%eth0'], [''], 'x', [1]]) {
-    const body = { name: 'n', permissions: ['key:read'], allowedIPs };
-    const answer = await world.call('post', PATH, body);
-    assert.equal([answer.status, answer.body.error.code], [400, 40001], answer.text);
-  }
 });
 
 test.run();

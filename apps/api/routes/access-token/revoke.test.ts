@@ -2,7 +2,7 @@ import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { permissions } from '../../../../shared/contract/caller.ts';
 import { newId } from '../../../../shared/values/ids.ts';
-import { hashKeyText, keyShard, makeKeyText, maskKeyText } from '../../../../shared/values/key-text.ts';
+import { hashKeyText, keyShard, makeKeyText } from '../../../../shared/values/key-text.ts';
 import { must } from '../../../../tests/helpers/customers.ts';
 import { joinWorld, type World } from '../../../../tests/helpers/world.ts';
 import { goOnRevoking } from '../../resources/revocations/job.ts';
@@ -24,21 +24,19 @@ test.after(async () => {
 test('a token that was just revoked writes nothing, and gets no kept answer again', async () => {
   const leaked = await mint(world.team.token);
   const headers = { 'Idempotency-Key': 'before' };
-  const body = { name: 'child', permissions: [...permissions] };
-  await must(201, world.call('post', PATH, body, { token: leaked.token, headers }));
+  await must(201, mintWith(leaked.token, { headers }));
   await revoke(leaked.id, world.team.token);
   // The api still has it in its memory of callers.
   for (const writing of [
-    world.call('post', PATH, body, { token: leaked.token }),
-    world.call('post', PATH, body, { token: leaked.token, headers }),
-    world.call('post', '/api/v1/workspace', { name: 'w' }, { token: leaked.token }),
-    world.call('post', '/api/v1/jwt', { payload: {} }, { token: leaked.token }),
+    mintWith(leaked.token),
+    mintWith(leaked.token, { headers }),
+    world.call('post', '/api/v1/jwt', { payload: {} }, leaked),
   ])
     assert.is((await writing).body.error?.code, 40102);
 });
 
 test('revoking a token revokes all that it made, and all that these made, on every server', async () => {
-  const { token: admin } = await world.newTeam();
+  const { token: admin, id: teamId } = await world.newTeam();
   const root = await mint(admin);
   const child = await mint(root.token);
   const grandchild = await mint(child.token);
@@ -47,16 +45,15 @@ test('revoking a token revokes all that it made, and all that these made, on eve
   assert.equal(descendants, { revoked: 2, pending: false });
   for (const one of [root, child, grandchild]) assert.equal(await statusesOf(one), [401, 401]);
   assert.equal(await statusesOf(sibling), [200, 200]);
-  const listed = (await must(200, world.call('get', PATH, undefined, { token: admin }))).body.accessTokens;
-  const revoked = listed.filter((one: { revoked: boolean }) => one.revoked).map((one: { id: string }) => one.id);
-  assert.equal(revoked, [root.id, child.id, grandchild.id]);
-  const { auditLog } = (
-    await must(200, world.call('get', `/api/v1/audit-log?resourceId=${grandchild.id}`, undefined, { token: admin }))
-  ).body;
-  assert.equal(auditLog.map((line: { operation: string }) => line.operation).toSorted(), [
-    'DELETE /api/v1/access-token/{id}',
-    'POST /api/v1/access-token',
-  ]);
+  const rows = await world.sql`
+    select t.id, l.operation from access_tokens t
+    left join audit_log l on l.resource_id = t.id and l.operation like 'DELETE %'
+    where t.team_id = ${teamId} and t.revoked_at is not null order by t.id`;
+  const operation = 'DELETE /api/v1/access-token/{id}';
+  assert.equal(
+    [...rows],
+    [root, child, grandchild].map(({ id }) => ({ id, operation })),
+  );
 });
 
 test('descendants=false keeps what a token made, until a later call revokes that too', async () => {
@@ -71,24 +68,11 @@ test('descendants=false keeps what a token made, until a later call revokes that
   for (const one of [child, grandchild]) assert.equal(await statusesOf(one), [401, 401]);
 });
 
-test('a token says which token made it, and the token of an operator that none did', async () => {
-  const { token: admin } = await world.newTeam();
-  const listed = async () => (await must(200, world.call('get', PATH, undefined, { token: admin }))).body.accessTokens;
-  const [operator] = await listed();
-  assert.not.ok('createdBy' in operator);
-  const made = await mint(admin);
-  assert.is(made.createdBy, operator.id);
-  assert.is((await listed())[1].createdBy, operator.id);
-  const got = (await must(200, world.call('get', `${PATH}/${made.id}`, undefined, { token: admin }))).body.accessToken;
-  assert.equal(got, (await listed())[1]);
-});
-
 test('tokens that revoke themselves and each other at once get an answer each, and none waits for a deadlock', async () => {
   const { token: admin } = await world.newTeam();
   for (let round = 0; round < 2; round++) {
     const [a, b] = [await mint(admin), await mint(admin)];
     const calls = [
-      [a, a],
       [a, a],
       [a, b],
       [b, a],
@@ -97,13 +81,8 @@ test('tokens that revoke themselves and each other at once get an answer each, a
     const answers = await Promise.all(
       calls.map(([by, of]) => world.call('delete', `${PATH}/${of.id}`, undefined, { token: by.token })),
     );
-    assert.ok(
-      answers.every(({ status }) => status === 200 || status === 401),
-      answers.map(({ text }) => text).join(),
-    );
-    const [row] = await world.sql<[{ revoked: number }]>`
-      select count(*)::int as revoked from access_tokens where id in (${a.id}, ${b.id}) and revoked_at is not null`;
-    assert.ok(row.revoked >= 1);
+    for (const { status, text } of answers) assert.ok(status === 200 || status === 401, text);
+    assert.ok(answers.some(({ status }) => status === 200));
   }
 });
 
@@ -122,11 +101,9 @@ test('a token that never stops writing cannot hold up its revocation, and what i
   });
   await writing.promise;
   await revoke(leaked.id, admin);
-  const left = () => world.sql`select from access_tokens where created_by = ${leaked.id} and revoked_at is null`;
-  assert.is((await left()).length, 0);
   await Promise.all(writers);
-  const made = await world.sql`select from access_tokens where created_by = ${leaked.id}`;
-  assert.equal([made.length, (await left()).length], [written, 0]);
+  const made = await world.sql`select revoked_at from access_tokens where created_by = ${leaked.id}`;
+  assert.equal([made.length, made.filter((one) => one.revokedAt === null).length], [written, 0]);
 });
 
 test('a revocation that fails holds up no other', async () => {
@@ -172,14 +149,14 @@ test('of hundreds of descendants the last are refused by the api at once, and by
 
 test.run();
 
-type Minted = { id: string; token: string; createdBy?: string };
+type Minted = { id: string; token: string };
 
-function mintWith(by: string, more: object = {}) {
-  return world.call('post', PATH, { name: 'test', permissions: [...permissions], ...more }, { token: by });
+function mintWith(token: string, options: { headers?: Record<string, string> } = {}) {
+  return world.call('post', PATH, { name: 'test', permissions: [...permissions] }, { token, ...options });
 }
 
-async function mint(by: string, more: object = {}): Promise<Minted> {
-  return (await must(201, mintWith(by, more))).body.accessToken;
+async function mint(by: string): Promise<Minted> {
+  return (await must(201, mintWith(by))).body.accessToken;
 }
 
 async function revoke(id: string, by: string, query = '') {
@@ -195,22 +172,11 @@ async function statusesOf({ token }: { token: string }): Promise<number[]> {
 }
 
 /** Stores tokens that a token made; gives the last one, which alone comes into force. */
-async function storeDescendants(teamId: string, root: string, count: number): Promise<{ id: string; token: string }> {
-  const tokens = Array.from({ length: count }, () => ({ id: newId('tok'), text: makeKeyText('kt', 7) }));
-  await world.sql`
-    insert into access_tokens ${world.sql(
-      tokens.map(({ id, text }) => ({
-        id,
-        teamId,
-        name: 'stored',
-        hash: hashKeyText(text),
-        maskedToken: maskKeyText(text),
-        shard: keyShard(text)!,
-        permissions: [...permissions],
-        createdBy: root,
-      })),
-    )}`;
-  const { id, text } = tokens.at(-1)!;
-  await background.apply('token', id);
-  return { id, token: text };
+async function storeDescendants(teamId: string, root: string, count: number): Promise<Minted> {
+  const tokens = Array.from({ length: count }, () => ({ id: newId('tok'), token: makeKeyText('kt', 7) }));
+  const alike = { teamId, name: 'stored', maskedToken: '', permissions: [...permissions], createdBy: root };
+  const rows = tokens.map(({ id, token }) => ({ ...alike, id, hash: hashKeyText(token), shard: keyShard(token)! }));
+  await world.sql`insert into access_tokens ${world.sql(rows)}`;
+  await background.apply('token', tokens.at(-1)!.id);
+  return tokens.at(-1)!;
 }
