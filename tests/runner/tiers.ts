@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 /**
- * What a test file needs: 0 nothing, 1 stores, 2 our programs in its process; 3 is one of each whole (`.e2e.`), in continuous
+ * What a test file needs: 0 nothing, 1 stores (which the run installs), 2 our programs in its process; 3 is one of each whole (`.e2e.`), in continuous
  * integration; 4 runs before a release and by who touches the matter (`.release.`).
  */
 export type Tier = 0 | 1 | 2 | 3 | 4;
@@ -28,7 +28,10 @@ function needsOf(file: string, seen: Set<string>): 0 | 1 | 2 {
   const text = readFileSync(file, 'utf8');
   if (/\b(join|make|spawn)World\(/.test(text) && !file.endsWith('helpers/world.ts')) return 2;
   const own =
-    /\bTEST_(POSTGRES|REDIS|CLICKHOUSE)\w*/.test(text) || /\b(connectTest|emptyPostgres\()/.test(text) ? 1 : 0;
+    /\bTEST_(POSTGRES|REDIS|CLICKHOUSE)\w*/.test(text) ||
+    /\b(connectTest|emptyPostgres\(|makeOwnRedis\(|ensureRedis\()/.test(text)
+      ? 1
+      : 0;
   // Of what it imports, helpers alone start something.
   const imported = [...text.matchAll(/^import [^;]*? from '(\.[^']+)';/gms)].map(([, path]) =>
     join(dirname(file), path!),

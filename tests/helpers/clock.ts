@@ -1,0 +1,63 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Clock } from '../../shared/runtime/clock.ts';
+
+/** A clock that stands still until a test moves it. */
+export type TestClock = Clock & {
+  /** Moves the time on, from one timer that comes due to the next, and lets each do what it can without waiting. */
+  advance(ms: number): Promise<void>;
+};
+
+/** A clock that begins at a Unix time in ms. */
+export function makeTestClock(startMs = Date.UTC(2026, 0, 15, 12)): TestClock {
+  type Timer = { at: number; work: () => void };
+  const timers = new Set<Timer>();
+  let passedMs = 0;
+
+  function add(ms: number, work: () => void): Timer {
+    const timer = { at: passedMs + Math.max(0, ms), work };
+    timers.add(timer);
+    return timer;
+  }
+
+  const clock: TestClock = {
+    now: () => startMs + passedMs,
+    monotonic: () => passedMs,
+    sleep(ms, signal) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const timer = add(ms, resolve);
+      const abort = () => {
+        timers.delete(timer);
+        reject(signal!.reason as Error);
+      };
+      if (signal?.aborted) abort();
+      else signal?.addEventListener('abort', abort, { once: true });
+      return promise.finally(() => signal?.removeEventListener('abort', abort));
+    },
+    after(ms, work) {
+      const timer = add(ms, work);
+      return () => void timers.delete(timer);
+    },
+    every(ms, work) {
+      let timer: Timer;
+      const again = () => {
+        timer = add(ms, again);
+        work();
+      };
+      timer = add(ms, again);
+      return () => void timers.delete(timer);
+    },
+    async advance(ms) {
+      const until = passedMs + ms;
+      for (;;) {
+        await turn();
+        const [next] = [...timers].filter(({ at }) => at <= until).toSorted((a, b) => a.at - b.at);
+        if (!next) break;
+        timers.delete(next);
+        passedMs = Math.max(passedMs, next.at);
+        next.work();
+      }
+      passedMs = until;
+    },
+  };
+  return clock;
+}
