@@ -1,0 +1,171 @@
+import { gzipSync } from 'node:zlib';
+import { suite } from 'uvu';
+import * as assert from 'uvu/assert';
+import { errors } from '../../../shared/contract/errors.ts';
+import { joinWorld, once, request, type Answer, type World } from '../../../tests/helpers/world.ts';
+import type { ApiRoute } from '../http/route.ts';
+import {
+  guarded,
+  inUsableOrder,
+  makeThings,
+  nameOf,
+  requests,
+  thingsReadBy,
+  unknownThing,
+  urlOf,
+  type Things,
+} from './helpers/requests.ts';
+import { faultsOf, together, valueOf, type Fault } from './helpers/wrong-input.ts';
+
+// What every operation refuses alike, and what it repeats. Rights are in matrix.test.ts.
+const BODY_LIMIT = 65_536;
+let world: World;
+let things: Things;
+const test = suite('what operations take');
+test.before(async () => {
+  world = await joinWorld();
+  things = await makeThings(world, world.team.token);
+});
+test.after(() => world?.stop());
+
+/** Another body that is valid, for operations whose good request names no resource. */
+const otherBodies: Record<string, object> = {
+  'post /api/v1/workspace': { name: 'other' },
+  'post /api/v1/jwt': { payload: { other: true } },
+  'post /api/v1/jwt/rotate': { retireNow: true },
+};
+
+test('each field of a body and each parameter of a query is refused by name: of a wrong type, beyond a bound, missing, unknown', async () => {
+  const before = await auditLines();
+  let refused = 0;
+  for (const route of guarded) {
+    const made = requests[nameOf(route)]!.make(things);
+    const body: object = route.accepts ?? route.body;
+    // A longer text fits into no body.
+    const fits = ({ value }: Fault) => JSON.stringify(value).length < (route.bodyLimit ?? BODY_LIMIT);
+    for (const faults of body ? together(faultsOf(body).filter(fits)) : []) {
+      const wrong = valueOf(faults);
+      for (const answer of await send(route, { ...made, body: wrong }))
+        expectNamed(
+          answer,
+          faults.map(({ at }) => at),
+          nameOf(route),
+        );
+      refused += faults.length;
+    }
+    const query = route.query ?? { type: 'object', additionalProperties: false };
+    const inUrl = ({ at, value }: Fault) => {
+      const [text] = Object.values<unknown>(value);
+      return at !== '' && isText(text) && String(text).length < 8_000;
+    };
+    for (const faults of together(faultsOf(query).filter(inUrl))) {
+      const wrong = valueOf(faults);
+      for (const answer of await send(route, { ...made, query: wrong }))
+        expectNamed(
+          answer,
+          faults.map(({ at }) => at.slice(1)),
+          nameOf(route),
+        );
+      refused += faults.length;
+    }
+  }
+  assert.ok(refused > 500, `only ${refused} faults were tried`);
+  assert.is(await auditLines(), before, 'nothing was changed');
+});
+
+test('a body that is broken, of another type, compressed or too large is refused by every operation that takes one', async () => {
+  for (const route of guarded.filter(({ body }) => body)) {
+    const made = requests[nameOf(route)]!.make(things);
+    const large = JSON.stringify({ x: 'x'.repeat(route.bodyLimit ?? BODY_LIMIT) });
+    for (const [raw, headers, code] of [
+      ['{', {}, errors.invalid_json[0]],
+      ['{}', { 'Content-Type': 'text/plain' }, errors.not_json[0]],
+      [gzipSync('{}').toString('latin1'), { 'Content-Encoding': 'gzip' }, errors.encoded_body[0]],
+      [large, {}, errors.body_too_large[0]],
+    ] as const)
+      for (const answer of await send(route, made, headers, raw))
+        assert.is(answer.body.error?.code, code, `${nameOf(route)}: ${answer.text}`);
+  }
+});
+
+test('an id that is none of ours is unknown, whatever its form', async () => {
+  for (const route of guarded) {
+    const { make, foreign } = requests[nameOf(route)]!;
+    for (const name of thingsReadBy(make, things)) {
+      const refusal = foreign ?? unknownThing[name];
+      // The others are secrets, of which an answer says no more than that they are not valid.
+      if (typeof refusal !== 'number') continue;
+      for (const { body, text } of await send(route, make({ ...things, [name]: 'nonsense' })))
+        assert.is(body.error?.code, refusal, `${nameOf(route)} with ${name}: ${text}`);
+    }
+  }
+});
+
+test('a cursor that no page has answered is refused by every list', async () => {
+  const lists = guarded.filter(({ query }) => query && 'cursor' in query.properties);
+  assert.ok(lists.length > 4);
+  for (const route of lists) {
+    const made = requests[nameOf(route)]!.make(things);
+    for (const { body } of await send(route, { ...made, query: { ...made.query, cursor: 'nonsense' } }))
+      assert.is(body.error?.code, errors.invalid_cursor[0], nameOf(route));
+  }
+});
+
+test('a creation repeated with its Idempotency-Key is answered as before and done once; another request under it is refused', async () => {
+  const elsewhere = { ...things, ...(await makeThings(world, (await world.newTeam()).token)) };
+  const creations = guarded.filter(({ method, writes }) => method === 'post' && writes);
+  for (const route of inUsableOrder(creations)) {
+    const what = nameOf(route);
+    const { make } = requests[what]!;
+    const made = make(things);
+    const unusable = await send(route, made, { 'Idempotency-Key': 'x'.repeat(256) });
+    expectNamed(unusable[0]!, ['Idempotency-Key'], what);
+    if (route.idempotencyKeyRequired) {
+      const [without] = await send(route, made, {});
+      assert.is(without!.body.error?.code, errors.idempotency_key_missing[0], what);
+    }
+    const headers = once();
+    const [first] = await send(route, made, headers);
+    assert.is(first!.status, route.status ?? 200, `${what}: ${first!.text}`);
+    const lines = await auditLines();
+    const [again] = await send(route, made, headers);
+    assert.equal([again!.status, again!.text], [first!.status, first!.text], what);
+    const other = otherBodies[what] ? { ...made, body: otherBodies[what] } : make(elsewhere);
+    const [mismatch] = await send(route, other, headers);
+    assert.is(mismatch!.body.error?.code, errors.idempotency_mismatch[0], `${what}: ${mismatch!.text}`);
+    assert.is(await auditLines(), lines, `${what} was done once`);
+  }
+});
+
+test.run();
+
+/** Sends a request to every server that serves it. */
+function send(
+  route: ApiRoute,
+  made: { path?: Record<string, string>; query?: Record<string, any>; body?: unknown },
+  headers: Record<string, string> = route.idempotencyKeyRequired ? once() : {},
+  raw?: string,
+): Promise<Answer[]> {
+  const servers = [world.api.url, ...(route.permission === 'key:verify' ? [world.verify!.url] : [])];
+  const { token } = world.team;
+  const options = { token, headers, ...(raw === undefined ? { body: made.body } : { raw }) };
+  return Promise.all(servers.map((url) => request(url + urlOf(route, made), route.method, options)));
+}
+
+function expectNamed(answer: Answer, places: string[], what: string): void {
+  assert.is(answer.body.error?.code, errors.invalid_request[0], `${what}: ${places.join()}: ${answer.text}`);
+  const named = answer.body.error.details.map(({ path }: { path: string }) => path);
+  for (const place of places) assert.ok(named.includes(place), `${what} names ${named.join()}, and not ${place}`);
+}
+
+function isText(value: unknown): boolean {
+  return value === undefined || typeof value === 'string' || typeof value === 'number';
+}
+
+/** How many lines about changes the audit log has of our team. */
+async function auditLines(): Promise<number> {
+  const { token: _, id } = world.team;
+  const [row] = await world.sql<[{ n: number }]>`
+    select count(*)::int as n from audit_log where team_id = ${id} and outcome = 'changed'`;
+  return row.n;
+}
