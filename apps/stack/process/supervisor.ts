@@ -124,7 +124,7 @@ async function keepRunning({ program, first, isOver, onEnd, launch, say }: Keepi
 }
 
 /** Gives the pause after a program ran for so long and ended: longer from one to the next while it never ran for long. */
-function makePauses(): (ranMs: number) => number {
+export function makePauses(): (ranMs: number) => number {
   let failures = 0;
   return (ranMs) => {
     const steady = ranMs > STEADY_AFTER_MS;

@@ -17,50 +17,46 @@ import { openLog, PART_BYTES, shortenLog } from './log-file.ts';
 // A file system that can only empty a file, not remove its head.
 const folder = join(process.env.TEST_FOLDER ?? '', 'small');
 const file = join(folder, 'log');
-const piece = (text: string) => Buffer.alloc(PART_BYTES / 8, text);
 const disk = await mountDisk(folder, 112);
+const PIECE = PART_BYTES / 8;
+const write = (log: number, text: string, pieces: number) => {
+  for (let i = 0; i < pieces; i++) writeSync(log, Buffer.alloc(PIECE, text));
+};
+const findNoSpace = async () =>
+  assert.match(String(await shortenLog(file).catch((error: NodeJS.ErrnoException) => error.code)), 'ENOSPC');
 test.after(() => unmountBelow(process.env.TEST_FOLDER ?? ''));
 
-test('on any file system a program goes on writing to a log that is cut into parts, and the oldest are removed', async () => {
+test('a program goes on writing to a log that is cut into parts, of which the oldest are removed; on a full disk it stays', async () => {
   const log = openLog(file);
   for (const part of '123456') {
-    for (let i = 0; i < 9; i++) writeSync(log, piece(part));
-    assert.is(await shortenLog(file), true);
-    assert.is(await shortenLog(file), false);
-    assert.equal(read(`${file}.1`), Buffer.alloc((PART_BYTES / 8) * 9, part));
+    write(log, part, 9);
+    assert.equal([await shortenLog(file), await shortenLog(file)], [true, false]);
+    assert.equal(readFileSync(`${file}.1`), Buffer.alloc(PIECE * 9, part));
   }
-  writeSync(log, 'more');
-  assert.is(readFileSync(file, 'utf8'), 'more');
   assert.equal(
-    [4, 3, 2, 1].map((number) => String.fromCharCode(read(`${file}.${number}`)[0]!)),
+    [4, 3, 2, 1].map((number) => String.fromCharCode(readFileSync(`${file}.${number}`)[0]!)),
     ['3', '4', '5', '6'],
   );
   assert.not.ok(existsSync(`${file}.5`));
-});
 
-test('on a full disk a log stays as it is, with its parts, until there is space', async () => {
-  const log = openLog(file);
-  for (let i = 0; i < 9; i++) writeSync(log, piece('7'));
+  write(log, '7', 9);
   await disk.fill();
   const before = readdirSync(folder);
-  const { size } = statSync(file);
-  await findNoSpace();
-  assert.equal(readdirSync(folder), before);
-  assert.is(statSync(file).size, size);
+  for (let i = 0; i < 3; i++) await findNoSpace();
+  assert.equal([readdirSync(folder), statSync(file).size], [before, PIECE * 9]);
   disk.free();
   assert.is(await shortenLog(file), true);
-  assert.is(read(`${file}.1`).at(-1), '7'.charCodeAt(0));
+  assert.equal(readFileSync(`${file}.1`), Buffer.alloc(PIECE * 9, '7'));
 });
 
 test('on a disk too full for the rest of a log, tries to cut it take no space, and no older parts', async () => {
   for (const name of readdirSync(folder)) rmSync(join(folder, name));
-  const log = openLog(file);
-  for (let i = 0; i < 24; i++) writeSync(log, piece('7'));
+  write(openLog(file), '7', 24);
   for (const part of '1234') writeFileSync(`${file}.${part}`, part);
   // A part has space, and what is left behind it has none.
   const filler = join(folder, 'filler');
   writeFileSync(filler, Buffer.alloc((112 - 48 - 24) * 1024 * 1024));
-  await findNoSpace();
+  for (let i = 0; i < 3; i++) await findNoSpace();
   assert.is(statSync(file).size, PART_BYTES * 3);
   assert.equal(readdirSync(folder).toSorted(), ['filler', 'log', 'log.2', 'log.3', 'log.4']);
   rmSync(filler);
@@ -73,29 +69,16 @@ test('on a disk too full for the rest of a log, tries to cut it take no space, a
 });
 
 test('a log that has outgrown all its parts becomes one when its program starts', () => {
-  truncateSync(file, PART_BYTES * 5);
-  openLog(file);
-  assert.is(statSync(file).size, PART_BYTES * 5);
-  truncateSync(file, PART_BYTES * 6);
-  openLog(file);
-  assert.equal([statSync(file).size, statSync(`${file}.1`).size], [0, PART_BYTES * 6]);
-  assert.is(statSync(`${file}.2`).size, PART_BYTES * 3);
+  for (const [parts, left] of [
+    [5, PART_BYTES * 5],
+    [6, 0],
+  ] as const) {
+    writeFileSync(file, '');
+    truncateSync(file, PART_BYTES * parts);
+    openLog(file);
+    assert.is(statSync(file).size, left);
+  }
+  assert.is(statSync(`${file}.1`).size, PART_BYTES * 6);
 });
 
 test.run();
-
-/** Tries to shorten the log, more than once. */
-async function findNoSpace(): Promise<void> {
-  for (let i = 0; i < 3; i++) {
-    try {
-      await shortenLog(file);
-      assert.unreachable();
-    } catch (error) {
-      assert.is((error as NodeJS.ErrnoException).code, 'ENOSPC');
-    }
-  }
-}
-
-function read(path: string): Buffer {
-  return readFileSync(path);
-}

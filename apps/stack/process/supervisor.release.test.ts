@@ -1,0 +1,140 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { mountDisk, unmountBelow } from '../../../tests/helpers/disk.ts';
+import { eventually } from '../../../tests/helpers/eventually.ts';
+import { readJson } from './files.ts';
+import { freePorts } from './ports.ts';
+import { identify, isAlive } from './processes.ts';
+import { answersOk, type Program } from './program.ts';
+import { makeSupervisor } from './supervisor.ts';
+
+// Programs that end, hang and come late.
+
+const folder = join(process.env.TEST_FOLDER ?? '', 'supervisor');
+const said: string[] = [];
+const { supervisor, processes: ofUsual } = supervise('usual');
+
+test.after(() => supervisor.stop([]));
+test.after(() => unmountBelow(process.env.TEST_FOLDER ?? ''));
+
+test('a program that ends runs again on its port, and processes.json shows it; one that was removed stays down', async () => {
+  const processes = ofUsual;
+  await supervisor.add(await serving('steady'));
+  for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+    const before = processes().steady!;
+    process.kill(before.pid, signal);
+    const { port } = await eventually('it is started again', async () => {
+      const now = processes().steady;
+      return now?.pid === before.pid ? undefined : now;
+    });
+    assert.is(port, before.port);
+    await eventually('it answers', () => answersOk(`http://127.0.0.1:${port}`));
+  }
+  const id = identify(processes().steady!.pid)!;
+  await supervisor.remove('steady');
+  assert.equal([isAlive(id), processes().steady], [false, undefined]);
+});
+
+test('the error about a program that ends before it is ready quotes its last output', async () => {
+  const broken = await serving('broken', "console.error('Error: the disk is on fire'); process.exit(3)");
+  const error = await supervisor.add(broken).catch(String);
+  assert.match(String(error), /broken ended with code 3: Error: the disk is on fire \(.*broken\.log\)$/);
+});
+
+test('programs stop in the order asked for and stay down, and one that does not stop is killed', async () => {
+  const { supervisor: other, processes } = supervise('ordered');
+  const stubborn = await serving('stubborn', "process.on('SIGTERM', () => {})");
+  const programs = [await serving('last'), { ...stubborn, stopWithinMs: 300 }, await serving('first')];
+  await Promise.all(programs.map((program) => other.add(program)));
+  const ids = Object.values(processes()).map(({ pid }) => identify(pid)!);
+  assert.is(ids.length, 3);
+  said.length = 0;
+  await other.stop(['first', 'stubborn']);
+  assert.equal(said, ['first stopped', 'stubborn did not stop in time and was ended', 'last stopped']);
+  assert.equal([ids.filter(isAlive), processes()], [[], {}]);
+});
+
+test('a program that is not ready in time is stopped; one that may be late runs on, and again when it ends', async () => {
+  const { supervisor: other, processes } = supervise('late', 200);
+  const never = { isReady: () => Promise.resolve(false) };
+  const refused = await other.add({ ...(await serving('stopped')), ...never }).catch(String);
+  assert.match(String(refused), /stopped was not ready within 0.2 s/);
+  assert.equal(processes(), {});
+  const told: string[] = [];
+  await other.add({ ...(await serving('late')), ...never }, ({ message }) => void told.push(message));
+  assert.match(told.join(), /^late was not ready within 0.2 s/);
+  const before = processes().late!;
+  process.kill(before.pid, 'SIGKILL');
+  await eventually('it runs again', async () => ![undefined, before.pid].includes(processes().late?.pid));
+  await other.stop([]);
+});
+
+test('once all has stopped, a start that was cut off writes nothing more, now or later', async () => {
+  const { supervisor: other } = supervise('left');
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<boolean>();
+  const isReady = () => {
+    asked.resolve();
+    return answer.promise;
+  };
+  const adding = other.add({ ...(await serving('cut-off')), isReady }).catch(String);
+  await asked.promise;
+  await other.stop([]);
+  const lists = ['processes.json', 'children.json'].map((name) => join(folder, 'left', name));
+  for (const list of lists) rmSync(list);
+  said.length = 0;
+  answer.resolve(false);
+  assert.match(String(await adding), /cut-off was ended by SIGTERM/);
+  assert.equal([said, lists.filter(existsSync)], [[], []]);
+});
+
+test('on a full disk a program that ends runs again, and is listed and writes its log once there is space', async () => {
+  const disk = await mountDisk(join(folder, 'full'), 1);
+  const { supervisor: other, processes } = supervise('full');
+  await other.add(await serving('crowded', "setInterval(() => console.log('goes on'), 20)"));
+  await disk.fill();
+  const before = processes().crowded!;
+  const id = identify(before.pid)!;
+  process.kill(before.pid, 'SIGKILL');
+  await eventually('it runs again', async () => (await answersOk(`http://127.0.0.1:${before.port}`)) && !isAlive(id));
+  disk.free();
+  await eventually('it is listed', async () => processes().crowded?.pid !== before.pid);
+  const log = join(folder, 'full/crowded.log');
+  const { size } = statSync(log);
+  await eventually('it writes its log again', async () => statSync(log).size > size);
+  await other.stop([]);
+});
+
+test.run();
+
+function supervise(name: string, readyWithinMs = 120_000) {
+  const own = join(folder, name);
+  mkdirSync(own, { recursive: true });
+  const logFile = (one: string) => join(own, `${one}.log`);
+  const say = (line: string) => void said.push(line);
+  const file = join(own, 'processes.json');
+  return {
+    supervisor: makeSupervisor({ folder: own, logFile, say, readyWithinMs }),
+    processes(): Record<string, { pid: number; port: number }> {
+      assert.not.throws(() => JSON.parse(readFileSync(file, 'utf8')), 'the file is complete at any time');
+      return readJson(file) ?? {};
+    },
+  };
+}
+
+async function serving(name: string, first = ''): Promise<Program> {
+  const [port = 0] = await freePorts(1);
+  const code = `${first}; require('node:http').createServer((q, r) => r.end()).listen(${port}, '127.0.0.1')`;
+  return {
+    name,
+    port,
+    command: process.execPath,
+    args: ['-e', code],
+    env: {},
+    isReady: () => answersOk(`http://127.0.0.1:${port}`),
+    stopSignal: 'SIGTERM',
+    stopWithinMs: 30_000,
+  };
+}
